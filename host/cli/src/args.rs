@@ -1,0 +1,79 @@
+//! The command line: its flags, and where each subcommand begins.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use crossdock_sdk::dlpack::DeviceType;
+
+use crate::{command, exit::Exit, failure::Failure};
+
+/// Move tensors between accelerators that know nothing of each other.
+///
+/// Exit codes: 0 done (absent hardware is no failure), 1 something is broken, refused or different,
+/// 2 wrong usage. Results go to stdout, everything else to stderr. CROSSDOCK_LOG=debug turns the
+/// log on; NO_COLOR turns colour off.
+#[derive(Debug, Parser)]
+#[command(name = "crossdock", version)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every subcommand takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Globals {
+    /// Load this plugin file as well (repeatable).
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) plugin: Vec<PathBuf>,
+    /// Search this folder for plugins as well.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) plugin_path: Option<PathBuf>,
+    /// End with exit code 1 where a device of one of these types is absent.
+    #[arg(long, global = true, value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) require: Vec<DeviceType>,
+    /// Say nothing on stderr but errors.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// When to use colour.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: clap::ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what is here: plugins, devices, memory, capabilities, what is absent and why.
+    Devices(command::devices::Arguments),
+    /// Probe every plugin in a process of its own, and say what to do about each problem.
+    Doctor(command::doctor::Arguments),
+    /// Explain how a tensor would get from one device to another.
+    Route(command::route::Arguments),
+    /// Copy the tensors of files to a device and back, verified bit for bit.
+    Copy(command::copy::Arguments),
+    /// Move tensors from every device to every device, verified bit for bit.
+    Matrix(command::matrix::Arguments),
+    /// Check a plugin against the contract.
+    Conform(command::conform::Arguments),
+    /// Print the completions for a shell.
+    Completions(command::completions::Arguments),
+    /// One plugin, probed for `doctor`, which reads the answer from a file.
+    #[command(hide = true)]
+    ProbeChild(command::probe_child::Arguments),
+}
+
+impl Command {
+    pub(crate) fn run(&self, globals: &Globals) -> Result<Exit, Failure> {
+        match self {
+            Self::Devices(arguments) => command::devices::run(arguments, globals),
+            Self::Doctor(arguments) => command::doctor::run(arguments, globals),
+            Self::Route(arguments) => command::route::run(arguments, globals),
+            Self::Copy(arguments) => command::copy::run(arguments, globals),
+            Self::Matrix(arguments) => command::matrix::run(arguments, globals),
+            Self::Conform(arguments) => command::conform::run(arguments, globals),
+            Self::Completions(arguments) => command::completions::run(arguments),
+            Self::ProbeChild(arguments) => command::probe_child::run(arguments),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `crossdock copy`: tensors of files to a device and back, verified bit for bit.
+
+use std::{path::PathBuf, time::Instant};
+
+use clap::Args;
+use crossdock::{Device, RouteChoice, Runtime};
+use crossdock_sdk::dlpack;
+
+use crate::{
+    args::Globals,
+    exit::{self, Exit},
+    failure::{Failure, Problem},
+    files::{self, FileTensor, TensorFile},
+    progress::Progress,
+    screen, session,
+    table::{Cell, Table},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files: .npy, .npz, .safetensors.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The device to copy to.
+    #[arg(long, value_name = "DEVICE")]
+    to: dlpack::Device,
+    /// Write what the device has into this folder, one file for each (a .npz as .npy files).
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    let runtime = session::open_for_work(globals)?;
+    let device = runtime.device(arguments.to)?;
+    let read: Result<Vec<TensorFile>, Failure> = arguments
+        .files
+        .iter()
+        .map(|path| files::read(path))
+        .collect();
+    let read = read?;
+    let total = read
+        .iter()
+        .flat_map(TensorFile::tensors)
+        .map(|t| t.layout.bytes())
+        .sum();
+    let mut work = Work {
+        runtime: &runtime,
+        device: &device,
+        progress: Progress::new(total, globals.quiet),
+        table: Table::new(&["FILE", "TENSOR", "SHAPE", "DTYPE", "ROUTE", "BYTES", "TIME"]),
+    };
+    let mut written = Vec::new();
+    for file in &read {
+        for part in &file.parts {
+            let copied: Result<Vec<Vec<u8>>, Failure> = part
+                .tensors
+                .iter()
+                .map(|tensor| work.copy(file, tensor))
+                .collect();
+            let copied = copied?;
+            if let Some(folder) = &arguments.out {
+                written.push(files::write(folder, &file.path, part, &copied)?);
+            }
+        }
+    }
+    let Work {
+        progress, table, ..
+    } = work;
+    drop(progress);
+    screen::result(&table.render())?;
+    for path in written {
+        screen::talk(globals.quiet, &format!("wrote {}", path.display()));
+    }
+    screen::talk(
+        globals.quiet,
+        &format!("{} read back equal", screen::bytes(total)),
+    );
+    Ok(exit::DONE)
+}
+
+struct Work<'a> {
+    runtime: &'a Runtime,
+    device: &'a Device,
+    progress: Progress,
+    table: Table,
+}
+
+impl Work<'_> {
+    /// Copies one tensor and returns what the device has, in the order of the file.
+    fn copy(&mut self, file: &TensorFile, tensor: &FileTensor) -> Result<Vec<u8>, Failure> {
+        self.progress.begin(&tensor.name);
+        let source = tensor.on_host(self.runtime)?;
+        let started = Instant::now();
+        let (copy, route) = source.to(self.device, RouteChoice::Best)?;
+        let took = started.elapsed().as_secs_f64();
+        let back = tensor.file_order(&copy)?;
+        if tensor.stored() != Some(back.as_slice()) {
+            let what = format!("copy `{}` of `{}`", tensor.name, file.path.display());
+            let why = format!(
+                "what `{}` gave back differs from the file",
+                self.device.id()
+            );
+            let hint = "run `crossdock conform` on the plugin of that device";
+            return Err(Problem::new(what, why, hint).into());
+        }
+        self.progress.done(tensor.layout.bytes());
+        self.table.row(vec![
+            Cell::left(file.path.display().to_string()),
+            Cell::left(&tensor.name),
+            Cell::left(format!("{:?}", tensor.layout.shape())),
+            Cell::left(tensor.layout.dtype().to_string()),
+            Cell::left(route.kind.to_string()),
+            Cell::right(screen::bytes(route.bytes_copied)),
+            Cell::right(screen::seconds(took)),
+        ]);
+        Ok(back)
+    }
+}

@@ -1,0 +1,291 @@
+//! Moves every tensor between every ordered pair of devices, and proves that it arrived.
+
+use std::time::Instant;
+
+use crossdock::{Device, Error, RouteKind, Runtime, Tensor};
+use crossdock_sdk::dlpack::Layout;
+use serde::Serialize;
+
+use super::route::RouteArgument;
+use crate::{
+    failure::{Failure, Problem},
+    files::FileTensor,
+    progress::Progress,
+    report::DeviceRow,
+};
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Matrix {
+    /// The route that was asked for.
+    pub(crate) asked: String,
+    pub(crate) devices: Vec<DeviceRow>,
+    pub(crate) tensors: Vec<TensorRow>,
+    pub(crate) pairs: Vec<Pair>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TensorRow {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) bytes: u64,
+}
+
+/// One ordered pair of devices, all tensors together.
+#[derive(Debug, Serialize)]
+pub(crate) struct Pair {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// The routes that were taken, with `+` between them.
+    pub(crate) route: String,
+    pub(crate) outcome: Outcome,
+    /// Why it was refused, failed or differs; else empty.
+    pub(crate) why: String,
+    /// The route's own words.
+    pub(crate) explanation: String,
+    /// Bytes of the tensors.
+    pub(crate) bytes: u64,
+    /// Bytes that the routes copied; 0 for an alias.
+    pub(crate) bytes_copied: u64,
+    /// The best time of each tensor, added up.
+    pub(crate) seconds: f64,
+    /// `bytes` over `seconds`; `None` where nothing was copied.
+    pub(crate) gb_per_s: Option<f64>,
+}
+
+/// How a pair went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    /// Every tensor was read back equal from the destination.
+    Verified,
+    /// The asked route does not exist here.
+    Refused,
+    /// The destination gave back other bytes.
+    Different,
+    /// A call failed.
+    Failed,
+}
+
+impl Outcome {
+    pub(crate) const fn is_bad(self) -> bool {
+        matches!(self, Self::Different | Self::Failed)
+    }
+}
+
+/// Runs every ordered pair.
+pub(crate) fn run_pairs(
+    runtime: &Runtime,
+    tensors: &[FileTensor],
+    asked: RouteArgument,
+    quiet: bool,
+) -> Result<Matrix, Failure> {
+    let payloads: Result<Vec<Payload>, Error> = tensors
+        .iter()
+        .map(|tensor| Payload::read(runtime, tensor))
+        .collect();
+    let payloads = payloads?;
+    let devices = runtime.devices();
+    let total: u64 = payloads.iter().map(|payload| payload.layout.bytes()).sum();
+    let pair_count = u64::try_from(devices.len().pow(2)).unwrap_or(0);
+    let mut progress = Progress::new(total.saturating_mul(pair_count), quiet);
+    let mut pairs = Vec::new();
+    for from in &devices {
+        for to in &devices {
+            progress.begin(&format!("{} -> {}", from.id(), to.id()));
+            pairs.push(run_pair(from, to, &payloads, asked));
+            progress.done(total);
+        }
+    }
+    if devices.is_empty() {
+        let hint = "run `crossdock doctor` for the state of the plugins";
+        return Err(Problem::new("move tensors", "there is no device", hint).into());
+    }
+    Ok(Matrix {
+        asked: format!("{asked:?}").to_lowercase(),
+        devices: devices.iter().map(DeviceRow::of).collect(),
+        tensors: payloads.iter().map(Payload::row).collect(),
+        pairs,
+    })
+}
+
+/// A tensor's compact bytes, from which each source is made.
+struct Payload {
+    name: String,
+    layout: Layout,
+    bytes: Vec<u8>,
+    /// What the source is overwritten with: no byte stays the same.
+    other: Vec<u8>,
+}
+
+impl Payload {
+    fn read(runtime: &Runtime, tensor: &FileTensor) -> Result<Self, Error> {
+        let bytes = tensor.on_host(runtime)?.read()?;
+        let layout = Layout::compact(tensor.layout.dtype(), tensor.layout.shape())?;
+        let other = bytes.iter().map(|byte| !byte).collect();
+        Ok(Self {
+            name: tensor.name.clone(),
+            layout,
+            bytes,
+            other,
+        })
+    }
+
+    fn row(&self) -> TensorRow {
+        TensorRow {
+            name: self.name.clone(),
+            dtype: self.layout.dtype().to_string(),
+            shape: self.layout.shape().to_vec(),
+            bytes: self.layout.bytes(),
+        }
+    }
+}
+
+/// One tensor's way.
+struct Moved {
+    kind: RouteKind,
+    explanation: String,
+    bytes_copied: u64,
+    seconds: f64,
+    difference: Option<String>,
+}
+
+fn run_pair(from: &Device, to: &Device, payloads: &[Payload], asked: RouteArgument) -> Pair {
+    let mut pair = Pair {
+        from: from.id().to_string(),
+        to: to.id().to_string(),
+        route: String::new(),
+        outcome: Outcome::Verified,
+        why: String::new(),
+        explanation: String::new(),
+        bytes: 0,
+        bytes_copied: 0,
+        seconds: 0.0,
+        gb_per_s: None,
+    };
+    let mut routes: Vec<String> = Vec::new();
+    for payload in payloads {
+        match move_one(from, to, payload, asked) {
+            Ok(moved) => {
+                let kind = moved.kind.to_string();
+                if !routes.contains(&kind) {
+                    routes.push(kind);
+                }
+                pair.add(payload, moved);
+            }
+            Err(error) => {
+                pair.fail(&error);
+                break;
+            }
+        }
+    }
+    pair.route = if routes.is_empty() {
+        "refused".to_owned()
+    } else {
+        routes.join("+")
+    };
+    if pair.bytes_copied > 0 && pair.seconds > 0.0 && !pair.outcome.is_bad() {
+        pair.gb_per_s = Some(pair.bytes as f64 / pair.seconds / 1e9);
+    }
+    pair
+}
+
+impl Pair {
+    fn add(&mut self, payload: &Payload, moved: Moved) {
+        self.bytes += payload.layout.bytes();
+        self.bytes_copied += moved.bytes_copied;
+        self.seconds += moved.seconds;
+        // The explanation of the largest tensor would do; the last one is as good.
+        self.explanation = moved.explanation;
+        if let Some(difference) = moved.difference {
+            self.outcome = Outcome::Different;
+            self.why = format!("`{}`: {difference}", payload.name);
+        }
+    }
+
+    fn fail(&mut self, error: &Error) {
+        let refused = matches!(error, Error::Refused { .. });
+        // Worse news stays: another tensor may have arrived changed.
+        if !self.outcome.is_bad() {
+            self.outcome = if refused {
+                Outcome::Refused
+            } else {
+                Outcome::Failed
+            };
+            self.why = if refused {
+                error.why()
+            } else {
+                format!("{error}: {}", error.why())
+            };
+        }
+        if self.explanation.is_empty() {
+            self.explanation = format!("{error}: {}", error.why());
+        }
+    }
+}
+
+fn move_one(
+    from: &Device,
+    to: &Device,
+    payload: &Payload,
+    asked: RouteArgument,
+) -> Result<Moved, Error> {
+    let source = Tensor::from_bytes(from, &payload.layout, &payload.bytes)?;
+    let began = Instant::now();
+    let mut best = f64::INFINITY;
+    let mut rounds = 0;
+    let (arrived, route) = loop {
+        let started = Instant::now();
+        let moved = source.to(to, asked.into())?;
+        best = best.min(started.elapsed().as_secs_f64());
+        rounds += 1;
+        if rounds == ROUNDS || began.elapsed().as_secs_f64() > ENOUGH_SECONDS {
+            break moved;
+        }
+    };
+    source.write(&payload.other)?;
+    let difference = if route.kind == RouteKind::Alias {
+        let seen = differs(&arrived.read()?, &payload.other)
+            .map(|text| format!("it is called an alias, and a write to it is not seen: {text}"));
+        source.write(&payload.bytes)?;
+        seen.or(differs(&arrived.read()?, &payload.bytes))
+    } else {
+        differs(&arrived.read()?, &payload.bytes)
+    };
+    Ok(Moved {
+        kind: route.kind,
+        explanation: route.to_string(),
+        bytes_copied: route.bytes_copied,
+        seconds: best,
+        difference,
+    })
+}
+
+fn differs(found: &[u8], wanted: &[u8]) -> Option<String> {
+    if found.len() != wanted.len() {
+        return Some(format!(
+            "{} bytes came back, not {}",
+            found.len(),
+            wanted.len()
+        ));
+    }
+    if found == wanted {
+        return None;
+    }
+    let mut pairs = found.iter().zip(wanted);
+    let first = pairs
+        .position(|(found, wanted)| found != wanted)
+        .unwrap_or(0);
+    let more = pairs.filter(|(found, wanted)| found != wanted).count();
+    Some(format!(
+        "{} of {} bytes differ, the first at {first}",
+        more + 1,
+        wanted.len()
+    ))
+}
+
+/// The best of so many moves is shown.
+const ROUNDS: u32 = 3;
+/// After this many seconds one more move tells nothing new.
+const ENOUGH_SECONDS: f64 = 1.0;

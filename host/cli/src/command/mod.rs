@@ -1,0 +1,14 @@
+//! One file a subcommand.
+
+pub(crate) mod completions;
+pub(crate) mod conform;
+pub(crate) mod copy;
+pub(crate) mod devices;
+pub(crate) mod doctor;
+pub(crate) mod matrix;
+pub(crate) mod probe_child;
+pub(crate) mod route;
+
+mod matrix_page;
+mod matrix_run;
+mod probe;

@@ -1,0 +1,198 @@
+//! Probing a plugin file in a process of its own, whatever that process does.
+
+use std::{
+    env, io,
+    io::Read,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal};
+
+use super::probe_child::Answer;
+use crate::failure::{Problem, one_line};
+
+/// What probing one file gave.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) result: Result<Answer, Problem>,
+    /// Bytes that the plugin printed.
+    pub(crate) printed: u64,
+}
+
+/// Probes one file; never fails, crashes or hangs, whatever the file is.
+pub(crate) fn probe(path: &Path) -> Probed {
+    let mut printed = 0;
+    let result = run(path, &mut printed);
+    Probed {
+        result: result.unwrap_or_else(|error| Err(cannot(path, &error))),
+        printed,
+    }
+}
+
+fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
+    let folder = tempfile::tempdir()?;
+    let answer_file = folder.path().join("answer.json");
+    let mut child = Command::new(env::current_exe()?)
+        .arg("probe-child")
+        .args([path, &answer_file])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that what it starts ends with it.
+        .process_group(0)
+        .spawn()?;
+    let outputs = [
+        child.stdout.take().map(drain),
+        child.stderr.take().map(drain),
+    ];
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let ended = wait_in_thread(child);
+    let limit = limit();
+    let status = match ended.recv_timeout(limit) {
+        Ok(status) => Some(status?),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+    };
+    if let Some(id) = id {
+        // Where the group is gone already there is nothing to end.
+        rustix::process::kill_process_group(id, Signal::KILL).ok();
+    }
+    let mut last_words = String::new();
+    for output in outputs.into_iter().flatten() {
+        // A process that left the group may hold the pipe for as long as it likes.
+        if let Ok((kept, count)) = output.recv_timeout(GRACE) {
+            *printed += count;
+            last_words = last_line(&kept).unwrap_or(last_words);
+        }
+    }
+    let Some(status) = status else {
+        return Ok(Err(hung(path, limit)));
+    };
+    let text = std::fs::read(&answer_file).unwrap_or_default();
+    let answer: Option<Answer> = serde_json::from_slice(&text).ok();
+    Ok(judge(path, status, answer, &last_words))
+}
+
+fn judge(
+    path: &Path,
+    status: ExitStatus,
+    answer: Option<Answer>,
+    last_words: &str,
+) -> Result<Answer, Problem> {
+    let when = if answer.is_some() {
+        "after it was probed"
+    } else {
+        "while it was loaded or probed"
+    };
+    let said = match last_words {
+        "" => String::new(),
+        words => format!("; its last words: {words}"),
+    };
+    let problem = |why: String| {
+        let hint = "remove the file, or report this to the plugin's author; a host that loads it ends \
+                    the same way";
+        Problem::new(
+            format!("probe plugin `{}`", path.display()),
+            why + &said,
+            hint,
+        )
+    };
+    if let Some(number) = status.signal() {
+        return Err(problem(format!(
+            "it crashed with {} {when}",
+            signal_name(number)
+        )));
+    }
+    match answer {
+        Some(answer) if status.success() => Ok(answer),
+        Some(_) | None => {
+            let code = status.code().unwrap_or(-1);
+            Err(problem(format!(
+                "it ended the process with code {code} {when}"
+            )))
+        }
+    }
+}
+
+fn hung(path: &Path, limit: Duration) -> Problem {
+    let why = format!(
+        "it hangs: it gave no answer within {} ms and was ended",
+        limit.as_millis()
+    );
+    let hint = "check the driver that it waits for, or remove the file";
+    Problem::new(format!("probe plugin `{}`", path.display()), why, hint)
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Problem {
+    let hint = "check that processes and temporary files can be made";
+    Problem::new(
+        format!("probe plugin `{}`", path.display()),
+        error.to_string(),
+        hint,
+    )
+}
+
+fn wait_in_thread(mut child: Child) -> Receiver<io::Result<ExitStatus>> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        // Nobody listens any more once the limit is over.
+        drop(send.send(child.wait()));
+    });
+    receive
+}
+
+/// Reads to the end, so that the writer never blocks; keeps the first bytes only.
+fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<(Vec<u8>, u64)> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let first = pipe.by_ref().take(KEPT_BYTES).read_to_end(&mut kept);
+        let more = first.and_then(|_| io::copy(&mut pipe, &mut io::sink()));
+        let count = more.unwrap_or(0).saturating_add(kept.len() as u64);
+        drop(send.send((kept, count)));
+    });
+    receive
+}
+
+fn last_line(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let line = text
+        .lines()
+        .rev()
+        .map(one_line)
+        .find(|line| !line.is_empty())?;
+    Some(line.chars().take(200).collect())
+}
+
+fn signal_name(number: i32) -> String {
+    let names = [
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    let known = names.iter().find(|(known, _)| *known == number);
+    known.map_or_else(
+        || format!("signal {number}"),
+        |(_, name)| (*name).to_owned(),
+    )
+}
+
+/// Ten seconds, or what a test asks for.
+fn limit() -> Duration {
+    let asked = env::var("CROSSDOCK_PROBE_LIMIT_MS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    asked.map_or(Duration::from_secs(10), Duration::from_millis)
+}
+
+const KEPT_BYTES: u64 = 64 << 10;
+const GRACE: Duration = Duration::from_secs(1);

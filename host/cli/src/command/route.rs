@@ -1,0 +1,84 @@
+//! `crossdock route`: how a tensor would get from one device to another, and why so.
+
+use clap::Args;
+use crossdock::{RouteChoice, RouteKind};
+use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+
+use crate::{
+    args::Globals,
+    exit::Exit,
+    failure::{Failure, Problem},
+    screen, session,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the tensor is, such as `cpu:0`.
+    #[arg(value_name = "SRC")]
+    from: Device,
+    /// Where it should be.
+    #[arg(value_name = "DST")]
+    to: Device,
+    /// The extents, with an `x` between them; `1` and `0` are extents like any other.
+    #[arg(long, default_value = "1024x1024", value_parser = parse_shape)]
+    shape: Shape,
+    /// The type of one element.
+    #[arg(long, default_value = "float32")]
+    dtype: Dtype,
+    /// Explain this route only.
+    #[arg(long, value_name = "ROUTE", default_value = "best")]
+    route: RouteArgument,
+}
+
+/// A route as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RouteArgument {
+    /// The cheapest one.
+    Best,
+    /// The same memory.
+    Alias,
+    /// One copy by one plugin.
+    Direct,
+    /// Through host memory.
+    Staged,
+}
+
+impl From<RouteArgument> for RouteChoice {
+    fn from(argument: RouteArgument) -> Self {
+        match argument {
+            RouteArgument::Best => Self::Best,
+            RouteArgument::Alias => Self::Only(RouteKind::Alias),
+            RouteArgument::Direct => Self::Only(RouteKind::Direct),
+            RouteArgument::Staged => Self::Only(RouteKind::Staged),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    let runtime = session::open_for_work(globals)?;
+    let from = runtime.device(arguments.from)?;
+    let to = runtime.device(arguments.to)?;
+    let Shape(shape) = &arguments.shape;
+    let layout = Layout::compact(arguments.dtype, shape).map_err(|error| {
+        let what = format!(
+            "describe a tensor of shape {shape:?} and dtype {}",
+            arguments.dtype
+        );
+        Problem::new(what, error.to_string(), "give a smaller shape")
+    })?;
+    let route = crossdock::explain(&layout, &from, &to, arguments.route.into());
+    screen::result(&format!("{}\n", route.to_string().trim_end()))?;
+    Ok(Exit::broken_if(route.kind == RouteKind::Refused))
+}
+
+/// The extents of `--shape`.
+#[derive(Debug, Clone)]
+struct Shape(Vec<i64>);
+
+fn parse_shape(text: &str) -> Result<Shape, String> {
+    let extents: Result<Vec<i64>, _> = text.split(['x', ',']).map(str::parse).collect();
+    match extents {
+        Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok(Shape(extents)),
+        _ => Err("write it as `4x4`".to_owned()),
+    }
+}

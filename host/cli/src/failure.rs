@@ -1,0 +1,117 @@
+//! Why a subcommand could not go on, in the three lines that people read.
+
+use std::{error::Error, fmt, io, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, why, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Problem {
+    /// A lower-case fragment that names the thing.
+    pub(crate) what: String,
+    /// The reason.
+    pub(crate) why: String,
+    /// The next step.
+    #[serde(rename = "try")]
+    pub(crate) hint: String,
+}
+
+/// The end of a subcommand that did not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell.
+    Problem(Problem),
+    /// Nobody reads the output any more: end without a word.
+    Closed,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            why: why.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// A file that the system did not let us use.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::new(
+            format!("{doing} `{}`", path.display()),
+            error.to_string(),
+            "check the path and the permissions",
+        )
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  why: ", one_line(&self.what))?;
+        write!(
+            f,
+            "{}\n  try: {}",
+            one_line(&self.why),
+            one_line(&self.hint)
+        )
+    }
+}
+
+impl From<crossdock::Error> for Problem {
+    fn from(error: crossdock::Error) -> Self {
+        Self::new(error.to_string(), error.why(), error.hint())
+    }
+}
+
+impl<P: Into<Problem>> From<P> for Failure {
+    fn from(problem: P) -> Self {
+        Self::Problem(problem.into())
+    }
+}
+
+impl From<io::Error> for Problem {
+    /// Errors of our own output; those of files say which, by [`Problem::file`].
+    fn from(error: io::Error) -> Self {
+        Self::new(
+            "write the output",
+            chain(&error),
+            "check where the output goes",
+        )
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
+/// Foreign texts may hold anything; here they take one line and steer no terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(char::is_control).map(str::trim).collect();
+    words
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_three_lines_whatever_the_texts_hold() {
+        let problem = Problem::new("a\nb", "c\r\n\x1b[31md", "e");
+        assert_eq!(problem.to_string(), "a; b\n  why: c; [31md\n  try: e");
+    }
+}

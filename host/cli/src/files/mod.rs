@@ -1,0 +1,12 @@
+//! Tensors in files: `.npy`, `.npz` and `.safetensors`, mapped so that the file is the tensor.
+
+mod bytes;
+mod file;
+mod generated;
+mod npy;
+mod npz;
+mod safetensors;
+
+pub(crate) use bytes::Bytes;
+pub(crate) use file::{FileTensor, TensorFile, read, write};
+pub(crate) use generated::generated;

@@ -1,0 +1,75 @@
+//! The tensors of a `.safetensors` file.
+
+use crossdock_sdk::dlpack::{Dtype, Layout};
+use safetensors::SafeTensors;
+
+use super::{
+    Bytes,
+    file::{FileTensor, Part},
+};
+
+/// The whole file: its header and its tensors in the order of their bytes.
+pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
+    let whole = bytes.as_ref();
+    // This checks that the tensors lie one after the other and fill the file.
+    let parsed = SafeTensors::deserialize(whole).map_err(|error| error.to_string())?;
+    let data_bytes: usize = parsed.iter().map(|(_, view)| view.data().len()).sum();
+    let data_at = whole.len().saturating_sub(data_bytes);
+    let mut tensors = Vec::new();
+    for (name, view) in parsed.iter() {
+        let begin = view
+            .data()
+            .as_ptr()
+            .addr()
+            .saturating_sub(whole.as_ptr().addr());
+        let shape: Result<Vec<i64>, _> = view.shape().iter().map(|n| i64::try_from(*n)).collect();
+        let shape = shape.map_err(|error| format!("the shape of `{name}`: {error}"))?;
+        let dtype = dtype_of(view.dtype()).map_err(|why| format!("`{name}`: {why}"))?;
+        let layout = Layout::compact(dtype, &shape).map_err(|e| format!("`{name}`: {e}"))?;
+        let bytes = bytes.clone();
+        tensors.push(FileTensor {
+            name: name.to_owned(),
+            layout,
+            bytes,
+            offset: begin as u64,
+        });
+    }
+    tensors.sort_by_key(|tensor| (tensor.offset, tensor.layout.bytes()));
+    let header = whole.get(..data_at).unwrap_or_default().to_vec();
+    Ok(Part {
+        name,
+        header,
+        tensors,
+    })
+}
+
+fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, String> {
+    use safetensors::Dtype as Ty;
+    let name = match ty {
+        Ty::BOOL => "bool",
+        Ty::U8 => "uint8",
+        Ty::I8 => "int8",
+        Ty::U16 => "uint16",
+        Ty::I16 => "int16",
+        Ty::U32 => "uint32",
+        Ty::I32 => "int32",
+        Ty::U64 => "uint64",
+        Ty::I64 => "int64",
+        Ty::F16 => "float16",
+        Ty::BF16 => "bfloat16",
+        Ty::F32 => "float32",
+        Ty::F64 => "float64",
+        Ty::C64 => "complex64",
+        Ty::F8_E5M2 => "float8_e5m2",
+        Ty::F8_E4M3 => "float8_e4m3fn",
+        Ty::F8_E8M0 => "float8_e8m0fnu",
+        Ty::F8_E4M3FNUZ => "float8_e4m3fnuz",
+        Ty::F8_E5M2FNUZ => "float8_e5m2fnuz",
+        Ty::F6_E2M3 => "float6_e2m3fn",
+        Ty::F6_E3M2 => "float6_e3m2fn",
+        Ty::F4 => "float4_e2m1fn",
+        _ => return Err(format!("the dtype {ty:?} is not known")),
+    };
+    name.parse()
+        .map_err(|_unknown| format!("the dtype {ty:?} has no name in DLPack"))
+}

@@ -1,0 +1,102 @@
+//! What is written where: results on stdout, talk on stderr.
+
+use std::io::{self, Write as _};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::failure::{Failure, Problem};
+
+/// Bold, for headings.
+pub(crate) const HEADING: Style = Style::new().bold();
+/// For what is as it should be.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// For what is absent or slower than it could be.
+pub(crate) const DIM: Style = AnsiColor::Yellow.on_default();
+/// For what is wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Writes a result.
+pub(crate) fn result(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Closed),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes a result as JSON, on lines of its own.
+pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+    result(&json_text(value)?)
+}
+
+/// The JSON text of a value, with a newline at its end.
+pub(crate) fn json_text<T: serde::Serialize>(value: &T) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    Ok(text + "\n")
+}
+
+/// Tells a person something that is no result.
+pub(crate) fn talk(quiet: bool, text: &str) {
+    if !quiet {
+        say(&format!("{text}\n"));
+    }
+}
+
+/// Tells what is wrong, in three lines.
+pub(crate) fn problem(problem: &Problem) {
+    say(&format!("{BAD}error:{BAD:#} {problem}\n"));
+}
+
+fn say(text: &str) {
+    // With a closed stderr there is nobody left to tell.
+    drop(anstream::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// Bytes for people, in binary units.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = "KiB";
+    for next in UNITS.into_iter().skip(1) {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// Seconds for people.
+pub(crate) fn seconds(value: f64) -> String {
+    match value {
+        v if v < 1e-3 => format!("{:.1} us", v * 1e6),
+        v if v < 1.0 => format!("{:.2} ms", v * 1e3),
+        v => format!("{v:.2} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_keep_their_unit_readable() {
+        let sizes = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (256 << 20, "256.0 MiB"),
+        ];
+        for (count, text) in sizes {
+            assert_eq!(bytes(count), text);
+        }
+        for (value, text) in [(2e-6, "2.0 us"), (0.25, "250.00 ms"), (3.0, "3.00 s")] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Opening the runtime as the global flags say.
+
+use crossdock::Runtime;
+
+use crate::{
+    args::Globals,
+    failure::{Failure, Problem},
+    screen,
+};
+
+/// Opens the runtime; files that the search refused are talk.
+pub(crate) fn open(globals: &Globals) -> Result<Runtime, Failure> {
+    let mut builder = Runtime::builder();
+    for path in &globals.plugin {
+        builder = builder.plugin(path);
+    }
+    if let Some(folder) = &globals.plugin_path {
+        builder = builder.plugin_dir(folder);
+    }
+    Ok(builder.open()?)
+}
+
+/// Opens the runtime for work on devices: what is refused is told, what is required must be there.
+pub(crate) fn open_for_work(globals: &Globals) -> Result<Runtime, Failure> {
+    let runtime = open(globals)?;
+    for refused in runtime.refused() {
+        let problem = Problem::from(refused);
+        screen::talk(globals.quiet, &format!("skipped: {problem}"));
+    }
+    require(globals, &types(&runtime))?;
+    Ok(runtime)
+}
+
+/// The names of the device types that are here.
+pub(crate) fn types(runtime: &Runtime) -> Vec<String> {
+    runtime
+        .devices()
+        .iter()
+        .map(|device| device.id().ty.to_string())
+        .collect()
+}
+
+/// Checks `--require` against the device types that are here.
+pub(crate) fn require(globals: &Globals, here: &[String]) -> Result<(), Failure> {
+    let wanted = globals.require.iter().map(ToString::to_string);
+    let missing: Vec<String> = wanted.filter(|ty| !here.contains(ty)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(", ");
+    let why = format!("no device of type {list} is here; it was asked for by `--require`");
+    let hint = "run `crossdock devices` to see what was looked for and where";
+    Err(Problem::new(format!("find a device of type {list}"), why, hint).into())
+}

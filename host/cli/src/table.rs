@@ -1,0 +1,131 @@
+//! An aligned table of text.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+
+use crate::{failure::one_line, screen::HEADING};
+
+/// Rows under headings; every column is as wide as its widest cell.
+#[derive(Debug)]
+pub(crate) struct Table {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// One text in a table.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+    right: bool,
+}
+
+impl Table {
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// The text, styled; `anstream` takes the styles out where they do not belong.
+    pub(crate) fn render(&self) -> String {
+        let mut widths: Vec<usize> = self.headings.iter().map(|text| width(text)).collect();
+        for row in &self.rows {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = (*widest).max(width(&cell.text));
+            }
+        }
+        let headings = self.headings.iter().enumerate().map(|(column, text)| {
+            let right = self
+                .rows
+                .first()
+                .and_then(|row| row.get(column))
+                .is_some_and(|c| c.right);
+            Cell {
+                text: (*text).to_owned(),
+                style: HEADING,
+                right,
+            }
+        });
+        let mut out = String::new();
+        line(&mut out, &headings.collect::<Vec<_>>(), &widths);
+        for row in &self.rows {
+            line(&mut out, row, &widths);
+        }
+        out
+    }
+}
+
+impl Cell {
+    /// At the left edge of its column.
+    pub(crate) fn left(text: impl AsRef<str>) -> Self {
+        Self {
+            text: one_line(text.as_ref()),
+            style: Style::new(),
+            right: false,
+        }
+    }
+
+    /// At the right edge, for numbers.
+    pub(crate) fn right(text: impl AsRef<str>) -> Self {
+        Self {
+            right: true,
+            ..Self::left(text)
+        }
+    }
+
+    pub(crate) const fn styled(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+}
+
+fn line(out: &mut String, cells: &[Cell], widths: &[usize]) {
+    let mut pending = 0;
+    for (index, (cell, widest)) in cells.iter().zip(widths).enumerate() {
+        let room = widest.saturating_sub(width(&cell.text));
+        let gap = if index == 0 { 0 } else { 2 };
+        // Spaces are kept back, so that no line ends with one.
+        let before = pending + gap + if cell.right { room } else { 0 };
+        pending = if cell.right { 0 } else { room };
+        if cell.text.is_empty() {
+            pending += before;
+            continue;
+        }
+        let (style, text) = (cell.style, &cell.text);
+        // Writing to a string cannot fail.
+        write!(out, "{:before$}{style}{text}{style:#}", "").ok();
+    }
+    out.push('\n');
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_no_line_ends_in_a_space() {
+        let mut table = Table::new(&["NAME", "SIZE", "NOTE"]);
+        table.row(vec![Cell::left("a"), Cell::right("10"), Cell::left("")]);
+        table.row(vec![
+            Cell::left("longer"),
+            Cell::right("100000"),
+            Cell::left("x"),
+        ]);
+        let text = anstream::adapter::strip_str(&table.render()).to_string();
+        assert_eq!(
+            text,
+            "NAME      SIZE  NOTE\na           10\nlonger  100000  x\n"
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! The CPU plugin that is linked in, registered through the same table as every plugin file.
+#![expect(
+    unsafe_code,
+    reason = "reads the linked-in plugin's table by address, as for a file"
+)]
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crossdock_plugin_cpu::Cpu;
+use crossdock_sdk::plugin::{Plugin as _, table_of};
+
+use crate::error::Error;
+use crate::loader::Description;
+use crate::plugin::{Plugin, PluginIdentity};
+use crate::table::Table;
+
+/// The built-in CPU plugin; all runtimes of the process share it.
+pub(crate) fn cpu() -> Result<Arc<Plugin>, Error> {
+    static OPEN: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plugin) = open.upgrade().filter(|plugin| !plugin.hooks().is_forked()) {
+        return Ok(plugin);
+    }
+    let refuse = |why: String| Error::Load {
+        path: "cpu (built in)".into(),
+        why,
+        hint: "rebuild this host".to_owned(),
+    };
+    let description = Description::parse(Cpu::DESCRIPTION.as_bytes())
+        .map_err(|error| refuse(error.to_string()))?;
+    // SAFETY: the sdk made this table for `Cpu`; it is a constant of this program.
+    let table =
+        unsafe { Table::read(table_of::<Cpu>()) }.map_err(|error| refuse(error.to_string()))?;
+    let identity = PluginIdentity {
+        name: description.name,
+        vendor: description.vendor,
+        version: description.version,
+        path: None,
+    };
+    let plugin = Arc::new(Plugin::start(identity, table));
+    *open = Arc::downgrade(&plugin);
+    Ok(plugin)
+}

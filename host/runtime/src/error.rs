@@ -1,0 +1,173 @@
+//! The crate's error: what failed, why, and what to do.
+
+use std::path::PathBuf;
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Device, DlpackError};
+
+/// Why something in the runtime failed.
+///
+/// `Display` says what; [`Error::why`] says why; [`Error::hint`] says what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A plugin file cannot be used. Environment: fix the file or its place.
+    #[error("load plugin `{}`", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A hook of a plugin failed.
+    #[error("{operation} (plugin `{plugin}`)")]
+    Hook {
+        /// The plugin's name.
+        plugin: String,
+        /// The call that failed, the vendor's where it says so.
+        operation: String,
+        /// The result code.
+        status: Status,
+        /// The vendor's number, or 0.
+        native_code: i64,
+        /// The vendor's name of it, or empty.
+        native_name: String,
+        /// Why.
+        message: String,
+    },
+    /// No plugin offers this device.
+    #[error("find device `{device}`")]
+    UnknownDevice {
+        /// The device that was asked for.
+        device: Device,
+        /// The devices there are.
+        known: Vec<Device>,
+    },
+    /// A tensor from outside is not what it claims, or cannot be represented.
+    #[error("exchange a tensor")]
+    Exchange(#[from] DlpackError),
+    /// What a producer claims and what the pointer query answers contradict each other.
+    #[error("import a tensor on `{claimed}`")]
+    Claim {
+        /// The device in the tensor.
+        claimed: Device,
+        /// What the plugins say of the address.
+        found: String,
+    },
+    /// Every route fell.
+    #[error("move a tensor from `{from}` to `{to}`")]
+    Refused {
+        /// Source device.
+        from: Device,
+        /// Destination device.
+        to: Device,
+        /// Each route with the reason why it fell.
+        reasons: Vec<String>,
+    },
+    /// An argument is wrong. Misuse: fix the call.
+    #[error("{operation}")]
+    Misuse {
+        /// What was asked.
+        operation: &'static str,
+        /// Why it cannot be.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Why it failed, one sentence.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Load { why, .. } | Self::Misuse { why, .. } => why.clone(),
+            Self::Hook {
+                status,
+                native_code: 0,
+                message,
+                ..
+            } => format!("{message} ({status})"),
+            Self::Hook {
+                status,
+                native_code,
+                native_name,
+                message,
+                ..
+            } => {
+                format!("{message} ({status}, native error {native_code} {native_name})")
+            }
+            Self::UnknownDevice { known, .. } if known.is_empty() => {
+                "no plugin offers any device".to_owned()
+            }
+            Self::UnknownDevice { known, .. } => {
+                let list: Vec<_> = known.iter().map(ToString::to_string).collect();
+                format!("the devices here are {}", list.join(", "))
+            }
+            Self::Exchange(error) => error.to_string(),
+            Self::Claim { found, .. } => found.clone(),
+            Self::Refused { reasons, .. } => reasons.join("; "),
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Load { hint, .. } => hint.clone(),
+            Self::Hook { status, .. } => hint_for(*status).to_owned(),
+            Self::UnknownDevice { .. } => {
+                "run `crossdock devices` to see what is here and what is absent".to_owned()
+            }
+            Self::Exchange(_) => "fix the producer, or copy the tensor before giving it".to_owned(),
+            Self::Claim { .. } => {
+                "export the tensor with the device that owns its memory".to_owned()
+            }
+            Self::Refused { .. } => {
+                "take another route, or run `crossdock route` for the explanation".to_owned()
+            }
+            Self::Misuse { .. } => "fix the arguments".to_owned(),
+        }
+    }
+
+    /// Whether this says that nothing was changed and another route may work.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Hook { status, .. } if *status == Status::UNSUPPORTED)
+    }
+
+    /// The status of a failed hook.
+    #[must_use]
+    pub const fn status(&self) -> Option<Status> {
+        match self {
+            Self::Hook { status, .. } => Some(*status),
+            Self::Load { .. }
+            | Self::UnknownDevice { .. }
+            | Self::Exchange(_)
+            | Self::Claim { .. }
+            | Self::Refused { .. }
+            | Self::Misuse { .. } => None,
+        }
+    }
+
+    pub(crate) fn misuse(operation: &'static str, why: impl Into<String>) -> Self {
+        Self::Misuse {
+            operation,
+            why: why.into(),
+        }
+    }
+}
+
+const fn hint_for(status: Status) -> &'static str {
+    match status {
+        Status::OOM_DEVICE | Status::OOM_HOST => "free tensors, or copy in smaller parts",
+        Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
+        Status::FORKED => "open a new runtime in the child process",
+        Status::RETIRED => "use another device; this plugin was removed",
+        Status::UNSUPPORTED => "try another route or another device",
+        Status::NOT_OWNER => {
+            "pass memory that this device's plugin allocated, registered or adopted"
+        }
+        _ => "run `crossdock doctor` for the state of this plugin",
+    }
+}

@@ -1,0 +1,289 @@
+//! One open plugin's hooks, called safely: missing groups answer `UNSUPPORTED`, error objects
+//! become [`Error`], and a plugin whose hook panicked is quarantined.
+#![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginHandle, PointerInfo,
+    ProbeInfo, ProbeState, RawError, Status, StreamHandle, Text,
+};
+
+use crate::error::Error;
+use crate::host_services::services;
+use crate::life;
+use crate::table::Table;
+
+/// A plugin's table with the name that its errors carry, and the handle once it is open.
+#[derive(Debug)]
+pub struct Hooks {
+    name: String,
+    table: Table,
+    handle: PluginHandle,
+    quarantined: AtomicBool,
+    generation: u32,
+}
+
+pub(crate) type ErrorOut = *mut *mut RawError;
+
+/// Calls a mandatory hook: `hook!(self, free, (address, kind))`.
+macro_rules! hook {
+    ($self:ident, $hook:ident, ($($arg:expr),*)) => {{
+        let Some(hook) = $self.table.raw().$hook else {
+            return Err($self.missing(stringify!($hook)));
+        };
+        // SAFETY: the table's contract: a live handle, arguments that the caller of this method
+        // vouches for where it is unsafe, and an error pointer of ours.
+        let call = |error: ErrorOut| unsafe { hook($self.handle, $($arg,)* error) };
+        $self.call(stringify!($hook), call)
+    }};
+}
+
+impl Hooks {
+    /// Wraps a checked table that is not open yet.
+    #[must_use]
+    pub fn new(name: String, table: Table) -> Self {
+        Self {
+            name,
+            table,
+            handle: PluginHandle::NONE,
+            quarantined: AtomicBool::new(false),
+            generation: life::generation(),
+        }
+    }
+
+    /// The plugin's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table that is called.
+    #[must_use]
+    pub const fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) const fn handle(&self) -> PluginHandle {
+        self.handle
+    }
+
+    /// Whether a hook panicked, after which none is called any more.
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantined.load(Ordering::Acquire)
+    }
+
+    /// Whether this process is a fork of the one that opened the plugin.
+    pub fn is_forked(&self) -> bool {
+        self.generation != life::generation()
+    }
+
+    /// Looks for the plugin's driver.
+    ///
+    /// # Errors
+    /// What the hook answered, or a state that is none of the three.
+    pub fn probe(&self) -> Result<ProbeInfo, Error> {
+        let Some(probe) = self.table.raw().probe else {
+            return Err(self.missing("probe"));
+        };
+        let mut info = ProbeInfo::broken("the plugin answered nothing");
+        // SAFETY: `info` and the error pointer are ours and outlive the call.
+        self.call("probe", |error| unsafe { probe(&raw mut info, error) })?;
+        if ![ProbeState::READY, ProbeState::ABSENT, ProbeState::BROKEN].contains(&info.state) {
+            return Err(self.fault("probe", "the answer is neither ready nor absent nor broken"));
+        }
+        Ok(info)
+    }
+
+    /// Opens the plugin.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn open(&mut self) -> Result<(), Error> {
+        let Some(open) = self.table.raw().open else {
+            return Err(self.missing("open"));
+        };
+        let mut handle = PluginHandle::NONE;
+        // SAFETY: the services live as long as the process; `handle` and the error pointer are ours.
+        self.call("open", |error| unsafe {
+            open(services(), &raw mut handle, error)
+        })?;
+        self.handle = handle;
+        Ok(())
+    }
+
+    /// Closes the plugin; every hook fails afterwards.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let result = hook!(self, close, ());
+        self.handle = PluginHandle::NONE;
+        result
+    }
+
+    /// Counts devices.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn device_count(&self) -> Result<u32, Error> {
+        let mut out = 0;
+        hook!(self, device_count, (&raw mut out)).map(|()| out)
+    }
+
+    /// Describes a device.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn device_info(&self, device: u32) -> Result<DeviceInfo, Error> {
+        let mut out = std::mem::MaybeUninit::<DeviceInfo>::uninit();
+        hook!(self, device_info, (device, out.as_mut_ptr()))?;
+        // SAFETY: the hook succeeded, so it wrote the answer; every bit pattern is a `DeviceInfo`.
+        Ok(unsafe { out.assume_init() })
+    }
+
+    /// Says how much memory a device has now.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
+        let mut out = MemoryInfo::default();
+        hook!(self, memory_info, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Allocates memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
+        let mut out = Address::default();
+        hook!(self, allocate, (&raw const args, &raw mut out)).map(|()| out)
+    }
+
+    /// Frees memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - No work on the memory is in flight, and nobody uses it afterwards.
+    pub unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
+        hook!(self, free, (&raw const address, kind))
+    }
+
+    /// Copies bytes.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - Both sides are valid for `bytes` bytes until the copy is done.
+    pub unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error> {
+        hook!(self, copy, (&raw const args, stream))
+    }
+
+    /// Asks who owns an address.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
+        let mut out = PointerInfo::default();
+        hook!(self, pointer_query, (&raw const address, &raw mut out)).map(|()| out)
+    }
+
+    /// Retires the plugin.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn retire(&self, deadline_ns: u64) -> Result<(), Error> {
+        hook!(self, retire, (deadline_ns))
+    }
+
+    pub(crate) fn call(
+        &self,
+        hook: &str,
+        call: impl FnOnce(ErrorOut) -> Status,
+    ) -> Result<(), Error> {
+        if self.is_quarantined() {
+            return Err(self.failure(hook, Status::PANIC, "a hook of this plugin panicked before"));
+        }
+        if self.is_forked() {
+            return Err(self.failure(hook, Status::FORKED, "the plugin was opened before a fork"));
+        }
+        let mut raw: *mut RawError = std::ptr::null_mut();
+        let status = call(&raw mut raw);
+        if status == Status::PANIC {
+            self.quarantined.store(true, Ordering::Release);
+        }
+        if status.is_ok() && raw.is_null() {
+            return Ok(());
+        }
+        let error = self.take(hook, status, raw);
+        if status.is_ok() { Ok(()) } else { Err(error) }
+    }
+
+    /// Copies an error object out and gives it back to the plugin, also after a success.
+    fn take(&self, hook: &str, status: Status, raw: *mut RawError) -> Error {
+        let mut error = self.failure(hook, status, "the plugin gave no reason");
+        // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
+        let Some(object) = (unsafe { raw.as_ref() }) else {
+            return error;
+        };
+        if let Error::Hook {
+            operation,
+            native_code,
+            native_name,
+            message,
+            ..
+        } = &mut error
+        {
+            *operation = format!("{hook}: {}", read_text(object.operation));
+            *native_code = object.native_code;
+            *native_name = read_text(object.native_name);
+            *message = read_text(object.message);
+        }
+        if let Some(free) = self.table.raw().error_free {
+            // SAFETY: the object is this plugin's, and nothing borrows it any more.
+            unsafe { free(raw) };
+        }
+        error
+    }
+
+    pub(crate) fn missing(&self, hook: &str) -> Error {
+        self.failure(
+            hook,
+            Status::UNSUPPORTED,
+            "the plugin does not have this hook",
+        )
+    }
+
+    fn fault(&self, hook: &str, why: &str) -> Error {
+        self.failure(hook, Status::ABI, why)
+    }
+
+    fn failure(&self, hook: &str, status: Status, why: &str) -> Error {
+        Error::Hook {
+            plugin: self.name.clone(),
+            operation: hook.to_owned(),
+            status,
+            native_code: 0,
+            native_name: String::new(),
+            message: why.to_owned(),
+        }
+    }
+}
+
+/// At most this much of a plugin's text is believed.
+const TEXT_LIMIT: u64 = 64 * 1024;
+
+fn read_text(text: Text) -> String {
+    if text.ptr.is_null() || text.len > TEXT_LIMIT {
+        return String::new();
+    }
+    let Ok(length) = usize::try_from(text.len) else {
+        return String::new();
+    };
+    // SAFETY: by the contract of error objects the text has `len` bytes, until the object is freed.
+    let bytes = unsafe { std::slice::from_raw_parts(text.ptr, length) };
+    String::from_utf8_lossy(bytes).into_owned()
+}

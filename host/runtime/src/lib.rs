@@ -1,0 +1,51 @@
+//! Crossdock's host runtime: loads device plugins and moves tensors between them.
+//!
+//! Start with a [`Runtime`]; it knows the [`Device`]s. A [`Tensor`] lives on one device, comes in
+//! and goes out as DLPack, and moves by a [`Route`] that can explain itself.
+//!
+//! ```
+//! use crossdock::{RouteChoice, Runtime, Tensor};
+//! use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+//!
+//! let runtime = Runtime::builder().search(false).open()?;
+//! let cpu = runtime.device(Device::CPU)?;
+//! let layout = Layout::compact(Dtype::FLOAT32, &[2])?;
+//! let tensor = Tensor::from_bytes(&cpu, &layout, &[0, 0, 128, 63, 0, 0, 0, 64])?;
+//! let (moved, route) = tensor.to(&cpu, RouteChoice::Best)?;
+//! assert_eq!(route.bytes_copied, 0);
+//! assert_eq!(moved.read()?, tensor.read()?);
+//! # Ok::<(), crossdock::Error>(())
+//! ```
+
+#[cfg(feature = "cpu")]
+mod builtin;
+mod device;
+mod error;
+mod exchange;
+mod group_hooks;
+mod hooks;
+mod host_services;
+mod life;
+pub mod loader;
+mod memory;
+mod plugin;
+pub mod pointers;
+mod route;
+mod runtime;
+mod staging;
+mod table;
+mod tensor;
+mod transfer;
+
+pub use device::Device;
+pub use error::Error;
+pub use hooks::Hooks;
+pub use life::{counted_leaks, exiting};
+pub use plugin::{Plugin, PluginIdentity, PluginState};
+pub use route::{Route, RouteChoice, RouteKind, explain};
+pub use runtime::{Runtime, RuntimeBuilder};
+pub use table::{Table, TableError};
+pub use tensor::Tensor;
+
+/// Host bytes that somebody else owns: what [`Tensor::from_host_memory`] takes.
+pub use memory::HostOwner;

@@ -1,0 +1,113 @@
+//! The dynamic section of a plugin file: what the linker will follow.
+
+use object::{
+    NativeEndian,
+    elf::{self, Dyn64},
+    read::elf::{Dynamic, DynamicTable},
+};
+
+use super::image::{File, Header, Refused, file_bytes_at};
+use super::preflight::Remark;
+use super::refused::PreflightError;
+
+/// `DF_STATIC_TLS`.
+const STATIC_TLS: u64 = 0x10;
+
+/// The dynamic section: whole, and its tables in the file. Returns the needed libraries.
+pub(super) fn check_dynamic(
+    file: &File<'_>,
+    damaged: Refused<'_>,
+    remarks: &mut Vec<Remark>,
+) -> Result<Vec<String>, PreflightError> {
+    let table = file
+        .elf_dynamic_table()
+        .map_err(|error| damaged(&error.to_string()))?;
+    let entries: Vec<_> = table.iter().collect();
+    let size = size_of::<Dyn64<NativeEndian>>();
+    if entries.is_empty() {
+        return Err(damaged("its dynamic section is missing or blank"));
+    }
+    if entries.len() == table.len() {
+        return Err(damaged(&format!(
+            "its dynamic section ({} entries of {size} bytes) has no end",
+            table.len()
+        )));
+    }
+    let value = |tag| {
+        entries
+            .iter()
+            .find(|entry| entry.tag == tag)
+            .map(|entry| entry.val)
+    };
+    let needs = [
+        ("string table", value(elf::DT_STRTAB)),
+        ("symbol table", value(elf::DT_SYMTAB)),
+        (
+            "hash table",
+            value(elf::DT_GNU_HASH).or_else(|| value(elf::DT_HASH)),
+        ),
+    ];
+    let optional = [
+        ("relocations", value(elf::DT_RELA)),
+        ("call relocations", value(elf::DT_JMPREL)),
+        ("constructors", value(elf::DT_INIT_ARRAY)),
+    ];
+    for (name, address) in needs {
+        let address = address.ok_or_else(|| damaged(&format!("it names no {name}")))?;
+        check_address(file, address, name, damaged)?;
+    }
+    for (name, address) in optional {
+        address.map_or(Ok(()), |address| {
+            check_address(file, address, name, damaged)
+        })?;
+    }
+    if value(elf::DT_FLAGS).is_some_and(|flags| flags & STATIC_TLS != 0) {
+        remarks.push(Remark::StaticTls);
+    }
+    needed_libraries(&table, &entries, damaged, remarks)
+}
+
+/// The libraries that it needs; a run path that is not relative to the file is remarked.
+fn needed_libraries(
+    table: &DynamicTable<'_, Header>,
+    entries: &[Dynamic],
+    damaged: Refused<'_>,
+    remarks: &mut Vec<Remark>,
+) -> Result<Vec<String>, PreflightError> {
+    let mut needed = Vec::new();
+    for entry in entries {
+        if ![elf::DT_NEEDED, elf::DT_RUNPATH, elf::DT_RPATH].contains(&entry.tag) {
+            continue;
+        }
+        let text = table
+            .string(*entry)
+            .map_err(|error| damaged(&error.to_string()))?;
+        let text = String::from_utf8_lossy(text).into_owned();
+        if entry.tag != elf::DT_NEEDED {
+            let odd = |part: &&str| part.is_empty() || part.starts_with('/');
+            let parts = text.split(':').filter(odd);
+            remarks.extend(parts.map(|part| Remark::RunPath {
+                entry: part.to_owned(),
+            }));
+        } else if text.is_empty() {
+            return Err(damaged("it needs a library without a name"));
+        } else {
+            needed.push(text);
+        }
+    }
+    Ok(needed)
+}
+
+fn check_address(
+    file: &File<'_>,
+    address: u64,
+    name: &str,
+    damaged: Refused<'_>,
+) -> Result<(), PreflightError> {
+    if address != 0 && file_bytes_at(file, address).is_some_and(|bytes| !bytes.is_empty()) {
+        return Ok(());
+    }
+    Err(damaged(&format!(
+        "its {name} lies at `{address:#x}`, outside the loaded file"
+    )))
+}

@@ -1,0 +1,414 @@
+//! What the bytes of a plugin file must look like before the dynamic linker may map them.
+//!
+//! The linker believes the file: a segment past the end is a bus error, a blank relocation a jump to
+//! nowhere. Each part that it reads is looked at here first. Zeroed code or data that the file's
+//! structure does not show is found by the child process that probes the plugin.
+
+use std::path::Path;
+
+use object::{
+    NativeEndian,
+    elf::{self, FileHeader64, Rela64, Sym64},
+    read::elf::{
+        ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
+    },
+};
+
+use super::{
+    describe::Description,
+    dynamic::check_dynamic,
+    preflight::{Flavour, Remark},
+    refused::PreflightError,
+};
+
+pub(super) type Header = FileHeader64<NativeEndian>;
+pub(super) type File<'a> = ElfFile64<'a, NativeEndian>;
+pub(super) type Refused<'a> = &'a dyn Fn(&str) -> PreflightError;
+
+/// What the file says.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) description: Description,
+    pub(super) flavour: Flavour,
+    pub(super) needed: Vec<String>,
+    pub(super) remarks: Vec<Remark>,
+}
+
+/// Looks at a whole file. No bytes make it panic.
+///
+/// # Errors
+/// The first thing that cannot be, or is missing.
+pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError> {
+    check_kind(path, bytes)?;
+    check_length(path, bytes)?;
+    let damaged = |detail: &str| PreflightError::Damaged {
+        path: path.to_owned(),
+        detail: detail.to_owned(),
+    };
+    let file = File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
+    check_sections(&file, bytes, &damaged)?;
+    let section = section_bytes(&file, bytes, b".crossdock");
+    let section = section.ok_or_else(|| PreflightError::NoDescription {
+        path: path.to_owned(),
+    })?;
+    let description =
+        Description::parse(section).map_err(|source| PreflightError::Description {
+            path: path.to_owned(),
+            source,
+        })?;
+    let mut remarks = Vec::new();
+    let needed = check_dynamic(&file, &damaged, &mut remarks)?;
+    check_symbols(&file, &damaged, &mut remarks)?;
+    check_relocations(&file, bytes, &damaged)?;
+    let flavour = find_root(path, &file, bytes, &damaged)?;
+    Ok(Image {
+        description,
+        flavour,
+        needed,
+        remarks,
+    })
+}
+
+/// A library, and for this machine.
+fn check_kind(path: &Path, bytes: &[u8]) -> Result<(), PreflightError> {
+    let not = |seen| PreflightError::NotALibrary {
+        path: path.to_owned(),
+        seen,
+    };
+    let cut = |needs, part| truncated(path, bytes, needs, part);
+    if bytes.is_empty() {
+        return Err(cut(HEADER, "header"));
+    }
+    let magic = bytes.get(..MAGIC.len().min(bytes.len()));
+    if magic.is_none_or(|start| !MAGIC.starts_with(start)) {
+        let text = bytes
+            .iter()
+            .take(512)
+            .all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+        return Err(not(if text { "a text" } else { "no ELF file" }));
+    }
+    let Some([class, order, _, ..]) = bytes.get(MAGIC.len()..) else {
+        return Err(cut(HEADER, "header"));
+    };
+    let half = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let (Some(kind), Some(machine)) = (half(16), half(18)) else {
+        return Err(cut(HEADER, "header"));
+    };
+    let native = if cfg!(target_endian = "little") { 1 } else { 2 };
+    let own = MACHINES
+        .iter()
+        .find(|(_, name)| *name == std::env::consts::ARCH);
+    let found = MACHINES.iter().find(|(number, _)| *number == machine);
+    if *class != 2 || *order != native || own.is_some_and(|(number, _)| *number != machine) {
+        let bits = if *class == 1 { ", 32 bit" } else { "" };
+        let order = if *order == native {
+            ""
+        } else {
+            ", the other byte order"
+        };
+        let name = found.map_or_else(
+            || format!("machine {machine}"),
+            |(_, name)| (*name).to_owned(),
+        );
+        return Err(PreflightError::WrongMachine {
+            path: path.to_owned(),
+            found: format!("{name}{bits}{order}"),
+            wanted: std::env::consts::ARCH.to_owned(),
+        });
+    }
+    match kind {
+        3 => Ok(()),
+        1 => Err(not("an object file that was not linked")),
+        2 => Err(not("a program")),
+        4 => Err(not("a core dump")),
+        _ => Err(not("an ELF file of no kind that loads")),
+    }
+}
+
+/// Everything that the headers name lies in the file.
+fn check_length(path: &Path, bytes: &[u8]) -> Result<(), PreflightError> {
+    let has = bytes.len() as u64;
+    let inside = |offset: u64, size: u64, part| {
+        let end = offset.saturating_add(size);
+        if end <= has {
+            Ok(())
+        } else {
+            Err(truncated(path, bytes, end, part))
+        }
+    };
+    let damaged = |detail: &dyn std::fmt::Display| PreflightError::Damaged {
+        path: path.to_owned(),
+        detail: detail.to_string(),
+    };
+    inside(0, HEADER, "header")?;
+    let header = Header::parse(bytes).map_err(|error| damaged(&error))?;
+    let endian = header.endian().map_err(|error| damaged(&error))?;
+    let table = |count: u16, size: u16| u64::from(count) * u64::from(size);
+    let segments = table(header.e_phnum(endian), header.e_phentsize(endian));
+    inside(header.e_phoff(endian), segments, "list of segments")?;
+    let segments = header
+        .program_headers(endian, bytes)
+        .map_err(|error| damaged(&error))?;
+    let mut loads = 0;
+    for segment in segments
+        .iter()
+        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+    {
+        loads += 1;
+        inside(
+            segment.p_offset(endian),
+            segment.p_filesz(endian),
+            "loaded segment",
+        )?;
+        if segment.p_filesz(endian) > segment.p_memsz(endian) {
+            return Err(damaged(&"a segment is larger in the file than in memory"));
+        }
+    }
+    if loads == 0 {
+        return Err(damaged(&"it has no segment to load"));
+    }
+    let sections = table(header.e_shnum(endian), header.e_shentsize(endian));
+    inside(header.e_shoff(endian), sections, "list of sections")?;
+    let sections = header
+        .section_headers(endian, bytes)
+        .map_err(|error| damaged(&error))?;
+    for section in sections {
+        if let Some((offset, size)) = section.file_range(endian) {
+            inside(offset, size, "section")?;
+        }
+    }
+    Ok(())
+}
+
+/// Sections that are what they say, and code that is not blank.
+fn check_sections(
+    file: &File<'_>,
+    bytes: &[u8],
+    damaged: Refused<'_>,
+) -> Result<(), PreflightError> {
+    let (endian, sections) = (file.endian(), file.elf_section_table());
+    for (index, section) in sections.iter().enumerate().skip(1) {
+        if section.sh_type(endian) == elf::SHT_NULL {
+            return Err(damaged(&format!("its section {index} is blank")));
+        }
+        let name = sections.section_name(endian, section).unwrap_or_default();
+        if name.is_empty() {
+            return Err(damaged(&format!("its section {index} has no name")));
+        }
+        let code = elf::SHF_EXECINSTR.0;
+        if section.sh_flags(endian).0 & code == 0 || section.sh_type(endian) != elf::SHT_PROGBITS {
+            continue;
+        }
+        let data = section
+            .data(endian, bytes)
+            .map_err(|error| damaged(&error.to_string()))?;
+        if data
+            .chunks_exact(BLANK / 2)
+            .map(is_blank)
+            .collect::<Vec<_>>()
+            .windows(2)
+            .any(|w| w == [true, true])
+        {
+            return Err(damaged(&format!(
+                "{BLANK} or more bytes of its code (`{}`) are blank",
+                String::from_utf8_lossy(name)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Each dynamic symbol has a name, and the hash table that the linker asks is not blank.
+fn check_symbols(
+    file: &File<'_>,
+    damaged: Refused<'_>,
+    remarks: &mut Vec<Remark>,
+) -> Result<(), PreflightError> {
+    let (endian, symbols) = (file.endian(), file.elf_dynamic_symbol_table());
+    if symbols.is_empty() {
+        return Err(damaged("its table of dynamic symbols is missing"));
+    }
+    let mut unique = Vec::new();
+    for (index, symbol) in symbols.enumerate().filter(|(index, _)| index.0 != 0) {
+        let name = symbols
+            .symbol_name(endian, symbol)
+            .map_err(|error| damaged(&format!("its dynamic symbol {index}: {error}")))?;
+        if name.is_empty() && symbol.st_type() != elf::STT_SECTION {
+            return Err(damaged(&format!("its dynamic symbol {index} has no name")));
+        }
+        if symbol.st_bind() == elf::STB_GNU_UNIQUE {
+            unique.push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    if !unique.is_empty() {
+        remarks.push(Remark::UniqueSymbols { names: unique });
+    }
+    let hash = file
+        .elf_section_table()
+        .gnu_hash_header(endian, file.data());
+    match hash.map_err(|error| damaged(&error.to_string()))? {
+        Some(hash) if hash.bucket_count.get(endian) == 0 || hash.bloom_count.get(endian) == 0 => {
+            Err(damaged("its hash table of symbols is blank"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// No relocation is blank, leads outside, or names a symbol that is not there.
+fn check_relocations(
+    file: &File<'_>,
+    bytes: &[u8],
+    damaged: Refused<'_>,
+) -> Result<(), PreflightError> {
+    let endian = file.endian();
+    let symbols = file.elf_dynamic_symbol_table().len();
+    for section in file.elf_section_table().iter() {
+        let list = section
+            .rela(endian, bytes)
+            .map_err(|error| damaged(&error.to_string()))?;
+        for (index, entry) in list
+            .map(|(list, _)| list)
+            .unwrap_or_default()
+            .iter()
+            .enumerate()
+        {
+            let entry: &Rela64<NativeEndian> = entry;
+            let known =
+                usize::try_from(entry.r_sym(endian, false)).is_ok_and(|sym| sym < symbols.max(1));
+            if entry.r_type(endian, false).0 == 0
+                || !known
+                || !is_mapped(file, entry.r_offset(endian))
+            {
+                return Err(damaged(&format!(
+                    "its relocation {index} is blank or leads outside"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The root symbol: exported, defined here, and not blank.
+fn find_root(
+    path: &Path,
+    file: &File<'_>,
+    bytes: &[u8],
+    damaged: Refused<'_>,
+) -> Result<Flavour, PreflightError> {
+    let (endian, symbols) = (file.endian(), file.elf_dynamic_symbol_table());
+    let defined = |name: &str| -> Option<&Sym64<NativeEndian>> {
+        symbols.iter().find(|symbol| {
+            !symbol.is_undefined(endian)
+                && symbols
+                    .symbol_name(endian, symbol)
+                    .is_ok_and(|found| found == name.as_bytes())
+        })
+    };
+    let (symbol, name, flavour) = match (defined(RUST_ROOT), defined(C_ROOT)) {
+        (Some(symbol), _) => (symbol, RUST_ROOT, Flavour::Rust),
+        (None, Some(symbol)) => (symbol, C_ROOT, Flavour::C),
+        (None, None) => {
+            return Err(PreflightError::NoRoot {
+                path: path.to_owned(),
+            });
+        }
+    };
+    let tables = file.elf_section_table();
+    let hash = tables
+        .gnu_hash(endian, bytes)
+        .map_err(|error| damaged(&error.to_string()))?;
+    if let Some((hash, _)) = hash {
+        let versions = tables
+            .versions(endian, bytes)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
+        let number = elf::gnu_hash(name.as_bytes());
+        if hash
+            .find(endian, name.as_bytes(), number, None, symbols, &versions)
+            .is_none()
+        {
+            return Err(damaged(
+                "its hash table of symbols does not lead to the root symbol",
+            ));
+        }
+    }
+    let content = file_bytes_at(file, symbol.st_value(endian)).and_then(|bytes| bytes.get(..8));
+    // A Rust root is data, and its first words may be filled by relocations.
+    if content.is_none_or(|content| flavour == Flavour::C && is_blank(content)) {
+        return Err(damaged(&format!(
+            "its root symbol `{name}` leads to blank bytes"
+        )));
+    }
+    Ok(flavour)
+}
+
+fn section_bytes<'a>(file: &File<'_>, bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (_, section) = file
+        .elf_section_table()
+        .section_by_name(file.endian(), name)?;
+    section.data(file.endian(), bytes).ok()
+}
+
+/// The file's bytes from an address to the end of its segment.
+pub(super) fn file_bytes_at<'a>(file: &File<'a>, address: u64) -> Option<&'a [u8]> {
+    let endian = file.endian();
+    file.elf_program_headers()
+        .iter()
+        .filter(|s| s.p_type(endian) == elf::PT_LOAD)
+        .find_map(|s| {
+            let data = s.data(endian, file.data()).ok()?;
+            let offset = usize::try_from(address.checked_sub(s.p_vaddr(endian))?).ok()?;
+            data.get(offset..).filter(|rest| !rest.is_empty())
+        })
+}
+
+fn is_mapped(file: &File<'_>, address: u64) -> bool {
+    let endian = file.endian();
+    file.elf_program_headers()
+        .iter()
+        .filter(|s| s.p_type(endian) == elf::PT_LOAD)
+        .any(|s| {
+            address
+                .checked_sub(s.p_vaddr(endian))
+                .is_some_and(|offset| offset < s.p_memsz(endian))
+        })
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+fn truncated(path: &Path, bytes: &[u8], needs: u64, part: &'static str) -> PreflightError {
+    PreflightError::Truncated {
+        path: path.to_owned(),
+        needs,
+        has: bytes.len() as u64,
+        part,
+    }
+}
+
+/// What a C plugin exports: a function that returns its table.
+pub(super) const C_ROOT: &str = "crossdock_plugin";
+
+/// What a Rust plugin exports: the header of its root module.
+pub(super) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
+
+const MAGIC: &[u8] = b"\x7fELF";
+const HEADER: u64 = 64;
+
+/// So many zero bytes are no code: compilers fill gaps with other instructions.
+const BLANK: usize = 1024;
+
+/// `e_machine`, and the name that the standard library has for it.
+const MACHINES: [(u16, &str); 9] = [
+    (62, "x86_64"),
+    (183, "aarch64"),
+    (243, "riscv64"),
+    (21, "powerpc64"),
+    (22, "s390x"),
+    (258, "loongarch64"),
+    (3, "x86"),
+    (40, "arm"),
+    (8, "mips"),
+];

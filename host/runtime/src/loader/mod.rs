@@ -1,0 +1,22 @@
+//! Finding plugin files, and looking at them before any of their code runs.
+
+mod describe;
+mod dynamic;
+mod image;
+mod load;
+mod open;
+mod paths;
+mod preflight;
+mod process;
+mod refused;
+
+#[cfg(test)]
+mod path_tests;
+#[cfg(test)]
+mod preflight_tests;
+
+pub use self::describe::{AbiVersion, DescribeError, Description};
+pub(crate) use self::load::{inspect, load};
+pub use self::paths::{Candidate, Environment, Origin, PathError, Search, check_ownership, search};
+pub use self::preflight::{FileIdentity, Flavour, Preflight, Remark, preflight};
+pub use self::refused::PreflightError;

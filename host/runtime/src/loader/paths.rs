@@ -1,0 +1,329 @@
+//! Where plugin files are looked for, and whose files are trusted.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::process;
+
+/// What the search takes from the process, apart from it so that a test can choose it.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::exhaustive_structs, reason = "tests and embedders build it")]
+pub struct Environment {
+    /// `CROSSDOCK_PLUGIN_PATH`: folders with `:` between them.
+    pub plugin_path: Option<OsString>,
+    /// `CROSSDOCK_PLUGINS`: the only names to load, with `,` between them.
+    pub plugins: Option<OsString>,
+    /// `CROSSDOCK_TRUST_PATHS=1`: skip the ownership rule.
+    pub trust_paths: bool,
+    /// The process has rights that its caller has not: the three above are ignored.
+    pub privileged: bool,
+    /// The folders of the executable and of the library with this code.
+    pub beside: Vec<PathBuf>,
+    /// The effective user.
+    pub user: u32,
+}
+
+/// Who named a candidate; the search goes in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The program or the command line.
+    Given,
+    /// `CROSSDOCK_PLUGIN_PATH`.
+    Variable,
+    /// `crossdock/plugins` beside the executable or library.
+    Beside,
+    /// The install prefix's `lib/crossdock/plugins`.
+    Prefix,
+}
+
+/// A file that may be a plugin. Nothing but its name was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Who named it.
+    pub origin: Origin,
+}
+
+/// What a search found, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Search {
+    /// The files, given ones first, then by folder and name.
+    pub candidates: Vec<Candidate>,
+    /// The folders that were looked into, whether they exist or not.
+    pub folders: Vec<PathBuf>,
+    /// What was ignored, and why; for the log.
+    pub warnings: Vec<String>,
+}
+
+/// Why a path is not trusted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It belongs to somebody else.
+    #[error(
+        "trust `{}` for the plugin `{}`: it belongs to user {owner}",
+        .at.display(),
+        .plugin.display()
+    )]
+    Owner {
+        /// The plugin's file.
+        plugin: PathBuf,
+        /// The file or the folder above it that breaks the rule.
+        at: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Others can change it.
+    #[error(
+        "trust `{}` for the plugin `{}`: others can write to it",
+        .at.display(),
+        .plugin.display()
+    )]
+    Writable {
+        /// The plugin's file.
+        plugin: PathBuf,
+        /// The file or the folder above it that breaks the rule.
+        at: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It cannot be looked at.
+    #[error("look at the owner of `{}`", .at.display())]
+    Look {
+        /// The path.
+        at: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Environment {
+    /// The environment of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let folder = |path: Option<PathBuf>| Some(path?.canonicalize().ok()?.parent()?.to_owned());
+        let executable = folder(std::env::current_exe().ok());
+        let library = folder(process::own_file()).filter(|dir| Some(dir) != executable.as_ref());
+        Self {
+            plugin_path: std::env::var_os("CROSSDOCK_PLUGIN_PATH"),
+            plugins: std::env::var_os("CROSSDOCK_PLUGINS"),
+            trust_paths: std::env::var_os("CROSSDOCK_TRUST_PATHS").is_some_and(|v| v == "1"),
+            privileged: process::is_privileged(),
+            beside: executable.into_iter().chain(library).collect(),
+            user: process::user(),
+        }
+    }
+
+    /// Whether `CROSSDOCK_PLUGINS` leaves this name in. Explicitly given files are not asked.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        match &self.plugins {
+            Some(list) if !self.privileged => list
+                .to_string_lossy()
+                .split(',')
+                .any(|wanted| wanted.trim() == name),
+            _ => true,
+        }
+    }
+
+    fn ignored(&self) -> impl Iterator<Item = String> {
+        let set = [
+            ("CROSSDOCK_PLUGIN_PATH", self.plugin_path.is_some()),
+            ("CROSSDOCK_PLUGINS", self.plugins.is_some()),
+            ("CROSSDOCK_TRUST_PATHS", self.trust_paths),
+        ];
+        let names = set
+            .into_iter()
+            .filter(|(_, is_set)| self.privileged && *is_set);
+        names.map(|(name, _)| format!("`{name}` is ignored: this process is privileged"))
+    }
+}
+
+impl PathError {
+    /// Why this is refused.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Owner { .. } => {
+                "a plugin and the folders above it must belong to root or to you, \
+                                   since its owner could run any code here"
+                    .to_owned()
+            }
+            Self::Writable { mode, .. } => {
+                format!(
+                    "its mode is {:04o}, so others could put their code there",
+                    mode & 0o7777
+                )
+            }
+            Self::Look { source, .. } => source.to_string(),
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Owner { at, .. } => {
+                format!("chown \"$(id -un)\" '{}', or set {RELAX}", at.display())
+            }
+            Self::Writable { at, .. } => format!("chmod go-w '{}', or set {RELAX}", at.display()),
+            Self::Look { at, .. } => format!("make `{}` readable for this user", at.display()),
+        }
+    }
+}
+
+/// Lists the files that may be plugins: given files and folders, `CROSSDOCK_PLUGIN_PATH`, `crossdock/plugins`
+/// beside the executable or library, the install prefix. Never the working directory.
+#[must_use]
+pub fn search(given: &[PathBuf], environment: &Environment) -> Search {
+    let mut found = Search {
+        warnings: environment.ignored().collect(),
+        ..Search::default()
+    };
+    for path in given {
+        // `dlopen` searches its own path for a name without a slash.
+        match std::path::absolute(path) {
+            Ok(path) if path.is_dir() => {
+                list(&path, Origin::Given, environment, &mut found);
+                found.folders.push(path);
+            }
+            Ok(path) => found.candidates.push(Candidate {
+                path,
+                origin: Origin::Given,
+            }),
+            Err(error) => found
+                .warnings
+                .push(format!("`{}`: {error}", path.display())),
+        }
+    }
+    let mut seen = HashSet::new();
+    for (folder, origin) in folders(environment, &mut found.warnings) {
+        if seen.insert(folder.clone()) {
+            list(&folder, origin, environment, &mut found);
+            found.folders.push(folder);
+        }
+    }
+    found
+}
+
+/// Refuses a plugin that somebody else could have written: the file and every folder up to the
+/// root must belong to root or the user, and not be writable by group or others. The sticky
+/// bit of a folder exempts that folder.
+///
+/// # Errors
+/// The first file or folder that breaks the rule.
+pub fn check_ownership(path: &Path, environment: &Environment) -> Result<(), PathError> {
+    if environment.trust_paths && !environment.privileged {
+        return Ok(());
+    }
+    let look = |at: &Path| {
+        let at = at.to_owned();
+        move |source| PathError::Look { at, source }
+    };
+    let file = path.canonicalize().map_err(look(path))?;
+    // A link is replaced in the folder where it lies, so that folder counts too.
+    let named_in = match path.parent() {
+        Some(folder) => Some(folder.canonicalize().map_err(look(folder))?),
+        None => None,
+    };
+    let above = named_in.as_deref().into_iter().flat_map(Path::ancestors);
+    for at in file.ancestors().chain(above) {
+        let facts = fs::symlink_metadata(at).map_err(look(at))?;
+        let (plugin, at) = (file.clone(), at.to_owned());
+        if facts.uid() != 0 && facts.uid() != environment.user {
+            return Err(PathError::Owner {
+                plugin,
+                at,
+                owner: facts.uid(),
+            });
+        }
+        let exempt = facts.is_dir() && facts.mode() & STICKY != 0;
+        if facts.mode() & OTHERS_WRITE != 0 && !exempt {
+            return Err(PathError::Writable {
+                plugin,
+                at,
+                mode: facts.mode(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The folders in their order; relative ones of the environment become warnings.
+fn folders(environment: &Environment, warnings: &mut Vec<String>) -> Vec<(PathBuf, Origin)> {
+    let mut folders = Vec::new();
+    let variable = environment
+        .plugin_path
+        .as_ref()
+        .filter(|_| !environment.privileged);
+    for folder in variable.into_iter().flat_map(std::env::split_paths) {
+        if folder.is_absolute() {
+            folders.push((folder, Origin::Variable));
+        } else if !folder.as_os_str().is_empty() {
+            warnings.push(format!(
+                "`{}` in `CROSSDOCK_PLUGIN_PATH` is ignored: only absolute folders are searched",
+                folder.display()
+            ));
+        }
+    }
+    for beside in &environment.beside {
+        folders.push((beside.join("crossdock/plugins"), Origin::Beside));
+    }
+    for beside in &environment.beside {
+        if let Some(prefix) = beside.parent() {
+            folders.push((prefix.join("lib/crossdock/plugins"), Origin::Prefix));
+        }
+    }
+    folders
+}
+
+fn list(folder: &Path, origin: Origin, environment: &Environment, found: &mut Search) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            // The two folders of our own need not exist; one that a person named should.
+            if origin == Origin::Variable || error.kind() != io::ErrorKind::NotFound {
+                found
+                    .warnings
+                    .push(format!("`{}`: {error}", folder.display()));
+            }
+            return;
+        }
+    };
+    let wanted = |name: &OsString| {
+        let name = name.to_str().and_then(plugin_name);
+        name.is_some_and(|name| environment.wants(name))
+    };
+    let mut names: Vec<OsString> = entries
+        .filter_map(|entry| Some(entry.ok()?.file_name()))
+        .filter(wanted)
+        .collect();
+    names.sort();
+    let paths = names.into_iter().map(|name| Candidate {
+        path: folder.join(name),
+        origin,
+    });
+    found.candidates.extend(paths);
+}
+
+/// `cpu` of `libcrossdock_plugin_cpu.so`.
+fn plugin_name(file: &str) -> Option<&str> {
+    let name = file
+        .strip_prefix("libcrossdock_plugin_")?
+        .strip_suffix(".so")?;
+    (!name.is_empty()).then_some(name)
+}
+
+const STICKY: u32 = 0o1000;
+const OTHERS_WRITE: u32 = 0o022;
+const RELAX: &str = "CROSSDOCK_TRUST_PATHS=1 for a checkout of your own";

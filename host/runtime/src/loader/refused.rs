@@ -1,0 +1,191 @@
+//! Why a file was refused before it was loaded: what, why and what to do, each in a line.
+
+use std::{io, path::PathBuf};
+
+use super::describe::{AbiVersion, DescribeError};
+
+/// A file that is no plugin for this host. None of its code ran.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PreflightError {
+    /// Nothing has this name, or the link leads nowhere.
+    #[error("find the plugin `{}`", .path.display())]
+    NotFound {
+        /// The file as it was named.
+        path: PathBuf,
+        /// Where the link leads, when it is one.
+        link: Option<PathBuf>,
+    },
+    /// The system does not let this user read it.
+    #[error("open the plugin `{}` without permission", .path.display())]
+    NoPermission {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A folder, a pipe, a socket or a device.
+    #[error("read the plugin `{}`, which is {kind}", .path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is, with its article.
+        kind: &'static str,
+    },
+    /// The system failed to read it.
+    #[error("read the plugin `{}`", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A text file or something else that is no library.
+    #[error("read `{}` as a shared library", .path.display())]
+    NotALibrary {
+        /// The file.
+        path: PathBuf,
+        /// What was seen instead.
+        seen: &'static str,
+    },
+    /// Built for another machine.
+    #[error("use the plugin `{}` on this machine", .path.display())]
+    WrongMachine {
+        /// The file.
+        path: PathBuf,
+        /// What it was built for.
+        found: String,
+        /// What this host is.
+        wanted: String,
+    },
+    /// Its end is missing.
+    #[error("read the plugin `{}` to its end", .path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// How long it must be at least.
+        needs: u64,
+        /// How long it is.
+        has: u64,
+        /// The part that is not there.
+        part: &'static str,
+    },
+    /// Whole in length, but what it says cannot be.
+    #[error("make sense of the plugin `{}`", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What cannot be.
+        detail: String,
+    },
+    /// A library without a self-description.
+    #[error("find the section `.crossdock` in `{}`", .path.display())]
+    NoDescription {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The self-description cannot be read.
+    #[error("read the section `.crossdock` of `{}`", .path.display())]
+    Description {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: DescribeError,
+    },
+    /// A library that describes itself and offers no table.
+    #[error("find the root symbol of the plugin `{}`", .path.display())]
+    NoRoot {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Built for another major version of the contract.
+    #[error("use the plugin `{}` of ABI {plugin} in a host of ABI {host}", .path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The plugin's version.
+        plugin: AbiVersion,
+        /// The host's version.
+        host: AbiVersion,
+    },
+    /// A library that it needs is not on this machine; said by the loader after `dlopen`.
+    #[error("find `{library}`, which the plugin `{}` needs", .path.display())]
+    MissingDependency {
+        /// The file.
+        path: PathBuf,
+        /// The library that was not found.
+        library: String,
+    },
+}
+
+impl PreflightError {
+    /// Why it is refused.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::NotFound { link: None, .. } => "there is no such file".to_owned(),
+            Self::NotFound { link: Some(to), .. } => {
+                format!("it is a link to `{}`, which does not exist", to.display())
+            }
+            Self::NoPermission { .. } => "this user may not read it".to_owned(),
+            Self::NotAFile { .. } => "a plugin is a regular file".to_owned(),
+            Self::Read { source, .. } => source.to_string(),
+            Self::NotALibrary { seen, .. } => format!("it is {seen}"),
+            Self::WrongMachine { found, wanted, .. } => {
+                format!("it was built for {found}, and this host is {wanted}")
+            }
+            Self::Truncated {
+                needs, has, part, ..
+            } => {
+                format!("it has {has} bytes, and its {part} ends at byte {needs}")
+            }
+            Self::Damaged { detail, .. } => detail.clone(),
+            Self::NoDescription { .. } => {
+                "it is a library, but it does not describe itself as a plugin".to_owned()
+            }
+            Self::Description { source, .. } => source.to_string(),
+            Self::NoRoot { .. } => format!(
+                "it exports neither `{}` (C) nor `{}` (Rust)",
+                super::image::C_ROOT,
+                super::image::RUST_ROOT
+            ),
+            Self::Version { .. } => "the major versions of the contract differ".to_owned(),
+            Self::MissingDependency { .. } => {
+                "the dynamic linker found it neither loaded nor in its folders".to_owned()
+            }
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NotFound { .. } => "check the path".to_owned(),
+            Self::NoPermission { path } => format!("chmod u+r '{}'", path.display()),
+            Self::NotAFile { .. } => {
+                "name the plugin's file; folders go into `CROSSDOCK_PLUGIN_PATH`".to_owned()
+            }
+            Self::Read { .. } => "check the disk or the mount it lies on".to_owned(),
+            Self::NotALibrary { .. } => "name a file `libcrossdock_plugin_NAME.so`".to_owned(),
+            Self::WrongMachine { wanted, .. } => format!("install its build for {wanted}"),
+            Self::Truncated { .. } | Self::Damaged { .. } => {
+                "copy, download or build it again".to_owned()
+            }
+            Self::NoDescription { .. } | Self::Description { .. } => {
+                "build it with the export macro of the sdk, or `XD_PLUGIN_DESCRIBE` in C".to_owned()
+            }
+            Self::NoRoot { .. } => {
+                "export it, and look that an export list or `strip` leaves it in".to_owned()
+            }
+            Self::Version { host, .. } => {
+                format!(
+                    "build the plugin against version {}.x of the sdk",
+                    host.major
+                )
+            }
+            Self::MissingDependency { library, .. } => {
+                format!("install the package with `{library}`, or put its folder into the run path")
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A registered plugin: its description, what its probe found, and its hooks.
+
+use std::path::{Path, PathBuf};
+
+use crossdock_sdk::abi::ProbeState;
+use crossdock_sdk::plugin::read_fixed_text;
+
+use crate::error::Error;
+use crate::hooks::Hooks;
+use crate::life;
+use crate::table::Table;
+
+/// What a plugin's probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PluginState {
+    /// It is open, with devices.
+    Ready,
+    /// Its driver or devices are not here.
+    Absent {
+        /// What was looked for, and where.
+        detail: String,
+    },
+    /// Something is here and does not work.
+    Broken {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Who a plugin says it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginIdentity {
+    /// Its name, as in `libcrossdock_plugin_NAME.so`.
+    pub name: String,
+    /// Who made it.
+    pub vendor: String,
+    /// Its own version.
+    pub version: String,
+    /// The file; `None` for the plugin that is linked in.
+    pub path: Option<PathBuf>,
+}
+
+/// A registered plugin. Closed when its last runtime, device and tensor are gone; never unloaded.
+#[derive(Debug)]
+pub struct Plugin {
+    identity: PluginIdentity,
+    state: PluginState,
+    hooks: Hooks,
+}
+
+impl Plugin {
+    /// Probes a plugin and opens it where its devices are here.
+    pub(crate) fn start(identity: PluginIdentity, table: Table) -> Self {
+        let mut hooks = Hooks::new(identity.name.clone(), table);
+        let state = match Self::bring_up(&mut hooks) {
+            Ok(state) => state,
+            Err(error) => PluginState::Broken {
+                why: format!("{error}: {}", error.why()),
+            },
+        };
+        Self {
+            identity,
+            state,
+            hooks,
+        }
+    }
+
+    fn bring_up(hooks: &mut Hooks) -> Result<PluginState, Error> {
+        let found = hooks.probe()?;
+        let detail = read_fixed_text(&found.detail);
+        match found.state {
+            ProbeState::ABSENT => Ok(PluginState::Absent { detail }),
+            ProbeState::BROKEN => Ok(PluginState::Broken { why: detail }),
+            _ => hooks.open().map(|()| PluginState::Ready),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// Who made it.
+    #[must_use]
+    pub fn vendor(&self) -> &str {
+        &self.identity.vendor
+    }
+
+    /// Its own version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.identity.version
+    }
+
+    /// Its file; `None` for the plugin that is linked in.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.identity.path.as_deref()
+    }
+
+    /// What its probe found.
+    #[must_use]
+    pub const fn state(&self) -> &PluginState {
+        &self.state
+    }
+
+    /// Its hooks.
+    #[must_use]
+    pub const fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        if self.state != PluginState::Ready {
+            return;
+        }
+        if life::exiting() || self.hooks.is_forked() {
+            life::count_leak();
+            return;
+        }
+        if let Err(error) = self.hooks.close() {
+            log::error!(target: "crossdock::load", "{error}: {}", error.why());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The table itself: lookup without a lock, writers under the locks of their regions.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use super::{
+    arena::{Arena, Pool},
+    error::PointerError,
+    radix::{Change, Interior, LAST_SHIFT},
+    record::{PointerEntry, Record},
+};
+
+/// Live ranges of addresses, at most one at each address.
+///
+/// ```
+/// use crossdock::pointers::{PointerEntry, PointerTable};
+///
+/// let table = PointerTable::new();
+/// table.insert(PointerEntry::new(0x7f00_0000_1000, 4096, 7, 0))?;
+/// assert_eq!(table.lookup(0x7f00_0000_1fff).map(|entry| entry.allocation), Some(7));
+/// assert_eq!(table.lookup(0x7f00_0000_2000), None);
+/// table.remove(0x7f00_0000_1000);
+/// assert_eq!(table.lookup(0x7f00_0000_1fff), None);
+/// # Ok::<(), crossdock::pointers::PointerError>(())
+/// ```
+#[derive(Debug)]
+pub struct PointerTable {
+    // `None` cannot be: see `Interior::new`. Then the table would be empty and full.
+    root: Option<Interior>,
+    arena: Arena,
+    shards: [Mutex<Pool>; SHARDS],
+    live: AtomicUsize,
+}
+
+impl PointerTable {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            root: Interior::new(),
+            arena: Arena::new(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            live: AtomicUsize::new(0),
+        }
+    }
+
+    /// The live range that holds the address, from any thread and without a lock.
+    ///
+    /// The answer was right at some moment between call and return; after `remove` has
+    /// returned, the removed range is never the answer.
+    #[must_use]
+    #[inline]
+    pub fn lookup(&self, address: u64) -> Option<PointerEntry> {
+        let (_, entry) = self.root.as_ref()?.find(&self.arena, address)?;
+        Some(entry)
+    }
+
+    /// Enters a range. All its addresses begin to answer at one moment.
+    ///
+    /// # Errors
+    /// [`PointerError::Overlap`] names the range in the way; `Empty` and `PastTheEnd` refuse
+    /// what is no range; `Full` says that no line is left. The table is unchanged then.
+    pub fn insert(&self, entry: PointerEntry) -> Result<(), PointerError> {
+        let PointerEntry { base, size, .. } = entry;
+        let Some(reach) = size.checked_sub(1) else {
+            return Err(PointerError::Empty { base });
+        };
+        let Some(last) = base.checked_add(reach) else {
+            return Err(PointerError::PastTheEnd { base, size });
+        };
+        let full = PointerError::Full { base, size };
+        let root = self.root.as_ref().ok_or_else(|| full.clone())?;
+        let mut locked = self.lock(base, last);
+        let pool: &mut Pool = locked.first_mut().ok_or_else(|| full.clone())?;
+        if let Some(existing) = root.overlap(&self.arena, base, last) {
+            return Err(PointerError::Overlap {
+                base,
+                size,
+                existing,
+            });
+        }
+        let handle = self.arena.take_record(pool).ok_or_else(|| full.clone())?;
+        let record = Record(self.arena.line(handle).ok_or_else(|| full.clone())?);
+        record.prepare(&entry);
+        let mut change = Change {
+            arena: &self.arena,
+            pool,
+            record: handle,
+        };
+        if root.add(&mut change, base, last).is_err() {
+            root.remove(&mut change, base, last);
+            Arena::give_record(change.pool, handle);
+            return Err(full);
+        }
+        record.publish();
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes the range that begins at `base`, and returns it; `None` where none begins.
+    #[must_use = "a base that was not in the table is worth a look"]
+    pub fn take(&self, base: u64) -> Option<PointerEntry> {
+        let root = self.root.as_ref()?;
+        loop {
+            let (handle, entry) = root.find(&self.arena, base)?;
+            if entry.base != base {
+                return None;
+            }
+            let mut locked = self.lock(base, entry.last());
+            let pool: &mut Pool = locked.first_mut()?;
+            let record = Record(self.arena.line(handle)?);
+            // Another thread may have removed it before this one had the locks.
+            if record.read() != Some(entry) {
+                continue;
+            }
+            record.retire();
+            let mut change = Change {
+                arena: &self.arena,
+                pool,
+                record: handle,
+            };
+            root.remove(&mut change, base, entry.last());
+            Arena::give_record(change.pool, handle);
+            self.live.fetch_sub(1, Ordering::Relaxed);
+            return Some(entry);
+        }
+    }
+
+    /// Removes the range that begins at `base`; whether there was one.
+    pub fn remove(&self, base: u64) -> bool {
+        self.take(base).is_some()
+    }
+
+    /// How many ranges live. A count for people: other threads change it at any time.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Whether no range lives.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Locks the shards of all regions that the range touches, in one order for everybody.
+    fn lock(&self, first: u64, last: u64) -> Vec<MutexGuard<'_, Pool>> {
+        let (first, last) = (first >> LAST_SHIFT, last >> LAST_SHIFT);
+        let mask = if last - first >= SHARDS as u64 - 1 {
+            u64::MAX
+        } else {
+            (first..=last).fold(0, |mask, region| mask | 1 << (region % SHARDS as u64))
+        };
+        self.shards
+            .iter()
+            .enumerate()
+            .filter(|(shard, _)| mask >> shard & 1 == 1)
+            .map(|(_, pool)| pool.lock().unwrap_or_else(PoisonError::into_inner))
+            .collect()
+    }
+}
+
+impl Default for PointerTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One bit of the lock mask each.
+const SHARDS: usize = 64;

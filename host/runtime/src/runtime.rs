@@ -1,0 +1,276 @@
+//! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use crossdock_sdk::dlpack::{self, DeviceType};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::life;
+use crate::loader::{self, Environment};
+use crate::plugin::{Plugin, PluginState};
+
+/// How long a retiring plugin may drain, in nanoseconds.
+const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
+
+/// A running Crossdock. Clones are the same runtime; plugins are shared by all runtimes of the
+/// process.
+#[derive(Debug, Clone)]
+pub struct Runtime(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// What there is now; readers take no lock.
+    registry: ArcSwap<Registry>,
+    /// Held while the registry is replaced.
+    changing: Mutex<()>,
+    environment: Environment,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Registry {
+    plugins: Vec<Arc<Plugin>>,
+    devices: Vec<Device>,
+    refused: Vec<Error>,
+}
+
+/// Says where a new runtime looks for plugins.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct RuntimeBuilder {
+    given: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    search: bool,
+}
+
+impl RuntimeBuilder {
+    /// Loads this file too. It is an error of `open` when it cannot be loaded.
+    pub fn plugin(mut self, path: impl Into<PathBuf>) -> Self {
+        self.given.push(path.into());
+        self
+    }
+
+    /// Looks into this folder too, before the environment's.
+    pub fn plugin_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push(folder.into());
+        self
+    }
+
+    /// Whether to look into the environment and the standard folders; yes unless said otherwise.
+    pub const fn search(mut self, yes: bool) -> Self {
+        self.search = yes;
+        self
+    }
+
+    /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
+    ///
+    /// # Errors
+    /// [`Error::Load`] for a given file. A file that only the search found is listed by
+    /// [`Runtime::refused`] instead.
+    pub fn open(self) -> Result<Runtime, Error> {
+        life::watch();
+        let environment = Environment::of_process();
+        let runtime = Runtime(Arc::new(Inner {
+            registry: ArcSwap::default(),
+            changing: Mutex::new(()),
+            environment,
+        }));
+        runtime.register_builtin();
+        for path in &self.given {
+            runtime.load(path)?;
+        }
+        runtime.search(&self);
+        Ok(runtime)
+    }
+}
+
+impl Runtime {
+    /// A runtime that is not open yet.
+    pub const fn builder() -> RuntimeBuilder {
+        RuntimeBuilder {
+            given: Vec::new(),
+            folders: Vec::new(),
+            search: true,
+        }
+    }
+
+    /// The registered plugins, also those whose devices are absent.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<Arc<Plugin>> {
+        self.0.registry.load().plugins.clone()
+    }
+
+    /// The devices, in the order in which they were registered.
+    #[must_use]
+    pub fn devices(&self) -> Vec<Device> {
+        self.0.registry.load().devices.clone()
+    }
+
+    /// The files that the search found and that could not be loaded.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Error> {
+        self.0.registry.load().refused.clone()
+    }
+
+    /// The device with this DLPack pair. Takes no lock.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`] with the devices that are here.
+    pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
+        let registry = self.0.registry.load();
+        registry
+            .devices
+            .iter()
+            .find(|device| device.id() == id)
+            .cloned()
+            .ok_or_else(|| {
+                let known = registry.devices.iter().map(Device::id).collect();
+                Error::UnknownDevice { device: id, known }
+            })
+    }
+
+    /// Loads a plugin file beside those that are here; the same file is loaded once.
+    ///
+    /// # Errors
+    /// [`Error::Load`] that says why the file was refused.
+    pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
+        let found = loader::inspect(path, &self.0.environment)?;
+        let plugin = loader::load(&found)?;
+        self.register(&plugin)?;
+        Ok(plugin)
+    }
+
+    /// Removes a plugin: its devices are gone, its work is drained, its code stays mapped. Tensors
+    /// on it can still be dropped.
+    ///
+    /// # Errors
+    /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.
+    pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
+        self.change(|registry| {
+            registry.plugins.retain(|other| !Arc::ptr_eq(other, plugin));
+            registry
+                .devices
+                .retain(|device| !Arc::ptr_eq(device.plugin(), plugin));
+        });
+        if *plugin.state() == PluginState::Ready {
+            plugin.hooks().retire(RETIRE_DEADLINE_NS)
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cfg(feature = "cpu")]
+    fn register_builtin(&self) {
+        let registered = crate::builtin::cpu().and_then(|plugin| self.register(&plugin));
+        if let Err(error) = registered {
+            self.change(|registry| registry.refused.push(error.clone()));
+        }
+    }
+
+    #[cfg(not(feature = "cpu"))]
+    fn register_builtin(&self) {}
+
+    fn search(&self, builder: &RuntimeBuilder) {
+        let mut environment = self.0.environment.clone();
+        if !builder.search {
+            environment.plugin_path = None;
+            environment.beside.clear();
+        }
+        let found = loader::search(&builder.folders, &environment);
+        for warning in &found.warnings {
+            log::warn!(target: "crossdock::load", "{warning}");
+        }
+        for candidate in found.candidates {
+            if let Err(error) = self.load_found(&candidate.path) {
+                self.change(|registry| registry.refused.push(error.clone()));
+            }
+        }
+    }
+
+    /// A plugin whose name is already registered is skipped; only given files stand side by side.
+    fn load_found(&self, path: &Path) -> Result<(), Error> {
+        let found = loader::inspect(path, &self.0.environment)?;
+        let name = &found.description.name;
+        if self
+            .0
+            .registry
+            .load()
+            .plugins
+            .iter()
+            .any(|plugin| plugin.name() == name)
+        {
+            let file = path.display();
+            log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
+            return Ok(());
+        }
+        if !self.0.environment.wants(name) {
+            return Ok(());
+        }
+        let plugin = loader::load(&found)?;
+        self.register(&plugin)
+    }
+
+    fn register(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
+        let infos = match plugin.state() {
+            PluginState::Ready => device_infos(plugin)?,
+            PluginState::Absent { .. } | PluginState::Broken { .. } => Vec::new(),
+        };
+        self.change(|registry| {
+            if registry
+                .plugins
+                .iter()
+                .any(|other| Arc::ptr_eq(other, plugin))
+            {
+                return;
+            }
+            registry.plugins.push(Arc::clone(plugin));
+            for (index, info) in infos.iter().enumerate() {
+                let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
+                let Ok(index) = u32::try_from(index) else {
+                    return;
+                };
+                registry.devices.push(Device::new(plugin, index, id, *info));
+            }
+        });
+        Ok(())
+    }
+
+    fn change(&self, edit: impl Fn(&mut Registry)) {
+        let _changing = self
+            .0
+            .changing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut next = Registry::clone(&self.0.registry.load());
+        edit(&mut next);
+        self.0.registry.store(Arc::new(next));
+    }
+}
+
+impl Registry {
+    /// The claimed pair, or the next free id of its type where another plugin has it.
+    fn free_id(&self, ty: DeviceType, claimed: i32) -> dlpack::Device {
+        let taken: HashSet<i32> = self
+            .devices
+            .iter()
+            .map(Device::id)
+            .filter(|id| id.ty == ty)
+            .map(|id| id.id)
+            .collect();
+        let first = claimed.max(0);
+        let id = (first..i32::MAX)
+            .find(|id| !taken.contains(id))
+            .unwrap_or(first);
+        ty.device(id)
+    }
+}
+
+fn device_infos(plugin: &Plugin) -> Result<Vec<crossdock_sdk::abi::DeviceInfo>, Error> {
+    let hooks = plugin.hooks();
+    (0..hooks.device_count()?)
+        .map(|index| hooks.device_info(index))
+        .collect()
+}

@@ -1,0 +1,245 @@
+//! Tensors: typed views of memory on one device.
+
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{Address, AddressForm, StreamHandle};
+use crossdock_sdk::dlpack::{AxisSlice, DataWord, Dtype, Flags, Layout, Produced, TensorView};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::{HostOwner, Memory};
+use crate::route::{Route, RouteChoice};
+use crate::transfer;
+
+/// A typed view of memory on one device. Cheap to clone: clones share the memory.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    memory: Arc<Memory>,
+    layout: Layout,
+    /// Bytes from the memory's start to the element with index 0 in every dimension.
+    offset: u64,
+}
+
+impl Tensor {
+    /// Allocates a compact tensor with the dtype and shape of `layout`; its content is undefined.
+    ///
+    /// # Errors
+    /// [`Error::Hook`] when the device has too little memory.
+    pub fn empty(device: &Device, layout: &Layout) -> Result<Self, Error> {
+        let layout = compact(layout)?;
+        let memory = Arc::new(Memory::allocate(device, layout.bytes())?);
+        Ok(Self {
+            memory,
+            layout,
+            offset: 0,
+        })
+    }
+
+    /// Allocates a compact tensor and fills it with `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when the number of bytes is not the layout's; [`Error::Hook`].
+    pub fn from_bytes(device: &Device, layout: &Layout, bytes: &[u8]) -> Result<Self, Error> {
+        let tensor = Self::empty(device, layout)?;
+        tensor.write(bytes)?;
+        Ok(tensor)
+    }
+
+    /// Views host memory that `owner` keeps alive, without a copy and read-only, from
+    /// `byte_offset` on. `device` is a device whose memory the host addresses.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for another device; [`Error::Exchange`] when `layout` leaves the memory.
+    pub(crate) fn from_host_owner(
+        device: &Device,
+        owner: HostOwner,
+        byte_offset: u64,
+        layout: &Layout,
+    ) -> Result<Self, Error> {
+        let memory = Memory::host(device, owner);
+        let data = data_word(memory.address.word)?;
+        let view = TensorView::new(
+            layout.clone(),
+            data,
+            byte_offset,
+            device.id(),
+            Flags::READ_ONLY,
+        )?;
+        view.check_within(0, memory.size)?;
+        Ok(Self::view(Arc::new(memory), layout.clone(), byte_offset))
+    }
+
+    /// A view of `memory`; the caller has checked that `layout` lies inside.
+    pub(crate) const fn view(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
+        Self {
+            memory,
+            layout,
+            offset,
+        }
+    }
+
+    pub(crate) const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub(crate) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Dtype, shape and strides.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The dtype.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.layout.dtype()
+    }
+
+    /// The device that holds it.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.memory.device
+    }
+
+    /// Whether writing is refused.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.memory.read_only
+    }
+
+    /// Bytes of its elements, packed.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        self.layout.bytes()
+    }
+
+    /// Where its first element is.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.memory.side(self.offset).address
+    }
+
+    /// Its elements as compact bytes, read through the device plugin's own copy hook.
+    ///
+    /// # Errors
+    /// [`Error::Hook`], [`Error::Refused`] when a strided tensor cannot be packed.
+    pub fn read(&self) -> Result<Vec<u8>, Error> {
+        transfer::read(self)
+    }
+
+    /// Replaces its elements by compact `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when it is read-only or the number of bytes is wrong; [`Error::Hook`];
+    /// [`Error::Refused`] when a strided tensor cannot be written in place.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        if self.is_read_only() {
+            return Err(Error::misuse("write a tensor", "it is read-only"));
+        }
+        if bytes.len() as u64 != self.nbytes() {
+            let why = format!(
+                "it holds {} bytes, {} were given",
+                self.nbytes(),
+                bytes.len()
+            );
+            return Err(Error::misuse("write a tensor", why));
+        }
+        transfer::write(self, bytes)
+    }
+
+    /// The same values on `device`, by the chosen route, and the route that was taken.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with every route that fell and why.
+    pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
+        crate::route::move_to(self, device, choice)
+    }
+
+    /// A view with its axes in another order.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] when `axes` is no permutation.
+    pub fn permute(&self, axes: &[usize]) -> Result<Self, Error> {
+        Ok(Self {
+            layout: self.layout.permute(axes)?,
+            ..self.clone()
+        })
+    }
+
+    /// A view of a part; one slice an axis.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] when a slice leaves its axis.
+    pub fn slice(&self, slices: &[AxisSlice]) -> Result<Self, Error> {
+        let (layout, elements) = self.layout.slice(slices)?;
+        let bytes = self.layout.byte_offset_of(elements)?;
+        let Some(offset) = self.offset.checked_add_signed(bytes) else {
+            return Err(Error::misuse(
+                "slice a tensor",
+                "the part lies before its memory",
+            ));
+        };
+        Ok(Self {
+            memory: Arc::clone(&self.memory),
+            layout,
+            offset,
+        })
+    }
+
+    /// A view with another shape.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when that would need a copy.
+    pub fn reshape(&self, shape: &[i64]) -> Result<Self, Error> {
+        let Some(layout) = self.layout.reshape(shape) else {
+            return Err(Error::misuse("reshape a tensor", "this shape needs a copy"));
+        };
+        Ok(Self {
+            layout,
+            ..self.clone()
+        })
+    }
+
+    /// Hands the tensor out as a DLPack 1.3 managed tensor that shares its memory.
+    ///
+    /// The memory lives until the managed tensor's deleter ran. Addresses are exported with offset
+    /// 0; a handle (`cl_mem`) keeps its word and carries the offset. One allocation.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] when DLPack cannot represent it.
+    pub fn export(&self) -> Result<Produced, Error> {
+        let address = self.address();
+        let (word, byte_offset) = match address.form {
+            AddressForm::HANDLE => (address.word, address.offset),
+            _ => (address.as_pointer().unwrap_or(0), 0),
+        };
+        let data = data_word(word)?;
+        let flags = Flags::default().with(Flags::READ_ONLY, self.is_read_only());
+        let view = TensorView::new(
+            self.layout.clone(),
+            data,
+            byte_offset,
+            self.device().id(),
+            flags,
+        )?;
+        Ok(Produced::new(self.clone(), &view)?)
+    }
+}
+
+/// A word of the contract as DLPack carries it.
+fn data_word(word: u64) -> Result<DataWord, Error> {
+    usize::try_from(word)
+        .map(DataWord::from_addr)
+        .map_err(|error| Error::misuse("export a tensor", error.to_string()))
+}
+
+/// The compact layout with the same dtype, padding and shape.
+pub(crate) fn compact(layout: &Layout) -> Result<Layout, Error> {
+    Ok(Layout::compact(layout.dtype(), layout.shape())?.with_padding(layout.is_padded())?)
+}
+
+/// Waits for nothing: copies of the runtime are done when they return.
+pub(crate) const SYNCHRONOUS: StreamHandle = StreamHandle::NONE;

@@ -1,0 +1,28 @@
+//! Crossdock's CPU plugin: host memory as a device, with real streams and copies at memory speed.
+//!
+//! A host that links it in takes [`table`]; the crate beside this one exports [`Cpu`] as a file.
+//! `CROSSDOCK_CPU_THREADS` limits the threads that work on one copy.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`copy`] | plans copies of any layout, and runs them on several threads |
+//! | [`fill`] | repeats a pattern over memory |
+//! | [`memory`], [`pages`] | allocates, and keeps freed blocks warm |
+//! | [`pointers`] | answers which allocation an address lies in |
+//! | [`stream`], [`event`] | work in order, and points in it |
+
+mod convert;
+pub mod copy;
+mod device;
+pub mod event;
+pub mod fill;
+mod handles;
+pub mod memory;
+pub mod pages;
+mod plugin;
+mod plugin_streams;
+pub mod pointers;
+pub mod stream;
+mod work;
+
+pub use plugin::{Cpu, table};

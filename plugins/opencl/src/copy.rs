@@ -1,0 +1,421 @@
+//! Copies and fills between memory objects and host memory, on a stream or at once.
+#![expect(
+    unsafe_code,
+    reason = "commands take raw handles and raw host addresses"
+)]
+
+use std::{ffi::c_void, sync::Arc};
+
+use opencl3::{
+    command_queue as cl,
+    types::{CL_NON_BLOCKING, cl_event},
+};
+
+use crate::{
+    device::Device,
+    event,
+    fault::{Fault, Kind},
+    handle::Mark,
+    memory::Allocation,
+    rect::{Pitches, Plan},
+    stream::Stream,
+};
+
+/// One end of a copy.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// A memory object, from a byte of it.
+    Object {
+        allocation: Arc<Allocation>,
+        offset: u64,
+    },
+    /// Host memory, or memory that has one address for host and device.
+    Host(*mut c_void),
+}
+
+impl Place {
+    /// The same place `bytes` further on.
+    fn advanced(&self, bytes: u64) -> Result<Self, Fault> {
+        match self {
+            Self::Object { allocation, offset } => Ok(Self::Object {
+                allocation: Arc::clone(allocation),
+                offset: offset.checked_add(bytes).ok_or_else(too_far)?,
+            }),
+            Self::Host(start) => {
+                let bytes = usize::try_from(bytes).ok().ok_or_else(too_far)?;
+                Ok(Self::Host(start.wrapping_byte_add(bytes)))
+            }
+        }
+    }
+
+    /// What a command names, after checking that `bytes` from here exist.
+    fn end(&self, bytes: u64) -> Result<End, Fault> {
+        match self {
+            Self::Object { allocation, offset } => {
+                let (offset, _) = allocation.range(*offset, bytes)?;
+                let object = allocation.object().ok_or_else(|| {
+                    Fault::invalid("copy", "the memory is the host's; name it by its address")
+                })?;
+                Ok(End::Object {
+                    raw: object.raw(),
+                    offset,
+                })
+            }
+            Self::Host(start) => Ok(End::Host(*start)),
+        }
+    }
+
+    /// Whether commands for `device` can name it.
+    fn check_reach(&self, device: &Device) -> Result<(), Fault> {
+        match self {
+            Self::Object { allocation, .. } if !allocation.device.shares_context(device) => Err(
+                Fault::unsupported("copy", "the two devices belong to different platforms"),
+            ),
+            Self::Object { .. } | Self::Host(_) => Ok(()),
+        }
+    }
+}
+
+/// Copies `bytes`; without a stream it is done on return.
+///
+/// # Safety
+/// Host ends are valid for `bytes` until the copy is done.
+pub(crate) unsafe fn contiguous(
+    device: &Arc<Device>,
+    stream: Option<&Stream>,
+    dst: &Place,
+    src: &Place,
+    bytes: u64,
+) -> Result<(), Fault> {
+    dst.check_reach(device)?;
+    src.check_reach(device)?;
+    let (to, from) = (dst.end(bytes)?, src.end(bytes)?);
+    let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
+    if let (End::Object { raw: a, offset: x }, End::Object { raw: b, offset: y }) = (to, from)
+        && a == b
+        && x.abs_diff(y) < length
+    {
+        return Err(Fault::invalid("copy", "source and destination overlap"));
+    }
+    if let (End::Host(_), End::Host(_), false) = (to, from, device.facts.any_svm) {
+        return Err(Fault::unsupported("copy", "both ends are host memory"));
+    }
+    finish(device, stream, [dst, src], |stream| {
+        // SAFETY: `linear` needs ends that hold `length` bytes until the command is done: objects
+        // were checked above, and the caller promises host memory.
+        stream.submit(to.operation(from), |queue| unsafe {
+            linear(queue, to, from, length)
+        })
+    })
+}
+
+/// Copies a planned strided region; without a stream it is done on return.
+///
+/// # Safety
+/// Host ends are valid for the plan's span until the copy is done.
+pub(crate) unsafe fn strided(
+    device: &Arc<Device>,
+    stream: Option<&Stream>,
+    dst: &Place,
+    src: &Place,
+    plan: &Plan,
+) -> Result<(), Fault> {
+    if let Some(bytes) = plan.run() {
+        // SAFETY: `contiguous` needs host ends valid for `bytes`: a run is the plan's span.
+        return unsafe { contiguous(device, stream, dst, src, bytes) };
+    }
+    dst.check_reach(device)?;
+    src.check_reach(device)?;
+    match (dst.end(plan.span.0)?, src.end(plan.span.1)?) {
+        (End::Host(_), End::Host(_)) => {
+            return Err(Fault::unsupported(
+                "copy_strided",
+                "both ends are host memory",
+            ));
+        }
+        // Drivers judge overlap of rectangles inside one object differently.
+        (End::Object { raw: a, .. }, End::Object { raw: b, .. }) if a == b => {
+            return Err(Fault::unsupported(
+                "copy_strided",
+                "both ends are one memory object",
+            ));
+        }
+        _ => {}
+    }
+    finish(device, stream, [dst, src], |stream| {
+        let mut last = None;
+        for (to, from) in &plan.starts {
+            let to = dst.advanced(*to)?.end(1)?;
+            let from = src.advanced(*from)?.end(1)?;
+            // SAFETY: `rectangle` needs ends that hold the rectangle until the command is done:
+            // objects were checked for the whole span, and the caller promises host memory.
+            let queued = stream.submit(to.operation(from), |queue| unsafe {
+                rectangle(queue, to, from, plan)
+            });
+            last = Some(queued.map_err(|fault| after_start(last.is_some(), fault))?);
+        }
+        last.ok_or_else(|| Fault::invalid("copy_strided", "there is nothing to copy"))
+    })
+}
+
+/// Repeats `pattern` over `bytes`; without a stream it is done on return.
+pub(crate) fn fill(
+    device: &Arc<Device>,
+    stream: Option<&Stream>,
+    dst: &Place,
+    bytes: u64,
+    pattern: &[u8],
+) -> Result<(), Fault> {
+    dst.check_reach(device)?;
+    let End::Object { raw, offset } = dst.end(bytes)? else {
+        return Err(Fault::unsupported("fill", "the host fills its own memory"));
+    };
+    let pattern = shortest(pattern);
+    let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
+    if offset % pattern.len() != 0 || length % pattern.len() != 0 {
+        return Err(Fault::unsupported(
+            "fill",
+            "the start is no multiple of the pattern",
+        ));
+    }
+    finish(device, stream, [dst, dst], |stream| {
+        stream.submit("clEnqueueFillBuffer", |queue| {
+            // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range
+            // inside the object, and a pattern that lives for the call: all were checked above.
+            unsafe {
+                cl::enqueue_fill_buffer(
+                    queue,
+                    raw,
+                    pattern.as_ptr().cast(),
+                    pattern.len(),
+                    offset,
+                    length,
+                    0,
+                    std::ptr::null(),
+                )
+            }
+        })
+    })
+}
+
+/// What a command names.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Object { raw: *mut c_void, offset: usize },
+    Host(*mut c_void),
+}
+
+impl End {
+    /// The driver's name for a copy of `from` to here.
+    const fn operation(self, from: Self) -> &'static str {
+        match (self, from) {
+            (Self::Object { .. }, Self::Object { .. }) => "clEnqueueCopyBuffer",
+            (Self::Object { .. }, Self::Host(_)) => "clEnqueueWriteBuffer",
+            (Self::Host(_), Self::Object { .. }) => "clEnqueueReadBuffer",
+            (Self::Host(_), Self::Host(_)) => "clEnqueueSVMMemcpy",
+        }
+    }
+}
+
+/// Runs `work` on `stream`, or on the device's own with a wait for just that work.
+fn finish(
+    device: &Arc<Device>,
+    stream: Option<&Stream>,
+    places: [&Place; 2],
+    work: impl FnOnce(&Stream) -> Result<Arc<Mark>, Fault>,
+) -> Result<(), Fault> {
+    match stream {
+        Some(stream) => {
+            let mark = work(stream)?;
+            for place in places {
+                if let Place::Object { allocation, .. } = place {
+                    allocation.used_by(&mark);
+                }
+            }
+            Ok(())
+        }
+        None => {
+            let mark = work(&Stream::of_device(device))?;
+            event::synchronize(&mark, None)
+        }
+    }
+}
+
+/// # Safety
+/// Both ends hold `length` bytes until the command is done.
+unsafe fn linear(queue: *mut c_void, dst: End, src: End, length: usize) -> Result<cl_event, i32> {
+    let none = std::ptr::null();
+    match (dst, src) {
+        (
+            End::Object { raw: to, offset: x },
+            End::Object {
+                raw: from,
+                offset: y,
+            },
+        ) => {
+            // SAFETY: live queue and objects of one context, ranges inside: see above.
+            unsafe { cl::enqueue_copy_buffer(queue, from, to, y, x, length, 0, none) }
+        }
+        (End::Object { raw, offset }, End::Host(host)) => {
+            // SAFETY: live queue and object, `length` readable bytes at `host`: see above.
+            unsafe {
+                cl::enqueue_write_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
+            }
+        }
+        (End::Host(host), End::Object { raw, offset }) => {
+            // SAFETY: live queue and object, `length` writable bytes at `host`: see above.
+            unsafe {
+                cl::enqueue_read_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
+            }
+        }
+        (End::Host(to), End::Host(from)) => {
+            // SAFETY: live queue, `length` usable bytes at both addresses: see above.
+            unsafe { cl::enqueue_svm_mem_cpy(queue, CL_NON_BLOCKING, to, from, length, 0, none) }
+        }
+    }
+}
+
+/// # Safety
+/// Both ends hold the rectangle of `plan` until the command is done.
+unsafe fn rectangle(queue: *mut c_void, dst: End, src: End, plan: &Plan) -> Result<cl_event, i32> {
+    match (dst, src) {
+        (End::Object { raw: a, offset: x }, End::Object { raw: b, offset: y }) => {
+            // SAFETY: rectangles inside both objects: the caller promises them.
+            unsafe { copy_rectangle(queue, (a, x), (b, y), plan) }
+        }
+        (End::Object { raw, offset }, End::Host(host)) => {
+            // SAFETY: rectangles inside the object and at `host`: the caller promises them.
+            unsafe { write_rectangle(queue, (raw, offset), host, plan) }
+        }
+        (End::Host(host), End::Object { raw, offset }) => {
+            // SAFETY: rectangles inside the object and at `host`: the caller promises them.
+            unsafe { read_rectangle(queue, host, (raw, offset), plan) }
+        }
+        (End::Host(_), End::Host(_)) => Err(crate::convert::FUNCTION_MISSING),
+    }
+}
+
+/// # Safety
+/// Live queue and objects of one context, which hold the rectangle at their offsets.
+unsafe fn copy_rectangle(
+    queue: *mut c_void,
+    dst: (*mut c_void, usize),
+    src: (*mut c_void, usize),
+    plan: &Plan,
+) -> Result<cl_event, i32> {
+    let (to, from) = (origin(dst.1, plan.dst), origin(src.1, plan.src));
+    // SAFETY: `enqueue_copy_buffer_rect` needs three numbers behind each array pointer, and what the
+    // caller promises.
+    unsafe {
+        cl::enqueue_copy_buffer_rect(
+            queue,
+            src.0,
+            dst.0,
+            from.as_ptr(),
+            to.as_ptr(),
+            plan.region.as_ptr(),
+            plan.src.row,
+            plan.src.slice,
+            plan.dst.row,
+            plan.dst.slice,
+            0,
+            std::ptr::null(),
+        )
+    }
+}
+
+/// # Safety
+/// Live queue and object of one context, which holds the rectangle at its offset, as `host` does.
+unsafe fn write_rectangle(
+    queue: *mut c_void,
+    dst: (*mut c_void, usize),
+    host: *const c_void,
+    plan: &Plan,
+) -> Result<cl_event, i32> {
+    let to = origin(dst.1, plan.dst);
+    // SAFETY: `enqueue_write_buffer_rect` needs three numbers behind each array pointer, and what
+    // the caller promises.
+    unsafe {
+        cl::enqueue_write_buffer_rect(
+            queue,
+            dst.0,
+            CL_NON_BLOCKING,
+            to.as_ptr(),
+            [0; 3].as_ptr(),
+            plan.region.as_ptr(),
+            plan.dst.row,
+            plan.dst.slice,
+            plan.src.row,
+            plan.src.slice,
+            host,
+            0,
+            std::ptr::null(),
+        )
+    }
+}
+
+/// # Safety
+/// Live queue and object of one context, which holds the rectangle at its offset, as `host` does.
+unsafe fn read_rectangle(
+    queue: *mut c_void,
+    host: *mut c_void,
+    src: (*mut c_void, usize),
+    plan: &Plan,
+) -> Result<cl_event, i32> {
+    let from = origin(src.1, plan.src);
+    // SAFETY: `enqueue_read_buffer_rect` needs three numbers behind each array pointer, and what
+    // the caller promises.
+    unsafe {
+        cl::enqueue_read_buffer_rect(
+            queue,
+            src.0,
+            CL_NON_BLOCKING,
+            from.as_ptr(),
+            [0; 3].as_ptr(),
+            plan.region.as_ptr(),
+            plan.src.row,
+            plan.src.slice,
+            plan.dst.row,
+            plan.dst.slice,
+            host,
+            0,
+            std::ptr::null(),
+        )
+    }
+}
+
+/// A byte offset as the byte, row and slice that OpenCL wants it in.
+const fn origin(offset: usize, pitches: Pitches) -> [usize; 3] {
+    let (slice, rest) = match offset.checked_div(pitches.slice) {
+        Some(slices) => (slices, offset % pitches.slice),
+        None => (0, offset),
+    };
+    match rest.checked_div(pitches.row) {
+        Some(rows) => [rest % pitches.row, rows, slice],
+        None => [rest, 0, slice],
+    }
+}
+
+/// The shortest pattern that repeats to the same bytes, so that fewer starts are misaligned.
+fn shortest(pattern: &[u8]) -> &[u8] {
+    let (first, second) = pattern.split_at(pattern.len() / 2);
+    if first.is_empty() || first != second {
+        return pattern;
+    }
+    shortest(first)
+}
+
+/// A copy that has begun is not "nothing was changed".
+fn after_start(begun: bool, fault: Fault) -> Fault {
+    match fault.kind {
+        Kind::Unsupported if begun => Fault {
+            kind: Kind::Vendor,
+            ..fault
+        },
+        _ => fault,
+    }
+}
+
+fn too_far() -> Fault {
+    Fault::invalid("copy", "the place is beyond this machine's addresses")
+}

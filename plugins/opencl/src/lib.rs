@@ -1,0 +1,41 @@
+//! Crossdock's OpenCL plugin: every device of every installed platform.
+//!
+//! The OpenCL loader is looked for at run time. Memory of a device is a `cl_mem` handle with a byte
+//! offset; a handle is believed only when it was made here or explicitly adopted. On devices that
+//! work in host memory themselves (CPU devices, proved when the plugin opens) the host reaches
+//! every allocation without a copy, and host memory is adopted without one.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `driver` | finding platforms and devices |
+//! | `device` | one device and what the driver says about it |
+//! | `handle` | counted vendor objects, and whether the vendor may still be called |
+//! | `memory`, `backing`, `pointers` | allocations, host memory under them, the table of known ones |
+//! | `stream`, `event`, `host_call` | queues, points in them, host functions |
+//! | `copy`, `rect` | commands that move bytes, and strided copies as rectangles |
+//! | `plugin`, `transfer`, `ordering` | the hooks |
+//! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
+//! | `logger` | this library's log lines on their way to the host |
+
+mod backing;
+mod convert;
+mod copy;
+mod device;
+mod driver;
+mod event;
+mod fault;
+mod handle;
+mod host_call;
+mod logger;
+mod memory;
+mod ordering;
+mod plugin;
+mod pointers;
+mod rect;
+mod stream;
+mod table;
+mod transfer;
+
+pub use plugin::OpenCl;
+
+crossdock_sdk::export_plugin!(OpenCl);

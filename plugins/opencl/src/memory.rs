@@ -1,0 +1,450 @@
+//! Memory of a device: made here, adopted from others, and given back.
+#![expect(
+    unsafe_code,
+    reason = "memory objects are made over raw host memory and released through raw handles"
+)]
+
+use std::{
+    ffi::c_void,
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use opencl3::{command_queue, memory as cl, types::CL_BLOCKING};
+
+use crate::{
+    backing,
+    device::Device,
+    event,
+    fault::{Fault, Kind},
+    handle::{Mark, Memory, TARGET, word_of},
+};
+
+/// What an allocation is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// A memory object; the host reaches it by `host` only where the device shares host memory.
+    Device,
+    /// A memory object that stays mapped: the host owns the bytes, the device copies them.
+    Pinned,
+    /// Fine-grained shared virtual memory: one address for both, no memory object.
+    Managed,
+}
+
+/// One allocation, given back when its last user is gone.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    /// Never reused in the process.
+    pub(crate) id: u64,
+    pub(crate) device: Arc<Device>,
+    pub(crate) flavour: Flavour,
+    pub(crate) size: u64,
+    /// Whether the bytes or the object are somebody else's.
+    pub(crate) adopted: bool,
+    memory: Option<Memory>,
+    host: Option<HostAddress>,
+    /// What the driver gave, where `host` is an aligned place inside it.
+    whole: Option<HostAddress>,
+    /// Commands of ours that may still use it.
+    pending: Mutex<Vec<Arc<Mark>>>,
+}
+
+impl Allocation {
+    /// Allocates `size` bytes of the device's own memory.
+    ///
+    /// Where buffers over host memory are proved to be that memory, it is made that way, so that
+    /// the host reaches it without a copy.
+    pub(crate) fn device(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
+        let bytes = checked_size(device, size)?;
+        if device.aliases_host {
+            let (memory, host) = backing::over_own_memory(device, bytes, alignment)?;
+            return Ok(Self::new(
+                device,
+                Flavour::Device,
+                size,
+                Some(memory),
+                Some(HostAddress(host)),
+            ));
+        }
+        if alignment > device.facts.alignment_bytes.max(256) {
+            return Err(Fault::unsupported(
+                "allocate",
+                format!("alignment {alignment} is beyond the driver's"),
+            ));
+        }
+        let memory = create(device, cl::CL_MEM_READ_WRITE, bytes, std::ptr::null_mut())?;
+        Ok(Self::new(device, Flavour::Device, size, Some(memory), None))
+    }
+
+    /// Allocates host memory that the driver copies from and to directly; mapped for life.
+    pub(crate) fn pinned(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
+        let (bytes, alignment) = with_room(device, size, alignment)?;
+        let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_ALLOC_HOST_PTR;
+        let memory = create(device, flags, bytes, std::ptr::null_mut())?;
+        let whole = map(device, &memory, 0, bytes)?;
+        let host = whole.aligned(alignment);
+        let mut made = Self::new(device, Flavour::Pinned, size, Some(memory), host);
+        made.whole = Some(whole);
+        Ok(made)
+    }
+
+    /// Allocates fine-grained shared virtual memory.
+    pub(crate) fn managed(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
+        const OPERATION: &str = "clSVMAlloc";
+        if !device.facts.fine_grained_svm {
+            return Err(Fault::unsupported(
+                OPERATION,
+                "the device has no fine-grained SVM",
+            ));
+        }
+        let (bytes, alignment) = with_room(device, size, alignment)?;
+        let whole = HostAddress(svm_alloc(device, bytes)?);
+        let host = whole.aligned(alignment);
+        let mut made = Self::new(device, Flavour::Managed, size, None, host);
+        made.whole = Some(whole);
+        Ok(made)
+    }
+
+    /// Makes a memory object over host memory of others.
+    ///
+    /// # Safety
+    /// `size` bytes at `host` are readable and writable until the allocation is dropped.
+    pub(crate) unsafe fn adopt_host(
+        device: &Arc<Device>,
+        host: NonNull<c_void>,
+        size: u64,
+    ) -> Result<Self, Fault> {
+        if !device.aliases_host {
+            return Err(Fault::unsupported(
+                "adopt",
+                "the device does not work in host memory itself",
+            ));
+        }
+        let bytes = checked_size(device, size)?;
+        let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_USE_HOST_PTR;
+        let memory = create(device, flags, bytes, host.as_ptr())?;
+        let address = Some(HostAddress(host));
+        let mut made = Self::new(device, Flavour::Device, size, Some(memory), address);
+        made.adopted = true;
+        Ok(made)
+    }
+
+    /// Keeps a reference to a memory object of others.
+    ///
+    /// # Safety
+    /// `raw` is a live memory object: nothing can check that it is one at all.
+    pub(crate) unsafe fn adopt_native(
+        device: &Arc<Device>,
+        raw: *mut c_void,
+        size: u64,
+    ) -> Result<Self, Fault> {
+        // SAFETY: `retain` needs a live memory object: the caller promises it.
+        let memory = unsafe { Memory::retain(raw, device.gate()) }?;
+        let context = fact(&memory, cl::CL_MEM_CONTEXT)?;
+        if context != device.context().word() {
+            return Err(Fault::unsupported(
+                "adopt",
+                "the memory object belongs to another context, where this device cannot reach it",
+            ));
+        }
+        let actual = fact(&memory, cl::CL_MEM_SIZE)?;
+        if size > actual {
+            return Err(Fault::invalid(
+                "adopt",
+                format!("the memory object has {actual} bytes, not {size}"),
+            ));
+        }
+        let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
+        made.adopted = true;
+        Ok(made)
+    }
+
+    /// Gives the host an address of `size` bytes at `offset` until `unmap`.
+    pub(crate) fn map(&self, offset: u64, size: u64) -> Result<NonNull<c_void>, Fault> {
+        let (offset, size) = self.range(offset, size)?;
+        match &self.memory {
+            Some(memory) if self.flavour == Flavour::Device => {
+                self.settle()?;
+                map(&self.device, memory, offset, size).map(|host| host.0)
+            }
+            _ => Err(Fault::unsupported(
+                "map",
+                "the memory is the host's already",
+            )),
+        }
+    }
+
+    /// Ends a mapping that `map` gave.
+    pub(crate) fn unmap(&self, pointer: NonNull<c_void>) -> Result<(), Fault> {
+        match &self.memory {
+            Some(memory) => unmap(&self.device, memory, pointer),
+            None => Err(Fault::new(
+                Kind::NotOwner,
+                "unmap",
+                "the memory was never mapped",
+            )),
+        }
+    }
+
+    /// Makes everything the device wrote visible at the host address of adopted host memory.
+    pub(crate) fn hand_back(&self) -> Result<(), Fault> {
+        let (Some(memory), Some(_), true) = (&self.memory, self.host, self.adopted) else {
+            return Ok(());
+        };
+        self.settle()?;
+        let (offset, size) = self.range(0, self.size)?;
+        let mapped = map(&self.device, memory, offset, size)?;
+        unmap(&self.device, memory, mapped.0)
+    }
+
+    /// Remembers a command that uses the memory.
+    pub(crate) fn used_by(&self, mark: &Arc<Mark>) {
+        let older = {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let full = pending.len() >= MOST_PENDING;
+            let older = if full {
+                std::mem::take(&mut *pending)
+            } else {
+                Vec::new()
+            };
+            pending.push(Arc::clone(mark));
+            older
+        };
+        // Asking and releasing events calls the driver, so the lock is gone by now.
+        let still: Vec<_> = older
+            .into_iter()
+            .filter(|mark| matches!(event::status(mark), Ok(false)))
+            .collect();
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.extend(still);
+    }
+
+    /// Waits for the commands of ours that use the memory; what became of them is told elsewhere.
+    fn settle(&self) -> Result<(), Fault> {
+        let pending = {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *pending)
+        };
+        self.device.gate().check("settle")?;
+        for mark in pending {
+            if let Err(fault) = event::synchronize(&mark, None) {
+                log::debug!(target: TARGET, "an earlier command failed: {fault}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that `size` bytes at `offset` lie inside.
+    pub(crate) fn range(&self, offset: u64, size: u64) -> Result<(usize, usize), Fault> {
+        let inside = offset.checked_add(size).is_some_and(|end| end <= self.size);
+        match (usize::try_from(offset), usize::try_from(size)) {
+            (Ok(offset), Ok(size)) if inside => Ok((offset, size)),
+            _ => Err(Fault::invalid(
+                "range",
+                format!(
+                    "{size} bytes at {offset} leave an allocation of {} bytes",
+                    self.size
+                ),
+            )),
+        }
+    }
+
+    /// The memory object, for commands; none for managed memory.
+    pub(crate) fn object(&self) -> Option<&Memory> {
+        // A pinned object stays mapped, and a mapped object must not be used by commands.
+        self.memory
+            .as_ref()
+            .filter(|_| self.flavour == Flavour::Device)
+    }
+
+    /// The word by which others know it, where that is a memory object.
+    pub(crate) fn handle_word(&self) -> Option<u64> {
+        self.object().map(Memory::word)
+    }
+
+    /// Where the host reaches it, if anywhere.
+    pub(crate) fn host_word(&self) -> Option<u64> {
+        self.host.map(|host| word_of(host.0.as_ptr()))
+    }
+
+    /// The same for host memory that belongs to this plugin.
+    pub(crate) fn owned_host_word(&self) -> Option<u64> {
+        self.host_word().filter(|_| !self.adopted)
+    }
+
+    fn new(
+        device: &Arc<Device>,
+        flavour: Flavour,
+        size: u64,
+        memory: Option<Memory>,
+        host: Option<HostAddress>,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            device: Arc::clone(device),
+            flavour,
+            size,
+            adopted: false,
+            memory,
+            host,
+            whole: None,
+            pending: Mutex::new(Vec::new()),
+        }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let gate = self.device.gate();
+        let Some(whole) = self.whole else { return };
+        if gate.check("free").is_err() {
+            gate.leak();
+            return;
+        }
+        match (self.flavour, &self.memory) {
+            (Flavour::Pinned, Some(memory)) => {
+                if let Err(fault) = unmap(&self.device, memory, whole.0) {
+                    gate.record_late(fault);
+                }
+            }
+            (Flavour::Managed, None) => {
+                let context = self.device.context().raw();
+                // SAFETY: `svm_free` needs SVM of this context with no later use: `managed` made
+                // it, and this is its last owner.
+                if let Err(code) = unsafe { cl::svm_free(context, whole.0.as_ptr()) } {
+                    gate.record_late(Fault::native("clSVMFree", code));
+                }
+            }
+            // The object goes with its field; memory of ours under it goes with the object.
+            (Flavour::Device | Flavour::Pinned | Flavour::Managed, _) => {}
+        }
+    }
+}
+
+/// An address in host memory.
+#[derive(Debug, Clone, Copy)]
+struct HostAddress(NonNull<c_void>);
+
+impl HostAddress {
+    /// The first multiple of `alignment` from here on.
+    fn aligned(self, alignment: usize) -> Option<Self> {
+        let gap = self.0.as_ptr().cast::<u8>().align_offset(alignment);
+        NonNull::new(self.0.as_ptr().wrapping_byte_add(gap)).map(Self)
+    }
+}
+
+// SAFETY: an address is a number; whoever reads through it answers for the access.
+unsafe impl Send for HostAddress {}
+// SAFETY: as above.
+unsafe impl Sync for HostAddress {}
+
+/// A memory object; `host` is null or outlives it.
+pub(crate) fn create(
+    device: &Device,
+    flags: u64,
+    bytes: usize,
+    host: *mut c_void,
+) -> Result<Memory, Fault> {
+    const OPERATION: &str = "clCreateBuffer";
+    device.gate().check(OPERATION)?;
+    // SAFETY: `create_buffer` needs a live context, and `bytes` usable bytes at `host` if it is not
+    // null: callers pass memory of theirs that outlives the object.
+    let raw = unsafe { cl::create_buffer(device.context().raw(), flags, bytes, host) }
+        .map_err(|code| Fault::native(OPERATION, code))?;
+    // SAFETY: `adopt` needs a live object with a reference to give: it was just created.
+    unsafe { Memory::adopt(raw, device.gate(), OPERATION) }
+}
+
+fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
+    const OPERATION: &str = "clSVMAlloc";
+    device.gate().check(OPERATION)?;
+    let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_SVM_FINE_GRAIN_BUFFER;
+    // SAFETY: `svm_alloc` needs a live context; wrong flags are refused by it.
+    let raw = unsafe { cl::svm_alloc(device.context().raw(), flags, bytes, 0) }
+        .map_err(|code| Fault::native(OPERATION, code))?;
+    let short = || Fault::new(Kind::OutOfDeviceMemory, OPERATION, "the driver gave no SVM");
+    NonNull::new(raw).ok_or_else(short)
+}
+
+fn map(device: &Device, memory: &Memory, offset: usize, size: usize) -> Result<HostAddress, Fault> {
+    const OPERATION: &str = "clEnqueueMapBuffer";
+    device.gate().check(OPERATION)?;
+    let mut address = std::ptr::null_mut();
+    // SAFETY: `enqueue_map_buffer` needs a live queue and object of one context, and a range inside
+    // the object, which it checks.
+    let mark = unsafe {
+        command_queue::enqueue_map_buffer(
+            device.queue.raw(),
+            memory.raw(),
+            CL_BLOCKING,
+            cl::CL_MAP_READ | cl::CL_MAP_WRITE,
+            offset,
+            size,
+            &mut address,
+            0,
+            std::ptr::null(),
+        )
+    };
+    event::take(mark, device.gate(), OPERATION)?;
+    let nothing = || Fault::new(Kind::Vendor, OPERATION, "the driver mapped nothing");
+    NonNull::new(address).map(HostAddress).ok_or_else(nothing)
+}
+
+fn unmap(device: &Device, memory: &Memory, pointer: NonNull<c_void>) -> Result<(), Fault> {
+    const OPERATION: &str = "clEnqueueUnmapMemObject";
+    device.gate().check(OPERATION)?;
+    // SAFETY: `enqueue_unmap_mem_object` needs a live queue and object of one context; a pointer
+    // that is no mapping of the object is refused by it.
+    let mark = unsafe {
+        command_queue::enqueue_unmap_mem_object(
+            device.queue.raw(),
+            memory.raw(),
+            pointer.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    };
+    let mark = event::take(mark, device.gate(), OPERATION)?;
+    event::synchronize(&mark, None)
+}
+
+fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {
+    let bytes = cl::get_mem_object_data(memory.raw(), which)
+        .map_err(|code| Fault::native("clGetMemObjectInfo", code))?;
+    <[u8; 8]>::try_from(bytes.as_slice())
+        .map(u64::from_ne_bytes)
+        .ok()
+        .ok_or_else(|| Fault::invalid("clGetMemObjectInfo", "a fact of an unexpected size"))
+}
+
+/// Drivers align to their largest type only, so room is added to align inside.
+fn with_room(device: &Device, size: u64, alignment: u64) -> Result<(usize, usize), Fault> {
+    let alignment = alignment.max(256);
+    let larger = size.saturating_add(alignment);
+    let wanted = usize::try_from(alignment)
+        .ok()
+        .filter(|wanted| wanted.is_power_of_two());
+    let wanted = wanted.ok_or_else(|| Fault::invalid("allocate", "no such alignment"))?;
+    Ok((checked_size(device, larger)?, wanted))
+}
+
+fn checked_size(device: &Device, size: u64) -> Result<usize, Fault> {
+    let largest = device.facts.largest_allocation_bytes;
+    if size > largest {
+        return Err(Fault::new(
+            Kind::OutOfDeviceMemory,
+            "allocate",
+            format!("{size} bytes are more than the {largest} that the device gives at once"),
+        ));
+    }
+    usize::try_from(size)
+        .ok()
+        .ok_or_else(|| Fault::invalid("allocate", "the size is beyond this machine"))
+}
+
+/// Beyond this many remembered commands, those that are done are forgotten.
+const MOST_PENDING: usize = 16;

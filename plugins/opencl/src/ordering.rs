@@ -1,0 +1,228 @@
+//! The hooks that order work: streams, events, host events, host functions and times.
+#![expect(
+    unsafe_code,
+    reason = "queues of others and host functions arrive as plain words"
+)]
+
+use std::{
+    ffi::c_void,
+    sync::{Arc, PoisonError},
+};
+
+use crossdock_sdk::{
+    abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle},
+    plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap},
+};
+
+use crate::{
+    event::Event,
+    fault::{Fault, Kind},
+    plugin::{OpenCl, limit_of},
+    stream::Stream,
+};
+
+impl Streams for OpenCl {
+    fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
+        self.check("stream_create")?;
+        let stream = Stream::create(self.device(device, "stream_create")?)?;
+        Ok(StreamHandle::from_raw(self.streams.insert(stream)))
+    }
+
+    fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
+        const OPERATION: &str = "stream_default";
+        self.check(OPERATION)?;
+        if which != DefaultStream::LEGACY {
+            return Err(Error::unsupported(OPERATION));
+        }
+        let owner = self.device(device, OPERATION)?;
+        if let Some(known) = self.default_of(device) {
+            return Ok(StreamHandle::from_raw(known));
+        }
+        // Made without the lock; of two threads that do this at once, one throws its own away.
+        let made = self.streams.insert(Stream::create(owner)?);
+        let kept = self.keep_default(device, made);
+        if kept != made {
+            drop(self.streams.remove(made, OPERATION)?);
+        }
+        Ok(StreamHandle::from_raw(kept))
+    }
+
+    fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        let stream = self.stream(stream, "stream_native")?;
+        Ok(stream.queue.word())
+    }
+
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
+        const OPERATION: &str = "stream_destroy";
+        self.driver.gate.check(OPERATION)?;
+        let defaults = self
+            .defaults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if defaults.contains(&Some(stream.raw())) {
+            return Err(Fault::invalid(OPERATION, "a default stream is never destroyed").into());
+        }
+        drop(self.streams.remove(stream.raw(), OPERATION)?);
+        Ok(())
+    }
+
+    fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
+        let stream = self.stream(stream, "stream_synchronize")?;
+        self.seen(stream.synchronize(limit_of(timeout_ns)))
+    }
+
+    fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
+        let stream = self.stream(stream, "stream_query")?;
+        ready(self.seen(stream.query())?, "stream_query")
+    }
+
+    fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
+        let stream = self.stream(stream, "stream_wait_event")?;
+        let event = self.event(event, "stream_wait_event")?;
+        event.hold(&stream).map_err(Error::from)
+    }
+
+    fn event_create(&self, device: u32) -> Result<EventHandle, Error> {
+        self.check("event_create")?;
+        let event = Event::new(self.device(device, "event_create")?);
+        Ok(EventHandle::from_raw(self.events.insert(event)))
+    }
+
+    fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error> {
+        let event = self.event(event, "event_record")?;
+        let stream = self.stream(stream, "event_record")?;
+        event.record(&stream).map_err(Error::from)
+    }
+
+    fn event_query(&self, event: EventHandle) -> Result<(), Error> {
+        let event = self.event(event, "event_query")?;
+        ready(self.seen(event.query())?, "event_query")
+    }
+
+    fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error> {
+        let event = self.event(event, "event_synchronize")?;
+        self.seen(event.synchronize(limit_of(timeout_ns)))
+    }
+
+    fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
+        self.driver.gate.check("event_destroy")?;
+        drop(self.events.remove(event.raw(), "event_destroy")?);
+        // A host event that nobody completed has just failed.
+        self.host_calls.sweep();
+        Ok(())
+    }
+}
+
+impl Wrap for OpenCl {
+    unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error> {
+        const OPERATION: &str = "stream_wrap";
+        self.check(OPERATION)?;
+        let device = self.device(device, OPERATION)?;
+        let word = usize::try_from(native).unwrap_or(0);
+        if word == 0 {
+            return Err(Fault::invalid(OPERATION, "0 is no command queue").into());
+        }
+        // SAFETY: `wrap` needs a live command queue: the caller promises it.
+        let stream = unsafe { Stream::wrap(device, std::ptr::with_exposed_provenance_mut(word)) }?;
+        Ok(StreamHandle::from_raw(self.streams.insert(stream)))
+    }
+}
+
+impl HostEvents for OpenCl {
+    fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
+        self.check("event_create_host")?;
+        let event = Event::host(self.device(device, "event_create_host")?)?;
+        Ok(EventHandle::from_raw(self.events.insert(event)))
+    }
+
+    fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
+        let event = self.event(event, "event_complete")?;
+        let outcome = if status.is_ok() {
+            Ok(())
+        } else {
+            let why = format!("the host completed the event with `{status}`");
+            Err(Fault::new(Kind::Given(status), "event_complete", why))
+        };
+        event.complete(outcome)?;
+        if !status.is_ok() {
+            self.host_calls.sweep();
+        }
+        Ok(())
+    }
+}
+
+impl HostCalls for OpenCl {
+    unsafe fn stream_host_call(
+        &self,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+    ) -> Result<(), Error> {
+        const OPERATION: &str = "stream_host_call";
+        self.check(OPERATION)?;
+        let Some(function) = function.0 else {
+            return Err(Fault::invalid(OPERATION, "there is no function").into());
+        };
+        let stream = self.stream(stream, OPERATION)?;
+        // SAFETY: `queue` needs a function that may be called once: the caller promises it.
+        unsafe { self.host_calls.queue(&stream, function, word) }.map_err(Error::from)
+    }
+}
+
+impl Timing for OpenCl {
+    fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error> {
+        let start = self.event(start, "event_elapsed")?;
+        let end = self.event(end, "event_elapsed")?;
+        Event::elapsed(&start, &end)?.ok_or_else(|| pending("event_elapsed").into())
+    }
+}
+
+impl OpenCl {
+    fn stream(&self, handle: StreamHandle, operation: &'static str) -> Result<Arc<Stream>, Fault> {
+        self.driver.gate.check(operation)?;
+        self.streams.find(handle.raw(), operation)
+    }
+
+    fn event(&self, handle: EventHandle, operation: &'static str) -> Result<Arc<Event>, Fault> {
+        self.driver.gate.check(operation)?;
+        self.events.find(handle.raw(), operation)
+    }
+
+    /// Lets host functions run that wait behind a failure.
+    fn seen<T>(&self, outcome: Result<T, Fault>) -> Result<T, Error> {
+        outcome.map_err(|fault| {
+            self.host_calls.sweep();
+            Error::from(fault)
+        })
+    }
+
+    fn default_of(&self, device: u32) -> Option<u64> {
+        let defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        defaults
+            .get(usize::try_from(device).ok()?)
+            .copied()
+            .flatten()
+    }
+
+    /// Keeps `made` unless another thread was first; answers with the one that is kept.
+    fn keep_default(&self, device: u32, made: u64) -> u64 {
+        let mut defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = usize::try_from(device)
+            .ok()
+            .and_then(|device| defaults.get_mut(device));
+        slot.map_or(made, |slot| *slot.get_or_insert(made))
+    }
+}
+
+fn ready(done: bool, operation: &'static str) -> Result<(), Error> {
+    if done {
+        Ok(())
+    } else {
+        Err(pending(operation).into())
+    }
+}
+
+fn pending(operation: &'static str) -> Fault {
+    Fault::new(Kind::NotReady, operation, "work is still pending")
+}

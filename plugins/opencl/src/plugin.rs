@@ -1,0 +1,322 @@
+//! The plugin as the contract sees it: its devices and its memory.
+#![expect(
+    unsafe_code,
+    reason = "freeing and copying are unsafe to call in the contract"
+)]
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crossdock_sdk::{
+    abi::{
+        Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
+        MemoryKind, PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
+    },
+    plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
+};
+
+use crate::{
+    convert,
+    device::Device,
+    driver::{self, Driver, Presence},
+    event::Event,
+    fault::{Fault, Kind},
+    host_call::HostCalls,
+    logger,
+    memory::{Allocation, Flavour},
+    pointers::Pointers,
+    stream::Stream,
+    table::Table,
+};
+
+/// OpenCL, opened.
+#[derive(Debug)]
+pub struct OpenCl {
+    pub(crate) driver: Driver,
+    pub(crate) pointers: Pointers,
+    pub(crate) streams: Table<Stream>,
+    pub(crate) events: Table<Event>,
+    /// The handle of each device's default stream, once somebody asked.
+    pub(crate) defaults: Mutex<Vec<Option<u64>>>,
+    pub(crate) host_calls: HostCalls,
+    retired: AtomicBool,
+}
+
+impl Plugin for OpenCl {
+    const DESCRIPTION: &'static str =
+        describe!(name = "opencl", vendor = "Crossdock", devices = "opencl");
+    const GROUPS: Groups<Self> = Groups::new()
+        .streams()
+        .wrap()
+        .host_events()
+        .host_calls()
+        .timing()
+        .strided()
+        .fill()
+        .adopt()
+        .map();
+
+    fn probe() -> Result<ProbeInfo, Error> {
+        Ok(match driver::look() {
+            Presence::Ready { devices, version } => ProbeInfo::ready(devices, &version),
+            Presence::Absent { what, looked } => {
+                ProbeInfo::absent(&format!("{what}: looked for {}", looked.join(", ")))
+            }
+            Presence::Broken { why } => ProbeInfo::broken(&why),
+        })
+    }
+
+    fn open(host: Host) -> Result<Self, Error> {
+        logger::connect(host);
+        let driver = Driver::open()?;
+        Ok(Self {
+            defaults: Mutex::new(vec![None; driver.devices.len()]),
+            driver,
+            pointers: Pointers::default(),
+            streams: Table::new(),
+            events: Table::new(),
+            host_calls: HostCalls::default(),
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    fn device_count(&self) -> u32 {
+        u32::try_from(self.driver.devices.len()).unwrap_or(u32::MAX)
+    }
+
+    fn device_info(&self, device: u32) -> Result<DeviceInfo, Error> {
+        let found = self.device(device, "device_info")?;
+        let facts = &found.facts;
+        let pci = facts
+            .pci
+            .map_or_else(String::new, |[domain, bus, slot, function]| {
+                format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+            });
+        let runtime = format!("{} ({})", facts.runtime_version, found.platform.version);
+        Ok(DeviceInfo {
+            dl_type: DL_OPENCL,
+            dl_id: i32::try_from(device).unwrap_or(i32::MAX),
+            uuid: facts.uuid,
+            name: fixed_text(&facts.name),
+            pci_bus_id: fixed_text(&pci),
+            driver_version: fixed_text(&facts.driver_version),
+            runtime_version: fixed_text(&runtime),
+            total_memory: facts.memory_bytes,
+            capabilities: capabilities(found),
+            address_form: AddressForm::HANDLE,
+            pinned_dl_type: 0,
+            managed_dl_type: 0,
+            reserved: 0,
+        })
+    }
+
+    fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
+        let total = self.device(device, "memory_info")?.facts.memory_bytes;
+        // OpenCL has no question for free memory.
+        Ok(MemoryInfo {
+            free: u64::MAX,
+            total,
+        })
+    }
+
+    fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
+        self.check("allocate")?;
+        if let Some(fault) = self.driver.gate.take_late() {
+            return Err(fault.into());
+        }
+        let device = self.device(args.device, "allocate")?;
+        let (size, alignment) = (args.size, args.alignment);
+        let made = match args.kind {
+            MemoryKind::DEVICE => Allocation::device(device, size, alignment)?,
+            MemoryKind::PINNED => Allocation::pinned(device, size, alignment)?,
+            MemoryKind::MANAGED => Allocation::managed(device, size, alignment)?,
+            _ => return Err(Error::unsupported("allocate")),
+        };
+        let made = self.pointers.insert(Arc::new(made))?;
+        Ok(base_of(&made))
+    }
+
+    unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
+        self.driver.gate.check("free")?;
+        if address.offset != 0 {
+            return Err(not_owner("free", "the address is not the start of an allocation").into());
+        }
+        let is_handle = address.form == AddressForm::HANDLE;
+        let freed = self.pointers.remove(address.word, is_handle, |found| {
+            !found.adopted
+                && convert::kind_for(found.flavour) == kind
+                && found.handle_word().is_some() == is_handle
+        })?;
+        drop(freed);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error> {
+        // SAFETY: `copy_bytes` needs what `copy` needs: the caller promises it.
+        unsafe { self.copy_bytes(&args, stream) }.map_err(Error::from)
+    }
+
+    fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
+        let found = match address.form {
+            AddressForm::HANDLE => self
+                .pointers
+                .by_handle(address.word)
+                .map(|found| (found, address.offset)),
+            AddressForm::POINTER => address
+                .as_pointer()
+                .and_then(|pointer| self.pointers.by_address(pointer)),
+            _ => None,
+        };
+        let inside = found.filter(|(found, distance)| *distance < found.size);
+        let info = inside.map(|(found, distance)| self.describe_pointer(&found, distance));
+        Ok(info.unwrap_or_default())
+    }
+
+    fn retire(&self, deadline_ns: u64) -> Result<(), Error> {
+        self.retired.store(true, Ordering::Release);
+        self.driver.gate.check("retire")?;
+        let end = limit_of(deadline_ns).and_then(|limit| Instant::now().checked_add(limit));
+        for stream in self.streams.all() {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // A stream whose work failed is as drained as one whose work succeeded.
+            match stream.synchronize(left) {
+                Err(fault) if fault.kind == Kind::Timeout => return Err(fault.into()),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn at_fork_child(&self) {
+        self.driver.gate.forked();
+    }
+
+    fn at_exit(&self) {
+        self.driver.gate.exit();
+    }
+}
+
+impl OpenCl {
+    /// The device with this index.
+    pub(crate) fn device(
+        &self,
+        index: u32,
+        operation: &'static str,
+    ) -> Result<&Arc<Device>, Fault> {
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| self.driver.devices.get(index))
+            .ok_or_else(|| Fault::invalid(operation, format!("there is no device {index}")))
+    }
+
+    /// Refuses new work after a fork, an exit or `retire`.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<(), Fault> {
+        self.driver.gate.check(operation)?;
+        if self.retired.load(Ordering::Acquire) {
+            return Err(Fault::new(
+                Kind::Retired,
+                operation,
+                "the plugin was retired",
+            ));
+        }
+        Ok(())
+    }
+
+    fn index_of(&self, device: &Arc<Device>) -> u32 {
+        let place = self
+            .driver
+            .devices
+            .iter()
+            .position(|known| Arc::ptr_eq(known, device));
+        place
+            .and_then(|place| u32::try_from(place).ok())
+            .unwrap_or(u32::MAX)
+    }
+
+    fn describe_pointer(&self, found: &Allocation, distance: u64) -> PointerInfo {
+        let host = found
+            .host_word()
+            .map_or(0, |base| base.saturating_add(distance));
+        let mut flags = PointerFlags::empty();
+        for (holds, flag) in [
+            (host != 0, PointerFlags::HOST_ACCESSIBLE),
+            (found.flavour == Flavour::Managed, PointerFlags::MANAGED),
+            (found.adopted, PointerFlags::FOREIGN),
+        ] {
+            if holds {
+                flags = flags.with(flag);
+            }
+        }
+        PointerInfo {
+            kind: convert::kind_for(found.flavour),
+            device: self.index_of(&found.device),
+            base: base_of(found),
+            size: found.size,
+            allocation_id: found.id,
+            host_pointer: host,
+            // A memory object has no address for the device that the host could name.
+            device_pointer: if found.flavour == Flavour::Managed {
+                host
+            } else {
+                0
+            },
+            context: found.device.context().word(),
+            flags,
+            reserved: 0,
+        }
+    }
+}
+
+impl Drop for OpenCl {
+    fn drop(&mut self) {
+        // Memory that the host never freed goes while its devices still live.
+        drop(self.pointers.drain());
+        let leaked = self.driver.gate.leaked();
+        if leaked > 0 {
+            log::debug!(target: crate::handle::TARGET, "{leaked} objects were left to the system");
+        }
+    }
+}
+
+/// The first byte of an allocation, in the form in which the host passes it around.
+pub(crate) fn base_of(allocation: &Allocation) -> Address {
+    match (allocation.handle_word(), allocation.host_word()) {
+        (Some(handle), _) => Address::handle(handle, 0),
+        (None, host) => Address::pointer(host.unwrap_or(0)),
+    }
+}
+
+/// A time limit of the contract; `u64::MAX` is none.
+pub(crate) fn limit_of(timeout_ns: u64) -> Option<Duration> {
+    (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns))
+}
+
+/// The refusal of an address that nobody vouched for.
+pub(crate) fn not_owner(operation: &'static str, why: &str) -> Fault {
+    Fault::new(Kind::NotOwner, operation, why)
+}
+
+fn capabilities(device: &Device) -> Capabilities {
+    let mut all = Capabilities::ASYNC_COPY
+        .with(Capabilities::STRIDED_COPY)
+        .with(Capabilities::FILL)
+        .with(Capabilities::PINNED)
+        .with(Capabilities::ADOPT_NATIVE)
+        .with(Capabilities::TIMING)
+        .with(Capabilities::HOST_EVENTS);
+    if device.facts.fine_grained_svm {
+        all = all.with(Capabilities::MANAGED);
+    }
+    if device.aliases_host {
+        all = all.with(Capabilities::ADOPT_HOST);
+    }
+    all
+}
+
+/// `kDLOpenCL` of DLPack.
+const DL_OPENCL: i32 = 4;

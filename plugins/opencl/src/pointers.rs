@@ -1,0 +1,122 @@
+//! The table of known memory: the only thing that decides whether a word is believed.
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use crate::{
+    fault::{Fault, Kind},
+    memory::Allocation,
+};
+
+/// Every allocation that this plugin made or was told about.
+#[derive(Debug, Default)]
+pub(crate) struct Pointers {
+    maps: RwLock<Maps>,
+}
+
+#[derive(Debug, Default)]
+struct Maps {
+    /// By memory object, with the number of times it was told about.
+    handles: HashMap<u64, (Arc<Allocation>, u32)>,
+    /// By first host address.
+    ranges: BTreeMap<u64, Arc<Allocation>>,
+}
+
+impl Pointers {
+    /// Adds an allocation under each name by which others may know it.
+    ///
+    /// An object that was adopted before is counted once more, and the older entry is returned.
+    pub(crate) fn insert(&self, allocation: Arc<Allocation>) -> Result<Arc<Allocation>, Fault> {
+        let mut maps = self.write();
+        if let Some(word) = allocation.handle_word() {
+            match maps.handles.entry(word) {
+                Entry::Vacant(free) => {
+                    free.insert((Arc::clone(&allocation), 1));
+                }
+                Entry::Occupied(mut known) => {
+                    let (known, count) = known.get_mut();
+                    if !known.adopted || known.size != allocation.size {
+                        return Err(Fault::new(
+                            Kind::Conflict,
+                            "adopt",
+                            "this memory object is known already, with another owner or size",
+                        ));
+                    }
+                    *count += 1;
+                    return Ok(Arc::clone(known));
+                }
+            }
+        }
+        if let Some(address) = allocation.owned_host_word() {
+            maps.ranges.insert(address, Arc::clone(&allocation));
+        }
+        Ok(allocation)
+    }
+
+    /// The allocation behind a memory object, or none for a word that nobody vouched for.
+    pub(crate) fn by_handle(&self, word: u64) -> Option<Arc<Allocation>> {
+        let maps = self.read();
+        maps.handles.get(&word).map(|(found, _)| Arc::clone(found))
+    }
+
+    /// The allocation around a host address, with the distance from its start.
+    pub(crate) fn by_address(&self, address: u64) -> Option<(Arc<Allocation>, u64)> {
+        let maps = self.read();
+        let (base, found) = maps.ranges.range(..=address).next_back()?;
+        let distance = address - base;
+        (distance < found.size).then(|| (Arc::clone(found), distance))
+    }
+
+    /// Takes out the allocation that starts at `word`, if `fits`; `Ok(None)` when it is still in
+    /// use by another adoption. Nothing of it is released here.
+    pub(crate) fn remove(
+        &self,
+        word: u64,
+        is_handle: bool,
+        fits: impl Fn(&Allocation) -> bool,
+    ) -> Result<Option<Arc<Allocation>>, Fault> {
+        let mut maps = self.write();
+        let found = if is_handle {
+            maps.handles.get(&word).map(|(found, _)| Arc::clone(found))
+        } else {
+            maps.ranges.get(&word).map(Arc::clone)
+        };
+        let Some(found) = found.filter(|found| fits(found)) else {
+            return Err(Fault::new(
+                Kind::NotOwner,
+                "free",
+                "the address is not the start of such an allocation of this plugin",
+            ));
+        };
+        if let Some(handle) = found.handle_word() {
+            if let Some((_, count)) = maps.handles.get_mut(&handle)
+                && *count > 1
+            {
+                *count -= 1;
+                return Ok(None);
+            }
+            maps.handles.remove(&handle);
+        }
+        if let Some(address) = found.owned_host_word() {
+            maps.ranges.remove(&address);
+        }
+        Ok(Some(found))
+    }
+
+    /// Forgets everything, and hands it out so that it is released without the lock.
+    pub(crate) fn drain(&self) -> Vec<Arc<Allocation>> {
+        let maps = std::mem::take(&mut *self.write());
+        let handles = maps.handles.into_values().map(|(found, _)| found);
+        handles.chain(maps.ranges.into_values()).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Maps> {
+        self.maps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Maps> {
+        self.maps.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,234 @@
+//! Streams: command queues of ours, and those of others.
+#![expect(
+    unsafe_code,
+    reason = "queues and commands are made by vendor calls on raw handles"
+)]
+
+use std::{
+    ffi::c_void,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use opencl3::{command_queue as cl, types::cl_event};
+
+use crate::{
+    device::{Device, DeviceId},
+    event,
+    fault::Fault,
+    handle::{Context, Mark, Queue, word_of},
+};
+
+/// An ordered line of work on one device.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) device: Arc<Device>,
+    pub(crate) queue: Arc<Queue>,
+    foreign: bool,
+    /// Whether the queue itself keeps commands in order.
+    in_order: bool,
+    /// The last command that came through here.
+    tail: Mutex<Option<Arc<Mark>>>,
+    /// Commands behind a wait that may still fail. PoCL 3 uses a failing event once more after
+    /// giving up its own reference, so ours has to last longer.
+    behind_wait: Mutex<Vec<Arc<Mark>>>,
+}
+
+impl Stream {
+    /// A queue of its own.
+    pub(crate) fn create(device: &Arc<Device>) -> Result<Self, Fault> {
+        let queue = Arc::new(create_queue(device.context(), device.id)?);
+        Ok(Self::new(device, queue, false, true))
+    }
+
+    /// The device's queue, which every synchronous call uses too.
+    pub(crate) fn of_device(device: &Arc<Device>) -> Self {
+        Self::new(device, Arc::clone(&device.queue), false, true)
+    }
+
+    /// A queue of others, kept alive by a reference.
+    ///
+    /// # Safety
+    /// `raw` is a live command queue: nothing can check that it is one at all.
+    pub(crate) unsafe fn wrap(device: &Arc<Device>, raw: *mut c_void) -> Result<Self, Fault> {
+        // SAFETY: `retain` needs a live queue: the caller promises it.
+        let queue = unsafe { Queue::retain(raw, device.gate()) }?;
+        if fact(&queue, cl::CL_QUEUE_CONTEXT)? != device.context().word() {
+            return Err(Fault::unsupported(
+                "stream_wrap",
+                "the queue belongs to another context, where memory of this device means nothing",
+            ));
+        }
+        if fact(&queue, cl::CL_QUEUE_DEVICE)? != word_of(device.id.raw()) {
+            return Err(Fault::invalid(
+                "stream_wrap",
+                "the queue belongs to another device",
+            ));
+        }
+        let properties = fact(&queue, cl::CL_QUEUE_PROPERTIES)?;
+        let in_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0;
+        Ok(Self::new(device, Arc::new(queue), true, in_order))
+    }
+
+    /// Puts one command at the end, and hands it to the device.
+    pub(crate) fn submit(
+        &self,
+        operation: &'static str,
+        command: impl FnOnce(*mut c_void) -> Result<cl_event, i32>,
+    ) -> Result<Arc<Mark>, Fault> {
+        self.device.gate().check(operation)?;
+        if !self.in_order {
+            self.keep_behind_wait(&Arc::new(self.barrier(None)?), false);
+        }
+        let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
+        let mark = Arc::new(mark);
+        self.keep_behind_wait(&mark, false);
+        self.set_tail(Some(Arc::clone(&mark)));
+        flush(&self.queue)?;
+        Ok(mark)
+    }
+
+    /// An event at the present end.
+    pub(crate) fn mark(&self) -> Result<Arc<Mark>, Fault> {
+        self.submit("clEnqueueMarkerWithWaitList", |queue| {
+            // SAFETY: `enqueue_marker_with_wait_list` needs a live queue and a list of as many
+            // events as it is told: none.
+            unsafe { cl::enqueue_marker_with_wait_list(queue, 0, std::ptr::null()) }
+        })
+    }
+
+    /// Holds everything that comes later until `mark`.
+    pub(crate) fn hold(&self, mark: &Mark) -> Result<(), Fault> {
+        let barrier = Arc::new(self.barrier(Some(mark))?);
+        self.keep_behind_wait(&barrier, true);
+        self.set_tail(Some(barrier));
+        flush(&self.queue)
+    }
+
+    /// Makes the CPU wait for all that is queued, at most for `limit`.
+    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Fault> {
+        // The tail knows of a failure that a marker behind it may not tell.
+        let tail = self.tail();
+        let end = self.mark()?;
+        event::synchronize(&end, limit)?;
+        tail.map_or(Ok(()), |tail| event::status(&tail).map(drop))
+    }
+
+    /// Whether all that is queued is done.
+    ///
+    /// On a queue of others the answer is about the moment of the first question: a marker is
+    /// left behind, and the next call asks that marker.
+    pub(crate) fn query(&self) -> Result<bool, Fault> {
+        let tail = match self.tail() {
+            Some(tail) => tail,
+            None if self.foreign => self.mark()?,
+            None => return Ok(true),
+        };
+        let done = event::status(&tail)?;
+        if done && self.foreign {
+            self.set_tail(None);
+        }
+        Ok(done)
+    }
+
+    fn new(device: &Arc<Device>, queue: Arc<Queue>, foreign: bool, in_order: bool) -> Self {
+        Self {
+            device: Arc::clone(device),
+            queue,
+            foreign,
+            in_order,
+            tail: Mutex::new(None),
+            behind_wait: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn barrier(&self, wait_for: Option<&Mark>) -> Result<Mark, Fault> {
+        const OPERATION: &str = "clEnqueueBarrierWithWaitList";
+        self.device.gate().check(OPERATION)?;
+        let list = wait_for.map(Mark::raw);
+        let (count, first) = match &list {
+            Some(raw) => (1, std::ptr::from_ref(raw)),
+            None => (0, std::ptr::null()),
+        };
+        // SAFETY: `enqueue_barrier_with_wait_list` needs a live queue, and as many live events as
+        // it is told: `list` holds that one.
+        let raw = unsafe { cl::enqueue_barrier_with_wait_list(self.queue.raw(), count, first) };
+        event::take(raw, self.device.gate(), OPERATION)
+    }
+
+    /// Keeps `mark` if it is a wait, or comes behind one that is not over.
+    fn keep_behind_wait(&self, mark: &Arc<Mark>, is_wait: bool) {
+        let older = {
+            let mut kept = self
+                .behind_wait
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if kept.is_empty() && !is_wait {
+                return;
+            }
+            std::mem::take(&mut *kept)
+        };
+        // Asking and releasing events calls the driver, so the lock is gone by now. One that
+        // failed stays until the stream goes: the driver may not be done with it.
+        let mut kept: Vec<_> = older
+            .into_iter()
+            .filter(|mark| !matches!(event::status(mark), Ok(true)))
+            .collect();
+        if is_wait || !kept.is_empty() {
+            kept.push(Arc::clone(mark));
+        }
+        let mut slot = self
+            .behind_wait
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        slot.append(&mut kept);
+    }
+
+    fn tail(&self) -> Option<Arc<Mark>> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.as_ref().map(Arc::clone)
+    }
+
+    fn set_tail(&self, new: Option<Arc<Mark>>) {
+        let old = {
+            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *tail, new)
+        };
+        // Releasing the older event calls the driver, so the lock is gone by now.
+        drop(old);
+    }
+}
+
+/// An in-order queue whose commands carry times.
+pub(crate) fn create_queue(context: &Context, device: DeviceId) -> Result<Queue, Fault> {
+    const OPERATION: &str = "clCreateCommandQueueWithProperties";
+    context.gate().check(OPERATION)?;
+    let properties = [
+        u64::from(cl::CL_QUEUE_PROPERTIES),
+        cl::CL_QUEUE_PROFILING_ENABLE,
+        0,
+    ];
+    // SAFETY: `create_command_queue_with_properties` needs a device of the context, and a list that
+    // ends in 0: `properties` does.
+    let raw = unsafe {
+        cl::create_command_queue_with_properties(context.raw(), device.raw(), properties.as_ptr())
+    };
+    let raw = raw.map_err(|code| Fault::native(OPERATION, code))?;
+    // SAFETY: `adopt` needs a live queue with a reference to give: it was just created.
+    unsafe { Queue::adopt(raw, context.gate(), OPERATION) }
+}
+
+/// Hands queued commands to the device.
+pub(crate) fn flush(queue: &Queue) -> Result<(), Fault> {
+    queue.gate().check("clFlush")?;
+    cl::flush(queue.raw()).map_err(|code| Fault::native("clFlush", code))
+}
+
+fn fact(queue: &Queue, which: u32) -> Result<u64, Fault> {
+    let bytes = cl::get_command_queue_data(queue.raw(), which)
+        .map_err(|code| Fault::native("clGetCommandQueueInfo", code))?;
+    <[u8; 8]>::try_from(bytes.as_slice())
+        .map(u64::from_ne_bytes)
+        .ok()
+        .ok_or_else(|| Fault::invalid("clGetCommandQueueInfo", "a fact of an unexpected size"))
+}

@@ -1,0 +1,272 @@
+//! The hooks that move bytes: copies, strided copies, fills, adoption and host views.
+#![expect(
+    unsafe_code,
+    reason = "host addresses and handles of others arrive as plain words"
+)]
+
+use std::{ffi::c_void, ptr::NonNull, slice, sync::Arc};
+
+use crossdock_sdk::{
+    abi::{Address, AddressForm, CopyArgs, FillArgs, MemoryKind, Side, StreamHandle, StridedArgs},
+    plugin::{Adopt, Error, Fill, Map, Strided},
+};
+
+use crate::{
+    copy::{self, Place},
+    device::Device,
+    fault::Fault,
+    memory::{Allocation, Flavour},
+    plugin::{OpenCl, not_owner},
+    rect::{Dimension, Plan},
+    stream::Stream,
+};
+
+impl Strided for OpenCl {
+    unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error> {
+        self.check("copy_strided")?;
+        // SAFETY: `plan` needs arrays of `rank` numbers: the caller promises them.
+        let plan = unsafe { plan(&args) }?;
+        let (dst, src) = (self.place(&args.dst)?, self.place(&args.src)?);
+        let stream = self.stream_for(stream)?;
+        let device = self.worker(stream.as_deref(), [(&dst, &args.dst), (&src, &args.src)])?;
+        // SAFETY: `strided` needs host ends valid for the span: the caller promises every element.
+        unsafe { copy::strided(device, stream.as_deref(), &dst, &src, &plan) }.map_err(Error::from)
+    }
+}
+
+impl Fill for OpenCl {
+    unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
+        self.check("fill")?;
+        let length = usize::try_from(args.pattern_bytes).unwrap_or(0);
+        let pattern = args
+            .pattern
+            .get(..length)
+            .filter(|_| length.is_power_of_two());
+        let pattern = pattern.ok_or_else(|| Fault::invalid("fill", "no such pattern length"))?;
+        let dst = self.place(&args.dst)?;
+        let stream = self.stream_for(stream)?;
+        let device = self.worker(stream.as_deref(), [(&dst, &args.dst), (&dst, &args.dst)])?;
+        copy::fill(device, stream.as_deref(), &dst, args.bytes, pattern).map_err(Error::from)
+    }
+}
+
+impl Adopt for OpenCl {
+    unsafe fn adopt(
+        &self,
+        device: u32,
+        foreign: Address,
+        kind: MemoryKind,
+        size: u64,
+    ) -> Result<Address, Error> {
+        self.check("adopt")?;
+        let device = self.device(device, "adopt")?;
+        let (made, offset) = match (kind, foreign.form) {
+            (MemoryKind::HOST, AddressForm::POINTER) => {
+                let start = NonNull::new(pointer_of(foreign)?)
+                    .ok_or_else(|| Fault::invalid("adopt", "the address is null"))?;
+                // SAFETY: `adopt_host` needs `size` usable bytes until the release: the caller
+                // promises them.
+                (unsafe { Allocation::adopt_host(device, start, size) }?, 0)
+            }
+            (MemoryKind::DEVICE, AddressForm::HANDLE) => {
+                let whole = foreign
+                    .offset
+                    .checked_add(size)
+                    .filter(|_| foreign.word != 0);
+                let whole = whole.ok_or_else(|| Fault::invalid("adopt", "no such object"))?;
+                let raw = raw_of(foreign.word)?;
+                // SAFETY: `adopt_native` needs a live memory object: the caller vouches for it.
+                (
+                    unsafe { Allocation::adopt_native(device, raw, whole) }?,
+                    foreign.offset,
+                )
+            }
+            _ => return Err(Error::unsupported("adopt")),
+        };
+        let kept = self.pointers.insert(Arc::new(made))?;
+        let word = kept.handle_word();
+        let word = word.ok_or_else(|| Fault::invalid("adopt", "the memory has no handle"))?;
+        Ok(Address::handle(word, offset))
+    }
+
+    fn release_adopted(&self, device: u32, adopted: Address) -> Result<(), Error> {
+        const OPERATION: &str = "release_adopted";
+        self.driver.gate.check(OPERATION)?;
+        self.device(device, OPERATION)?;
+        let is_handle = adopted.form == AddressForm::HANDLE;
+        if !is_handle {
+            return Err(not_owner(OPERATION, "adopted memory is named by its handle").into());
+        }
+        match self
+            .pointers
+            .remove(adopted.word, true, |found| found.adopted)?
+        {
+            Some(last) => last.hand_back().map_err(Error::from),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Map for OpenCl {
+    fn map(&self, _device: u32, address: Address, size: u64) -> Result<*mut c_void, Error> {
+        self.check("map")?;
+        let (found, offset) = self.object_at(address, "map")?;
+        let mapped = found.map(offset, size)?;
+        Ok(mapped.as_ptr())
+    }
+
+    fn unmap(&self, _device: u32, address: Address, pointer: *mut c_void) -> Result<(), Error> {
+        self.driver.gate.check("unmap")?;
+        let (found, _) = self.object_at(address, "unmap")?;
+        let mapped =
+            NonNull::new(pointer).ok_or_else(|| not_owner("unmap", "null is no mapping"))?;
+        found.unmap(mapped).map_err(Error::from)
+    }
+}
+
+impl OpenCl {
+    /// The hook `copy`.
+    ///
+    /// # Safety
+    /// Both sides are valid for `args.bytes` until the copy is done.
+    pub(crate) unsafe fn copy_bytes(
+        &self,
+        args: &CopyArgs,
+        stream: StreamHandle,
+    ) -> Result<(), Fault> {
+        self.check("copy")?;
+        let (dst, src) = (self.place(&args.dst)?, self.place(&args.src)?);
+        let stream = self.stream_for(stream)?;
+        let device = self.worker(stream.as_deref(), [(&dst, &args.dst), (&src, &args.src)])?;
+        // SAFETY: `contiguous` needs host ends valid for `bytes`: the caller promises them.
+        unsafe { copy::contiguous(device, stream.as_deref(), &dst, &src, args.bytes) }
+    }
+
+    /// The stream behind a handle; none for a synchronous call.
+    fn stream_for(&self, stream: StreamHandle) -> Result<Option<Arc<Stream>>, Fault> {
+        if stream.is_none() {
+            return Ok(None);
+        }
+        self.streams.find(stream.raw(), "stream").map(Some)
+    }
+
+    /// What a side names; a word that nobody vouched for is refused, never looked into.
+    fn place(&self, side: &Side) -> Result<Place, Fault> {
+        if side.kind == MemoryKind::HOST {
+            return pointer_of(side.address).map(Place::Host);
+        }
+        if side.address.form == AddressForm::HANDLE {
+            let (allocation, offset) = self.object_at(side.address, "copy")?;
+            return Ok(Place::Object { allocation, offset });
+        }
+        let pointer = pointer_of(side.address)?;
+        match self.pointers.by_address(crate::handle::word_of(pointer)) {
+            Some((allocation, offset)) if allocation.flavour == Flavour::Device => {
+                Ok(Place::Object { allocation, offset })
+            }
+            Some(_) => Ok(Place::Host(pointer)),
+            // Memory that another plugin pinned is host memory for this one.
+            None if side.kind == MemoryKind::PINNED => Ok(Place::Host(pointer)),
+            None => Err(unknown("copy")),
+        }
+    }
+
+    fn object_at(
+        &self,
+        address: Address,
+        operation: &'static str,
+    ) -> Result<(Arc<Allocation>, u64), Fault> {
+        let known = match address.form {
+            AddressForm::HANDLE => self.pointers.by_handle(address.word),
+            _ => None,
+        };
+        known
+            .map(|found| (found, address.offset))
+            .ok_or_else(|| unknown(operation))
+    }
+
+    /// The device whose queue does the work.
+    fn worker<'a>(
+        &'a self,
+        stream: Option<&'a Stream>,
+        sides: [(&'a Place, &Side); 2],
+    ) -> Result<&'a Arc<Device>, Fault> {
+        if let Some(stream) = stream {
+            return Ok(&stream.device);
+        }
+        for (place, _) in sides {
+            if let Place::Object { allocation, .. } = place {
+                return Ok(&allocation.device);
+            }
+        }
+        let named = sides.iter().find(|(_, side)| side.kind != MemoryKind::HOST);
+        let (_, side) = named.ok_or_else(|| {
+            Fault::unsupported("copy", "neither side is memory of an OpenCL device")
+        })?;
+        self.device(side.device, "copy")
+    }
+}
+
+/// Reads a strided copy's arrays and plans it.
+///
+/// # Safety
+/// The arrays of `args` hold `rank` numbers each.
+unsafe fn plan(args: &StridedArgs) -> Result<Plan, Fault> {
+    const OPERATION: &str = "copy_strided";
+    if args.element_bits == 0 || !args.element_bits.is_multiple_of(8) {
+        return Err(Fault::unsupported(
+            OPERATION,
+            "elements that are not whole bytes",
+        ));
+    }
+    let item = u64::from(args.element_bits / 8);
+    let rank = usize::try_from(args.rank).unwrap_or(0);
+    if args.shape.is_null() || args.dst_strides.is_null() || args.src_strides.is_null() {
+        return Err(Fault::invalid(OPERATION, "an array is missing"));
+    }
+    // SAFETY: `rank` numbers, not null: checked, and the caller promises the length.
+    let shape = unsafe { slice::from_raw_parts(args.shape, rank) };
+    // SAFETY: as above.
+    let dst = unsafe { slice::from_raw_parts(args.dst_strides, rank) };
+    // SAFETY: as above.
+    let src = unsafe { slice::from_raw_parts(args.src_strides, rank) };
+    let bytes = |stride: i64| {
+        let stride = u64::try_from(stride)
+            .ok()
+            .and_then(|stride| stride.checked_mul(item));
+        stride.ok_or_else(|| Fault::unsupported(OPERATION, "a stride points backwards"))
+    };
+    let mut dimensions = Vec::with_capacity(rank);
+    for ((extent, dst), src) in shape.iter().zip(dst).zip(src) {
+        let extent = u64::try_from(*extent).ok().filter(|extent| *extent > 0);
+        let extent = extent.ok_or_else(|| Fault::invalid(OPERATION, "an extent below 1"))?;
+        // The stride of a single element is never walked, so it may be anything.
+        if extent > 1 {
+            dimensions.push(Dimension {
+                extent,
+                dst: bytes(*dst)?,
+                src: bytes(*src)?,
+            });
+        }
+    }
+    Plan::of(item, &dimensions)
+}
+
+fn pointer_of(address: Address) -> Result<*mut c_void, Fault> {
+    let word = address.as_pointer();
+    raw_of(word.ok_or_else(|| Fault::invalid("copy", "host memory is named by an address"))?)
+}
+
+fn raw_of(word: u64) -> Result<*mut c_void, Fault> {
+    usize::try_from(word)
+        .map(std::ptr::with_exposed_provenance_mut)
+        .ok()
+        .ok_or_else(|| Fault::invalid("copy", "the word is beyond this machine's addresses"))
+}
+
+fn unknown(operation: &'static str) -> Fault {
+    not_owner(
+        operation,
+        "the word is no memory of this plugin; adopt a `cl_mem` of others before using it",
+    )
+}

@@ -1,0 +1,279 @@
+/**
+ * \file plugin.h
+ * \brief The contract between Crossdock and a device plugin, for plugins in C and C++.
+ *
+ * A plugin is a shared library that exports `crossdock_plugin`, which returns one `xd_plugin`,
+ * and writes `XD_PLUGIN_DESCRIBE` once. The same layouts as the Rust crate `crossdock-sdk`.
+ *
+ * The comment of each hook says which threads may call it, whether it blocks, who owns what,
+ * how it fails and since when it exists. Arguments that mean the same in all of them:
+ *
+ * \param[in]  plugin  What `open` gave. Borrowed; live from `open` to `close`.
+ * \param[in]  device  The index of a device, below the count that `device_count` gave.
+ * \param[out] out     Where the answer goes: never NULL, written on success only.
+ * \param[out] error   NULL, or where a failing hook may put an error object, which the caller gives
+ *                     back to `error_free`. Written on failure only.
+ * \return `XD_OK`, or why not. After a failure nothing has changed unless the hook says otherwise.
+ *
+ * A size of 0 never reaches a plugin. No C++ exception may leave a hook.
+ */
+#ifndef CROSSDOCK_PLUGIN_H
+#define CROSSDOCK_PLUGIN_H
+
+#include "plugin_groups.h"
+#include "plugin_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Major version of the contract: another one is refused. */
+#define XD_ABI_MAJOR 1u
+/** Minor version of the contract: grows with the table, and any is accepted. */
+#define XD_ABI_MINOR 0u
+
+/** Makes a function visible in a library that is built with `-fvisibility=hidden`. */
+#define XD_EXPORT __attribute__((visibility("default")))
+
+/** Which optional groups a table holds; a bit that contradicts its pointer refuses the plugin. */
+typedef uint64_t xd_features;
+/** `streams` is there. */
+#define XD_FEATURE_STREAMS (UINT64_C(1) << 0)
+/** `wrap` is there. */
+#define XD_FEATURE_WRAP (UINT64_C(1) << 1)
+/** `host_events` is there. */
+#define XD_FEATURE_HOST_EVENTS (UINT64_C(1) << 2)
+/** `host_calls` is there. */
+#define XD_FEATURE_HOST_CALLS (UINT64_C(1) << 3)
+/** `timing` is there. */
+#define XD_FEATURE_TIMING (UINT64_C(1) << 4)
+/** `strided` is there. */
+#define XD_FEATURE_STRIDED (UINT64_C(1) << 5)
+/** `fill` is there. */
+#define XD_FEATURE_FILL (UINT64_C(1) << 6)
+/** `register` is there. */
+#define XD_FEATURE_REGISTER (UINT64_C(1) << 7)
+/** `adopt` is there. */
+#define XD_FEATURE_ADOPT (UINT64_C(1) << 8)
+/** `map` is there. */
+#define XD_FEATURE_MAP (UINT64_C(1) << 9)
+/** `async_memory` is there. */
+#define XD_FEATURE_ASYNC_MEMORY (UINT64_C(1) << 10)
+/** `attributes` is there. */
+#define XD_FEATURE_ATTRIBUTES (UINT64_C(1) << 11)
+
+/** The hooks of one plugin, read by `struct_size`.
+ *
+ * Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
+ * that the caller gives back to `error_free`. Out parameters are written on success only.
+ */
+typedef struct xd_plugin {
+    /** Bytes of this struct as the plugin knows it. */
+    uint32_t struct_size;
+    /** `XD_ABI_MAJOR` that the plugin was built against. */
+    uint32_t abi_major;
+    /** `XD_ABI_MINOR` that the plugin was built against. */
+    uint32_t abi_minor;
+    /** Zero. */
+    uint32_t reserved;
+    /** Which groups below are there. */
+    xd_features features;
+    /** NULL; a chain of extensions in a later version. */
+    const uint8_t *extension;
+    /** The bytes of the section `.crossdock`. */
+    const uint8_t *description;
+    /** Frees an error object that a hook of this plugin made.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    takes the object.
+     * Errors:  none.
+     * Since:   table 1.0.
+     */
+    void (*error_free)(xd_plugin_error *error);
+    /** Looks for the driver and its devices and changes nothing.
+     *
+     * Threads: one at a time; no hook but `probe` before `open`.
+     * Blocks:  may.
+     * Owns:    nothing.
+     * Errors:  only what is neither ready nor absent nor broken, as `XD_PANIC`.
+     * Since:   table 1.0.
+     */
+    xd_status (*probe)(xd_probe_info *out, xd_plugin_error **error);
+    /** Acquires the driver. May be called again after it failed.
+     *
+     * Threads: one at a time.
+     * Blocks:  may.
+     * Owns:    borrows `host`, which lives as long as the process; the caller owns the handle
+     *          until `close`.
+     * Errors:  `XD_NO_DRIVER`, `XD_DRIVER_TOO_OLD`, `XD_DRIVER_STUB`, `XD_NO_DEVICE`,
+     *          `XD_VENDOR`.
+     * Since:   table 1.0.
+     */
+    xd_status (*open)(const xd_host_services *host, xd_plugin_handle *out,
+                      xd_plugin_error **error);
+    /** Counts devices, after the vendor's masks. Fixed from `open` on.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_VENDOR`.
+     * Since:   table 1.0.
+     */
+    xd_status (*device_count)(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error);
+    /** Describes a device.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_INVALID` for an index that is not there.
+     * Since:   table 1.0.
+     */
+    xd_status (*device_info)(xd_plugin_handle plugin, uint32_t device, xd_device_info *out,
+                             xd_plugin_error **error);
+    /** Says how much device memory there is now.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_DEVICE_LOST`.
+     * Since:   table 1.0.
+     */
+    xd_status (*memory_info)(xd_plugin_handle plugin, uint32_t device, xd_memory_info *out,
+                             xd_plugin_error **error);
+    /** Allocates memory. The size is never 0.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    the caller owns the memory until `free`.
+     * Errors:  `XD_OOM_DEVICE`, `XD_OOM_HOST`; `XD_UNSUPPORTED` for a kind the device does not
+     *          offer.
+     * Since:   table 1.0.
+     */
+    xd_status (*allocate)(xd_plugin_handle plugin, const xd_allocate_args *args,
+                          xd_address *out, xd_plugin_error **error);
+    /** Frees what `allocate` gave, at its base.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    takes the memory; no work on it is in flight.
+     * Errors:  `XD_NOT_OWNER` for another address or kind; the host counts and logs them.
+     * Since:   table 1.0.
+     */
+    xd_status (*free)(xd_plugin_handle plugin, const xd_address *address, xd_memory_kind kind,
+                      xd_plugin_error **error);
+    /** Copies bytes between host and device or between devices of this plugin, in stream order,
+     * or at once without a stream.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  only without a stream.
+     * Owns:    borrows `args` for the call and both memories until the work is done.
+     * Errors:  `XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed; `XD_INVALID`
+     *          for overlap.
+     * Since:   table 1.0.
+     */
+    xd_status (*copy)(xd_plugin_handle plugin, const xd_copy_args *args,
+                      xd_stream_handle stream, xd_plugin_error **error);
+    /** Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on
+     * trust.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  none but `XD_PANIC`.
+     * Since:   table 1.0.
+     */
+    xd_status (*pointer_query)(xd_plugin_handle plugin, const xd_address *address,
+                               xd_pointer_info *out, xd_plugin_error **error);
+    /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
+     * Memory stays freeable.
+     *
+     * Threads: one at a time.
+     * Blocks:  yes, up to the deadline.
+     * Owns:    nothing.
+     * Errors:  `XD_TIMEOUT`.
+     * Since:   table 1.0.
+     */
+    xd_status (*retire)(xd_plugin_handle plugin, uint64_t deadline_ns, xd_plugin_error **error);
+    /** Runs in the child of a fork: marks all state dead without a vendor call.
+     *
+     * Threads: the only one there is.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  none.
+     * Since:   table 1.0.
+     */
+    void (*at_fork_child)(xd_plugin_handle plugin);
+    /** Runs when the process begins to exit: stops the plugin's own threads; no vendor call
+     * afterwards.
+     *
+     * Threads: one at a time.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  none.
+     * Since:   table 1.0.
+     */
+    void (*at_exit)(xd_plugin_handle plugin);
+    /** Gives everything back. The handle is dead afterwards; the library stays mapped.
+     *
+     * Threads: one at a time, after every other hook returned.
+     * Blocks:  may.
+     * Owns:    takes the handle.
+     * Errors:  the host counts and logs them.
+     * Since:   table 1.0.
+     */
+    xd_status (*close)(xd_plugin_handle plugin, xd_plugin_error **error);
+    /** Streams and events, or NULL. */
+    const xd_stream_hooks *streams;
+    /** Streams of others, or NULL. */
+    const xd_wrap_hooks *wrap;
+    /** Events that the host completes, or NULL. */
+    const xd_host_event_hooks *host_events;
+    /** Host functions on a stream, or NULL. */
+    const xd_host_call_hooks *host_calls;
+    /** Times between events, or NULL. */
+    const xd_timing_hooks *timing;
+    /** Strided copies, or NULL. */
+    const xd_strided_hooks *strided;
+    /** Fills, or NULL. */
+    const xd_fill_hooks *fill;
+    /** Host memory locked for a device, or NULL. (`register` is a keyword.) */
+    const xd_register_hooks *register_;
+    /** Memory of others without a copy, or NULL. */
+    const xd_adopt_hooks *adopt;
+    /** Host views of device memory, or NULL. */
+    const xd_map_hooks *map;
+    /** Allocation in stream order, or NULL. */
+    const xd_async_memory_hooks *async_memory;
+    /** Open-ended facts, or NULL. */
+    const xd_attribute_hooks *attributes;
+} xd_plugin;
+
+/** The entry of a plugin file: its table, which is constant and lives as long as the process.
+ *
+ * Threads: any.
+ * Blocks:  no.
+ * Owns:    the plugin keeps the table.
+ * Errors:  NULL refuses the plugin.
+ * Since:   table 1.0.
+ */
+XD_EXPORT const xd_plugin *crossdock_plugin(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+/**
+ * Writes the plugin's description into the section `.crossdock` of its file, where a host reads it
+ * without running any code of the plugin. Once in a plugin, at file scope:
+ *
+ *     XD_PLUGIN_DESCRIBE("name=mine", "vendor=me", "version=1.0.0", "devices=ext_dev");
+ *
+ * It defines `crossdock_description`, for `xd_plugin.description`. `devices` lists DLPack device
+ * types, comma-separated. All arguments are string literals.
+ */
+#define XD_PLUGIN_DESCRIBE(name, vendor, version, devices)                                     \
+    static const char crossdock_description[] __attribute__((section(".crossdock"), used)) =   \
+        "CROSSDOCK1\0" name "\0" vendor "\0" version "\0abi=1.0\0" devices "\0"
+
+#endif /* CROSSDOCK_PLUGIN_H */

@@ -1,0 +1,357 @@
+/**
+ * \file plugin_groups.h
+ * \brief The optional groups of hooks.
+ *
+ * A group is all present or all absent; a released group is frozen.
+ * The arguments `plugin`, `out` and `error` mean what the head of `plugin.h` says. Include
+ * `crossdock/plugin.h`.
+ */
+#ifndef CROSSDOCK_PLUGIN_GROUPS_H
+#define CROSSDOCK_PLUGIN_GROUPS_H
+
+#include "plugin_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Streams and the events on them. */
+typedef struct xd_stream_hooks {
+    /** Creates a stream on a device.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    the caller owns the stream until `stream_destroy`.
+     * Errors:  `XD_VENDOR`.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_create)(xd_plugin_handle plugin, uint32_t device, xd_stream_handle *out,
+                               xd_plugin_error **error);
+    /** Names the device's default stream.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    the plugin keeps it; it is never destroyed by the caller.
+     * Errors:  `XD_UNSUPPORTED` when the device has no such default.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_default)(xd_plugin_handle plugin, uint32_t device,
+                                xd_default_stream which, xd_stream_handle *out,
+                                xd_plugin_error **error);
+    /** Gives the integer that the vendor's API uses for the stream.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    borrowed: valid while the stream lives.
+     * Errors:  `XD_UNSUPPORTED` when there is none; `XD_STALE` after destroy.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_native)(xd_plugin_handle plugin, xd_stream_handle stream, uint64_t *out,
+                               xd_plugin_error **error);
+    /** Destroys a stream; work already on it completes.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  no.
+     * Owns:    takes the stream.
+     * Errors:  `XD_STALE`; the host counts and logs them.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_destroy)(xd_plugin_handle plugin, xd_stream_handle stream,
+                                xd_plugin_error **error);
+    /** Makes the calling thread wait until the stream's work is done. `timeout_ns` of
+     * `UINT64_MAX` is no limit.
+     *
+     * Threads: any.
+     * Blocks:  yes.
+     * Owns:    borrows the stream.
+     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_synchronize)(xd_plugin_handle plugin, xd_stream_handle stream,
+                                    uint64_t timeout_ns, xd_plugin_error **error);
+    /** Says whether the stream's work is done: `OK` or `XD_NOT_READY`.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    borrows the stream.
+     * Errors:  the first failure of the stream's work.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_query)(xd_plugin_handle plugin, xd_stream_handle stream,
+                              xd_plugin_error **error);
+    /** Makes the stream wait for an event of the same plugin.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  no.
+     * Owns:    borrows both; the event may be destroyed at once.
+     * Errors:  `XD_UNSUPPORTED` when the two cannot be chained.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_wait_event)(xd_plugin_handle plugin, xd_stream_handle stream,
+                                   xd_event_handle event, xd_plugin_error **error);
+    /** Creates an event; one that was never recorded is done.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    the caller owns the event until `event_destroy`.
+     * Errors:  `XD_VENDOR`.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_create)(xd_plugin_handle plugin, uint32_t device, xd_event_handle *out,
+                              xd_plugin_error **error);
+    /** Records the event at the stream's present end; replaces an earlier record.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  no.
+     * Owns:    borrows both.
+     * Errors:  `XD_INVALID` for an event that the host completes.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_record)(xd_plugin_handle plugin, xd_event_handle event,
+                              xd_stream_handle stream, xd_plugin_error **error);
+    /** Says whether the event happened: `OK` or `XD_NOT_READY`.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    borrows the event.
+     * Errors:  the failure of the work before it.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_query)(xd_plugin_handle plugin, xd_event_handle event,
+                             xd_plugin_error **error);
+    /** Makes the calling thread wait for the event. `timeout_ns` of `UINT64_MAX` is no limit.
+     *
+     * Threads: any.
+     * Blocks:  yes.
+     * Owns:    borrows the event.
+     * Errors:  `XD_TIMEOUT`; the failure of the work before it.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_synchronize)(xd_plugin_handle plugin, xd_event_handle event,
+                                   uint64_t timeout_ns, xd_plugin_error **error);
+    /** Destroys an event, also one that is pending.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    takes the event.
+     * Errors:  `XD_STALE`; the host counts and logs them.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_destroy)(xd_plugin_handle plugin, xd_event_handle event,
+                               xd_plugin_error **error);
+} xd_stream_hooks;
+
+/** Streams of others. */
+typedef struct xd_wrap_hooks {
+    /** Makes a stream of the integer that the vendor's API uses.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    the stream stays the caller's; the plugin never destroys it and may retain it.
+     * Errors:  `XD_INVALID` when it belongs to another device and the vendor can say so.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_wrap)(xd_plugin_handle plugin, uint32_t device, uint64_t native,
+                             xd_stream_handle *out, xd_plugin_error **error);
+} xd_wrap_hooks;
+
+/** Events that the host completes, so that two vendors chain without a blocked thread. */
+typedef struct xd_host_event_hooks {
+    /** Creates an event that is pending until `event_complete`.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    the caller owns the event until `event_destroy`.
+     * Errors:  `XD_VENDOR`.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_create_host)(xd_plugin_handle plugin, uint32_t device,
+                                   xd_event_handle *out, xd_plugin_error **error);
+    /** Completes such an event, with `OK` or a failure that its waiters then see.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    borrows the event.
+     * Errors:  `XD_INVALID` for another kind of event or a second completion.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_complete)(xd_plugin_handle plugin, xd_event_handle event,
+                                xd_status status, xd_plugin_error **error);
+} xd_host_event_hooks;
+
+/** Host functions on a stream. */
+typedef struct xd_host_call_hooks {
+    /** Runs `function(word)` when the stream reaches it.
+     *
+     * Threads: any; `function` runs on a thread of the vendor and must not call hooks.
+     * Blocks:  no.
+     * Owns:    `word` is the caller's; `function` runs exactly once, also after a failure.
+     * Errors:  `XD_UNSUPPORTED`; then `function` is never called.
+     * Since:   table 1.0.
+     */
+    xd_status (*stream_host_call)(xd_plugin_handle plugin, xd_stream_handle stream,
+                                  xd_host_function function, void *word, xd_plugin_error **error);
+} xd_host_call_hooks;
+
+/** Times between events. */
+typedef struct xd_timing_hooks {
+    /** Nanoseconds from one event to another, both done.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    borrows both.
+     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded.
+     * Since:   table 1.0.
+     */
+    xd_status (*event_elapsed)(xd_plugin_handle plugin, xd_event_handle start,
+                               xd_event_handle end, uint64_t *out, xd_plugin_error **error);
+} xd_timing_hooks;
+
+/** Strided copies. */
+typedef struct xd_strided_hooks {
+    /** Copies an n-dimensional region in stream order, or at once without a stream.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  only without a stream.
+     * Owns:    borrows `args` for the call and both memories until the work is done.
+     * Errors:  `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed.
+     * Since:   table 1.0.
+     */
+    xd_status (*copy_strided)(xd_plugin_handle plugin, const xd_strided_args *args,
+                              xd_stream_handle stream, xd_plugin_error **error);
+} xd_strided_hooks;
+
+/** Fills. */
+typedef struct xd_fill_hooks {
+    /** Repeats a pattern over a range in stream order, or at once without a stream.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  only without a stream.
+     * Owns:    borrows `args` for the call and the memory until the work is done.
+     * Errors:  `XD_UNSUPPORTED`; `XD_INVALID` for a pattern length other than 1, 2, 4, 8, 16.
+     * Since:   table 1.0.
+     */
+    xd_status (*fill)(xd_plugin_handle plugin, const xd_fill_args *args,
+                      xd_stream_handle stream, xd_plugin_error **error);
+} xd_fill_hooks;
+
+/** Host memory of others, locked for a device. */
+typedef struct xd_register_hooks {
+    /** Locks host memory for the device, so that copies from it are fast and truly
+     * asynchronous.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    the memory stays the caller's and outlives the registration.
+     * Errors:  `XD_CONFLICT` when it overlaps an earlier registration; `XD_PERMISSION`.
+     * Since:   table 1.0.
+     */
+    xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
+                               uint64_t size, xd_plugin_error **error);
+    /** Undoes `register_host`.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    nothing afterwards.
+     * Errors:  `XD_NOT_OWNER` when it was not registered.
+     * Since:   table 1.0.
+     */
+    xd_status (*unregister_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
+                                 xd_plugin_error **error);
+} xd_register_hooks;
+
+/** Memory of others that becomes device memory without a copy. */
+typedef struct xd_adopt_hooks {
+    /** Gives device memory that aliases `size` bytes at `foreign`: host memory
+     * (`XD_MEMORY_HOST`, form pointer) or the vendor's own memory object (`XD_MEMORY_DEVICE`,
+     * form handle), for which the caller vouches.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    the memory stays the owner's and outlives the adoption; the plugin may retain
+     *          it.
+     * Errors:  `XD_UNSUPPORTED` when the device cannot reach it: nothing was changed.
+     * Since:   table 1.0.
+     */
+    xd_status (*adopt)(xd_plugin_handle plugin, uint32_t device, const xd_address *foreign,
+                       xd_memory_kind kind, uint64_t size, xd_address *out,
+                       xd_plugin_error **error);
+    /** Ends an adoption; host memory then holds what the device wrote.
+     *
+     * Threads: any.
+     * Blocks:  may: it waits for work on the memory.
+     * Owns:    nothing afterwards.
+     * Errors:  `XD_NOT_OWNER` when it was not adopted.
+     * Since:   table 1.0.
+     */
+    xd_status (*release_adopted)(xd_plugin_handle plugin, uint32_t device,
+                                 const xd_address *adopted, xd_plugin_error **error);
+} xd_adopt_hooks;
+
+/** Host views of device memory. */
+typedef struct xd_map_hooks {
+    /** Gives the host an address where it sees `size` bytes of device memory until `unmap`.
+     *
+     * Threads: any.
+     * Blocks:  yes, until the memory's earlier work is done.
+     * Owns:    the device does not touch the memory while it is mapped.
+     * Errors:  `XD_UNSUPPORTED` when it would need a copy.
+     * Since:   table 1.0.
+     */
+    xd_status (*map)(xd_plugin_handle plugin, uint32_t device, const xd_address *address,
+                     uint64_t size, void **out, xd_plugin_error **error);
+    /** Ends a mapping; the device sees what the host wrote.
+     *
+     * Threads: any.
+     * Blocks:  may.
+     * Owns:    takes the mapping.
+     * Errors:  `XD_NOT_OWNER` when it is not a mapping of this address.
+     * Since:   table 1.0.
+     */
+    xd_status (*unmap)(xd_plugin_handle plugin, uint32_t device, const xd_address *address,
+                       void *pointer, xd_plugin_error **error);
+} xd_map_hooks;
+
+/** Allocation in stream order. */
+typedef struct xd_async_memory_hooks {
+    /** Allocates device memory that is usable in stream order.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  no.
+     * Owns:    the caller owns the memory until `free` or `free_async`.
+     * Errors:  `XD_OOM_DEVICE`.
+     * Since:   table 1.0.
+     */
+    xd_status (*allocate_async)(xd_plugin_handle plugin, xd_stream_handle stream, uint64_t size,
+                                xd_address *out, xd_plugin_error **error);
+    /** Frees device memory once the stream reaches this point.
+     *
+     * Threads: any; one call at a time for one stream.
+     * Blocks:  no.
+     * Owns:    takes the memory.
+     * Errors:  `XD_NOT_OWNER`.
+     * Since:   table 1.0.
+     */
+    xd_status (*free_async)(xd_plugin_handle plugin, xd_stream_handle stream,
+                            const xd_address *address, xd_plugin_error **error);
+} xd_async_memory_hooks;
+
+/** Open-ended facts about a device. */
+typedef struct xd_attribute_hooks {
+    /** Answers one numeric attribute; keys are listed in the plugin guide.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_UNSUPPORTED` for an unknown key.
+     * Since:   table 1.0.
+     */
+    xd_status (*device_attribute)(xd_plugin_handle plugin, uint32_t device, uint32_t key,
+                                  uint64_t *out, xd_plugin_error **error);
+} xd_attribute_hooks;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CROSSDOCK_PLUGIN_GROUPS_H */

@@ -1,0 +1,330 @@
+//! The optional groups of hooks. A group is all present or all absent; a released group is frozen.
+
+use core::ffi::c_void;
+
+use abi_stable::StableAbi;
+
+use super::{
+    Address, EventHandle, FillArgs, HostFunction, MemoryKind, PluginHandle, RawError, Status,
+    StreamHandle, StridedArgs,
+};
+
+/// Streams of others.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct WrapHooks {
+    /// Makes a stream of the integer that the vendor's API uses.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    the stream stays the caller's; the plugin never destroys it and may retain it.
+    /// Errors:  `Invalid` when it belongs to another device and the vendor can say so.
+    /// Since:   table 1.0.
+    pub stream_wrap: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            native: u64,
+            out: *mut StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Events that the host completes, so that two vendors chain without a blocked thread.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct HostEventHooks {
+    /// Creates an event that is pending until `event_complete`.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    the caller owns the event until `event_destroy`.
+    /// Errors:  `Native`.
+    /// Since:   table 1.0.
+    pub event_create_host: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut EventHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Completes such an event, with `OK` or a failure that its waiters then see.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    borrows the event.
+    /// Errors:  `Invalid` for another kind of event or a second completion.
+    /// Since:   table 1.0.
+    pub event_complete: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            event: EventHandle,
+            status: Status,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Host functions on a stream.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct HostCallHooks {
+    /// Runs `function(word)` when the stream reaches it.
+    ///
+    /// Threads: any; `function` runs on a thread of the vendor and must not call hooks.
+    /// Blocks:  no.
+    /// Owns:    `word` is the caller's; `function` runs exactly once, also after a failure.
+    /// Errors:  `Unsupported`; then `function` is never called.
+    /// Since:   table 1.0.
+    pub stream_host_call: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            function: HostFunction,
+            word: *mut c_void,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Times between events.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct TimingHooks {
+    /// Nanoseconds from one event to another, both done.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    borrows both.
+    /// Errors:  `NotReady` before both happened; `Invalid` when one was never recorded.
+    /// Since:   table 1.0.
+    pub event_elapsed: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            start: EventHandle,
+            end: EventHandle,
+            out: *mut u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Strided copies.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct StridedHooks {
+    /// Copies an n-dimensional region in stream order, or at once without a stream.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  only without a stream.
+    /// Owns:    borrows `args` for the call and both memories until the work is done.
+    /// Errors:  `Unsupported` for a pattern it cannot make: nothing was changed.
+    /// Since:   table 1.0.
+    pub copy_strided: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            args: *const StridedArgs,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Fills.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct FillHooks {
+    /// Repeats a pattern over a range in stream order, or at once without a stream.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  only without a stream.
+    /// Owns:    borrows `args` for the call and the memory until the work is done.
+    /// Errors:  `Unsupported`; `Invalid` for a pattern length other than 1, 2, 4, 8, 16.
+    /// Since:   table 1.0.
+    pub fill: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            args: *const FillArgs,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Host memory of others, locked for a device.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct RegisterHooks {
+    /// Locks host memory for the device, so that copies from it are fast and truly asynchronous.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    the memory stays the caller's and outlives the registration.
+    /// Errors:  `Conflict` when it overlaps an earlier registration; `Permission`.
+    /// Since:   table 1.0.
+    pub register_host: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            pointer: *mut c_void,
+            size: u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Undoes `register_host`.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    nothing afterwards.
+    /// Errors:  `NotOwner` when it was not registered.
+    /// Since:   table 1.0.
+    pub unregister_host: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            pointer: *mut c_void,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Memory of others that becomes device memory without a copy.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct AdoptHooks {
+    /// Gives device memory that aliases `size` bytes at `foreign`: host memory
+    /// (`MemoryKind::HOST`, form pointer) or the vendor's own memory object (`MemoryKind::DEVICE`,
+    /// form handle), for which the caller vouches.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    the memory stays the owner's and outlives the adoption; the plugin may retain it.
+    /// Errors:  `Unsupported` when the device cannot reach it: nothing was changed.
+    /// Since:   table 1.0.
+    pub adopt: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            foreign: *const Address,
+            kind: MemoryKind,
+            size: u64,
+            out: *mut Address,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Ends an adoption; host memory then holds what the device wrote.
+    ///
+    /// Threads: any.
+    /// Blocks:  may: it waits for work on the memory.
+    /// Owns:    nothing afterwards.
+    /// Errors:  `NotOwner` when it was not adopted.
+    /// Since:   table 1.0.
+    pub release_adopted: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            adopted: *const Address,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Host views of device memory.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct MapHooks {
+    /// Gives the host an address where it sees `size` bytes of device memory until `unmap`.
+    ///
+    /// Threads: any.
+    /// Blocks:  yes, until the memory's earlier work is done.
+    /// Owns:    the device does not touch the memory while it is mapped.
+    /// Errors:  `Unsupported` when it would need a copy.
+    /// Since:   table 1.0.
+    pub map: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            address: *const Address,
+            size: u64,
+            out: *mut *mut c_void,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Ends a mapping; the device sees what the host wrote.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    takes the mapping.
+    /// Errors:  `NotOwner` when it is not a mapping of this address.
+    /// Since:   table 1.0.
+    pub unmap: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            address: *const Address,
+            pointer: *mut c_void,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Allocation in stream order.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct AsyncMemoryHooks {
+    /// Allocates device memory that is usable in stream order.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  no.
+    /// Owns:    the caller owns the memory until `free` or `free_async`.
+    /// Errors:  `OomDevice`.
+    /// Since:   table 1.0.
+    pub allocate_async: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            size: u64,
+            out: *mut Address,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Frees device memory once the stream reaches this point.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  no.
+    /// Owns:    takes the memory.
+    /// Errors:  `NotOwner`.
+    /// Since:   table 1.0.
+    pub free_async: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            address: *const Address,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Open-ended facts about a device.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct AttributeHooks {
+    /// Answers one numeric attribute; keys are listed in the plugin guide.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `Unsupported` for an unknown key.
+    /// Since:   table 1.0.
+    pub device_attribute: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            key: u32,
+            out: *mut u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}

@@ -1,0 +1,188 @@
+//! The group of streams and of the events on them.
+
+use abi_stable::StableAbi;
+
+use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHandle};
+
+/// Streams and the events on them.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct StreamHooks {
+    /// Creates a stream on a device.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    the caller owns the stream until `stream_destroy`.
+    /// Errors:  `Native`.
+    /// Since:   table 1.0.
+    pub stream_create: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Names the device's default stream.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    the plugin keeps it; it is never destroyed by the caller.
+    /// Errors:  `Unsupported` when the device has no such default.
+    /// Since:   table 1.0.
+    pub stream_default: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            which: DefaultStream,
+            out: *mut StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Gives the integer that the vendor's API uses for the stream.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    borrowed: valid while the stream lives.
+    /// Errors:  `Unsupported` when there is none; `Stale` after destroy.
+    /// Since:   table 1.0.
+    pub stream_native: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            out: *mut u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Destroys a stream; work already on it completes.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  no.
+    /// Owns:    takes the stream.
+    /// Errors:  `Stale`; the host counts and logs them.
+    /// Since:   table 1.0.
+    pub stream_destroy: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Makes the calling thread wait until the stream's work is done. `timeout_ns` of `u64::MAX` is no limit.
+    ///
+    /// Threads: any.
+    /// Blocks:  yes.
+    /// Owns:    borrows the stream.
+    /// Errors:  `Timeout`; the first failure of the stream's work.
+    /// Since:   table 1.0.
+    pub stream_synchronize: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            timeout_ns: u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Says whether the stream's work is done: `OK` or `NotReady`.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    borrows the stream.
+    /// Errors:  the first failure of the stream's work.
+    /// Since:   table 1.0.
+    pub stream_query: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Makes the stream wait for an event of the same plugin.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  no.
+    /// Owns:    borrows both; the event may be destroyed at once.
+    /// Errors:  `Unsupported` when the two cannot be chained.
+    /// Since:   table 1.0.
+    pub stream_wait_event: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            stream: StreamHandle,
+            event: EventHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Creates an event; one that was never recorded is done.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    the caller owns the event until `event_destroy`.
+    /// Errors:  `Native`.
+    /// Since:   table 1.0.
+    pub event_create: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut EventHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Records the event at the stream's present end; replaces an earlier record.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  no.
+    /// Owns:    borrows both.
+    /// Errors:  `Invalid` for an event that the host completes.
+    /// Since:   table 1.0.
+    pub event_record: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            event: EventHandle,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Says whether the event happened: `OK` or `NotReady`.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    borrows the event.
+    /// Errors:  the failure of the work before it.
+    /// Since:   table 1.0.
+    pub event_query: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            event: EventHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Makes the calling thread wait for the event. `timeout_ns` of `u64::MAX` is no limit.
+    ///
+    /// Threads: any.
+    /// Blocks:  yes.
+    /// Owns:    borrows the event.
+    /// Errors:  `Timeout`; the failure of the work before it.
+    /// Since:   table 1.0.
+    pub event_synchronize: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            event: EventHandle,
+            timeout_ns: u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Destroys an event, also one that is pending.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    takes the event.
+    /// Errors:  `Stale`; the host counts and logs them.
+    /// Since:   table 1.0.
+    pub event_destroy: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            event: EventHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}

@@ -1,0 +1,274 @@
+//! The hook table: one a plugin, the only thing that host and plugin share.
+
+use abi_stable::StableAbi;
+
+use super::types::bits;
+use super::{
+    Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo,
+    FillHooks, HostCallHooks, HostEventHooks, HostServices, MapHooks, MemoryInfo, MemoryKind,
+    PluginHandle, PointerInfo, ProbeInfo, RawError, RegisterHooks, StaticPtr, Status, StreamHandle,
+    StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+};
+
+/// Major version of the contract: another one is refused.
+pub const ABI_MAJOR: u32 = 1;
+/// Minor version of the contract: grows with the table, and any is accepted.
+pub const ABI_MINOR: u32 = 0;
+/// The function that a C plugin exports: `const xd_plugin *crossdock_plugin(void)`.
+pub const C_ENTRY_SYMBOL: &str = "crossdock_plugin";
+/// First bytes of the section `.crossdock`, before the `key=value` texts.
+pub const DESCRIPTION_MAGIC: &str = "CROSSDOCK1\0";
+
+bits!(
+    /// Which optional groups a table holds; a bit that contradicts its pointer refuses the plugin.
+    Features(u64) {
+        /// `streams` is there.
+        STREAMS = 0;
+        /// `wrap` is there.
+        WRAP = 1;
+        /// `host_events` is there.
+        HOST_EVENTS = 2;
+        /// `host_calls` is there.
+        HOST_CALLS = 3;
+        /// `timing` is there.
+        TIMING = 4;
+        /// `strided` is there.
+        STRIDED = 5;
+        /// `fill` is there.
+        FILL = 6;
+        /// `register` is there.
+        REGISTER = 7;
+        /// `adopt` is there.
+        ADOPT = 8;
+        /// `map` is there.
+        MAP = 9;
+        /// `async_memory` is there.
+        ASYNC_MEMORY = 10;
+        /// `attributes` is there.
+        ATTRIBUTES = 11;
+    }
+);
+
+/// The hooks of one plugin, read by `struct_size`. `xd_plugin` in C.
+///
+/// Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
+/// that the caller gives back to `error_free`. Out parameters are written on success only.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+#[sabi(kind(Prefix(prefix_ref = PluginTableRef)))]
+#[sabi(missing_field(option))]
+pub struct PluginTable {
+    /// Bytes of this struct as the plugin knows it.
+    pub struct_size: u32,
+    /// [`ABI_MAJOR`] that the plugin was built against.
+    pub abi_major: u32,
+    /// [`ABI_MINOR`] that the plugin was built against.
+    pub abi_minor: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Which groups below are there.
+    pub features: Features,
+    /// NULL; a chain of extensions in a later version.
+    pub extension: StaticPtr<u8>,
+    /// The bytes of the section `.crossdock`.
+    pub description: StaticPtr<u8>,
+    /// Frees an error object that a hook of this plugin made.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    takes the object.
+    /// Errors:  none.
+    /// Since:   table 1.0.
+    pub error_free: Option<unsafe extern "C" fn(error: *mut RawError)>,
+    /// Looks for the driver and its devices and changes nothing.
+    ///
+    /// Threads: one at a time; no hook but `probe` before `open`.
+    /// Blocks:  may.
+    /// Owns:    nothing.
+    /// Errors:  only what is neither ready nor absent nor broken, as `Panic`.
+    /// Since:   table 1.0.
+    pub probe:
+        Option<unsafe extern "C" fn(out: *mut ProbeInfo, error: *mut *mut RawError) -> Status>,
+    /// Acquires the driver. May be called again after it failed.
+    ///
+    /// Threads: one at a time.
+    /// Blocks:  may.
+    /// Owns:    borrows `host`, which lives as long as the process; the caller owns the handle until `close`.
+    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Native`.
+    /// Since:   table 1.0.
+    pub open: Option<
+        unsafe extern "C" fn(
+            host: *const HostServices,
+            out: *mut PluginHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Counts devices, after the vendor's masks. Fixed from `open` on.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `Native`.
+    /// Since:   table 1.0.
+    pub device_count: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            out: *mut u32,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Describes a device.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `Invalid` for an index that is not there.
+    /// Since:   table 1.0.
+    pub device_info: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut DeviceInfo,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Says how much device memory there is now.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `DeviceLost`.
+    /// Since:   table 1.0.
+    pub memory_info: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut MemoryInfo,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Allocates memory. The size is never 0.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    the caller owns the memory until `free`.
+    /// Errors:  `OomDevice`, `OomHost`; `Unsupported` for a kind the device does not offer.
+    /// Since:   table 1.0.
+    pub allocate: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            args: *const AllocateArgs,
+            out: *mut Address,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Frees what `allocate` gave, at its base.
+    ///
+    /// Threads: any.
+    /// Blocks:  may.
+    /// Owns:    takes the memory; no work on it is in flight.
+    /// Errors:  `NotOwner` for another address or kind; the host counts and logs them.
+    /// Since:   table 1.0.
+    pub free: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            address: *const Address,
+            kind: MemoryKind,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Copies bytes between host and device or between devices of this plugin, in stream order, or at once without a stream.
+    ///
+    /// Threads: any; one call at a time for one stream.
+    /// Blocks:  only without a stream.
+    /// Owns:    borrows `args` for the call and both memories until the work is done.
+    /// Errors:  `Unsupported` for a pair it cannot reach: nothing was changed; `Invalid` for overlap.
+    /// Since:   table 1.0.
+    pub copy: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            args: *const CopyArgs,
+            stream: StreamHandle,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on trust.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  none but `Panic`.
+    /// Since:   table 1.0.
+    pub pointer_query: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            address: *const Address,
+            out: *mut PointerInfo,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays freeable.
+    ///
+    /// Threads: one at a time.
+    /// Blocks:  yes, up to the deadline.
+    /// Owns:    nothing.
+    /// Errors:  `Timeout`.
+    /// Since:   table 1.0.
+    pub retire: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            deadline_ns: u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Runs in the child of a fork: marks all state dead without a vendor call.
+    ///
+    /// Threads: the only one there is.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  none.
+    /// Since:   table 1.0.
+    pub at_fork_child: Option<unsafe extern "C" fn(plugin: PluginHandle)>,
+    /// Runs when the process begins to exit: stops the plugin's own threads; no vendor call afterwards.
+    ///
+    /// Threads: one at a time.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  none.
+    /// Since:   table 1.0.
+    pub at_exit: Option<unsafe extern "C" fn(plugin: PluginHandle)>,
+    /// Gives everything back. The handle is dead afterwards; the library stays mapped.
+    ///
+    /// Threads: one at a time, after every other hook returned.
+    /// Blocks:  may.
+    /// Owns:    takes the handle.
+    /// Errors:  the host counts and logs them.
+    /// Since:   table 1.0.
+    pub close:
+        Option<unsafe extern "C" fn(plugin: PluginHandle, error: *mut *mut RawError) -> Status>,
+    /// Streams and events, or NULL.
+    pub streams: StaticPtr<StreamHooks>,
+    /// Streams of others, or NULL.
+    pub wrap: StaticPtr<WrapHooks>,
+    /// Events that the host completes, or NULL.
+    pub host_events: StaticPtr<HostEventHooks>,
+    /// Host functions on a stream, or NULL.
+    pub host_calls: StaticPtr<HostCallHooks>,
+    /// Times between events, or NULL.
+    pub timing: StaticPtr<TimingHooks>,
+    /// Strided copies, or NULL.
+    pub strided: StaticPtr<StridedHooks>,
+    /// Fills, or NULL.
+    pub fill: StaticPtr<FillHooks>,
+    /// Host memory locked for a device, or NULL.
+    pub register: StaticPtr<RegisterHooks>,
+    /// Memory of others without a copy, or NULL.
+    pub adopt: StaticPtr<AdoptHooks>,
+    /// Host views of device memory, or NULL.
+    pub map: StaticPtr<MapHooks>,
+    /// Allocation in stream order, or NULL.
+    pub async_memory: StaticPtr<AsyncMemoryHooks>,
+    /// Open-ended facts, or NULL.
+    #[sabi(last_prefix_field)]
+    pub attributes: StaticPtr<AttributeHooks>,
+}

@@ -1,0 +1,428 @@
+//! Handles, addresses, and the argument and answer structs of hooks.
+
+use core::ffi::c_void;
+
+use abi_stable::StableAbi;
+
+use super::Text;
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// No object.
+            pub const NONE: Self = Self(0);
+
+            /// Wraps the plugin's own word; 0 means none.
+            #[must_use]
+            pub const fn from_raw(word: u64) -> Self {
+                Self(word)
+            }
+
+            /// The plugin's word.
+            #[must_use]
+            pub const fn raw(self) -> u64 {
+                self.0
+            }
+
+            /// Whether this names no object.
+            #[must_use]
+            pub const fn is_none(self) -> bool {
+                self.0 == 0
+            }
+        }
+    };
+}
+
+handle!(
+    /// What `open` returned; every later hook takes it first.
+    PluginHandle
+);
+handle!(
+    /// A stream of one device. [`StreamHandle::NONE`] asks for a synchronous call.
+    StreamHandle
+);
+handle!(
+    /// An event of one device.
+    EventHandle
+);
+
+macro_rules! numbers {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $constant:ident = $number:literal;)* }) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            $($(#[$item])* pub const $constant: Self = Self($number);)*
+        }
+    };
+}
+
+numbers!(
+    /// Whose memory an address names. The same numbers in C: `XD_MEMORY_*`.
+    MemoryKind {
+        /// Nobody's that the plugin knows: an answer of the pointer query.
+        UNOWNED = 0;
+        /// Owned by one device.
+        DEVICE = 1;
+        /// Host memory locked for a device.
+        PINNED = 2;
+        /// Migrates on demand.
+        MANAGED = 3;
+        /// Ordinary host memory.
+        HOST = 4;
+    }
+);
+
+numbers!(
+    /// How an [`Address`] is to be read.
+    AddressForm {
+        /// `word + offset` is an address of this process or of the device.
+        POINTER = 0;
+        /// `word` is an opaque handle (`cl_mem`); only `offset` takes arithmetic.
+        HANDLE = 1;
+    }
+);
+
+numbers!(
+    /// What `probe` found.
+    ProbeState {
+        /// Driver and at least one device are there.
+        READY = 1;
+        /// The driver or its devices are not there: an answer, not an error.
+        ABSENT = 2;
+        /// Something is there and does not work.
+        BROKEN = 3;
+    }
+);
+
+numbers!(
+    /// Which default stream is meant.
+    DefaultStream {
+        /// The device's own default.
+        LEGACY = 0;
+        /// One for each host thread.
+        PER_THREAD = 1;
+    }
+);
+
+macro_rules! bits {
+    ($(#[$doc:meta])* $name:ident($word:ty) {
+        $($(#[$item:meta])* $constant:ident = $bit:literal;)*
+    }) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct $name(pub $word);
+
+        impl $name {
+            $($(#[$item])* pub const $constant: Self = Self(1 << $bit);)*
+
+            /// Every named bit.
+            pub const NAMES: &'static [(Self, &'static str)] =
+                &[$((Self::$constant, stringify!($constant)),)*];
+
+            /// No bit.
+            #[must_use]
+            pub const fn empty() -> Self {
+                Self(0)
+            }
+
+            /// Whether every bit of `other` is set.
+            #[must_use]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// The bits of both.
+            #[must_use]
+            pub const fn with(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+    };
+}
+pub(super) use bits;
+
+bits!(
+    /// What works on a device. A bit for a group that the plugin lacks refuses the plugin.
+    Capabilities(u64) {
+        /// Device memory can be read and written by the host at its address.
+        HOST_ACCESSIBLE = 0;
+        /// Copies on a stream return before they are done.
+        ASYNC_COPY = 1;
+        /// `copy_strided` works.
+        STRIDED_COPY = 2;
+        /// `fill` works.
+        FILL = 3;
+        /// Pinned memory can be allocated.
+        PINNED = 4;
+        /// Managed memory can be allocated.
+        MANAGED = 5;
+        /// Host memory can be registered.
+        REGISTER = 6;
+        /// Host memory can be adopted without a copy.
+        ADOPT_HOST = 7;
+        /// Native memory objects of others can be adopted.
+        ADOPT_NATIVE = 8;
+        /// Events carry times.
+        TIMING = 9;
+        /// Events that the host completes.
+        HOST_EVENTS = 10;
+        /// `copy_strided` packs sub-byte elements.
+        SUB_BYTE_STRIDES = 11;
+    }
+);
+
+bits!(
+    /// Facts about an allocation, as a pointer query answers them.
+    PointerFlags(u32) {
+        /// The host may dereference `host_pointer`.
+        HOST_ACCESSIBLE = 0;
+        /// Migrates on demand.
+        MANAGED = 1;
+        /// Known to be read-only.
+        READ_ONLY = 2;
+        /// Not allocated by the plugin: registered or adopted.
+        FOREIGN = 3;
+    }
+);
+
+/// A place in memory: an address, or a handle with a byte offset.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Address {
+    /// Address or opaque handle, by `form`.
+    pub word: u64,
+    /// Bytes past `word`.
+    pub offset: u64,
+    /// How to read `word`.
+    pub form: AddressForm,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Address {
+    /// The address `word` of a pointer.
+    #[must_use]
+    pub const fn pointer(word: u64) -> Self {
+        Self {
+            word,
+            offset: 0,
+            form: AddressForm::POINTER,
+            reserved: 0,
+        }
+    }
+
+    /// Byte `offset` behind the opaque handle `word`.
+    #[must_use]
+    pub const fn handle(word: u64, offset: u64) -> Self {
+        Self {
+            word,
+            offset,
+            form: AddressForm::HANDLE,
+            reserved: 0,
+        }
+    }
+
+    /// The same place `bytes` further on, or `None` when that overflows.
+    #[must_use]
+    pub fn advanced(self, bytes: u64) -> Option<Self> {
+        Some(Self {
+            offset: self.offset.checked_add(bytes)?,
+            ..self
+        })
+    }
+
+    /// `word + offset` of a pointer; `None` for a handle or on overflow.
+    #[must_use]
+    pub fn as_pointer(self) -> Option<u64> {
+        if self.form == AddressForm::POINTER {
+            self.word.checked_add(self.offset)
+        } else {
+            None
+        }
+    }
+}
+
+/// One side of a copy.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Side {
+    /// Where the first element is.
+    pub address: Address,
+    /// Whose memory it is. [`MemoryKind::HOST`] may be memory that the plugin has never seen.
+    pub kind: MemoryKind,
+    /// The device's index in its plugin; ignored for host memory.
+    pub device: u32,
+}
+
+/// Arguments of `allocate`.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocateArgs {
+    /// Bytes; never 0.
+    pub size: u64,
+    /// A power of two; the result is at least 256-byte aligned all the same.
+    pub alignment: u64,
+    /// Device, pinned or managed.
+    pub kind: MemoryKind,
+    /// The device's index in its plugin.
+    pub device: u32,
+}
+
+/// Arguments of `copy`.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyArgs {
+    /// Written.
+    pub dst: Side,
+    /// Read.
+    pub src: Side,
+    /// Length; never 0.
+    pub bytes: u64,
+}
+
+/// Arguments of `copy_strided`. The arrays hold `rank` numbers each and are borrowed for the call.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StridedArgs {
+    /// Written; its address is that of the element with index 0 in every dimension.
+    pub dst: Side,
+    /// Read; likewise.
+    pub src: Side,
+    /// Bits of one element, lanes included.
+    pub element_bits: u32,
+    /// Number of dimensions, 1 to 64.
+    pub rank: u32,
+    /// Extents; none is 0.
+    pub shape: *const i64,
+    /// Strides of `dst` in elements; no two elements overlap.
+    pub dst_strides: *const i64,
+    /// Strides of `src` in elements.
+    pub src_strides: *const i64,
+}
+
+/// Arguments of `fill`.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FillArgs {
+    /// Written.
+    pub dst: Side,
+    /// Length; a multiple of `pattern_bytes`, never 0.
+    pub bytes: u64,
+    /// The first `pattern_bytes` bytes count.
+    pub pattern: [u8; 16],
+    /// 1, 2, 4, 8 or 16.
+    pub pattern_bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What `probe` found. Texts are NUL-terminated UTF-8.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct ProbeInfo {
+    /// Ready, absent or broken.
+    pub state: ProbeState,
+    /// Devices found.
+    pub device_count: u32,
+    /// What was looked for and where (absent), or why it does not work (broken).
+    pub detail: [u8; 1024],
+    /// The driver's version, or empty.
+    pub driver_version: [u8; 64],
+}
+
+/// What a device is. Texts are NUL-terminated UTF-8.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct DeviceInfo {
+    /// The DLPack device type that the plugin claims.
+    pub dl_type: i32,
+    /// The DLPack id that the plugin claims; the host may give another.
+    pub dl_id: i32,
+    /// Identity across processes; all zero when the device has none.
+    pub uuid: [u8; 16],
+    /// Name for people.
+    pub name: [u8; 128],
+    /// `domain:bus:device.function`, or empty.
+    pub pci_bus_id: [u8; 32],
+    /// The driver's version, or empty.
+    pub driver_version: [u8; 64],
+    /// The runtime's or platform's version, or empty.
+    pub runtime_version: [u8; 128],
+    /// Bytes of device memory.
+    pub total_memory: u64,
+    /// What works here.
+    pub capabilities: Capabilities,
+    /// The form of this device's addresses.
+    pub address_form: AddressForm,
+    /// The DLPack type of its pinned memory, or 0.
+    pub pinned_dl_type: i32,
+    /// The DLPack type of its managed memory, or 0.
+    pub managed_dl_type: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Device memory now, in bytes: a hint, stale when it is read.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryInfo {
+    /// Free bytes; `u64::MAX` when the vendor does not say.
+    pub free: u64,
+    /// All bytes.
+    pub total: u64,
+}
+
+/// Who owns an address.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PointerInfo {
+    /// [`MemoryKind::UNOWNED`] makes every other field meaningless.
+    pub kind: MemoryKind,
+    /// The owning device's index in its plugin.
+    pub device: u32,
+    /// First byte of the allocation (not of a view).
+    pub base: Address,
+    /// Bytes of the allocation.
+    pub size: u64,
+    /// Never reused in the process.
+    pub allocation_id: u64,
+    /// Where the host reaches the asked address, or 0.
+    pub host_pointer: u64,
+    /// Where the device reaches the asked address, or 0.
+    pub device_pointer: u64,
+    /// The vendor's context, or 0.
+    pub context: u64,
+    /// Further facts.
+    pub flags: PointerFlags,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What a host offers a plugin; valid until the process ends.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct HostServices {
+    /// Bytes of this struct as the host knows it.
+    pub struct_size: u32,
+    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace.
+    pub log_level: u32,
+    /// Passed back to `log`.
+    pub context: *mut c_void,
+    /// Writes a log line (level, target, message); any thread; never calls back.
+    pub log:
+        Option<unsafe extern "C" fn(context: *mut c_void, level: u32, target: Text, message: Text)>,
+}
+
+/// A host function that a stream calls with its word.
+#[repr(transparent)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct HostFunction(pub Option<unsafe extern "C" fn(word: *mut c_void)>);

@@ -1,0 +1,196 @@
+//! Managed tensors from outside: only the ownership is believed, and it is given back once.
+#![expect(
+    unsafe_code,
+    reason = "the struct belongs to somebody else and is read through a raw pointer"
+)]
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::data_word::DataWord;
+use super::device_type::Device;
+use super::error::DlpackError;
+use super::flags::Flags;
+use super::layout::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, VERSION};
+use super::produced::{is_own_export, owner_of};
+use super::strided::Layout;
+use super::tensor_view::TensorView;
+use super::validate::validate;
+
+/// A managed tensor taken over from a producer. It was checked and copied; dropping it calls the deleter, once, on
+/// whichever thread that happens. Nothing is ever written into the producer's struct.
+#[derive(Debug)]
+pub struct Received {
+    view: TensorView,
+    managed: Taken,
+}
+
+impl Received {
+    /// Takes over a tensor of DLPack 1.x. The version is read before anything else.
+    ///
+    /// # Errors
+    /// [`DlpackError::Version`] for another major version, and what [`validate`] refuses. The tensor is released in every case:
+    /// the deleter is called exactly once, and a NULL deleter is a tensor that needs no release.
+    ///
+    /// # Safety
+    /// - `managed` is a live managed tensor that the caller owns, and gives up with this call, whatever its result.
+    /// - Up to `flags` it has the layout that all versions share; with the major version 1 the tensor is as [`validate`] needs it.
+    /// - As DLPack demands, its deleter may be called from any thread.
+    #[inline(always)]
+    pub unsafe fn from_versioned(
+        managed: NonNull<DLManagedTensorVersioned>,
+    ) -> Result<Self, DlpackError> {
+        let taken = Taken(Struct::Versioned(managed));
+        // SAFETY: every version begins with its version.
+        let version = unsafe { managed.as_ptr().cast::<DLPackVersion>().read_unaligned() };
+        if version.major != VERSION.major {
+            return Err(DlpackError::Version {
+                found_major: version.major,
+                found_minor: version.minor,
+                own_major: VERSION.major,
+            });
+        }
+        // SAFETY: the caller promises a live struct, and its layout is that of this major version.
+        let copy = unsafe { managed.as_ptr().read_unaligned() };
+        // SAFETY: the caller promises what `validate` needs.
+        let view = unsafe { validate(&copy.dl_tensor, Flags::from_raw(copy.flags)) }?;
+        Ok(Self {
+            view,
+            managed: taken,
+        })
+    }
+
+    /// Takes over a tensor of DLPack 0.x. It counts as read-only, because its struct cannot say that it is not.
+    ///
+    /// # Errors
+    /// What [`validate`] refuses. The tensor is released as by [`Received::from_versioned`].
+    ///
+    /// # Safety
+    /// - `managed` is a live managed tensor that the caller owns, and gives up with this call, whatever its result.
+    /// - The tensor is as [`validate`] needs it, and its deleter may be called from any thread.
+    pub unsafe fn from_legacy(managed: NonNull<DLManagedTensor>) -> Result<Self, DlpackError> {
+        let taken = Taken(Struct::Legacy(managed));
+        // SAFETY: the caller promises a live struct.
+        let copy = unsafe { managed.as_ptr().read_unaligned() };
+        // SAFETY: the caller promises what `validate` needs.
+        let view = unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) }?;
+        Ok(Self {
+            view,
+            managed: taken,
+        })
+    }
+
+    /// What was checked.
+    #[must_use]
+    pub const fn view(&self) -> &TensorView {
+        &self.view
+    }
+
+    /// Dtype, shape and strides.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        self.view.layout()
+    }
+
+    /// The address or handle.
+    #[must_use]
+    pub const fn data(&self) -> DataWord {
+        self.view.data()
+    }
+
+    /// Bytes from [`Received::data`] to the first element.
+    #[must_use]
+    pub const fn byte_offset(&self) -> u64 {
+        self.view.byte_offset()
+    }
+
+    /// The device that the producer claims.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        self.view.device()
+    }
+
+    /// The flags; a legacy tensor is read-only.
+    #[must_use]
+    pub const fn flags(&self) -> Flags {
+        self.view.flags()
+    }
+
+    /// Whether it came in the struct of DLPack 0.x.
+    #[must_use]
+    pub const fn is_legacy(&self) -> bool {
+        matches!(self.managed.0, Struct::Legacy(_))
+    }
+
+    /// Whether this library made it.
+    #[must_use]
+    pub fn is_own_export(&self) -> bool {
+        match self.managed.0 {
+            // SAFETY: alive until dropped, and the major version was checked.
+            Struct::Versioned(managed) => unsafe { is_own_export(managed) },
+            // SAFETY: alive until dropped.
+            Struct::Legacy(managed) => unsafe { is_own_export(managed) },
+        }
+    }
+
+    /// The owner that this library exported, if it is an `O`.
+    #[must_use]
+    pub fn owner_of<O: Send + Sync + 'static>(&self) -> Option<&O> {
+        match self.managed.0 {
+            // SAFETY: alive until dropped, which the borrow of `self` prevents; the major version was checked.
+            Struct::Versioned(managed) => unsafe { owner_of(managed) },
+            // SAFETY: as above.
+            Struct::Legacy(managed) => unsafe { owner_of(managed) },
+        }
+    }
+}
+
+/// The right and duty to call a deleter.
+struct Taken(Struct);
+
+#[derive(Clone, Copy)]
+enum Struct {
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    Legacy(NonNull<DLManagedTensor>),
+}
+
+// SAFETY: DLPack lets the deleter be called from any thread, and `from_versioned` and `from_legacy` ask for that.
+unsafe impl Send for Taken {}
+// SAFETY: through `&Taken` the struct is only read, nobody writes to it, and `owner_of` asks for a `Sync` owner.
+unsafe impl Sync for Taken {}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        match self.0 {
+            Struct::Versioned(managed) => {
+                // SAFETY: the struct is alive; the deleter's place is the same in all versions.
+                let deleter = unsafe { &raw const (*managed.as_ptr()).deleter };
+                // SAFETY: as above; nobody promised that it is aligned.
+                let deleter = unsafe { deleter.read_unaligned() };
+                if let Some(deleter) = deleter {
+                    // SAFETY: owned, and released only here. The struct is not touched afterwards.
+                    unsafe { deleter(managed.as_ptr()) };
+                }
+            }
+            Struct::Legacy(managed) => {
+                // SAFETY: the struct is alive.
+                let deleter = unsafe { &raw const (*managed.as_ptr()).deleter };
+                // SAFETY: as above; nobody promised that it is aligned.
+                let deleter = unsafe { deleter.read_unaligned() };
+                if let Some(deleter) = deleter {
+                    // SAFETY: owned, and released only here. The struct is not touched afterwards.
+                    unsafe { deleter(managed.as_ptr()) };
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Struct::Versioned(managed) => f.debug_tuple("Versioned").field(&managed).finish(),
+            Struct::Legacy(managed) => f.debug_tuple("Legacy").field(&managed).finish(),
+        }
+    }
+}

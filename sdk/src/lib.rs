@@ -1,0 +1,13 @@
+//! The contract between Crossdock and its device plugins, and nothing else.
+//!
+//! | module | for whom |
+//! | --- | --- |
+//! | [`plugin`] | those who write a plugin in Rust |
+//! | [`abi`] | the binary contract, as the host reads it and as `plugin.h` shows it to C |
+//! | [`dlpack`] | tensors as they come from and go to everybody else |
+//! | [`fence`] | the one place where a panic is stopped |
+
+pub mod abi;
+pub mod dlpack;
+pub mod fence;
+pub mod plugin;

@@ -1,0 +1,320 @@
+//! The safe traits that a Rust plugin implements; the contract of each hook stands at the table.
+#![expect(unsafe_code, reason = "hooks that touch raw memory are unsafe to call")]
+
+use core::ffi::c_void;
+
+use super::{Error, Groups, Host};
+use crate::abi::{
+    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
+    HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
+    StridedArgs,
+};
+
+/// The mandatory hooks. What a hook owns, blocks on and fails with is at
+/// [`PluginTable`](crate::abi::PluginTable).
+///
+/// The host validates arguments against its own books; a plugin still answers `NOT_OWNER` for an
+/// address it does not know.
+pub trait Plugin: Sized + Send + Sync + 'static {
+    /// The self-description, made by [`describe!`](crate::describe).
+    const DESCRIPTION: &'static str;
+    /// Which optional groups this plugin implements.
+    const GROUPS: Groups<Self>;
+
+    /// Looks for the driver and changes nothing.
+    ///
+    /// # Errors
+    /// Only what is neither ready nor absent nor broken.
+    fn probe() -> Result<ProbeInfo, Error>;
+
+    /// Acquires the driver.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn open(host: Host) -> Result<Self, Error>;
+
+    /// Counts devices.
+    fn device_count(&self) -> u32;
+
+    /// Describes a device.
+    ///
+    /// # Errors
+    /// `INVALID` for an index that is not there.
+    fn device_info(&self, device: u32) -> Result<DeviceInfo, Error>;
+
+    /// Says how much memory there is now.
+    ///
+    /// # Errors
+    /// `INVALID`, `DEVICE_LOST`.
+    fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error>;
+
+    /// Allocates memory, at least 256-byte aligned.
+    ///
+    /// # Errors
+    /// `OOM_DEVICE`, `OOM_HOST`, `UNSUPPORTED`.
+    fn allocate(&self, args: AllocateArgs) -> Result<Address, Error>;
+
+    /// Frees what [`Self::allocate`] gave.
+    ///
+    /// # Errors
+    /// `NOT_OWNER`.
+    ///
+    /// # Safety
+    /// - No work on the memory is in flight, and nobody uses it afterwards.
+    unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error>;
+
+    /// Copies bytes in stream order, or at once without a stream.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` when this plugin cannot reach both sides.
+    ///
+    /// # Safety
+    /// - Both sides are valid for `bytes` bytes until the copy is done, and do not overlap.
+    unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error>;
+
+    /// Says who owns an address; never dereferences it.
+    ///
+    /// # Errors
+    /// None in a correct plugin.
+    fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error>;
+
+    /// Refuses new work and drains. Does nothing unless overridden.
+    ///
+    /// # Errors
+    /// `TIMEOUT`.
+    fn retire(&self, _deadline_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Marks all state dead in the child of a fork. Does nothing unless overridden.
+    fn at_fork_child(&self) {}
+
+    /// Stops the plugin's own threads at exit. Does nothing unless overridden.
+    fn at_exit(&self) {}
+}
+
+/// Streams and events on them.
+pub trait Streams: Plugin {
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// `INVALID`, the vendor's.
+    fn stream_create(&self, device: u32) -> Result<StreamHandle, Error>;
+    /// Names a default stream.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` when there is none of this kind.
+    fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error>;
+    /// Gives the vendor's integer for a stream.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`, `STALE`.
+    fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error>;
+    /// Destroys a stream; its work completes.
+    ///
+    /// # Errors
+    /// `STALE`.
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error>;
+    /// Blocks until the stream's work is done.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, or the first failure of its work.
+    fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error>;
+    /// Says whether the stream's work is done.
+    ///
+    /// # Errors
+    /// `NOT_READY`, or the first failure of its work.
+    fn stream_query(&self, stream: StreamHandle) -> Result<(), Error>;
+    /// Makes the stream wait for an event.
+    ///
+    /// # Errors
+    /// `STALE`, `UNSUPPORTED`.
+    fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error>;
+    /// Creates an event.
+    ///
+    /// # Errors
+    /// `INVALID`, the vendor's.
+    fn event_create(&self, device: u32) -> Result<EventHandle, Error>;
+    /// Records an event at the stream's end.
+    ///
+    /// # Errors
+    /// `STALE`, `INVALID`.
+    fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error>;
+    /// Says whether an event happened.
+    ///
+    /// # Errors
+    /// `NOT_READY`, or the failure before it.
+    fn event_query(&self, event: EventHandle) -> Result<(), Error>;
+    /// Blocks until an event happened.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, or the failure before it.
+    fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error>;
+    /// Destroys an event.
+    ///
+    /// # Errors
+    /// `STALE`.
+    fn event_destroy(&self, event: EventHandle) -> Result<(), Error>;
+}
+
+/// Streams of others.
+pub trait Wrap: Streams {
+    /// Makes a stream of the vendor's integer.
+    ///
+    /// # Errors
+    /// `INVALID`.
+    ///
+    /// # Safety
+    /// - `native` is a live stream of the vendor, and outlives the stream made of it.
+    unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error>;
+}
+
+/// Events that the host completes.
+pub trait HostEvents: Streams {
+    /// Creates such an event.
+    ///
+    /// # Errors
+    /// The vendor's.
+    fn event_create_host(&self, device: u32) -> Result<EventHandle, Error>;
+    /// Completes it, once.
+    ///
+    /// # Errors
+    /// `INVALID`.
+    fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error>;
+}
+
+/// Host functions on a stream.
+pub trait HostCalls: Streams {
+    /// Runs `function(word)` when the stream reaches it.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`; then it is never called.
+    ///
+    /// # Safety
+    /// - `function` may be called once with `word` on any thread.
+    unsafe fn stream_host_call(
+        &self,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+    ) -> Result<(), Error>;
+}
+
+/// Times between events.
+pub trait Timing: Streams {
+    /// Nanoseconds from `start` to `end`.
+    ///
+    /// # Errors
+    /// `NOT_READY`, `INVALID`.
+    fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error>;
+}
+
+/// Strided copies.
+pub trait Strided: Plugin {
+    /// Copies an n-dimensional region.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a pattern it cannot make.
+    ///
+    /// # Safety
+    /// - The arrays hold `rank` numbers each for the call.
+    /// - Every element of both sides is valid until the copy is done; the sides do not overlap.
+    unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error>;
+}
+
+/// Fills.
+pub trait Fill: Plugin {
+    /// Repeats a pattern over a range.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`, `INVALID`.
+    ///
+    /// # Safety
+    /// - The range is valid for writes until the fill is done.
+    unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error>;
+}
+
+/// Host memory locked for a device.
+pub trait Register: Plugin {
+    /// Registers host memory.
+    ///
+    /// # Errors
+    /// `CONFLICT`, `PERMISSION`.
+    ///
+    /// # Safety
+    /// - The range is valid host memory until it is unregistered.
+    unsafe fn register_host(
+        &self,
+        device: u32,
+        pointer: *mut c_void,
+        size: u64,
+    ) -> Result<(), Error>;
+    /// Undoes it.
+    ///
+    /// # Errors
+    /// `NOT_OWNER`.
+    fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error>;
+}
+
+/// Memory of others without a copy.
+pub trait Adopt: Plugin {
+    /// Gives device memory that aliases the foreign memory.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` when the device cannot reach it.
+    ///
+    /// # Safety
+    /// - The foreign memory, or the vendor's object, is valid until the adoption ends.
+    unsafe fn adopt(
+        &self,
+        device: u32,
+        foreign: Address,
+        kind: MemoryKind,
+        size: u64,
+    ) -> Result<Address, Error>;
+    /// Ends an adoption.
+    ///
+    /// # Errors
+    /// `NOT_OWNER`.
+    fn release_adopted(&self, device: u32, adopted: Address) -> Result<(), Error>;
+}
+
+/// Host views of device memory.
+pub trait Map: Plugin {
+    /// Maps `size` bytes for the host.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`, `NOT_OWNER`.
+    fn map(&self, device: u32, address: Address, size: u64) -> Result<*mut c_void, Error>;
+    /// Ends a mapping.
+    ///
+    /// # Errors
+    /// `NOT_OWNER`.
+    fn unmap(&self, device: u32, address: Address, pointer: *mut c_void) -> Result<(), Error>;
+}
+
+/// Allocation in stream order.
+pub trait AsyncMemory: Streams {
+    /// Allocates in stream order.
+    ///
+    /// # Errors
+    /// `OOM_DEVICE`.
+    fn allocate_async(&self, stream: StreamHandle, size: u64) -> Result<Address, Error>;
+    /// Frees in stream order.
+    ///
+    /// # Errors
+    /// `NOT_OWNER`.
+    ///
+    /// # Safety
+    /// - Nobody uses the memory after this point of the stream.
+    unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error>;
+}
+
+/// Open-ended facts about a device.
+pub trait Attributes: Plugin {
+    /// Answers one attribute.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for an unknown key.
+    fn device_attribute(&self, device: u32, key: u32) -> Result<u64, Error>;
+}

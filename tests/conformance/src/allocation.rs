@@ -1,0 +1,360 @@
+//! Memory of a plugin that gives itself back, and the calls that touch it at once.
+#![expect(unsafe_code, reason = "hooks that touch memory are unsafe to call")]
+
+use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, FillArgs, MemoryKind, PointerInfo, Side, StreamHandle,
+    StridedArgs,
+};
+
+use crate::host_memory::HostMemory;
+use crate::layout::Region;
+
+/// Memory of a plugin: allocated, or adopted from the host. It gives itself back when dropped.
+#[derive(Debug)]
+pub(crate) struct Allocation<'h> {
+    hooks: &'h Hooks,
+    side: Side,
+    size: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Allocated,
+    Adopted(HostMemory),
+    Gone,
+}
+
+impl<'h> Allocation<'h> {
+    /// Allocates.
+    pub(crate) fn new(hooks: &'h Hooks, args: AllocateArgs) -> Result<Self, Error> {
+        let address = hooks.allocate(args)?;
+        let side = Side {
+            address,
+            kind: args.kind,
+            device: args.device,
+        };
+        Ok(Self {
+            hooks,
+            side,
+            size: args.size,
+            state: State::Allocated,
+        })
+    }
+
+    /// Adopts host memory, and keeps it until the adoption ends.
+    pub(crate) fn adopt(
+        hooks: &'h Hooks,
+        device: u32,
+        mut memory: HostMemory,
+    ) -> Result<Self, Error> {
+        let size = memory.size();
+        let foreign = Address::pointer(memory.expose());
+        // SAFETY: `adopt` needs
+        // - memory that is valid until the adoption ends: `memory` moves into the result, which
+        //   gives it back after `release_adopted` only, and leaks it when that fails.
+        let address = unsafe { hooks.adopt(device, foreign, MemoryKind::HOST, size) }?;
+        let side = Side {
+            address,
+            kind: MemoryKind::DEVICE,
+            device,
+        };
+        Ok(Self {
+            hooks,
+            side,
+            size,
+            state: State::Adopted(memory),
+        })
+    }
+
+    pub(crate) const fn address(&self) -> Address {
+        self.side.address
+    }
+
+    pub(crate) const fn side(&self) -> Side {
+        self.side
+    }
+
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The address `bytes` behind the start.
+    pub(crate) fn at(&self, bytes: u64) -> Address {
+        self.side.address.advanced(bytes).unwrap_or_default()
+    }
+
+    /// Asks who owns the byte at `offset`.
+    pub(crate) fn query(&self, offset: u64) -> Result<PointerInfo, Error> {
+        self.hooks.pointer_query(self.at(offset))
+    }
+
+    /// Writes bytes at `offset`, at once.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let length = bytes.len() as u64;
+        copy(
+            self.hooks,
+            &mut Place::Memory(self, offset),
+            &mut Place::Source(bytes, 0),
+            length,
+        )
+    }
+
+    /// Reads bytes at `offset`, at once.
+    pub(crate) fn read(&self, offset: u64, count: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0xa5; count];
+        let mut dst = Place::Target(&mut bytes, 0);
+        copy(
+            self.hooks,
+            &mut dst,
+            &mut Place::Memory(self, offset),
+            count as u64,
+        )?;
+        Ok(bytes)
+    }
+
+    /// Frees, and says what the hook answered.
+    pub(crate) fn free(mut self) -> Result<(), Error> {
+        self.state = State::Gone;
+        free_address(self.hooks, self.side.address, self.side.kind)
+    }
+
+    /// Ends an adoption, and gives the host memory back.
+    pub(crate) fn release(mut self) -> Result<HostMemory, Error> {
+        let State::Adopted(memory) = std::mem::replace(&mut self.state, State::Gone) else {
+            return Err(misuse("the memory was not adopted"));
+        };
+        match self
+            .hooks
+            .release_adopted(self.side.device, self.side.address)
+        {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                memory.leak();
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the host see and change the bytes through the hook `map`.
+    pub(crate) fn through_map(&self, change: impl FnOnce(&mut [u8])) -> Result<(), Error> {
+        let pointer = self
+            .hooks
+            .map(self.side.device, self.side.address, self.size)?;
+        if pointer.is_null() {
+            return Err(misuse("`map` answered a null pointer"));
+        }
+        let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to map"))?;
+        // SAFETY: a slice needs
+        // - `count` bytes to read and write: `map` answered their address, and it is not null;
+        // - no other user: the device does not touch the memory while it is mapped, by contract.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(pointer.cast::<u8>(), count) };
+        change(bytes);
+        // SAFETY: `unmap` needs
+        // - no later use of the mapping: `bytes`, its only user, ended with `change`.
+        unsafe {
+            self.hooks
+                .unmap(self.side.device, self.side.address, pointer)
+        }
+    }
+
+    /// What the host sees at the address that a pointer query gave for the start.
+    pub(crate) fn host_view(&self, info: &PointerInfo) -> Result<Vec<u8>, Error> {
+        let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to look at"))?;
+        let word =
+            usize::try_from(info.host_pointer).map_err(|_beyond| misuse("no host address"))?;
+        if word == 0 {
+            return Err(misuse("the pointer query answered no host address"));
+        }
+        let start: *const u8 = std::ptr::with_exposed_provenance(word);
+        // SAFETY: a slice needs
+        // - `count` bytes to read: the plugin says that the host may dereference this address;
+        // - no writer: every earlier call on the memory was a synchronous one.
+        let bytes = unsafe { std::slice::from_raw_parts(start, count) };
+        Ok(bytes.to_vec())
+    }
+}
+
+impl Drop for Allocation<'_> {
+    fn drop(&mut self) {
+        let result = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Gone => return,
+            State::Allocated => free_address(self.hooks, self.side.address, self.side.kind),
+            State::Adopted(memory) => {
+                let released = self
+                    .hooks
+                    .release_adopted(self.side.device, self.side.address);
+                if released.is_err() {
+                    memory.leak();
+                }
+                released
+            }
+        };
+        if let Err(error) = result {
+            log::warn!(target: "crossdock::memory", "{error}: {}", error.why());
+        }
+    }
+}
+
+/// Calls the hook `free` with any address: what is not an allocation has to be refused.
+pub(crate) fn free_address(hooks: &Hooks, address: Address, kind: MemoryKind) -> Result<(), Error> {
+    // SAFETY: `free` needs
+    // - no work in flight: this crate frees after synchronous calls and finished lanes only;
+    // - no later use: callers give up the memory, or the address was never an allocation.
+    unsafe { hooks.free(address, kind) }
+}
+
+/// Reads 16 bytes of what a word claims to be: one that no plugin gave has to be refused.
+pub(crate) fn read_claimed(hooks: &Hooks, device: u32, word: u64) -> Result<(), Error> {
+    let mut bytes = [0_u8; 16];
+    let mut dst = Place::Target(&mut bytes, 0);
+    let src = Side {
+        address: Address::handle(word, 0),
+        kind: MemoryKind::DEVICE,
+        device,
+    };
+    let args = CopyArgs {
+        dst: dst.side(0, 16)?,
+        src,
+        bytes: 16,
+    };
+    // SAFETY: `copy` needs
+    // - both sides valid: `bytes` is; the contract has the plugin look the word up in its own
+    //   table before it is used, and refuse it, so the other side is never touched.
+    unsafe { hooks.copy(args, StreamHandle::NONE) }
+}
+
+/// One end of a copy: memory of the plugin or of the host, with the byte where it begins.
+#[derive(Debug)]
+pub(crate) enum Place<'a> {
+    /// Memory of the plugin.
+    Memory(&'a Allocation<'a>, u64),
+    /// Host memory that is read.
+    Source(&'a [u8], u64),
+    /// Host memory that is written.
+    Target(&'a mut [u8], u64),
+}
+
+impl Place<'_> {
+    const fn reach(&self) -> (u64, u64) {
+        match self {
+            Self::Memory(memory, offset) => (*offset, memory.size),
+            Self::Source(bytes, offset) => (*offset, bytes.len() as u64),
+            Self::Target(bytes, offset) => (*offset, bytes.len() as u64),
+        }
+    }
+
+    /// The side, when bytes from `before` before to `after` behind its beginning are inside.
+    fn side(&mut self, before: u64, after: u64) -> Result<Side, Error> {
+        let (offset, size) = self.reach();
+        let inside = offset >= before && offset.checked_add(after).is_some_and(|end| end <= size);
+        if !inside {
+            return Err(misuse("a copy of the suite leaves its memory"));
+        }
+        let start = match self {
+            Self::Memory(memory, _) => {
+                return Ok(Side {
+                    address: memory.at(offset),
+                    ..memory.side
+                });
+            }
+            Self::Source(bytes, _) => bytes.as_ptr().expose_provenance(),
+            Self::Target(bytes, _) => bytes.as_mut_ptr().expose_provenance(),
+        };
+        let address = Address::pointer((start as u64).saturating_add(offset));
+        Ok(Side {
+            address,
+            kind: MemoryKind::HOST,
+            device: 0,
+        })
+    }
+
+    const fn is_read_only(&self) -> bool {
+        matches!(self, Self::Source(..))
+    }
+}
+
+/// Copies bytes at once.
+pub(crate) fn copy(
+    hooks: &Hooks,
+    dst: &mut Place<'_>,
+    src: &mut Place<'_>,
+    bytes: u64,
+) -> Result<(), Error> {
+    writable(dst)?;
+    let args = CopyArgs {
+        dst: dst.side(0, bytes)?,
+        src: src.side(0, bytes)?,
+        bytes,
+    };
+    // SAFETY: `copy` needs
+    // - both sides valid for `bytes`: `side` checked both, and the places borrow their memory;
+    // - until the copy is done: it is done when a call without a stream returns.
+    unsafe { hooks.copy(args, StreamHandle::NONE) }
+}
+
+/// Copies a strided region at once.
+pub(crate) fn copy_strided(
+    hooks: &Hooks,
+    dst: &mut Place<'_>,
+    src: &mut Place<'_>,
+    region: &Region,
+) -> Result<(), Error> {
+    writable(dst)?;
+    let ((dst_before, dst_after), (src_before, src_after)) = region.reach();
+    let rank =
+        u32::try_from(region.shape.len()).map_err(|_beyond| misuse("too many dimensions"))?;
+    let args = StridedArgs {
+        dst: dst.side(dst_before, dst_after)?,
+        src: src.side(src_before, src_after)?,
+        element_bits: region.element_bits,
+        rank,
+        shape: region.shape.as_ptr(),
+        dst_strides: region.dst_strides.as_ptr(),
+        src_strides: region.src_strides.as_ptr(),
+    };
+    // SAFETY: `copy_strided` needs
+    // - arrays of `rank` numbers: a `Region` holds three of equal length;
+    // - every element valid: `side` checked the reach of both, and the places borrow their memory;
+    // - until done: it is done when a call without a stream returns.
+    unsafe { hooks.copy_strided(args, StreamHandle::NONE) }
+}
+
+/// Fills a range at once. `pattern_bytes` may be a length that has to be refused.
+pub(crate) fn fill(
+    hooks: &Hooks,
+    dst: &mut Place<'_>,
+    bytes: u64,
+    pattern: [u8; 16],
+    pattern_bytes: u32,
+) -> Result<(), Error> {
+    writable(dst)?;
+    let dst = dst.side(0, bytes)?;
+    let args = FillArgs {
+        dst,
+        bytes,
+        pattern,
+        pattern_bytes,
+        reserved: 0,
+    };
+    // SAFETY: `fill` needs
+    // - the range valid for writes: `side` checked it, and the place borrows its memory;
+    // - until done: it is done when a call without a stream returns.
+    unsafe { hooks.fill(args, StreamHandle::NONE) }
+}
+
+fn writable(place: &Place<'_>) -> Result<(), Error> {
+    if place.is_read_only() {
+        Err(misuse("a copy of the suite writes a source"))
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn misuse(why: &str) -> Error {
+    Error::Misuse {
+        operation: "run the suite",
+        why: why.to_owned(),
+    }
+}

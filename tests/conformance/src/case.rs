@@ -1,0 +1,171 @@
+//! One sentence of the contract with the check of it.
+
+use crossdock::Error;
+use crossdock_sdk::abi::Status;
+use serde::Serialize;
+
+use crate::Subject;
+
+/// A check of one sentence of the plugin contract.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Case {
+    /// What holds, a sentence in snake case.
+    pub name: &'static str,
+    /// The sentence of the contract that is checked.
+    pub contract: &'static str,
+    /// From which level on it belongs to the suite.
+    pub level: Level,
+    check: fn(&Subject<'_>) -> Verdict,
+}
+
+impl Case {
+    pub(crate) const fn core(
+        name: &'static str,
+        contract: &'static str,
+        check: fn(&Subject<'_>) -> Verdict,
+    ) -> Self {
+        Self {
+            name,
+            contract,
+            level: Level::Core,
+            check,
+        }
+    }
+
+    pub(crate) const fn full(
+        name: &'static str,
+        contract: &'static str,
+        check: fn(&Subject<'_>) -> Verdict,
+    ) -> Self {
+        Self {
+            name,
+            contract,
+            level: Level::Full,
+            check,
+        }
+    }
+
+    /// Runs the check on a device.
+    #[must_use]
+    pub fn run(&self, subject: &Subject<'_>) -> Outcome {
+        match (self.check)(subject) {
+            Ok(()) => Outcome::Passed,
+            Err(Unmet::Skipped(why)) => Outcome::Skipped(why),
+            Err(Unmet::Failed(what)) => Outcome::Failed(what),
+        }
+    }
+}
+
+/// How much of the suite is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Level {
+    /// What every plugin has to do to be safe to load.
+    Core,
+    /// Everything: also what only some plugins can tell, many threads, and the end of a plugin.
+    Full,
+}
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", content = "why", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The sentence holds.
+    Passed,
+    /// The plugin does not offer what the sentence is about; the text says what.
+    Skipped(String),
+    /// The sentence does not hold; the text says what was seen.
+    Failed(String),
+}
+
+/// Why a check did not end well. `?` on a hook's answer makes a failure of it.
+#[derive(Debug)]
+pub(crate) enum Unmet {
+    Skipped(String),
+    Failed(String),
+}
+
+/// What a check answers.
+pub(crate) type Verdict = Result<(), Unmet>;
+
+impl From<Error> for Unmet {
+    fn from(error: Error) -> Self {
+        Self::Failed(format!("{error}: {}", error.why()))
+    }
+}
+
+/// A failure with its text.
+pub(crate) fn failed<T>(what: impl Into<String>) -> Result<T, Unmet> {
+    Err(Unmet::Failed(what.into()))
+}
+
+/// A skip with its reason.
+pub(crate) fn skipped<T>(why: impl Into<String>) -> Result<T, Unmet> {
+    Err(Unmet::Skipped(why.into()))
+}
+
+/// Demands that a hook answered one of `allowed`, which may hold [`Status::OK`].
+pub(crate) fn answers<T>(what: &str, answer: &Result<T, Error>, allowed: &[Status]) -> Verdict {
+    let status = status_of(answer);
+    if allowed.contains(&status) {
+        return Ok(());
+    }
+    let wanted: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+    let why = answer
+        .as_ref()
+        .err()
+        .map(|error| format!(": {}", error.why()))
+        .unwrap_or_default();
+    failed(format!(
+        "{what} answered {status} and not {}{why}",
+        wanted.join(" or ")
+    ))
+}
+
+/// The status of an answer.
+pub(crate) fn status_of<T>(answer: &Result<T, Error>) -> Status {
+    match answer {
+        Ok(_) => Status::OK,
+        Err(error) => error.status().unwrap_or(Status::ABI),
+    }
+}
+
+/// Whether a hook declined these arguments.
+pub(crate) fn is_unsupported<T>(answer: &Result<T, Error>) -> bool {
+    status_of(answer) == Status::UNSUPPORTED
+}
+
+/// Demands that two runs of bytes are equal, and says where they differ.
+pub(crate) fn same_bytes(what: &str, found: &[u8], wanted: &[u8]) -> Verdict {
+    if found.len() != wanted.len() {
+        return failed(format!(
+            "{what}: {} bytes and not {}",
+            found.len(),
+            wanted.len()
+        ));
+    }
+    let differs = found
+        .iter()
+        .zip(wanted)
+        .enumerate()
+        .find(|(_, (found, wanted))| found != wanted);
+    match differs {
+        None => Ok(()),
+        Some((place, (found, wanted))) => failed(format!(
+            "{what}: byte {place} is {found:#04x} and not {wanted:#04x}"
+        )),
+    }
+}
+
+/// Ends a check with a failure unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return $crate::case::failed(format!($($text)+));
+        }
+    };
+}
+pub(crate) use ensure;

@@ -1,0 +1,139 @@
+//! A capability that is off answers `UNSUPPORTED`, and nothing was changed.
+
+use crossdock::Error;
+use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
+
+use crate::allocation::{Allocation, Place, copy_strided, fill};
+use crate::case::{Case, Verdict, answers, same_bytes, skipped};
+use crate::host_memory::HostMemory;
+use crate::layout::Region;
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "pinned_memory_that_is_off_is_unsupported",
+        KINDS,
+        |subject| kind_is_off(subject, MemoryKind::PINNED, Capabilities::PINNED),
+    ),
+    Case::core(
+        "managed_memory_that_is_off_is_unsupported",
+        KINDS,
+        |subject| kind_is_off(subject, MemoryKind::MANAGED, Capabilities::MANAGED),
+    ),
+    Case::core("an_unknown_memory_kind_is_refused", KINDS, unknown_kind),
+    Case::core("fills_that_are_off_are_unsupported", CONTRACT, fill_is_off),
+    Case::core(
+        "strided_copies_that_are_off_are_unsupported",
+        CONTRACT,
+        strided_is_off,
+    ),
+    Case::core(
+        "adoption_that_is_off_is_unsupported",
+        CONTRACT,
+        adoption_is_off,
+    ),
+    Case::core(
+        "host_events_that_are_off_are_unsupported",
+        CONTRACT,
+        host_events_are_off,
+    ),
+    Case::core(
+        "streams_that_are_off_are_unsupported",
+        CONTRACT,
+        streams_are_off,
+    ),
+];
+
+const CONTRACT: &str = "Absent hooks read as `Unsupported`: nothing was changed.";
+const KINDS: &str = "`Unsupported` for a kind the device does not offer.";
+
+fn is_off(subject: &Subject<'_>, capability: Capabilities, name: &str) -> Verdict {
+    if subject.can(capability) {
+        skipped(format!("the device claims {name}"))
+    } else {
+        Ok(())
+    }
+}
+
+fn unsupported<T>(what: &str, answer: &Result<T, Error>) -> Verdict {
+    answers(what, answer, &[Status::UNSUPPORTED])
+}
+
+fn kind_is_off(subject: &Subject<'_>, kind: MemoryKind, capability: Capabilities) -> Verdict {
+    is_off(
+        subject,
+        capability,
+        if kind == MemoryKind::PINNED {
+            "PINNED"
+        } else {
+            "MANAGED"
+        },
+    )?;
+    unsupported(
+        &format!("allocate of kind {}", kind.0),
+        &subject.allocate_kind(kind, 4096),
+    )
+}
+
+fn unknown_kind(subject: &Subject<'_>) -> Verdict {
+    let answer = subject.allocate_kind(MemoryKind(99), 4096);
+    answers(
+        "allocate of kind 99",
+        &answer,
+        &[Status::UNSUPPORTED, Status::INVALID],
+    )
+}
+
+fn fill_is_off(subject: &Subject<'_>) -> Verdict {
+    is_off(subject, Capabilities::FILL, "FILL")?;
+    let memory = subject.allocate(64)?;
+    memory.write(0, &pattern(41, 64))?;
+    let answer = fill(
+        subject.hooks(),
+        &mut Place::Memory(&memory, 0),
+        64,
+        [7; 16],
+        1,
+    );
+    unsupported("fill", &answer)?;
+    same_bytes("the memory", &memory.read(0, 64)?, &pattern(41, 64))
+}
+
+fn strided_is_off(subject: &Subject<'_>) -> Verdict {
+    is_off(subject, Capabilities::STRIDED_COPY, "STRIDED_COPY")?;
+    let memory = subject.allocate(64)?;
+    memory.write(0, &pattern(42, 64))?;
+    let region = Region {
+        element_bits: 8,
+        shape: vec![2, 4],
+        dst_strides: vec![8, 1],
+        src_strides: vec![4, 1],
+    };
+    let (mut dst, mut src) = (Place::Memory(&memory, 0), Place::Source(&[1; 8], 0));
+    let answer = copy_strided(subject.hooks(), &mut dst, &mut src, &region);
+    unsupported("copy_strided", &answer)?;
+    same_bytes("the memory", &memory.read(0, 64)?, &pattern(42, 64))
+}
+
+fn adoption_is_off(subject: &Subject<'_>) -> Verdict {
+    is_off(subject, Capabilities::ADOPT_HOST, "ADOPT_HOST")?;
+    let host = HostMemory::new(&pattern(43, 8192));
+    unsupported(
+        "adopt",
+        &Allocation::adopt(subject.hooks(), subject.device(), host),
+    )
+}
+
+fn host_events_are_off(subject: &Subject<'_>) -> Verdict {
+    is_off(subject, Capabilities::HOST_EVENTS, "HOST_EVENTS")?;
+    unsupported("event_create_host", &subject.gate())
+}
+
+fn streams_are_off(subject: &Subject<'_>) -> Verdict {
+    if subject.hooks().table().streams().is_some() {
+        return skipped("the plugin has the group `streams`");
+    }
+    unsupported("stream_create", &subject.lane())?;
+    unsupported("event_create", &subject.point())
+}

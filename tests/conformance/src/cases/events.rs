@@ -1,0 +1,245 @@
+//! Points in a stream, and events that the host completes.
+
+use crossdock_sdk::abi::{Capabilities, Status};
+
+use crate::case::{Case, Verdict, answers, ensure, status_of};
+use crate::point::{LIMIT_NS, SHORT_NS};
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "an_event_that_was_never_recorded_is_done",
+        "Creates an event; one that was never recorded is done.",
+        never_recorded,
+    ),
+    Case::core(
+        "a_recorded_event_happens",
+        "Records the event at the stream's present end; replaces an earlier record.",
+        recorded,
+    ),
+    Case::core(
+        "a_host_event_is_pending_until_it_is_completed",
+        "`Timeout`; says whether the event happened: `OK` or `NotReady`.",
+        pending,
+    ),
+    Case::core(
+        "a_host_event_completes_once",
+        "`Invalid` for another kind of event or a second completion.",
+        completes_once,
+    ),
+    Case::core(
+        "a_host_event_is_not_recorded",
+        "`Invalid` for an event that the host completes.",
+        not_recorded,
+    ),
+    Case::core(
+        "a_failure_of_the_host_reaches_those_who_wait",
+        "Errors: the failure of the work before it.",
+        failure_is_seen,
+    ),
+    Case::core(
+        "a_pending_event_may_be_destroyed",
+        "Destroys an event, also one that is pending.",
+        destroyed_while_pending,
+    ),
+    Case::core(
+        "events_say_how_far_they_are_apart",
+        "Nanoseconds from one event to another, both done.",
+        elapsed,
+    ),
+    Case::core(
+        "no_time_is_told_before_both_events_happened",
+        "`NotReady` before both happened; `Invalid` when one was never recorded.",
+        elapsed_too_early,
+    ),
+    Case::full(
+        "a_destroyed_event_is_stale",
+        "`Stale`: the handle or address named something that is gone.",
+        stale,
+    ),
+];
+
+fn never_recorded(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let point = subject.point()?;
+    ensure!(!point.handle().is_none(), "the new event is NONE");
+    point.query()?;
+    point.synchronize(LIMIT_NS)?;
+    let lane = subject.lane()?;
+    lane.wait(&point)?;
+    Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn recorded(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let memory = subject.allocate(4096)?;
+    let point = subject.point()?;
+    let mut lane = subject.lane()?;
+    for seed in 0..3 {
+        lane.upload(&memory, pattern(seed, 4096))?;
+        lane.record(&point)?;
+        point.synchronize(LIMIT_NS)?;
+        point.query()?;
+    }
+    Ok(())
+}
+
+fn pending(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    subject.needs(Capabilities::HOST_EVENTS)?;
+    let mut gate = subject.gate()?;
+    answers("event_query", &gate.point().query(), &[Status::NOT_READY])?;
+    let early = gate.point().synchronize(SHORT_NS);
+    answers("event_synchronize with a limit", &early, &[Status::TIMEOUT])?;
+    answers(
+        "event_synchronize with no time",
+        &gate.point().synchronize(0),
+        &[Status::TIMEOUT],
+    )?;
+    gate.complete(Status::OK)?;
+    gate.point().synchronize(LIMIT_NS)?;
+    Ok(gate.point().query()?)
+}
+
+fn completes_once(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    subject.needs(Capabilities::HOST_EVENTS)?;
+    let mut gate = subject.gate()?;
+    gate.complete(Status::OK)?;
+    answers(
+        "the second completion",
+        &gate.complete(Status::OK),
+        &[Status::INVALID],
+    )?;
+    let point = subject.point()?;
+    let answer = subject.hooks().event_complete(point.handle(), Status::OK);
+    answers(
+        "completing an event of a stream",
+        &answer,
+        &[Status::INVALID],
+    )
+}
+
+fn not_recorded(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    subject.needs(Capabilities::HOST_EVENTS)?;
+    let lane = subject.lane()?;
+    let gate = subject.gate()?;
+    answers(
+        "recording a host event",
+        &lane.record(gate.point()),
+        &[Status::INVALID],
+    )
+}
+
+fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    gate.complete(Status::VENDOR)?;
+    for (what, answer) in [
+        ("event_query", gate.point().query()),
+        ("event_synchronize", gate.point().synchronize(LIMIT_NS)),
+        (
+            "stream_synchronize of a stream that waits",
+            lane.synchronize(LIMIT_NS),
+        ),
+    ] {
+        let status = status_of(&answer);
+        let blind = [
+            Status::OK,
+            Status::NOT_READY,
+            Status::TIMEOUT,
+            Status::UNSUPPORTED,
+        ];
+        ensure!(
+            !blind.contains(&status),
+            "{what} answered {status} after a failure"
+        );
+    }
+    // The device itself is unharmed.
+    let memory = subject.allocate(64)?;
+    Ok(memory.write(0, &[1; 64])?)
+}
+
+fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (lane, other) = (subject.lane()?, subject.lane()?);
+    let mut gate = subject.gate()?;
+    let point = subject.point()?;
+    lane.wait_gate(&gate)?;
+    lane.record(&point)?;
+    other.wait(&point)?;
+    answers("event_query", &point.query(), &[Status::NOT_READY])?;
+    point.destroy()?;
+    gate.complete(Status::OK)?;
+    lane.synchronize(LIMIT_NS)?;
+    Ok(other.synchronize(LIMIT_NS)?)
+}
+
+fn elapsed(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    subject.needs(Capabilities::TIMING)?;
+    let memory = subject.allocate(1 << 20)?;
+    let (start, end) = (subject.point()?, subject.point()?);
+    let mut lane = subject.lane()?;
+    lane.record(&start)?;
+    lane.upload(&memory, pattern(61, 1 << 20))?;
+    lane.record(&end)?;
+    lane.synchronize(LIMIT_NS)?;
+    let time = start.elapsed_until(&end)?;
+    // A negative time shows as a huge one.
+    ensure!(
+        time < LIMIT_NS,
+        "{time} nanoseconds are longer than the case may take"
+    );
+    Ok(())
+}
+
+fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    subject.needs(Capabilities::TIMING)?;
+    let lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    let (start, end, never) = (subject.point()?, subject.point()?, subject.point()?);
+    lane.record(&start)?;
+    lane.wait_gate(&gate)?;
+    lane.record(&end)?;
+    let early = start.elapsed_until(&end);
+    answers(
+        "event_elapsed to a pending event",
+        &early,
+        &[Status::NOT_READY],
+    )?;
+    let unrecorded = start.elapsed_until(&never);
+    answers(
+        "event_elapsed to an unrecorded event",
+        &unrecorded,
+        &[Status::INVALID],
+    )?;
+    gate.complete(Status::OK)?;
+    Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn stale(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let hooks = subject.hooks();
+    let handle = hooks.event_create(subject.device())?;
+    hooks.event_destroy(handle)?;
+    let allowed = [Status::STALE, Status::INVALID];
+    answers("event_query", &hooks.event_query(handle), &allowed)?;
+    answers(
+        "event_synchronize",
+        &hooks.event_synchronize(handle, SHORT_NS),
+        &allowed,
+    )?;
+    answers("event_destroy", &hooks.event_destroy(handle), &allowed)?;
+    let lane = subject.lane()?;
+    answers(
+        "stream_wait_event",
+        &hooks.stream_wait_event(lane.handle(), handle),
+        &allowed,
+    )
+}

@@ -1,0 +1,53 @@
+//! The suite's order: facts, memory, copies, streams, the rest, and the end of the plugin last.
+
+use std::sync::LazyLock;
+
+use crate::Case;
+
+/// Every case of the suite, in the order in which they run.
+#[must_use]
+pub fn cases() -> &'static [Case] {
+    static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+        [
+            super::life::CASES,
+            super::capabilities::CASES,
+            super::memory::CASES,
+            super::pointers::CASES,
+            super::copy::CASES,
+            super::strided::CASES,
+            super::fill::CASES,
+            super::streams::CASES,
+            super::events::CASES,
+            super::adopt::CASES,
+            super::threads::CASES,
+            super::errors::CASES,
+            super::retire::CASES,
+        ]
+        .concat()
+    });
+    &CASES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_name_is_a_sentence_of_its_own() {
+        let mut seen = HashSet::new();
+        for case in cases() {
+            assert!(seen.insert(case.name), "{} is there twice", case.name);
+            assert!(
+                case.name.matches('_').count() >= 2,
+                "{} is no sentence",
+                case.name
+            );
+            let plain =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            assert!(case.name.bytes().all(plain), "{}", case.name);
+            assert!(!case.contract.is_empty(), "{} names no contract", case.name);
+        }
+        assert!(cases().len() >= 35, "only {} cases", cases().len());
+    }
+}

@@ -1,0 +1,223 @@
+//! Work in order on a stream, and between two.
+
+use crossdock_sdk::abi::{Status, StreamHandle};
+
+use crate::case::{Case, Verdict, answers, same_bytes};
+use crate::lane::Lane;
+use crate::point::{LIMIT_NS, SHORT_NS};
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "a_fresh_stream_has_no_work",
+        "Says whether the stream's work is done: `OK` or `NotReady`.",
+        fresh,
+    ),
+    Case::core(
+        "copies_on_a_stream_run_in_order",
+        "Copies bytes in stream order.",
+        in_order,
+    ),
+    Case::core(
+        "an_event_orders_two_streams",
+        "Makes the stream wait for an event of the same plugin.",
+        across_streams,
+    ),
+    Case::core(
+        "a_stream_behind_the_host_does_nothing_yet",
+        "Events that the host completes; `Timeout`; `NotReady`.",
+        gated,
+    ),
+    Case::core(
+        "work_on_a_destroyed_stream_completes",
+        "Destroys a stream; work already on it completes.",
+        destroyed_with_work,
+    ),
+    Case::core(
+        "the_default_stream_works_or_is_unsupported",
+        "`Unsupported` when the device has no such default.",
+        default_stream,
+    ),
+    Case::core(
+        "streams_are_created_and_destroyed_many_times",
+        "The caller owns the stream until `stream_destroy`.",
+        many,
+    ),
+    Case::core(
+        "a_stream_on_a_device_that_is_not_there_is_refused",
+        "Creates a stream on a device.",
+        no_device,
+    ),
+    Case::full(
+        "a_destroyed_stream_is_stale",
+        "`Stale`: the handle or address named something that is gone.",
+        stale,
+    ),
+];
+
+const BYTES: usize = 100_000;
+
+fn fresh(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let lane = subject.lane()?;
+    crate::case::ensure!(!lane.handle().is_none(), "the new stream is NONE");
+    lane.query()?;
+    Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn in_order(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let (first, second) = (
+        subject.allocate(BYTES as u64)?,
+        subject.allocate(BYTES as u64)?,
+    );
+    let mut lane = subject.lane()?;
+    for seed in 0..8 {
+        lane.upload(&first, pattern(seed, BYTES))?;
+        lane.transfer(&second, &first)?;
+        lane.download(&second)?;
+    }
+    for (seed, bytes) in (0..).zip(lane.finish()?) {
+        same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, BYTES))?;
+    }
+    Ok(())
+}
+
+fn across_streams(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let memory = subject.allocate(BYTES as u64)?;
+    memory.write(0, &pattern(51, BYTES))?;
+    let point = subject.point()?;
+    let (mut writer, mut reader) = (subject.lane()?, subject.lane()?);
+    let gate = if subject.needs_gates().is_ok() {
+        Some(subject.gate()?)
+    } else {
+        None
+    };
+    if let Some(gate) = &gate {
+        writer.wait_gate(gate)?;
+    }
+    writer.upload(&memory, pattern(52, BYTES))?;
+    writer.record(&point)?;
+    reader.wait(&point)?;
+    reader.download(&memory)?;
+    if let Some(mut gate) = gate {
+        answers("the waiting stream", &reader.query(), &[Status::NOT_READY])?;
+        let early = reader.synchronize(SHORT_NS);
+        answers("synchronizing it with a limit", &early, &[Status::TIMEOUT])?;
+        gate.complete(Status::OK)?;
+    }
+    for bytes in reader.finish()? {
+        same_bytes("what the second stream read", &bytes, &pattern(52, BYTES))?;
+    }
+    Ok(writer.synchronize(LIMIT_NS)?)
+}
+
+fn gated(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(BYTES as u64)?;
+    let mut lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    lane.upload(&memory, pattern(53, BYTES))?;
+    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    answers(
+        "stream_synchronize with a limit",
+        &lane.synchronize(SHORT_NS),
+        &[Status::TIMEOUT],
+    )?;
+    gate.complete(Status::OK)?;
+    lane.synchronize(LIMIT_NS)?;
+    lane.query()?;
+    same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(53, BYTES))
+}
+
+fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let memory = subject.allocate(BYTES as u64)?;
+    let point = subject.point()?;
+    let mut lane = subject.lane()?;
+    lane.upload(&memory, pattern(54, BYTES))?;
+    lane.record(&point)?;
+    lane.destroy_before(&point)?;
+    same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(54, BYTES))
+}
+
+fn default_stream(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let answer = Lane::default_of(subject.hooks(), subject.device());
+    let mut lane = subject.or_skip("stream_default", answer)?;
+    let again = subject.or_skip(
+        "stream_default",
+        Lane::default_of(subject.hooks(), subject.device()),
+    )?;
+    crate::case::ensure!(
+        lane.handle() == again.handle(),
+        "the default stream changed"
+    );
+    let memory = subject.allocate(BYTES as u64)?;
+    lane.upload(&memory, pattern(55, BYTES))?;
+    lane.download(&memory)?;
+    for bytes in lane.finish()? {
+        same_bytes("the bytes", &bytes, &pattern(55, BYTES))?;
+    }
+    Ok(())
+}
+
+fn many(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let memory = subject.allocate(64)?;
+    for seed in 0..32 {
+        let mut lane = subject.lane()?;
+        lane.upload(&memory, pattern(seed, 64))?;
+        lane.download(&memory)?;
+        for bytes in lane.finish()? {
+            same_bytes(&format!("stream {seed}"), &bytes, &pattern(seed, 64))?;
+        }
+    }
+    Ok(())
+}
+
+fn no_device(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let device = subject.hooks().device_count()?;
+    let answer = Lane::create(subject.hooks(), device);
+    answers(
+        &format!("stream_create on device {device}"),
+        &answer,
+        &[Status::INVALID],
+    )?;
+    let answer = subject.hooks().event_create(device);
+    answers(
+        &format!("event_create on device {device}"),
+        &answer,
+        &[Status::INVALID],
+    )
+}
+
+fn stale(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let hooks = subject.hooks();
+    let handle = hooks.stream_create(subject.device())?;
+    hooks.stream_destroy(handle)?;
+    let allowed = [Status::STALE, Status::INVALID];
+    answers("stream_query", &hooks.stream_query(handle), &allowed)?;
+    answers(
+        "stream_synchronize",
+        &hooks.stream_synchronize(handle, SHORT_NS),
+        &allowed,
+    )?;
+    answers("stream_destroy", &hooks.stream_destroy(handle), &allowed)?;
+    answers(
+        "stream_query of NONE",
+        &hooks.stream_query(StreamHandle::NONE),
+        &allowed,
+    )?;
+    let other = subject.lane()?;
+    crate::case::ensure!(
+        other.handle() != handle,
+        "a new stream has the word of a destroyed one"
+    );
+    Ok(())
+}

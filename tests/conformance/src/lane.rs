@@ -1,0 +1,186 @@
+//! A stream that keeps the memory of its work alive until the work is done.
+#![expect(unsafe_code, reason = "hooks that touch memory are unsafe to call")]
+
+use std::sync::Arc;
+
+use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{
+    Address, CopyArgs, DefaultStream, MemoryKind, Side, Status, StreamHandle,
+};
+
+use crate::allocation::{Allocation, misuse};
+use crate::case::status_of;
+use crate::point::{Gate, LIMIT_NS, Point, note};
+
+/// A stream with everything that its work touches.
+#[derive(Debug)]
+pub(crate) struct Lane<'h> {
+    hooks: &'h Hooks,
+    handle: StreamHandle,
+    is_owned: bool,
+    memories: Vec<Arc<Allocation<'h>>>,
+    sources: Vec<Vec<u8>>,
+    targets: Vec<Vec<u8>>,
+}
+
+impl<'h> Lane<'h> {
+    /// Creates a stream.
+    pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
+        Ok(Self::over(hooks, hooks.stream_create(device)?, true))
+    }
+
+    /// Uses the device's default stream.
+    pub(crate) fn default_of(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
+        let handle = hooks.stream_default(device, DefaultStream::LEGACY)?;
+        Ok(Self::over(hooks, handle, false))
+    }
+
+    fn over(hooks: &'h Hooks, handle: StreamHandle, is_owned: bool) -> Self {
+        Self {
+            hooks,
+            handle,
+            is_owned,
+            memories: Vec::new(),
+            sources: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn handle(&self) -> StreamHandle {
+        self.handle
+    }
+
+    /// Queues a copy of `bytes` to the start of `dst`.
+    pub(crate) fn upload(
+        &mut self,
+        dst: &Arc<Allocation<'h>>,
+        bytes: Vec<u8>,
+    ) -> Result<(), Error> {
+        let length = bytes.len() as u64;
+        let src = host_side(bytes.as_ptr().expose_provenance());
+        self.sources.push(bytes);
+        self.memories.push(Arc::clone(dst));
+        self.queue(
+            dst.size(),
+            CopyArgs {
+                dst: dst.side(),
+                src,
+                bytes: length,
+            },
+        )
+    }
+
+    /// Queues a copy of all of `src` to the host; [`Lane::finish`] gives it out.
+    pub(crate) fn download(&mut self, src: &Arc<Allocation<'h>>) -> Result<(), Error> {
+        let count = usize::try_from(src.size()).map_err(|_beyond| misuse("too large to read"))?;
+        let mut bytes = vec![0xa5; count];
+        let dst = host_side(bytes.as_mut_ptr().expose_provenance());
+        self.targets.push(bytes);
+        self.memories.push(Arc::clone(src));
+        self.queue(
+            src.size(),
+            CopyArgs {
+                dst,
+                src: src.side(),
+                bytes: src.size(),
+            },
+        )
+    }
+
+    /// Queues a copy of all of `src` to the start of `dst`.
+    pub(crate) fn transfer(
+        &mut self,
+        dst: &Arc<Allocation<'h>>,
+        src: &Arc<Allocation<'h>>,
+    ) -> Result<(), Error> {
+        self.memories.extend([Arc::clone(dst), Arc::clone(src)]);
+        let args = CopyArgs {
+            dst: dst.side(),
+            src: src.side(),
+            bytes: src.size(),
+        };
+        self.queue(dst.size().min(src.size()), args)
+    }
+
+    fn queue(&self, room: u64, args: CopyArgs) -> Result<(), Error> {
+        if args.bytes > room {
+            return Err(misuse("a copy of the suite leaves its memory"));
+        }
+        // SAFETY: `copy` needs
+        // - both sides valid for `bytes`: the length was checked, and host vectors are that long;
+        // - until the copy is done: `self` holds all of it, gives nothing out and drops nothing
+        //   before the stream was synchronized, and leaks it when that does not succeed in time.
+        unsafe { self.hooks.copy(args, self.handle) }
+    }
+
+    /// Makes the stream wait for an event.
+    pub(crate) fn wait(&self, point: &Point<'_>) -> Result<(), Error> {
+        self.hooks.stream_wait_event(self.handle, point.handle())
+    }
+
+    /// Makes the stream wait for the host.
+    pub(crate) fn wait_gate(&self, gate: &Gate<'_>) -> Result<(), Error> {
+        self.wait(gate.point())
+    }
+
+    pub(crate) fn record(&self, point: &Point<'_>) -> Result<(), Error> {
+        self.hooks.event_record(point.handle(), self.handle)
+    }
+
+    pub(crate) fn query(&self) -> Result<(), Error> {
+        self.hooks.stream_query(self.handle)
+    }
+
+    pub(crate) fn synchronize(&self, timeout_ns: u64) -> Result<(), Error> {
+        self.hooks.stream_synchronize(self.handle, timeout_ns)
+    }
+
+    /// Waits for all work, and gives out what was downloaded, in order.
+    pub(crate) fn finish(mut self) -> Result<Vec<Vec<u8>>, Error> {
+        self.synchronize(LIMIT_NS)?;
+        Ok(std::mem::take(&mut self.targets))
+    }
+
+    /// Destroys the stream while it may have work, whose end `point` marks.
+    pub(crate) fn destroy_before(mut self, point: &Point<'_>) -> Result<(), Error> {
+        let destroyed = self.hooks.stream_destroy(std::mem::take(&mut self.handle));
+        let done = point.synchronize(LIMIT_NS);
+        if done.is_err() {
+            self.leak();
+        }
+        destroyed.and(done)
+    }
+
+    fn leak(&mut self) {
+        log::warn!(target: "crossdock::stream", "work did not end; its memory is kept for ever");
+        for bytes in self.sources.drain(..).chain(self.targets.drain(..)) {
+            let _kept: &'static mut [u8] = bytes.leak();
+        }
+        for memory in self.memories.drain(..) {
+            let _kept = Arc::into_raw(memory);
+        }
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        if self.handle.is_none() {
+            return;
+        }
+        // Work that failed is over too; only work that goes on still needs its memory.
+        if status_of(&self.synchronize(LIMIT_NS)) == Status::TIMEOUT {
+            self.leak();
+        }
+        if self.is_owned {
+            note(self.hooks.stream_destroy(self.handle));
+        }
+    }
+}
+
+fn host_side(address: usize) -> Side {
+    Side {
+        address: Address::pointer(address as u64),
+        kind: MemoryKind::HOST,
+        device: 0,
+    }
+}

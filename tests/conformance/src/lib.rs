@@ -1,0 +1,44 @@
+//! The behaviour suite that every Crossdock plugin passes: simulated or real, in Rust or in C.
+//!
+//! A [`Case`] checks one sentence of the plugin contract through the hooks of one open plugin and
+//! on one device, the [`Subject`]. Nothing here knows the runtime's routing or any vendor. A case
+//! whose group or capability the plugin does not offer is [`Outcome::Skipped`] and says why; that
+//! a capability which is off answers `UNSUPPORTED` is checked by cases of its own.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `case`, `cases` | a sentence of the contract with its check, and all of them |
+//! | `subject` | the plugin and device that are looked at |
+//! | `allocation`, `lane`, `point` | memory, streams and events that give themselves back |
+//! | `report`, `junit` | what came out, for people and for machines |
+//!
+//! ```no_run
+//! # fn main() -> Result<(), crossdock::Error> {
+//! let runtime = crossdock::Runtime::builder().open()?;
+//! for device in runtime.devices() {
+//!     let subject = crossdock_conformance::Subject::new(device.plugin().hooks(), device.index())?;
+//!     let report = crossdock_conformance::run(&subject, crossdock_conformance::Level::Full, None);
+//!     println!("{report}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod allocation;
+mod case;
+mod cases;
+mod host_memory;
+mod junit;
+mod lane;
+mod layout;
+mod point;
+mod random;
+mod report;
+mod run;
+mod subject;
+
+pub use case::{Case, Level, Outcome};
+pub use cases::cases;
+pub use report::{CaseReport, Report};
+pub use run::run;
+pub use subject::Subject;

@@ -1,0 +1,98 @@
+//! Events that give themselves back.
+
+use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{EventHandle, Status};
+
+/// The longest wait of the suite; a wait that needs it has failed.
+pub(crate) const LIMIT_NS: u64 = 20_000_000_000;
+/// A wait that is meant to end by its limit.
+pub(crate) const SHORT_NS: u64 = 2_000_000;
+
+/// An event that is recorded on streams; destroyed when dropped.
+#[derive(Debug)]
+pub(crate) struct Point<'h> {
+    hooks: &'h Hooks,
+    handle: EventHandle,
+}
+
+impl<'h> Point<'h> {
+    pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
+        Ok(Self {
+            hooks,
+            handle: hooks.event_create(device)?,
+        })
+    }
+
+    pub(crate) const fn handle(&self) -> EventHandle {
+        self.handle
+    }
+
+    pub(crate) fn query(&self) -> Result<(), Error> {
+        self.hooks.event_query(self.handle)
+    }
+
+    pub(crate) fn synchronize(&self, timeout_ns: u64) -> Result<(), Error> {
+        self.hooks.event_synchronize(self.handle, timeout_ns)
+    }
+
+    pub(crate) fn elapsed_until(&self, end: &Self) -> Result<u64, Error> {
+        self.hooks.event_elapsed(self.handle, end.handle)
+    }
+
+    /// Destroys the event, and says what the hook answered.
+    pub(crate) fn destroy(mut self) -> Result<(), Error> {
+        let handle = std::mem::take(&mut self.handle);
+        self.hooks.event_destroy(handle)
+    }
+}
+
+impl Drop for Point<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_none() {
+            note(self.hooks.event_destroy(self.handle));
+        }
+    }
+}
+
+/// An event that the host completes; completed and destroyed when dropped.
+#[derive(Debug)]
+pub(crate) struct Gate<'h> {
+    point: Point<'h>,
+    open: bool,
+}
+
+impl<'h> Gate<'h> {
+    pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
+        let handle = hooks.event_create_host(device)?;
+        Ok(Self {
+            point: Point { hooks, handle },
+            open: false,
+        })
+    }
+
+    pub(crate) const fn point(&self) -> &Point<'h> {
+        &self.point
+    }
+
+    pub(crate) fn complete(&mut self, status: Status) -> Result<(), Error> {
+        let answer = self.point.hooks.event_complete(self.point.handle, status);
+        self.open |= answer.is_ok();
+        answer
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        // Work behind it would hang for ever, so a check that ended early opens it too.
+        if !self.open {
+            note(self.complete(Status::OK));
+        }
+    }
+}
+
+/// Writes a failure that nobody gets otherwise to the log.
+pub(crate) fn note(answer: Result<(), Error>) {
+    if let Err(error) = answer {
+        log::warn!(target: "crossdock::stream", "{error}: {}", error.why());
+    }
+}

@@ -1,0 +1,144 @@
+//! What came out of a run.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{Case, Level, Outcome, Subject, junit};
+
+/// The outcome of every case of a run on one device.
+///
+/// `Display` is a table for people; it serialises for machines.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The plugin's name.
+    pub plugin: String,
+    /// The device's index in its plugin.
+    pub device: u32,
+    /// The device's name.
+    pub device_name: String,
+    /// How much of the suite was run.
+    pub level: Level,
+    /// The cases, in the order of the suite.
+    pub cases: Vec<CaseReport>,
+}
+
+/// How one case ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CaseReport {
+    /// What holds, a sentence in snake case.
+    pub name: &'static str,
+    /// The sentence of the contract that is checked.
+    pub contract: &'static str,
+    /// From which level on it belongs to the suite.
+    pub level: Level,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Report {
+    pub(crate) fn new(subject: &Subject<'_>, level: Level) -> Self {
+        let name = subject.info().name;
+        let text: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+        Self {
+            plugin: subject.hooks().name().to_owned(),
+            device: subject.device(),
+            device_name: String::from_utf8_lossy(&text).into_owned(),
+            level,
+            cases: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, case: CaseReport) {
+        self.cases.push(case);
+    }
+
+    /// Whether no case failed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.failures().next().is_none()
+    }
+
+    /// The cases that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &CaseReport> {
+        self.cases
+            .iter()
+            .filter(|case| matches!(case.outcome, Outcome::Failed(_)))
+    }
+
+    /// The report as a `JUnit` XML document.
+    #[must_use]
+    pub fn junit(&self) -> String {
+        junit::document(self)
+    }
+
+    fn count(&self, matches: impl Fn(&Outcome) -> bool) -> usize {
+        self.cases
+            .iter()
+            .filter(|case| matches(&case.outcome))
+            .count()
+    }
+
+    /// How many cases passed, were skipped, and failed.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (
+            self.count(|outcome| matches!(outcome, Outcome::Passed)),
+            self.count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+            self.count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        )
+    }
+}
+
+impl CaseReport {
+    pub(crate) const fn new(case: &Case, outcome: Outcome, time: Duration) -> Self {
+        let seconds = time.as_secs_f64();
+        Self {
+            name: case.name,
+            contract: case.contract,
+            level: case.level,
+            outcome,
+            seconds,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "plugin `{}`, device {} ({})",
+            self.plugin, self.device, self.device_name
+        )?;
+        let width = self
+            .cases
+            .iter()
+            .map(|case| case.name.len())
+            .max()
+            .unwrap_or(0);
+        for case in &self.cases {
+            let (word, why) = match &case.outcome {
+                Outcome::Passed => ("passed", ""),
+                Outcome::Skipped(why) => ("skipped", why.as_str()),
+                Outcome::Failed(what) => ("FAILED", what.as_str()),
+            };
+            let line = format!(
+                "  {word:<7}  {name:<width$}  {milliseconds:>9.3} ms  {why}",
+                name = case.name,
+                milliseconds = case.seconds * 1e3,
+            );
+            writeln!(f, "{}", line.trim_end())?;
+            if matches!(case.outcome, Outcome::Failed(_)) {
+                writeln!(f, "           contract: {}", case.contract)?;
+            }
+        }
+        let (passed, skipped, failed) = self.counts();
+        write!(f, "{passed} passed, {skipped} skipped, {failed} failed")
+    }
+}

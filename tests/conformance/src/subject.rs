@@ -1,0 +1,137 @@
+//! The plugin and device that a run looks at.
+
+use std::sync::Arc;
+
+use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{AllocateArgs, Capabilities, DeviceInfo, MemoryKind};
+
+use crate::allocation::Allocation;
+use crate::case::{Unmet, Verdict, is_unsupported, skipped};
+use crate::lane::Lane;
+use crate::point::{Gate, Point};
+
+/// One device of one open plugin.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'h> {
+    hooks: &'h Hooks,
+    device: u32,
+    info: DeviceInfo,
+}
+
+impl<'h> Subject<'h> {
+    /// Looks at the device `device` of an open plugin.
+    ///
+    /// # Errors
+    /// What the hook `device_info` answered.
+    pub fn new(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
+        Ok(Self {
+            hooks,
+            device,
+            info: hooks.device_info(device)?,
+        })
+    }
+
+    /// The plugin's hooks.
+    #[must_use]
+    pub const fn hooks(&self) -> &'h Hooks {
+        self.hooks
+    }
+
+    /// The device's index in its plugin.
+    #[must_use]
+    pub const fn device(&self) -> u32 {
+        self.device
+    }
+
+    /// What the plugin says of the device.
+    #[must_use]
+    pub const fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Whether the device claims a capability.
+    pub(crate) const fn can(&self, capability: Capabilities) -> bool {
+        self.info.capabilities.contains(capability)
+    }
+
+    /// Skips a case whose capability the device does not claim.
+    pub(crate) fn needs(&self, capability: Capabilities) -> Verdict {
+        if self.can(capability) {
+            return Ok(());
+        }
+        let named = Capabilities::NAMES
+            .iter()
+            .find(|(bit, _)| *bit == capability);
+        let name = named.map_or("?", |(_, name)| name);
+        skipped(format!("the device does not claim the capability {name}"))
+    }
+
+    /// Skips a case that needs streams.
+    pub(crate) fn needs_streams(&self) -> Verdict {
+        match self.hooks.table().streams() {
+            Some(_) => Ok(()),
+            None => skipped("the plugin has no group `streams`"),
+        }
+    }
+
+    /// Skips a case that queues work behind an event which the host completes.
+    pub(crate) fn needs_gates(&self) -> Verdict {
+        self.needs_streams()?;
+        self.needs(Capabilities::HOST_EVENTS)?;
+        self.needs(Capabilities::ASYNC_COPY)
+    }
+
+    /// The arguments for plain device memory.
+    pub(crate) const fn request(&self, size: u64) -> AllocateArgs {
+        AllocateArgs {
+            size,
+            alignment: 256,
+            kind: MemoryKind::DEVICE,
+            device: self.device,
+        }
+    }
+
+    /// Allocates device memory.
+    pub(crate) fn allocate(&self, size: u64) -> Result<Arc<Allocation<'h>>, Error> {
+        Allocation::new(self.hooks, self.request(size)).map(Arc::new)
+    }
+
+    /// Allocates memory of another kind, or skips the case where the device has none.
+    pub(crate) fn allocate_kind(
+        &self,
+        kind: MemoryKind,
+        size: u64,
+    ) -> Result<Arc<Allocation<'h>>, Error> {
+        let args = AllocateArgs {
+            kind,
+            ..self.request(size)
+        };
+        Allocation::new(self.hooks, args).map(Arc::new)
+    }
+
+    /// Creates a stream.
+    pub(crate) fn lane(&self) -> Result<Lane<'h>, Error> {
+        Lane::create(self.hooks, self.device)
+    }
+
+    /// Creates an event.
+    pub(crate) fn point(&self) -> Result<Point<'h>, Error> {
+        Point::create(self.hooks, self.device)
+    }
+
+    /// Creates an event that the host completes.
+    pub(crate) fn gate(&self) -> Result<Gate<'h>, Error> {
+        Gate::create(self.hooks, self.device)
+    }
+
+    /// Turns "not for these arguments" into a skip, any other failure into a failed case.
+    pub(crate) fn or_skip<T>(&self, what: &str, answer: Result<T, Error>) -> Result<T, Unmet> {
+        if is_unsupported(&answer) {
+            return skipped(format!(
+                "{what} answers UNSUPPORTED on device {}",
+                self.device
+            ));
+        }
+        Ok(answer?)
+    }
+}

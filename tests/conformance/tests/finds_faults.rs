@@ -1,0 +1,228 @@
+//! The suite on plugins with one fault each: it has to find every fault, and by the right case.
+#![expect(
+    unsafe_code,
+    reason = "a faulty hook calls the hook that it stands for"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where its plugin cannot be made"
+)]
+
+use std::ptr::NonNull;
+
+use crossdock::{Hooks, Table};
+use crossdock_conformance::{Level, Report, Subject, run};
+use crossdock_plugin_cpu::table;
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, DeviceInfo, FillHooks, MemoryKind, PluginHandle, PluginTable,
+    PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
+};
+
+type ErrorOut = *mut *mut RawError;
+
+/// The sound plugin's table.
+fn sound() -> PluginTable {
+    // SAFETY: the table is a constant of this program.
+    unsafe { table().read() }
+}
+
+/// Runs the suite on a table with a fault.
+fn report_of(change: impl FnOnce(&mut PluginTable)) -> Report {
+    let mut faulty = sound();
+    change(&mut faulty);
+    // SAFETY: a whole table on the stack, whose groups are constants or leaked.
+    let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
+    let mut hooks = Hooks::new("faulty".to_owned(), table);
+    hooks.open().unwrap();
+    let subject = Subject::new(&hooks, 0).unwrap();
+    let report = run(&subject, Level::Full, None);
+    hooks.close().unwrap();
+    report
+}
+
+/// Demands that a case failed, and that no report is a pass because of it.
+fn finds(report: &Report, case: &str) {
+    assert!(!report.passed(), "{report}");
+    assert!(
+        report.failures().any(|failure| failure.name == case),
+        "{case}:\n{report}"
+    );
+}
+
+/// Leaks a group of hooks, as a plugin's are for ever.
+fn group<T: 'static>(hooks: T) -> StaticPtr<T> {
+    StaticPtr::new(Box::leak(Box::new(hooks)))
+}
+
+#[test]
+fn the_table_without_a_fault_passes() {
+    let report = report_of(|_| {});
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn a_copy_that_is_one_byte_short_is_found() {
+    unsafe extern "C" fn short(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let mut args = unsafe { args.read() };
+        args.bytes = (args.bytes - 1).max(1);
+        let copy = sound().copy.unwrap();
+        // SAFETY: the caller's arguments, for a byte less.
+        unsafe { copy(plugin, &raw const args, stream, error) }
+    }
+    finds(
+        &report_of(|table| table.copy = Some(short)),
+        "bytes_come_back_as_they_went",
+    );
+}
+
+#[test]
+fn a_failure_told_as_unsupported_after_a_change_is_found() {
+    unsafe extern "C" fn changes(
+        plugin: PluginHandle,
+        args: *const StridedArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let strided = unsafe { sound().strided.as_ptr().read() }
+            .copy_strided
+            .unwrap();
+        // SAFETY: the caller's arguments.
+        let _done = unsafe { strided(plugin, args, stream, error) };
+        Status::UNSUPPORTED
+    }
+    let report = report_of(|table| {
+        table.strided = group(StridedHooks {
+            copy_strided: Some(changes),
+        })
+    });
+    finds(&report, "permuted_axes_are_copied_or_unsupported");
+}
+
+#[test]
+fn an_alignment_of_64_is_found() {
+    unsafe extern "C" fn shifted(
+        plugin: PluginHandle,
+        args: *const AllocateArgs,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        let allocate = sound().allocate.unwrap();
+        // SAFETY: the caller's arguments.
+        let status = unsafe { allocate(plugin, args, out, error) };
+        if status.is_ok() {
+            // SAFETY: the hook succeeded, so `out` holds an address.
+            unsafe { (*out).word += 64 };
+        }
+        status
+    }
+    finds(
+        &report_of(|table| table.allocate = Some(shifted)),
+        "memory_begins_on_256_bytes",
+    );
+}
+
+#[test]
+fn a_free_that_takes_anything_is_found() {
+    unsafe extern "C" fn trusting(
+        _: PluginHandle,
+        _: *const Address,
+        _: MemoryKind,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let report = report_of(|table| table.free = Some(trusting));
+    finds(&report, "free_refuses_memory_of_others");
+    finds(&report, "free_refuses_what_was_freed");
+    finds(&report, "freed_memory_is_not_answered_for");
+}
+
+#[test]
+fn a_pointer_query_that_answers_for_everything_is_found() {
+    unsafe extern "C" fn claims(
+        _: PluginHandle,
+        address: *const Address,
+        out: *mut PointerInfo,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's address.
+        let base = unsafe { address.read() };
+        let info = PointerInfo {
+            kind: MemoryKind::DEVICE,
+            base,
+            size: u64::MAX,
+            allocation_id: 1,
+            ..PointerInfo::default()
+        };
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(info) };
+        Status::OK
+    }
+    let report = report_of(|table| table.pointer_query = Some(claims));
+    finds(&report, "memory_of_others_is_unowned");
+    finds(&report, "an_allocation_id_is_never_reused");
+}
+
+#[test]
+fn a_fill_that_does_nothing_is_found() {
+    unsafe extern "C" fn idle(
+        _: PluginHandle,
+        _: *const crossdock_sdk::abi::FillArgs,
+        _: StreamHandle,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let report = report_of(|table| table.fill = group(FillHooks { fill: Some(idle) }));
+    finds(&report, "a_fill_repeats_its_pattern");
+}
+
+#[test]
+fn a_stream_that_waits_for_nothing_is_found() {
+    unsafe extern "C" fn ignores(
+        _: PluginHandle,
+        _: StreamHandle,
+        _: crossdock_sdk::abi::EventHandle,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let report = report_of(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let streams = unsafe { table.streams.as_ptr().read() };
+        table.streams = group(StreamHooks {
+            stream_wait_event: Some(ignores),
+            ..streams
+        });
+    });
+    finds(&report, "an_event_orders_two_streams");
+    finds(&report, "a_stream_behind_the_host_does_nothing_yet");
+}
+
+#[test]
+fn a_name_without_an_end_is_found() {
+    unsafe extern "C" fn endless(
+        plugin: PluginHandle,
+        device: u32,
+        out: *mut DeviceInfo,
+        error: ErrorOut,
+    ) -> Status {
+        let device_info = sound().device_info.unwrap();
+        // SAFETY: the caller's arguments.
+        let status = unsafe { device_info(plugin, device, out, error) };
+        if status.is_ok() {
+            // SAFETY: the hook succeeded, so `out` holds a description.
+            unsafe { (*out).name = [b'x'; 128] };
+        }
+        status
+    }
+    let report = report_of(|table| table.device_info = Some(endless));
+    finds(&report, "every_text_of_a_device_is_terminated_utf8");
+}

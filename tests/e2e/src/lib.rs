@@ -1,0 +1,92 @@
+//! What the end-to-end tests share: a runtime with the plugins of this checkout.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crossdock::{Runtime, RuntimeBuilder};
+
+/// The checkout's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles a C plugin with the system's compiler into `folder`.
+///
+/// # Panics
+/// When the compiler is missing or says no.
+#[must_use]
+pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
+    let name = source
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    let output = folder.join(format!(
+        "libcrossdock_plugin_{}.so",
+        name.unwrap_or_default()
+    ));
+    let status = Command::new("cc")
+        .args([
+            "-std=c99",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-pthread",
+        ])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(root().join("sdk/include"))
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(&output)
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "cc {}",
+        source.display()
+    );
+    output
+}
+
+/// The small C plugin of the tests, compiled into `folder`.
+#[must_use]
+pub fn ext_dev(folder: &Path) -> PathBuf {
+    compile_plugin(&root().join("tests/plugins/ext_dev.c"), folder, &[])
+}
+
+/// The file of a Rust plugin, as the workspace build put it beside the tests; `None` when this
+/// run did not build it.
+#[must_use]
+pub fn plugin_file(name: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let profile = test.parent()?.parent()?;
+    let file = profile.join(format!("libcrossdock_plugin_{name}.so"));
+    file.exists().then_some(file)
+}
+
+/// A runtime with the built-in plugin, the C plugin and, where it was built, OpenCL.
+///
+/// # Panics
+/// When a plugin does not load.
+#[must_use]
+pub fn everything(folder: &Path) -> Runtime {
+    let mut builder: RuntimeBuilder = Runtime::builder().search(false).plugin(ext_dev(folder));
+    match plugin_file("opencl") {
+        Some(file) => builder = builder.plugin(file),
+        None => report("skipped: the OpenCL plugin was not built in this run"),
+    }
+    match builder.open() {
+        Ok(runtime) => runtime,
+        Err(error) => unreachable!("{error}: {}", error.why()),
+    }
+}
+
+/// Writes a line for the reader of the test's output.
+#[expect(
+    clippy::print_stderr,
+    reason = "this is what the reader of a test run sees"
+)]
+pub fn report(line: &str) {
+    eprintln!("{line}");
+}

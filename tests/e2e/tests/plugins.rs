@@ -1,0 +1,124 @@
+//! Loading plugins: beside each other, twice, of other versions, and removing them while tensors live.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
+
+use crossdock::{Error, PluginState, Runtime, Tensor};
+use crossdock_e2e::{compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+
+fn open() -> Runtime {
+    Runtime::builder().search(false).open().unwrap()
+}
+
+#[test]
+fn a_runtime_without_any_file_has_the_cpu() {
+    let runtime = open();
+    let cpu = runtime.device(Device::CPU).unwrap();
+    assert_eq!(cpu.plugin().name(), "cpu");
+    assert_eq!(cpu.plugin().path(), None);
+    assert!(cpu.total_memory() > 0);
+}
+
+#[test]
+fn the_cpu_as_a_file_stands_beside_the_built_in_one_under_the_next_id() {
+    let Some(file) = plugin_file("cpu") else {
+        return report("skipped: the CPU plugin's file was not built in this run");
+    };
+    let runtime = Runtime::builder()
+        .search(false)
+        .plugin(file)
+        .open()
+        .unwrap();
+    let ids: Vec<_> = runtime
+        .devices()
+        .iter()
+        .map(|device| device.id().to_string())
+        .collect();
+    assert_eq!(ids, ["cpu:0", "cpu:1"]);
+}
+
+#[test]
+fn the_same_file_is_loaded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ext_dev(folder.path());
+    let link = folder.path().join("libcrossdock_plugin_other.so");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let runtime = open();
+    let first = runtime.load(&file).unwrap();
+    let second = runtime.load(&link).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+    assert_eq!(runtime.devices().len(), 2);
+}
+
+#[test]
+fn a_retired_plugin_takes_no_work_and_its_tensors_can_still_be_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = open();
+    let plugin = runtime.load(&ext_dev(folder.path())).unwrap();
+    let device = runtime.devices().pop().unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[100]).unwrap();
+    let tensor = Tensor::from_bytes(&device, &layout, &[1; 100]).unwrap();
+    runtime.retire(&plugin).unwrap();
+    assert!(runtime.device(device.id()).is_err());
+    assert!(Tensor::empty(&device, &layout).is_err());
+    drop(tensor);
+}
+
+#[test]
+fn a_folder_that_holds_plugins_is_searched_and_what_is_no_plugin_is_listed_as_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let _file = ext_dev(folder.path());
+    std::fs::write(folder.path().join("libcrossdock_plugin_text.so"), "hello").unwrap();
+    let runtime = Runtime::builder()
+        .search(false)
+        .plugin_dir(folder.path())
+        .open()
+        .unwrap();
+    let plugins = runtime.plugins();
+    let names: Vec<_> = plugins.iter().map(|plugin| plugin.name()).collect();
+    assert!(
+        names.contains(&"ext_dev"),
+        "{names:?} {:?}",
+        runtime.refused()
+    );
+    let refused = runtime.refused();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(
+        matches!(&refused[0], Error::Load { path, .. } if path.ends_with("libcrossdock_plugin_text.so"))
+    );
+}
+
+/// The C plugin as another version of the contract would have built it.
+fn other_version(folder: &std::path::Path, which: &str) -> std::path::PathBuf {
+    compile_plugin(
+        &root().join("tests/plugins/other_version.c"),
+        folder,
+        &[which],
+    )
+}
+
+#[test]
+fn a_table_of_another_major_version_is_refused_with_both_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = open()
+        .load(&other_version(folder.path(), "-DOTHER_MAJOR"))
+        .unwrap_err();
+    assert!(
+        error.why().contains("2.0") && error.why().contains("1.0"),
+        "{}",
+        error.why()
+    );
+}
+
+#[test]
+fn a_table_from_before_the_groups_and_one_that_grew_both_work() {
+    for which in ["-DSHORT_TABLE", "-DLONG_TABLE"] {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = open();
+        let plugin = runtime.load(&other_version(folder.path(), which)).unwrap();
+        assert_eq!(*plugin.state(), PluginState::Ready, "{which}");
+        let device = runtime.devices().pop().unwrap();
+        let layout = Layout::compact(Dtype::UINT8, &[3]).unwrap();
+        let tensor = Tensor::from_bytes(&device, &layout, &[1, 2, 3]).unwrap();
+        assert_eq!(tensor.read().unwrap(), [1, 2, 3], "{which}");
+    }
+}

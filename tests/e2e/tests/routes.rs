@@ -1,0 +1,146 @@
+//! Tensors between every pair of devices, by every route, verified through the destination.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the low byte is what is wanted"
+)]
+
+use crossdock::{Device, Error, RouteChoice, RouteKind, Runtime, Tensor};
+use crossdock_e2e::{everything, report};
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+
+/// Bytes that differ from each other, from their neighbours and from zero.
+fn pattern(length: u64) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at.wrapping_mul(167) >> 3) as u8 | 1)
+        .collect()
+}
+
+fn pairs(runtime: &Runtime) -> Vec<(Device, Device)> {
+    let devices = runtime.devices();
+    let all = |from: &Device| {
+        devices
+            .iter()
+            .map(|to| (from.clone(), to.clone()))
+            .collect::<Vec<_>>()
+    };
+    devices.iter().flat_map(all).collect()
+}
+
+#[test]
+fn every_pair_by_every_route_delivers_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    // Longer than two chunks, and not a multiple of one.
+    let layout = Layout::compact(Dtype::FLOAT32, &[3, 1_000_001]).unwrap();
+    let bytes = pattern(layout.bytes());
+    let kinds = [RouteKind::Alias, RouteKind::Direct, RouteKind::Staged];
+    for (from, to) in pairs(&runtime) {
+        for choice in kinds
+            .map(RouteChoice::Only)
+            .into_iter()
+            .chain([RouteChoice::Best])
+        {
+            let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+            match source.to(&to, choice) {
+                Ok((moved, route)) => {
+                    assert_eq!(moved.device(), &to);
+                    assert!(moved.read().unwrap() == bytes, "{route}");
+                }
+                Err(Error::Refused { reasons, .. }) => {
+                    assert!(!reasons.is_empty(), "{from} -> {to}: a refusal says why");
+                    assert_ne!(choice, RouteChoice::Best, "{from} -> {to}: {reasons:?}");
+                }
+                Err(error) => panic!("{from} -> {to} by {choice:?}: {error}: {}", error.why()),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_does_not_see_what_is_written_to_its_source_and_an_alias_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    let (before, after) = (pattern(4096), vec![0_u8; 4096]);
+    for (from, to) in pairs(&runtime) {
+        for kind in [RouteKind::Direct, RouteKind::Staged] {
+            let source = Tensor::from_bytes(&from, &layout, &before).unwrap();
+            let Ok((moved, route)) = source.to(&to, RouteChoice::Only(kind)) else {
+                continue;
+            };
+            source.write(&after).unwrap();
+            assert!(moved.read().unwrap() == before, "{route}");
+        }
+    }
+    let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+    let source = Tensor::from_bytes(&cpu, &layout, &before).unwrap();
+    let (alias, route) = source.to(&cpu, RouteChoice::Best).unwrap();
+    assert_eq!((route.kind, route.bytes_copied), (RouteKind::Alias, 0));
+    source.write(&after).unwrap();
+    assert_eq!(alias.read().unwrap(), after);
+}
+
+#[test]
+fn strided_views_arrive_with_the_values_of_the_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+    let layout = Layout::compact(Dtype::UINT16, &[6, 10]).unwrap();
+    let whole = Tensor::from_bytes(&cpu, &layout, &pattern(layout.bytes())).unwrap();
+    let part = [
+        AxisSlice {
+            start: 5,
+            step: -2,
+            len: 3,
+        },
+        AxisSlice {
+            start: 1,
+            step: 3,
+            len: 3,
+        },
+    ];
+    let views = [whole.permute(&[1, 0]).unwrap(), whole.slice(&part).unwrap()];
+    for to in runtime.devices() {
+        for view in &views {
+            let (moved, route) = view.to(&to, RouteChoice::Only(RouteKind::Direct)).unwrap();
+            assert!(moved.layout().is_contiguous());
+            assert_eq!(moved.read().unwrap(), view.read().unwrap(), "{route}");
+        }
+    }
+}
+
+#[test]
+fn a_tensor_without_elements_goes_everywhere_and_touches_no_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::FLOAT64, &[3, 0, 2]).unwrap();
+    for (from, to) in pairs(&runtime) {
+        let source = Tensor::from_bytes(&from, &layout, &[]).unwrap();
+        for kind in [RouteKind::Direct, RouteKind::Staged] {
+            let (moved, _) = source.to(&to, RouteChoice::Only(kind)).unwrap();
+            assert_eq!(
+                (moved.layout().shape(), moved.nbytes()),
+                ([3, 0, 2].as_slice(), 0)
+            );
+        }
+    }
+}
+
+#[test]
+fn opencl_on_a_cpu_device_aliases_host_memory_without_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let Ok(opencl) = runtime.device("opencl:0".parse().unwrap()) else {
+        return report("skipped: no OpenCL device");
+    };
+    let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+    let layout = Layout::compact(Dtype::FLOAT32, &[1024]).unwrap();
+    let source = Tensor::from_bytes(&cpu, &layout, &pattern(4096)).unwrap();
+    let (alias, route) = source.to(&opencl, RouteChoice::Best).unwrap();
+    assert_eq!(
+        (route.kind, route.bytes_copied),
+        (RouteKind::Alias, 0),
+        "{route}"
+    );
+    assert_eq!(alias.read().unwrap(), pattern(4096));
+}

@@ -1,0 +1,314 @@
+/**
+ * \file ext_dev.c
+ * \brief A plugin in C: host memory as one device of DLPack's type `ext_dev`, mandatory hooks only.
+ *
+ *     cc -std=c99 -O2 -fPIC -shared -fvisibility=hidden -I sdk/include tests/plugins/ext_dev.c -o libext_dev.so -pthread
+ *
+ * Without streams every copy is done when it returns. The plugin keeps its own table of
+ * allocations; an allocation's id is never reused.
+ */
+#define _POSIX_C_SOURCE 200112L
+
+#include <crossdock/plugin.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXT_DEV = 12, MOST_ALLOCATIONS = 4096, LEAST_ALIGNMENT = 256 };
+static const uint64_t TOTAL_BYTES = UINT64_C(1) << 30;
+
+XD_PLUGIN_DESCRIBE("name=ext_dev", "vendor=crossdock", "version=1.0.0", "devices=ext_dev");
+
+/** One allocation; `base` of 0 is an empty place. */
+typedef struct allocation {
+    uint64_t base, size, id;
+} allocation;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by `lock`. */
+static allocation allocations[MOST_ALLOCATIONS];
+static uint64_t next_id = 1, used_bytes;
+static xd_status refused; /* `XD_OK`, or why there is no new work. */
+
+static xd_text text_of(const char *text) {
+    xd_text out = {(const uint8_t *)text, strlen(text)};
+    return out;
+}
+
+/** Reports a failure; the texts are constants, so the object owns nothing but itself. */
+static xd_status fail(xd_status status, const char *operation, const char *message,
+                      xd_plugin_error **error) {
+    xd_plugin_error *made = error ? calloc(1, sizeof *made) : NULL;
+    if (made) {
+        made->status = status;
+        made->operation = text_of(operation);
+        made->native_name = text_of("");
+        made->message = text_of(message);
+    }
+    if (error) {
+        *error = made;
+    }
+    return status;
+}
+
+static void ext_error_free(xd_plugin_error *error) { free(error); }
+
+static xd_status ext_probe(xd_probe_info *out, xd_plugin_error **error) {
+    if (!out) {
+        return fail(XD_INVALID, "probe", "the out parameter is NULL", error);
+    }
+    memset(out, 0, sizeof *out);
+    out->state = XD_PROBE_READY;
+    out->device_count = 1;
+    return XD_OK;
+}
+
+static xd_status ext_open(const xd_host_services *host, xd_plugin_handle *out,
+                          xd_plugin_error **error) {
+    (void)host;
+    if (!out) {
+        return fail(XD_INVALID, "open", "the out parameter is NULL", error);
+    }
+    pthread_mutex_lock(&lock);
+    refused = XD_OK;
+    pthread_mutex_unlock(&lock);
+    *out = 1;
+    return XD_OK;
+}
+
+static xd_status ext_device_count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
+    (void)plugin;
+    if (!out) {
+        return fail(XD_INVALID, "device_count", "the out parameter is NULL", error);
+    }
+    *out = 1;
+    return XD_OK;
+}
+
+static xd_status ext_device_info(xd_plugin_handle plugin, uint32_t device, xd_device_info *out,
+                                 xd_plugin_error **error) {
+    (void)plugin;
+    if (!out || device != 0) {
+        return fail(XD_INVALID, "device_info", "there is one device, with index 0", error);
+    }
+    memset(out, 0, sizeof *out);
+    out->dl_type = EXT_DEV;
+    strcpy((char *)out->name, "Host memory as ext_dev");
+    out->total_memory = TOTAL_BYTES;
+    out->capabilities = XD_CAP_HOST_ACCESSIBLE;
+    out->address_form = XD_ADDRESS_POINTER;
+    return XD_OK;
+}
+
+static xd_status ext_memory_info(xd_plugin_handle plugin, uint32_t device, xd_memory_info *out,
+                                 xd_plugin_error **error) {
+    (void)plugin;
+    if (!out || device != 0) {
+        return fail(XD_INVALID, "memory_info", "there is one device, with index 0", error);
+    }
+    pthread_mutex_lock(&lock);
+    out->free = TOTAL_BYTES - used_bytes;
+    pthread_mutex_unlock(&lock);
+    out->total = TOTAL_BYTES;
+    return XD_OK;
+}
+
+/** The allocation with `address` inside it, or NULL. The caller holds `lock`. */
+static allocation *find(uint64_t address) {
+    for (size_t i = 0; i < MOST_ALLOCATIONS; i++) {
+        allocation *at = &allocations[i];
+        if (at->base && address >= at->base && address - at->base < at->size) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/** Puts a new allocation into an empty place. The caller holds `lock`. */
+static int record(uint64_t base, uint64_t size) {
+    for (size_t i = 0; i < MOST_ALLOCATIONS; i++) {
+        if (!allocations[i].base) {
+            allocations[i].base = base;
+            allocations[i].size = size;
+            allocations[i].id = next_id++;
+            used_bytes += size;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static xd_status ext_allocate(xd_plugin_handle plugin, const xd_allocate_args *args,
+                              xd_address *out, xd_plugin_error **error) {
+    (void)plugin;
+    if (!args || !out || args->device != 0 || args->size == 0 ||
+        (args->alignment & (args->alignment - 1)) != 0) {
+        return fail(XD_INVALID, "allocate", "no such device, size or alignment", error);
+    }
+    if (args->kind != XD_MEMORY_DEVICE) {
+        return fail(XD_UNSUPPORTED, "allocate", "only device memory is offered", error);
+    }
+    uint64_t alignment = args->alignment < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : args->alignment;
+    void *memory = NULL;
+    xd_status status = XD_OK;
+    pthread_mutex_lock(&lock);
+    if (refused != XD_OK) {
+        status = refused;
+    } else if (args->size > TOTAL_BYTES - used_bytes ||
+               posix_memalign(&memory, (size_t)alignment, (size_t)args->size) != 0) {
+        status = XD_OOM_DEVICE;
+    } else if (!record((uint64_t)(uintptr_t)memory, args->size)) {
+        free(memory);
+        status = XD_OOM_DEVICE;
+    }
+    pthread_mutex_unlock(&lock);
+    if (status != XD_OK) {
+        return fail(status, "allocate", "no memory is left, or no new work is taken", error);
+    }
+    memset(out, 0, sizeof *out);
+    out->word = (uint64_t)(uintptr_t)memory;
+    out->form = XD_ADDRESS_POINTER;
+    return XD_OK;
+}
+
+static xd_status ext_free(xd_plugin_handle plugin, const xd_address *address, xd_memory_kind kind,
+                          xd_plugin_error **error) {
+    (void)plugin;
+    if (!address) {
+        return fail(XD_INVALID, "free", "the address is NULL", error);
+    }
+    uint64_t base = address->word + address->offset;
+    int mine = address->form == XD_ADDRESS_POINTER && kind == XD_MEMORY_DEVICE;
+    pthread_mutex_lock(&lock);
+    allocation *at = mine ? find(base) : NULL;
+    mine = at && at->base == base;
+    if (mine) {
+        used_bytes -= at->size;
+        memset(at, 0, sizeof *at);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!mine) {
+        return fail(XD_NOT_OWNER, "free", "not the base of an allocation of this plugin", error);
+    }
+    free((void *)(uintptr_t)base);
+    return XD_OK;
+}
+
+/** Whether the plugin can reach `bytes` of a side: its own memory whole, or host memory on trust. */
+static xd_status reach(const xd_side *side, uint64_t bytes) {
+    if (side->address.form != XD_ADDRESS_POINTER) {
+        return XD_UNSUPPORTED;
+    }
+    if (side->kind == XD_MEMORY_HOST) {
+        return XD_OK;
+    }
+    if (side->kind != XD_MEMORY_DEVICE || side->device != 0) {
+        return XD_UNSUPPORTED;
+    }
+    uint64_t start = side->address.word + side->address.offset;
+    pthread_mutex_lock(&lock);
+    xd_status now = refused;
+    const allocation *at = find(start);
+    int whole = at && bytes <= at->size - (start - at->base);
+    pthread_mutex_unlock(&lock);
+    return now != XD_OK ? now : whole ? XD_OK : XD_NOT_OWNER;
+}
+
+static xd_status ext_copy(xd_plugin_handle plugin, const xd_copy_args *args,
+                          xd_stream_handle stream, xd_plugin_error **error) {
+    (void)plugin;
+    if (!args || stream != XD_STREAM_NONE) {
+        return fail(XD_INVALID, "copy", "the arguments are NULL, or there is a stream", error);
+    }
+    xd_status status = reach(&args->dst, args->bytes);
+    if (status == XD_OK) {
+        status = reach(&args->src, args->bytes);
+    }
+    if (status != XD_OK) {
+        return fail(status, "copy", "a side is out of this plugin's reach, or no new work is taken", error);
+    }
+    uint64_t dst = args->dst.address.word + args->dst.address.offset;
+    uint64_t src = args->src.address.word + args->src.address.offset;
+    if ((dst < src ? src - dst : dst - src) < args->bytes) {
+        return fail(XD_INVALID, "copy", "the sides overlap", error);
+    }
+    memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, (size_t)args->bytes);
+    return XD_OK;
+}
+
+static xd_status ext_pointer_query(xd_plugin_handle plugin, const xd_address *address,
+                                   xd_pointer_info *out, xd_plugin_error **error) {
+    (void)plugin;
+    if (!address || !out) {
+        return fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
+    }
+    memset(out, 0, sizeof *out);
+    uint64_t asked = address->word + address->offset;
+    pthread_mutex_lock(&lock);
+    const allocation *at = address->form == XD_ADDRESS_POINTER ? find(asked) : NULL;
+    if (at) {
+        out->kind = XD_MEMORY_DEVICE;
+        out->base.word = at->base;
+        out->size = at->size;
+        out->allocation_id = at->id;
+        out->host_pointer = out->device_pointer = asked;
+        out->flags = XD_POINTER_HOST_ACCESSIBLE;
+    }
+    pthread_mutex_unlock(&lock);
+    return XD_OK;
+}
+
+static xd_status ext_retire(xd_plugin_handle plugin, uint64_t deadline_ns, xd_plugin_error **error) {
+    (void)plugin, (void)deadline_ns, (void)error;
+    pthread_mutex_lock(&lock);
+    refused = XD_RETIRED;
+    pthread_mutex_unlock(&lock);
+    return XD_OK;
+}
+
+/** A thread that the child does not have may have held the lock. */
+static void ext_at_fork_child(xd_plugin_handle plugin) {
+    (void)plugin;
+    pthread_mutex_init(&lock, NULL);
+    refused = XD_FORKED;
+}
+
+/* The plugin has no thread of its own to stop. */
+static void ext_at_exit(xd_plugin_handle plugin) { (void)plugin; }
+
+static xd_status ext_close(xd_plugin_handle plugin, xd_plugin_error **error) {
+    (void)plugin, (void)error;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < MOST_ALLOCATIONS; i++) {
+        free((void *)(uintptr_t)allocations[i].base);
+    }
+    memset(allocations, 0, sizeof allocations);
+    used_bytes = 0;
+    pthread_mutex_unlock(&lock);
+    return XD_OK;
+}
+
+const xd_plugin *crossdock_plugin(void) {
+    static const xd_plugin table = {
+        .struct_size = sizeof(xd_plugin),
+        .abi_major = XD_ABI_MAJOR,
+        .abi_minor = XD_ABI_MINOR,
+        .description = (const uint8_t *)crossdock_description,
+        .error_free = ext_error_free,
+        .probe = ext_probe,
+        .open = ext_open,
+        .device_count = ext_device_count,
+        .device_info = ext_device_info,
+        .memory_info = ext_memory_info,
+        .allocate = ext_allocate,
+        .free = ext_free,
+        .copy = ext_copy,
+        .pointer_query = ext_pointer_query,
+        .retire = ext_retire,
+        .at_fork_child = ext_at_fork_child,
+        .at_exit = ext_at_exit,
+        .close = ext_close,
+    };
+    return &table;
+}
