@@ -1,4 +1,8 @@
 //! The command as a person meets it: exit codes, streams, files.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by it, in what it shares too"
+)]
 
 use std::{
     path::Path,

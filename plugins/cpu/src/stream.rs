@@ -96,7 +96,7 @@ impl Stream {
     #[must_use]
     pub fn query(&self) -> Option<Outcome> {
         let state = self.shared.state();
-        let idle = state.tasks.is_empty() && !state.running;
+        let idle = state.tasks.is_empty() && (!state.running || state.reporting);
         idle.then(|| state.failure.clone().map_or(Ok(()), Err))
     }
 
@@ -105,9 +105,7 @@ impl Stream {
         let shared = Arc::downgrade(&self.shared);
         let fired = Arc::clone(&signal);
         let submitted = self.submit_short(move || {
-            let failure = shared
-                .upgrade()
-                .and_then(|shared| shared.state().failure.clone());
+            let failure = shared.upgrade().and_then(|shared| shared.state().report());
             fired.fire(failure.map_or(Ok(()), Err));
             Ok(())
         });
@@ -147,10 +145,20 @@ struct State {
     tasks: VecDeque<Task>,
     /// Some thread is at work, outside the lock.
     running: bool,
+    /// What runs only tells others that everything before it is done.
+    reporting: bool,
     has_thread: bool,
     closed: bool,
     /// The first failure since the last report.
     failure: Option<Failure>,
+}
+
+impl State {
+    /// The failure to tell, by a task that itself is no work: whoever is told finds the stream idle.
+    fn report(&mut self) -> Option<Failure> {
+        self.reporting = true;
+        self.failure.clone()
+    }
 }
 
 impl fmt::Debug for State {
@@ -210,6 +218,7 @@ impl Shared {
         let outcome = fence_with_message(task).unwrap_or_else(panicked);
         let mut state = self.state();
         state.running = false;
+        state.reporting = false;
         if let Err(failure) = outcome {
             state.failure.get_or_insert(failure);
         }

@@ -50,7 +50,7 @@ impl<'h> Lane<'h> {
         self.handle
     }
 
-    /// Queues a copy of `bytes` to the start of `dst`.
+    /// Starts a copy of `bytes` to the start of `dst`.
     pub(crate) fn upload(
         &mut self,
         dst: &Arc<Allocation<'h>>,
@@ -60,7 +60,7 @@ impl<'h> Lane<'h> {
         let src = host_side(bytes.as_ptr().expose_provenance());
         self.sources.push(bytes);
         self.memories.push(Arc::clone(dst));
-        self.queue(
+        self.start(
             dst.size(),
             CopyArgs {
                 dst: dst.side(),
@@ -70,14 +70,14 @@ impl<'h> Lane<'h> {
         )
     }
 
-    /// Queues a copy of all of `src` to the host; [`Lane::finish`] gives it out.
+    /// Starts a copy of all of `src` to the host; [`Lane::finish`] gives it out.
     pub(crate) fn download(&mut self, src: &Arc<Allocation<'h>>) -> Result<(), Error> {
         let count = usize::try_from(src.size()).map_err(|_beyond| misuse("too large to read"))?;
         let mut bytes = vec![0xa5; count];
         let dst = host_side(bytes.as_mut_ptr().expose_provenance());
         self.targets.push(bytes);
         self.memories.push(Arc::clone(src));
-        self.queue(
+        self.start(
             src.size(),
             CopyArgs {
                 dst,
@@ -87,7 +87,7 @@ impl<'h> Lane<'h> {
         )
     }
 
-    /// Queues a copy of all of `src` to the start of `dst`.
+    /// Starts a copy of all of `src` to the start of `dst`.
     pub(crate) fn transfer(
         &mut self,
         dst: &Arc<Allocation<'h>>,
@@ -99,10 +99,10 @@ impl<'h> Lane<'h> {
             src: src.side(),
             bytes: src.size(),
         };
-        self.queue(dst.size().min(src.size()), args)
+        self.start(dst.size().min(src.size()), args)
     }
 
-    fn queue(&self, room: u64, args: CopyArgs) -> Result<(), Error> {
+    fn start(&self, room: u64, args: CopyArgs) -> Result<(), Error> {
         if args.bytes > room {
             return Err(misuse("a copy of the suite leaves its memory"));
         }

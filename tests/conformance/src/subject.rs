@@ -74,7 +74,7 @@ impl<'h> Subject<'h> {
         }
     }
 
-    /// Skips a case that queues work behind an event which the host completes.
+    /// Skips a case that puts work behind an event which the host completes.
     pub(crate) fn needs_gates(&self) -> Verdict {
         self.needs_streams()?;
         self.needs(Capabilities::HOST_EVENTS)?;

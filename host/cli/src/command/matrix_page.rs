@@ -59,7 +59,8 @@ fn topology(matrix: &Matrix) -> String {
     };
     let index_of = |id: &str| matrix.devices.iter().position(|device| device.id == id);
     let mut out = String::from(
-        "<svg class=\"topology\" viewBox=\"0 0 600 340\" role=\"img\" aria-label=\"devices and the routes between them\">",
+        "<svg class=\"topology\" viewBox=\"0 0 600 340\" role=\"img\" \
+         aria-label=\"devices and the routes between them\">",
     );
     for pair in matrix.pairs.iter().filter(|pair| pair.from != pair.to) {
         let (Some(from), Some(to)) = (index_of(&pair.from), index_of(&pair.to)) else {
@@ -70,7 +71,8 @@ fn topology(matrix: &Matrix) -> String {
         let (bend_x, bend_y) = ((y2 - y1) * 0.14, (x1 - x2) * 0.14);
         let (mid_x, mid_y) = ((x1 + x2) / 2.0 + bend_x, (y1 + y2) / 2.0 + bend_y);
         out.push_str(&format!(
-            "<path class=\"edge {}\" d=\"M{x1:.1} {y1:.1}Q{mid_x:.1} {mid_y:.1} {x2:.1} {y2:.1}\"><title>{}</title></path>",
+            "<path class=\"edge {}\" d=\"M{x1:.1} {y1:.1}Q{mid_x:.1} {mid_y:.1} \
+             {x2:.1} {y2:.1}\"><title>{}</title></path>",
             class(pair),
             escape(&explain(pair)),
         ));
@@ -79,7 +81,8 @@ fn topology(matrix: &Matrix) -> String {
             (y1 + y2) / 2.0 + bend_y / 2.0,
         );
         out.push_str(&format!(
-            "<text class=\"edge-label\" x=\"{label_x:.1}\" y=\"{label_y:.1}\">{}<title>{}</title></text>",
+            "<text class=\"edge-label\" x=\"{label_x:.1}\" \
+             y=\"{label_y:.1}\">{}<title>{}</title></text>",
             escape(&pair.route),
             escape(&explain(pair)),
         ));
@@ -87,7 +90,8 @@ fn topology(matrix: &Matrix) -> String {
     for (index, device) in matrix.devices.iter().enumerate() {
         let (x, y) = place(index);
         out.push_str(&format!(
-            "<g class=\"node\"><rect x=\"{:.1}\" y=\"{:.1}\" width=\"120\" height=\"36\" rx=\"8\"/><text x=\"{x:.1}\" y=\"{:.1}\">{}</text><title>{}</title></g>",
+            "<g class=\"node\"><rect x=\"{:.1}\" y=\"{:.1}\" width=\"120\" height=\"36\" rx=\"8\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\">{}</text><title>{}</title></g>",
             x - 60.0,
             y - 18.0,
             y + 5.0,
@@ -121,7 +125,8 @@ fn heat_map(matrix: &Matrix) -> String {
         for pair in matrix.pairs.iter().filter(|pair| pair.from == from.id) {
             let share = pair.gb_per_s.map_or(0.0, |rate| rate / fastest);
             out.push_str(&format!(
-                "<td class=\"{}\" style=\"background:rgba(37,119,220,{:.2})\" title=\"{}\"><b>{}</b><br><small>{}</small></td>",
+                "<td class=\"{}\" style=\"background:rgba(37,119,220,{:.2})\" title=\"{}\">\
+                 <b>{}</b><br><small>{}</small></td>",
                 class(pair),
                 share * 0.65,
                 escape(&explain(pair)),
@@ -131,7 +136,8 @@ fn heat_map(matrix: &Matrix) -> String {
         }
         out.push_str("</tr>");
     }
-    out + "</table></div><p class=\"note\">The darker, the faster. An alias copies nothing, so it has no rate. Point at a cell for the explanation.</p>"
+    out + "</table></div><p class=\"note\">The darker, the faster. An alias copies nothing, \
+           so it has no rate. Point at a cell for the explanation.</p>"
 }
 
 fn route_table(matrix: &Matrix) -> String {

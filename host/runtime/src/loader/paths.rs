@@ -292,7 +292,8 @@ fn list(folder: &Path, origin: Origin, environment: &Environment, found: &mut Se
         Ok(entries) => entries,
         Err(error) => {
             // The two folders of our own need not exist; one that a person named should.
-            if origin == Origin::Variable || error.kind() != io::ErrorKind::NotFound {
+            let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+            if origin == Origin::Variable || !absent.contains(&error.kind()) {
                 found
                     .warnings
                     .push(format!("`{}`: {error}", folder.display()));
