@@ -30,6 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation allocations[MOST_ALLOCATIONS];
 static uint64_t next_id = 1, used_bytes;
 static xd_status refused; /* `XD_OK`, or why there is no new work. */
+static int is_open;       /* There is one state, so it is open once at a time. */
 
 static xd_text text_of(const char *text) {
     xd_text out = {(const uint8_t *)text, strlen(text)};
@@ -71,8 +72,13 @@ static xd_status ext_open(const xd_host_services *host, xd_plugin_handle *out,
         return fail(XD_INVALID, "open", "the out parameter is NULL", error);
     }
     pthread_mutex_lock(&lock);
-    refused = XD_OK;
+    int was_open = is_open;
+    is_open = 1;
+    refused = was_open ? refused : XD_OK;
     pthread_mutex_unlock(&lock);
+    if (was_open) {
+        return fail(XD_CONFLICT, "open", "it is open already, and has one state", error);
+    }
     *out = 1;
     return XD_OK;
 }
@@ -285,6 +291,7 @@ static xd_status ext_close(xd_plugin_handle plugin, xd_plugin_error **error) {
     }
     memset(allocations, 0, sizeof allocations);
     used_bytes = 0;
+    is_open = 0;
     pthread_mutex_unlock(&lock);
     return XD_OK;
 }
