@@ -40,7 +40,7 @@ pub struct HostEventHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the caller owns the event until `event_destroy`.
-    /// Errors:  `Native`.
+    /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub event_create_host: Option<
         unsafe extern "C" fn(

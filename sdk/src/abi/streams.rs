@@ -13,7 +13,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the caller owns the stream until `stream_destroy`.
-    /// Errors:  `Native`.
+    /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub stream_create: Option<
         unsafe extern "C" fn(
@@ -117,7 +117,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the caller owns the event until `event_destroy`.
-    /// Errors:  `Native`.
+    /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub event_create: Option<
         unsafe extern "C" fn(

@@ -94,7 +94,7 @@ pub struct PluginTable {
     /// Threads: one at a time.
     /// Blocks:  may.
     /// Owns:    borrows `host`, which lives as long as the process; the caller owns the handle until `close`.
-    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Native`.
+    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Vendor`.
     /// Since:   table 1.0.
     pub open: Option<
         unsafe extern "C" fn(
@@ -108,7 +108,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  `Native`.
+    /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub device_count: Option<
         unsafe extern "C" fn(
