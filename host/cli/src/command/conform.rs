@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Run the cases with this text in their name only.
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
-    /// Write `JUnit` XML into this file; with several devices, into one file for each (`F.1`, ..).
+    /// Write JUnit XML into this file; with several devices, into one file for each (`F.1`, ..).
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
     /// Print JSON (schema in docs/command.md).
