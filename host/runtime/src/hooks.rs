@@ -39,6 +39,20 @@ macro_rules! hook {
     }};
 }
 
+/// Calls a hook of a group: `group_hook!(self, streams.stream_query, (stream))`.
+macro_rules! group_hook {
+    ($self:ident, $group:ident . $hook:ident, ($($arg:expr),*)) => {{
+        let Some(hook) = $self.table().$group().and_then(|group| group.$hook) else {
+            return Err($self.missing(stringify!($hook)));
+        };
+        // SAFETY: the table's contract: a live handle, arguments that the caller of this method
+        // vouches for where it is unsafe, and an error pointer of ours.
+        let call = |error: ErrorOut| unsafe { hook($self.handle(), $($arg,)* error) };
+        $self.call(stringify!($hook), call)
+    }};
+}
+pub(crate) use group_hook;
+
 impl Hooks {
     /// Wraps a checked table that is not open yet.
     #[must_use]

@@ -1,0 +1,164 @@
+//! The hooks of the groups on memory, called safely; a missing group answers `UNSUPPORTED`.
+#![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
+
+use std::ffi::c_void;
+
+use crossdock_sdk::abi::{Address, FillArgs, MemoryKind, StreamHandle, StridedArgs};
+
+use crate::error::Error;
+use crate::hooks::{ErrorOut, Hooks, group_hook};
+
+impl Hooks {
+    /// Copies a strided region.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - The arrays hold `rank` numbers, and every element of both sides is valid until done.
+    pub unsafe fn copy_strided(
+        &self,
+        args: StridedArgs,
+        stream: StreamHandle,
+    ) -> Result<(), Error> {
+        group_hook!(self, strided.copy_strided, (&raw const args, stream))
+    }
+
+    /// Fills a range.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - The range is valid for writes until the fill is done.
+    pub unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
+        group_hook!(self, fill.fill, (&raw const args, stream))
+    }
+
+    /// Adopts foreign memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - The foreign memory is valid until the adoption ends.
+    pub unsafe fn adopt(
+        &self,
+        device: u32,
+        foreign: Address,
+        kind: MemoryKind,
+        size: u64,
+    ) -> Result<Address, Error> {
+        let mut out = Address::default();
+        group_hook!(
+            self,
+            adopt.adopt,
+            (device, &raw const foreign, kind, size, &raw mut out)
+        )
+        .map(|()| out)
+    }
+
+    /// Ends an adoption.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn release_adopted(&self, device: u32, adopted: Address) -> Result<(), Error> {
+        group_hook!(self, adopt.release_adopted, (device, &raw const adopted))
+    }
+
+    /// Maps device memory for the host.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn map(&self, device: u32, address: Address, size: u64) -> Result<*mut c_void, Error> {
+        let mut out = std::ptr::null_mut();
+        group_hook!(
+            self,
+            map.map,
+            (device, &raw const address, size, &raw mut out)
+        )
+        .map(|()| out)
+    }
+
+    /// Ends a mapping.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - `pointer` is what [`Self::map`] gave for this address, and nobody uses it afterwards.
+    pub unsafe fn unmap(
+        &self,
+        device: u32,
+        address: Address,
+        pointer: *mut c_void,
+    ) -> Result<(), Error> {
+        group_hook!(self, map.unmap, (device, &raw const address, pointer))
+    }
+
+    /// Locks host memory for a device.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - `pointer` is valid for `size` bytes until it is unregistered.
+    pub unsafe fn register_host(
+        &self,
+        device: u32,
+        pointer: *mut c_void,
+        size: u64,
+    ) -> Result<(), Error> {
+        group_hook!(self, register.register_host, (device, pointer, size))
+    }
+
+    /// Undoes a registration.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - [`Self::register_host`] took `pointer`, and no copy of the memory is in flight.
+    pub unsafe fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
+        group_hook!(self, register.unregister_host, (device, pointer))
+    }
+
+    /// Allocates device memory that is usable in the order of a stream.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn allocate_async(&self, stream: StreamHandle, size: u64) -> Result<Address, Error> {
+        let mut out = Address::default();
+        group_hook!(
+            self,
+            async_memory.allocate_async,
+            (stream, size, &raw mut out)
+        )
+        .map(|()| out)
+    }
+
+    /// Frees device memory once a stream reaches this point.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - Only work that is on the stream already uses the memory.
+    pub unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
+        group_hook!(self, async_memory.free_async, (stream, &raw const address))
+    }
+
+    /// Answers a numeric attribute of a device.
+    ///
+    /// # Errors
+    /// What the hook answered; `UNSUPPORTED` for an unknown key.
+    pub fn device_attribute(&self, device: u32, key: u32) -> Result<u64, Error> {
+        let mut out = 0;
+        group_hook!(
+            self,
+            attributes.device_attribute,
+            (device, key, &raw mut out)
+        )
+        .map(|()| out)
+    }
+}

@@ -1,0 +1,165 @@
+//! The hooks of streams and events, called safely; a missing group answers `UNSUPPORTED`.
+#![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
+
+use std::ffi::c_void;
+
+use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
+
+use crate::error::Error;
+use crate::hooks::{ErrorOut, Hooks, group_hook};
+
+impl Hooks {
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
+        let mut out = StreamHandle::NONE;
+        group_hook!(self, streams.stream_create, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Names a default stream.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
+        let mut out = StreamHandle::NONE;
+        group_hook!(self, streams.stream_default, (device, which, &raw mut out)).map(|()| out)
+    }
+
+    /// Gives the vendor's integer for a stream.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        let mut out = 0;
+        group_hook!(self, streams.stream_native, (stream, &raw mut out)).map(|()| out)
+    }
+
+    /// Destroys a stream.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
+        group_hook!(self, streams.stream_destroy, (stream))
+    }
+
+    /// Blocks until a stream's work is done.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
+        group_hook!(self, streams.stream_synchronize, (stream, timeout_ns))
+    }
+
+    /// Asks whether a stream's work is done.
+    ///
+    /// # Errors
+    /// What the hook answered; `NOT_READY` among it.
+    pub fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
+        group_hook!(self, streams.stream_query, (stream))
+    }
+
+    /// Makes a stream wait for an event.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
+        group_hook!(self, streams.stream_wait_event, (stream, event))
+    }
+
+    /// Creates an event.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_create(&self, device: u32) -> Result<EventHandle, Error> {
+        let mut out = EventHandle::NONE;
+        group_hook!(self, streams.event_create, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Records an event.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error> {
+        group_hook!(self, streams.event_record, (event, stream))
+    }
+
+    /// Asks whether an event happened.
+    ///
+    /// # Errors
+    /// What the hook answered; `NOT_READY` among it.
+    pub fn event_query(&self, event: EventHandle) -> Result<(), Error> {
+        group_hook!(self, streams.event_query, (event))
+    }
+
+    /// Blocks until an event happened.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error> {
+        group_hook!(self, streams.event_synchronize, (event, timeout_ns))
+    }
+
+    /// Destroys an event.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
+        group_hook!(self, streams.event_destroy, (event))
+    }
+
+    /// Creates an event that the host completes.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
+        let mut out = EventHandle::NONE;
+        group_hook!(self, host_events.event_create_host, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Completes it.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
+        group_hook!(self, host_events.event_complete, (event, status))
+    }
+
+    /// Nanoseconds between two events.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error> {
+        let mut out = 0;
+        group_hook!(self, timing.event_elapsed, (start, end, &raw mut out)).map(|()| out)
+    }
+
+    /// Makes a stream of a vendor's own.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - `native` is a live stream of the vendor that outlives the new one.
+    pub unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error> {
+        let mut out = StreamHandle::NONE;
+        group_hook!(self, wrap.stream_wrap, (device, native, &raw mut out)).map(|()| out)
+    }
+
+    /// Runs a function when a stream reaches it, exactly once, also after a failure.
+    ///
+    /// # Errors
+    /// What the hook answered; then the function is never called.
+    ///
+    /// # Safety
+    /// - `function` may be called with `word` from any thread, and calls no hook.
+    pub unsafe fn stream_host_call(
+        &self,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+    ) -> Result<(), Error> {
+        group_hook!(self, host_calls.stream_host_call, (stream, function, word))
+    }
+}
