@@ -7,8 +7,10 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crossdock_plugin_cpu::Cpu;
+use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
+use crate::device::Device;
 use crate::error::Error;
 use crate::loader::Description;
 use crate::plugin::{Plugin, PluginIdentity};
@@ -40,4 +42,14 @@ pub(crate) fn cpu() -> Result<Arc<Plugin>, Error> {
     let plugin = Arc::new(Plugin::start(identity, table));
     *open = Arc::downgrade(&plugin);
     Ok(plugin)
+}
+
+/// Its device, for work in host memory, whether a runtime has registered it or not.
+///
+/// # Errors
+/// As [`cpu`], or what the plugin answers.
+pub(crate) fn device() -> Result<Device, Error> {
+    let plugin = cpu()?;
+    let info = plugin.hooks().device_info(0)?;
+    Ok(Device::new(&plugin, 0, dlpack::Device::CPU, info))
 }

@@ -1,7 +1,8 @@
 //! A device: one entry of one plugin, under the DLPack pair by which the outside addresses it.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo};
 use crossdock_sdk::dlpack;
@@ -10,6 +11,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::plugin::Plugin;
+use crate::stream::{self, Stream};
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
@@ -26,6 +28,8 @@ struct Inner {
     pci_bus_id: String,
     driver_version: String,
     runtime_version: String,
+    /// The streams that live on it.
+    streams: Mutex<Vec<Weak<stream::Inner>>>,
 }
 
 impl Device {
@@ -44,6 +48,7 @@ impl Device {
             driver_version: read_fixed_text(&info.driver_version),
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
+            streams: Mutex::default(),
         }))
     }
 
@@ -107,6 +112,48 @@ impl Device {
     /// What the plugin answered.
     pub fn memory(&self) -> Result<MemoryInfo, Error> {
         self.hooks().memory_info(self.0.index)
+    }
+
+    /// Makes the CPU wait until the work on all streams that live on it is done, its default stream
+    /// among them; `None` is no limit.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
+    pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
+        match Stream::default_of(self) {
+            Err(error) if !error.is_unsupported() => return Err(error),
+            // Without streams every copy was done when it returned.
+            Ok(_) | Err(_) => {}
+        }
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        for stream in self.streams() {
+            stream.synchronize(end.map(|end| end.saturating_duration_since(Instant::now())))?;
+        }
+        Ok(())
+    }
+
+    /// The streams that live on it.
+    pub(crate) fn streams(&self) -> Vec<Stream> {
+        let streams = self
+            .0
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        streams
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(Stream)
+            .collect()
+    }
+
+    pub(crate) fn remember(&self, stream: &Stream) {
+        let mut streams = self
+            .0
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(&stream.0));
     }
 
     /// The plugin that offers it.

@@ -19,8 +19,11 @@
 
 #[cfg(feature = "cpu")]
 mod builtin;
+mod chain;
+mod courier;
 mod device;
 mod error;
+mod event;
 mod exchange;
 mod hooks;
 mod host_services;
@@ -28,23 +31,31 @@ mod life;
 pub mod loader;
 mod memory;
 mod memory_hooks;
+mod order;
+mod pending;
 mod plugin;
 pub mod pointers;
 mod route;
 mod runtime;
+mod span;
 mod staging;
+mod stream;
 mod stream_hooks;
 mod table;
 mod tensor;
+mod tensor_order;
 mod transfer;
 
+pub use chain::Chain;
 pub use device::Device;
 pub use error::Error;
+pub use event::Event;
 pub use hooks::Hooks;
 pub use life::{counted_leaks, exiting};
 pub use plugin::{Plugin, PluginIdentity, PluginState};
 pub use route::{Route, RouteChoice, RouteKind, explain};
 pub use runtime::{Runtime, RuntimeBuilder};
+pub use stream::Stream;
 pub use table::{Table, TableError};
 pub use tensor::Tensor;
 

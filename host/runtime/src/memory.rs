@@ -2,14 +2,17 @@
 #![expect(unsafe_code, reason = "frees and adopts memory through hooks")]
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind, Side};
+use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::Received;
 
+use crate::courier::{self, Task};
 use crate::device::Device;
 use crate::error::Error;
 use crate::life;
+use crate::pending::{Access, Mark, Pending};
 
 /// The owner of a tensor's bytes on one device.
 pub(crate) struct Memory {
@@ -21,6 +24,7 @@ pub(crate) struct Memory {
     pub(crate) kind: MemoryKind,
     pub(crate) read_only: bool,
     owner: Owner,
+    pending: Pending,
 }
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
@@ -41,9 +45,18 @@ enum Owner {
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
-    Adopted { _of: Arc<Memory> },
+    Adopted { of: Arc<Memory> },
     /// A host view of device memory.
     Mapped { of: Arc<Memory>, pointer: Pointer },
+}
+
+/// What the bytes of a memory are counted in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// The address space of the process, which devices with addresses share.
+    Addresses,
+    /// An object that has its own.
+    Object(u64),
 }
 
 /// An address that is only ever given back to the plugin it came from.
@@ -111,9 +124,7 @@ impl Memory {
                 .hooks()
                 .adopt(device.index(), of.address, MemoryKind::HOST, of.size)
         }?;
-        let owner = Owner::Adopted {
-            _of: Arc::clone(of),
-        };
+        let owner = Owner::Adopted { of: Arc::clone(of) };
         let adopted = Self::new(device, address, of.size, MemoryKind::DEVICE, owner);
         Ok(adopted.with_read_only(of.read_only))
     }
@@ -141,6 +152,7 @@ impl Memory {
             kind,
             read_only: false,
             owner,
+            pending: Pending::default(),
         }
     }
 
@@ -169,35 +181,99 @@ impl Memory {
         }
     }
 
-    fn give_back(&self) -> Result<(), Error> {
+    /// Where a range of these bytes is, whichever device's view it goes through: comparable with
+    /// the place of another memory.
+    pub(crate) fn place(&self, range: Range<u64>) -> (Space, Range<u64>) {
         match &self.owner {
-            Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
-            Owner::Allocated => {
-                // SAFETY: this is the last user, and every copy was done when it returned.
-                unsafe { self.device.hooks().free(self.address, self.kind) }
-            }
-            Owner::Adopted { .. } => self
-                .device
-                .hooks()
-                .release_adopted(self.device.index(), self.address),
-            Owner::Mapped { of, pointer } => {
-                let hooks = of.device.hooks();
-                // SAFETY: `map` gave this pointer for this address, and this is its last user.
-                unsafe { hooks.unmap(of.device.index(), of.address, pointer.0) }
+            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.place(range),
+            Owner::Empty | Owner::Allocated | Owner::Received { .. } | Owner::Host { .. } => {
+                let Address { word, offset, .. } = self.address;
+                let at = |byte: u64| offset.wrapping_add(byte);
+                match self.address.form {
+                    AddressForm::HANDLE => (Space::Object(word), at(range.start)..at(range.end)),
+                    _ => {
+                        let at = |byte| word.wrapping_add(at(byte));
+                        (Space::Addresses, at(range.start)..at(range.end))
+                    }
+                }
             }
         }
+    }
+
+    /// The work that may still be running on these bytes, whichever device's view it went through.
+    pub(crate) fn pending(&self) -> &Pending {
+        match &self.owner {
+            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.pending(),
+            Owner::Empty | Owner::Allocated | Owner::Received { .. } | Owner::Host { .. } => {
+                &self.pending
+            }
+        }
+    }
+
+    /// Lets a stream free the memory when all work on it is done, so that nobody has to wait.
+    fn free_in_order(&self, marks: &[Mark]) -> Result<(), Error> {
+        let own = |mark: &&Mark| Arc::ptr_eq(mark.stream.device().plugin(), self.device.plugin());
+        let Some(last) = marks.iter().rev().find(own) else {
+            return Err(self.device.hooks().missing("free_async"));
+        };
+        if self.device.hooks().table().async_memory().is_none() {
+            return Err(self.device.hooks().missing("free_async"));
+        }
+        for mark in marks.iter().filter(|mark| mark.stream != last.stream) {
+            last.stream.wait(&mark.event)?;
+        }
+        last.stream.take_turn(|stream| {
+            // SAFETY: this is the last user, and the stream waits for the work on every other one.
+            unsafe { self.device.hooks().free_async(stream, self.address) }
+        })
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         if life::exiting() || self.device.hooks().is_forked() {
-            life::count_leak();
+            return life::count_leak();
+        }
+        let earlier = self.pending().before(Access::Write);
+        if earlier.is_empty() {
+            return give_back(&self.device, self.address, self.kind, &self.owner);
+        }
+        if matches!(self.owner, Owner::Allocated) && self.free_in_order(&earlier).is_ok() {
             return;
         }
-        if let Err(error) = self.give_back() {
-            log::error!(target: "crossdock::memory", "{error}: {}", error.why());
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        let (device, address, kind) = (self.device.clone(), self.address, self.kind);
+        let release = Box::new(move || give_back(&device, address, kind, &owner));
+        after_all(earlier, release);
+    }
+}
+
+/// Does `release` when all this work has ended; nobody waits for it.
+fn after_all(mut work: Vec<Mark>, release: Box<dyn FnOnce() + Send>) {
+    let Some(mark) = work.pop() else {
+        return release();
+    };
+    let next = Box::new(move || after_all(work, release));
+    if let Err(error) = courier::after(mark.event, Task::Release(next)) {
+        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
+    }
+}
+
+/// Gives memory back to where it came from; all work on it has ended.
+fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner) {
+    let given = match owner {
+        Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
+        // SAFETY: this is the last user.
+        Owner::Allocated => unsafe { device.hooks().free(address, kind) },
+        Owner::Adopted { .. } => device.hooks().release_adopted(device.index(), address),
+        Owner::Mapped { of, pointer } => {
+            let (hooks, index) = (of.device.hooks(), of.device.index());
+            // SAFETY: `map` gave this pointer for this address, and this is its last user.
+            unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
+    };
+    if let Err(error) = given {
+        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
 
+use crate::courier::Couriers;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::life;
@@ -47,6 +48,7 @@ pub struct Plugin {
     identity: PluginIdentity,
     state: PluginState,
     hooks: Hooks,
+    couriers: Couriers,
 }
 
 impl Plugin {
@@ -63,6 +65,7 @@ impl Plugin {
             identity,
             state,
             hooks,
+            couriers: Couriers::default(),
         }
     }
 
@@ -111,6 +114,11 @@ impl Plugin {
     pub const fn hooks(&self) -> &Hooks {
         &self.hooks
     }
+
+    /// What carries its events to other plugins.
+    pub(crate) const fn couriers(&self) -> &Couriers {
+        &self.couriers
+    }
 }
 
 impl Drop for Plugin {
@@ -122,6 +130,7 @@ impl Drop for Plugin {
             life::count_leak();
             return;
         }
+        self.couriers.close(&self.hooks);
         if let Err(error) = self.hooks.close() {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());
         }

@@ -1,5 +1,4 @@
 //! The route planner: alias, direct, staged, or refused with every reason.
-#![expect(unsafe_code, reason = "copies between live tensors")]
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +9,11 @@ use crossdock_sdk::dlpack::{self, DeviceType, Layout};
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
+use crate::pending::Access;
 use crate::staging;
+use crate::stream::Stream;
 use crate::tensor::{Tensor, compact};
-use crate::transfer::{self, End};
+use crate::transfer;
 
 /// How a tensor reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,11 +111,12 @@ pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice)
     route
 }
 
-/// Moves a tensor by the first allowed route that works.
+/// Moves a tensor by the first allowed route that works, in the order of a stream or at once.
 pub(crate) fn move_to(
     tensor: &Tensor,
     to: &Device,
     choice: RouteChoice,
+    stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
     let mut route = Route::new(tensor.device(), to);
     for kind in choice.kinds() {
@@ -125,7 +127,7 @@ pub(crate) fn move_to(
                 continue;
             }
         };
-        match take(kind, tensor, to) {
+        match take(kind, tensor, to, stream) {
             Ok(moved) => {
                 route.kind = kind;
                 route.steps.push(step);
@@ -222,10 +224,15 @@ fn plan_direct(from: &Device, to: &Device) -> Result<(Maker, String), String> {
     Err("neither plugin reaches the other's memory".to_owned())
 }
 
-fn take(kind: RouteKind, tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
+fn take(
+    kind: RouteKind,
+    tensor: &Tensor,
+    to: &Device,
+    stream: Option<&Stream>,
+) -> Result<Tensor, Error> {
     match kind {
         RouteKind::Alias => alias(tensor, to),
-        RouteKind::Direct => direct(tensor, to),
+        RouteKind::Direct => direct(tensor, to, stream),
         RouteKind::Staged => staged(tensor, to),
         RouteKind::Refused => Err(unreachable_route(tensor, to)),
     }
@@ -238,10 +245,12 @@ fn alias(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
     }
+    // Adopting and mapping look at the bytes, and are not part of any stream.
+    let settled = || tensor.memory().pending().synchronize(Access::Read, None);
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),
-        Alias::Adopt => Memory::adopt(to, tensor.memory())?,
-        Alias::Map => Memory::map(to, tensor.memory())?,
+        Alias::Adopt => settled().and_then(|()| Memory::adopt(to, tensor.memory()))?,
+        Alias::Map => settled().and_then(|()| Memory::map(to, tensor.memory()))?,
     };
     Ok(Tensor::view(
         Arc::new(memory),
@@ -250,37 +259,52 @@ fn alias(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
     ))
 }
 
-fn direct(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
-    let from = tensor.device();
-    let Ok((maker, _)) = plan_direct(from, to) else {
-        return Err(unreachable_route(tensor, to));
-    };
+fn direct(tensor: &Tensor, to: &Device, stream: Option<&Stream>) -> Result<Tensor, Error> {
     let moved = Tensor::empty(to, tensor.layout())?;
-    let same_plugin = Arc::ptr_eq(from.plugin(), to.plugin());
-    let (by, dst, src) = match maker {
-        Maker::Source if same_plugin => (from, Some(End::of(&moved)), Some(End::of(tensor))),
-        Maker::Source => (from, End::on_host(&moved), Some(End::of(tensor))),
-        Maker::Destination => (to, Some(End::of(&moved)), End::on_host(tensor)),
+    copy_direct(&moved, tensor, stream)?;
+    Ok(moved)
+}
+
+/// Copies by the plugin that reaches both sides; a pattern that it cannot make is packed first, on
+/// the side where it is.
+fn copy_direct(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    let (from, to) = (src.device(), dst.device());
+    let maker = match plan_direct(from, to) {
+        Ok((Maker::Source, _)) => from,
+        Ok((Maker::Destination, _)) => to,
+        Err(_) => return Err(unreachable_route(src, to)),
     };
-    let (Some(dst), Some(src)) = (dst, src) else {
-        return Err(unreachable_route(tensor, to));
-    };
-    // SAFETY: two live tensors, the destination new; both layouts lie inside their memories.
-    match unsafe { transfer::copy(by, dst, src) } {
-        Ok(()) => Ok(moved),
-        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {
-            // The pattern is what it could not make: pack first, on the side where the tensor is.
-            direct(&transfer::packed(tensor)?, to)
-        }
-        Err(error) => Err(error),
+    match transfer::copy_tensor(maker, dst, src, stream) {
+        Err(error) if error.is_unsupported() => {}
+        done => return done,
     }
+    if !src.layout().is_contiguous() {
+        return copy_direct(dst, &transfer::packed(src, stream)?, stream);
+    }
+    if dst.layout().is_contiguous() {
+        return Err(unreachable_route(src, to));
+    }
+    let packed = Tensor::empty(to, dst.layout())?;
+    copy_direct(&packed, src, stream)?;
+    transfer::unpack(dst, &packed, stream)
 }
 
 fn staged(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
-    let packed = transfer::packed(tensor)?;
+    let packed = transfer::packed(tensor, None)?;
     let moved = Tensor::empty(to, &compact(tensor.layout())?)?;
     staging::stage(&moved, &packed)?;
     Ok(moved)
+}
+
+/// Copies into memory that exists, by the first of direct and staged that works. The two do not
+/// overlap.
+pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    match copy_direct(dst, src, stream) {
+        Err(error) if error.is_unsupported() || matches!(error, Error::Refused { .. }) => {}
+        done => return done,
+    }
+    let moved = staged(src, dst.device())?;
+    transfer::unpack(dst, &moved, stream)
 }
 
 fn unreachable_route(tensor: &Tensor, to: &Device) -> Error {

@@ -6,11 +6,12 @@
 
 use std::sync::mpsc;
 
-use crossdock_sdk::abi::CopyArgs;
+use crossdock_sdk::abi::{CopyArgs, StreamHandle};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::tensor::{SYNCHRONOUS, Tensor};
+use crate::order::Touched;
+use crate::tensor::Tensor;
 use crate::transfer::{address_of, host_side};
 
 /// Bytes of one chunk; two are in flight.
@@ -28,6 +29,11 @@ struct Chunk {
 /// One thread reads chunk after chunk from the source while this one writes the chunk before to
 /// the destination; two chunks are all the extra memory.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
+    let touched = Touched {
+        reads: Some(src.memory()),
+        writes: Some(dst.memory()),
+    };
+    touched.synchronize()?;
     let total = src.nbytes();
     let (full, filled) = mpsc::sync_channel::<Result<Chunk, Error>>(2);
     let (empty, emptied) = mpsc::channel::<Vec<u8>>();
@@ -93,5 +99,5 @@ fn write_chunk(dst: &Tensor, chunk: &Chunk) -> Result<(), Error> {
 fn copy(device: &Device, args: CopyArgs) -> Result<(), Error> {
     // SAFETY: one side is a chunk that its caller holds and that has `bytes` bytes, the other lies
     // inside a compact tensor that is alive; the copy is done when it returns.
-    unsafe { device.hooks().copy(args, SYNCHRONOUS) }
+    unsafe { device.hooks().copy(args, StreamHandle::NONE) }
 }

@@ -1,8 +1,10 @@
 //! Tensors: typed views of memory on one device.
+#![expect(unsafe_code, reason = "lends memory that a copy initialises")]
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AddressForm, StreamHandle};
+use crossdock_sdk::abi::{Address, AddressForm};
 use crossdock_sdk::dlpack::{AxisSlice, DataWord, Dtype, Flags, Layout, Produced, TensorView};
 
 use crate::device::Device;
@@ -116,6 +118,17 @@ impl Tensor {
         self.layout.bytes()
     }
 
+    /// Whether the elements of both may share bytes, whichever device's view they go through.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let ranges = [self, other].map(|tensor| {
+            let span = tensor.layout.span();
+            let [first, end] = [span.min, span.max].map(|at| tensor.offset.wrapping_add_signed(at));
+            tensor.memory.place(first..end)
+        });
+        let [(ours, a), (theirs, b)] = ranges;
+        ours == theirs && a.start < b.end && b.start < a.end
+    }
+
     /// Where its first element is.
     #[must_use]
     pub fn address(&self) -> Address {
@@ -127,7 +140,27 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`], [`Error::Refused`] when a strided tensor cannot be packed.
     pub fn read(&self) -> Result<Vec<u8>, Error> {
-        transfer::read(self)
+        let length = transfer::host_length(self.nbytes())?;
+        let mut bytes = Vec::with_capacity(length);
+        let room = bytes.spare_capacity_mut();
+        transfer::read_into(self, room.get_mut(..length).unwrap_or_default())?;
+        // SAFETY: the copy wrote `length` bytes, which are the capacity at least.
+        unsafe { bytes.set_len(length) };
+        Ok(bytes)
+    }
+
+    /// Reads its elements as compact bytes into memory of the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`].
+    pub fn read_into(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        self.check_length("read a tensor", bytes.len())?;
+        let length = bytes.len();
+        let room = std::ptr::from_mut(bytes).cast::<MaybeUninit<u8>>();
+        // SAFETY: the same bytes, which the copy hook only initialises.
+        transfer::read_into(self, unsafe {
+            std::slice::from_raw_parts_mut(room, length)
+        })
     }
 
     /// Replaces its elements by compact `bytes`.
@@ -139,15 +172,16 @@ impl Tensor {
         if self.is_read_only() {
             return Err(Error::misuse("write a tensor", "it is read-only"));
         }
-        if bytes.len() as u64 != self.nbytes() {
-            let why = format!(
-                "it holds {} bytes, {} were given",
-                self.nbytes(),
-                bytes.len()
-            );
-            return Err(Error::misuse("write a tensor", why));
-        }
+        self.check_length("write a tensor", bytes.len())?;
         transfer::write(self, bytes)
+    }
+
+    fn check_length(&self, operation: &'static str, length: usize) -> Result<(), Error> {
+        if length as u64 == self.nbytes() {
+            return Ok(());
+        }
+        let why = format!("it holds {} bytes, {length} were given", self.nbytes());
+        Err(Error::misuse(operation, why))
     }
 
     /// The same values on `device`, by the chosen route, and the route that was taken.
@@ -155,7 +189,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Refused`] with every route that fell and why.
     pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
-        crate::route::move_to(self, device, choice)
+        crate::route::move_to(self, device, choice, None)
     }
 
     /// A view with its axes in another order.
@@ -203,14 +237,15 @@ impl Tensor {
         })
     }
 
-    /// Hands the tensor out as a DLPack 1.3 managed tensor that shares its memory.
+    /// Hands the tensor out as a DLPack 1.3 managed tensor that shares its memory, without looking
+    /// at the work on it: the consumer keeps the order, as DLPack's stream -1 asks.
     ///
     /// The memory lives until the managed tensor's deleter ran. Addresses are exported with offset
     /// 0; a handle (`cl_mem`) keeps its word and carries the offset. One allocation.
     ///
     /// # Errors
     /// [`Error::Exchange`] when DLPack cannot represent it.
-    pub fn export(&self) -> Result<Produced, Error> {
+    pub fn export_unordered(&self) -> Result<Produced, Error> {
         let address = self.address();
         let (word, byte_offset) = match address.form {
             AddressForm::HANDLE => (address.word, address.offset),
@@ -240,6 +275,3 @@ fn data_word(word: u64) -> Result<DataWord, Error> {
 pub(crate) fn compact(layout: &Layout) -> Result<Layout, Error> {
     Ok(Layout::compact(layout.dtype(), layout.shape())?.with_padding(layout.is_padded())?)
 }
-
-/// Waits for nothing: copies of the runtime are done when they return.
-pub(crate) const SYNCHRONOUS: StreamHandle = StreamHandle::NONE;

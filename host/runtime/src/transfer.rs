@@ -1,31 +1,42 @@
 //! Copies between memories: contiguous and strided, by the plugin that can make them.
 #![expect(unsafe_code, reason = "hands memory that it keeps alive to copy hooks")]
 
-use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StridedArgs};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::tensor::{SYNCHRONOUS, Tensor, compact};
+use crate::hooks::Hooks;
+use crate::order::{self, Touched};
+use crate::span;
+use crate::stream::Stream;
+use crate::tensor::{Tensor, compact};
 
 /// One end of a copy: where the first element is, and how the elements lie.
 #[derive(Clone, Copy)]
-pub(crate) struct End<'a> {
-    pub(crate) side: Side,
-    pub(crate) layout: &'a Layout,
+struct End<'a> {
+    side: Side,
+    layout: &'a Layout,
 }
 
 impl<'a> End<'a> {
     /// A tensor as its own plugin sees it.
-    pub(crate) fn of(tensor: &'a Tensor) -> Self {
+    fn of(tensor: &'a Tensor) -> Self {
         Self {
             side: tensor.memory().side(tensor.offset()),
             layout: tensor.layout(),
         }
     }
 
-    /// A tensor as another plugin sees it: host memory, where the host can dereference it.
-    pub(crate) fn on_host(tensor: &'a Tensor) -> Option<Self> {
+    /// A tensor as the plugin of `maker` sees it: its own, or host memory where the host can
+    /// dereference it.
+    fn seen_by(maker: &Device, tensor: &'a Tensor) -> Option<Self> {
+        if Arc::ptr_eq(maker.plugin(), tensor.device().plugin()) {
+            return Some(Self::of(tensor));
+        }
         let address = tensor.memory().host_address(tensor.offset())?;
         Some(Self {
             side: host_side(address),
@@ -43,11 +54,17 @@ pub(crate) fn host_side(address: u64) -> Side {
     }
 }
 
-/// Copies every element of `src` to `dst` by `device`'s plugin; done when it returns.
+/// Copies every element of `src` to `dst` by a plugin, on a stream, or at once without.
 ///
 /// # Safety
-/// - Both ends are valid for the elements of their layouts, and do not overlap.
-pub(crate) unsafe fn copy(device: &Device, dst: End<'_>, src: End<'_>) -> Result<(), Error> {
+/// - Both ends are valid for the elements of their layouts until the copy is done, and do not
+///   overlap.
+unsafe fn copy(
+    hooks: &Hooks,
+    dst: End<'_>,
+    src: End<'_>,
+    stream: StreamHandle,
+) -> Result<(), Error> {
     if src.layout.numel() == 0 {
         return Ok(());
     }
@@ -58,7 +75,7 @@ pub(crate) unsafe fn copy(device: &Device, dst: End<'_>, src: End<'_>) -> Result
             bytes: src.layout.bytes(),
         };
         // SAFETY: both are compact, so the bytes of their layouts are what the caller vouches for.
-        return unsafe { device.hooks().copy(args, SYNCHRONOUS) };
+        return unsafe { hooks.copy(args, stream) };
     }
     let args = StridedArgs {
         dst: dst.side,
@@ -71,38 +88,76 @@ pub(crate) unsafe fn copy(device: &Device, dst: End<'_>, src: End<'_>) -> Result
     };
     // SAFETY: the arrays are the layouts', which have `rank` numbers each and outlive the call;
     // the elements are what the caller vouches for.
-    unsafe { device.hooks().copy_strided(args, SYNCHRONOUS) }
+    unsafe { hooks.copy_strided(args, stream) }
+}
+
+/// Copies a tensor into another of the same shape and dtype by `maker`'s plugin, in the order of a
+/// stream, or done when it returns. The two do not overlap.
+///
+/// # Errors
+/// `UNSUPPORTED` where the plugin cannot make it: nothing was changed.
+pub(crate) fn copy_tensor(
+    maker: &Device,
+    dst: &Tensor,
+    src: &Tensor,
+    stream: Option<&Stream>,
+) -> Result<(), Error> {
+    let (Some(dst_end), Some(src_end)) = (End::seen_by(maker, dst), End::seen_by(maker, src))
+    else {
+        return Err(maker.hooks().missing("copy"));
+    };
+    let touched = Touched {
+        reads: Some(src.memory()),
+        writes: Some(dst.memory()),
+    };
+    order::run(maker, stream, touched, |stream| {
+        // SAFETY: both layouts lie inside their memories, which remember the work and outlive it.
+        unsafe { copy(maker.hooks(), dst_end, src_end, stream) }
+    })
 }
 
 /// The tensor itself where it is compact, else a compact copy on its own device.
-pub(crate) fn packed(tensor: &Tensor) -> Result<Tensor, Error> {
+pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor, Error> {
     if tensor.layout().is_contiguous() {
         return Ok(tensor.clone());
     }
     let packed = Tensor::empty(tensor.device(), tensor.layout())?;
-    // SAFETY: two live memories, the second one new; both layouts lie inside theirs.
-    unsafe { copy(tensor.device(), End::of(&packed), End::of(tensor)) }?;
+    match copy_tensor(tensor.device(), &packed, tensor, stream) {
+        Err(error) if error.is_unsupported() => packed.write(&span::gather(tensor)?)?,
+        done => done?,
+    }
     Ok(packed)
 }
 
-/// Reads a tensor as compact bytes.
-pub(crate) fn read(tensor: &Tensor) -> Result<Vec<u8>, Error> {
-    let length = host_length(tensor.nbytes())?;
-    let mut bytes = vec![0; length];
+/// Copies a compact tensor into a strided one on the same device.
+pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    match copy_tensor(dst.device(), dst, packed, stream) {
+        Err(error) if error.is_unsupported() => span::scatter(dst, &packed.read()?),
+        done => done,
+    }
+}
+
+/// Reads a tensor into compact bytes, as many as it has.
+pub(crate) fn read_into(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
     let compact = compact(tensor.layout())?;
     let dst = End {
-        side: host_side(address_of(bytes.as_mut_ptr())),
+        side: host_side(address_of(bytes.as_mut_ptr().cast())),
         layout: &compact,
     };
-    // SAFETY: `bytes` is as long as the compact layout and lives until the copy is done.
-    match unsafe { copy(tensor.device(), dst, End::of(tensor)) } {
-        Err(error) if error.is_unsupported() => {}
-        done => return done.map(|()| bytes),
+    let read = |tensor: &Tensor| {
+        let touched = Touched::reads(tensor.memory());
+        order::run(tensor.device(), None, touched, |stream| {
+            // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it
+            // returns; the tensor is alive.
+            unsafe { copy(tensor.device().hooks(), dst, End::of(tensor), stream) }
+        })
+    };
+    match read(tensor) {
+        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {
+            read(&packed(tensor, None)?)
+        }
+        done => done,
     }
-    let packed = packed(tensor)?;
-    // SAFETY: as above; `packed` is alive and compact.
-    unsafe { copy(tensor.device(), dst, End::of(&packed)) }?;
-    Ok(bytes)
 }
 
 /// Writes compact bytes, as many as the tensor has, into a tensor.
@@ -112,14 +167,21 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         side: host_side(address_of(bytes.as_ptr().cast_mut())),
         layout: &compact,
     };
-    // SAFETY: `bytes` is as long as the compact layout and is only read; the tensor is alive.
-    match unsafe { copy(tensor.device(), End::of(tensor), src) } {
-        Err(error) if error.is_unsupported() => {}
+    let touched = Touched::writes(tensor.memory());
+    let written = order::run(tensor.device(), None, touched, |stream| {
+        // SAFETY: `bytes` is as long as the compact layout and is only read, and the copy is done
+        // when it returns; the tensor is alive.
+        unsafe { copy(tensor.device().hooks(), End::of(tensor), src, stream) }
+    });
+    match written {
+        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
         done => return done,
     }
-    let packed = Tensor::from_bytes(tensor.device(), &compact, bytes)?;
-    // SAFETY: two live memories of one device; both layouts lie inside theirs.
-    unsafe { copy(tensor.device(), End::of(tensor), End::of(&packed)) }
+    unpack(
+        tensor,
+        &Tensor::from_bytes(tensor.device(), &compact, bytes)?,
+        None,
+    )
 }
 
 pub(crate) fn host_length(bytes: u64) -> Result<usize, Error> {

@@ -1,0 +1,36 @@
+//! How a stream waits for an event of another plugin.
+//!
+//! The waiting side gets an event that the host completes; a [courier](crate::courier) completes it
+//! when the other side's event happened.
+
+use crate::courier::{self, Task};
+use crate::error::Error;
+use crate::event::Event;
+use crate::stream::Stream;
+
+/// How a wait was arranged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Chain {
+    /// Inside one plugin.
+    Native,
+    /// By an event that the host completes; no thread waits.
+    HostEvent,
+    /// By an event that the host completes when a thread of ours has waited.
+    HostThread,
+    /// The calling thread waited, because the stream's plugin has no events that the host completes.
+    Blocked,
+}
+
+/// Makes `stream` wait for an event that its plugin does not know.
+pub(crate) fn wait(stream: &Stream, event: &Event) -> Result<Chain, Error> {
+    let gate = match Event::host(stream.device()) {
+        Err(error) if error.is_unsupported() => {
+            event.synchronize(None)?;
+            return Ok(Chain::Blocked);
+        }
+        gate => gate?,
+    };
+    stream.wait_for_own(gate.handle())?;
+    courier::after(event.clone(), Task::Complete(gate))
+}

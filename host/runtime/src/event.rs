@@ -1,0 +1,136 @@
+//! Events: points in a stream, and points that the host completes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossdock_sdk::abi::{EventHandle, Status};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::life;
+use crate::stream::{done, nanoseconds};
+
+/// A point in a stream's work, or one that the host completes. Clones are the same event.
+#[derive(Debug, Clone)]
+pub struct Event(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    handle: EventHandle,
+    /// Seen to have happened, without a failure: nobody needs to ask again.
+    happened: AtomicBool,
+}
+
+impl Event {
+    /// An event that was not recorded yet.
+    pub(crate) fn create(device: &Device) -> Result<Self, Error> {
+        let handle = device.hooks().event_create(device.index())?;
+        Ok(Self::new(device, handle))
+    }
+
+    /// An event of a device that is pending until [`Event::complete`].
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
+    pub fn host(device: &Device) -> Result<Self, Error> {
+        let handle = device.hooks().event_create_host(device.index())?;
+        Ok(Self::new(device, handle))
+    }
+
+    fn new(device: &Device, handle: EventHandle) -> Self {
+        Self(Arc::new(Inner {
+            device: device.clone(),
+            handle,
+            happened: AtomicBool::new(false),
+        }))
+    }
+
+    /// Completes an event of [`Event::host`]: with `OK`, or with a failure that its waiters see.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `INVALID` for another kind of event, and for a second completion.
+    pub fn complete(&self, status: Status) -> Result<(), Error> {
+        self.device().hooks().event_complete(self.0.handle, status)
+    }
+
+    /// The device whose event it is.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Whether it happened.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: the failure of the work before it.
+    pub fn is_done(&self) -> Result<bool, Error> {
+        if self.is_known_done() {
+            return Ok(true);
+        }
+        let happened = done(self.device().hooks().event_query(self.0.handle))?;
+        if happened {
+            self.0.happened.store(true, Ordering::Release);
+        }
+        Ok(happened)
+    }
+
+    /// Makes the CPU wait for it; `None` is no limit.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`, or the failure of the work before it.
+    pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
+        if self.is_known_done() {
+            return Ok(());
+        }
+        let hooks = self.device().hooks();
+        hooks.event_synchronize(self.0.handle, nanoseconds(limit))?;
+        self.0.happened.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The time from `earlier` to this event, as the device measured it.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for events of two plugins; [`Error::Hook`]: `NOT_READY` before both
+    /// happened, `INVALID` when one was never recorded, `UNSUPPORTED` without a clock.
+    pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
+        if !Arc::ptr_eq(self.device().plugin(), earlier.device().plugin()) {
+            let why = "the events belong to two plugins, whose clocks differ";
+            return Err(Error::misuse("measure the time between two events", why));
+        }
+        let hooks = self.device().hooks();
+        let elapsed = hooks.event_elapsed(earlier.0.handle, self.0.handle)?;
+        Ok(Duration::from_nanos(elapsed))
+    }
+
+    pub(crate) fn handle(&self) -> EventHandle {
+        self.0.handle
+    }
+
+    /// Whether it is known to have happened, without asking the plugin.
+    pub(crate) fn is_known_done(&self) -> bool {
+        self.0.happened.load(Ordering::Acquire)
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Event {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if life::exiting() || self.device.hooks().is_forked() {
+            life::count_leak();
+            return;
+        }
+        if let Err(error) = self.device.hooks().event_destroy(self.handle) {
+            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        }
+    }
+}

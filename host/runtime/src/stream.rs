@@ -1,0 +1,203 @@
+//! Streams: ordered lines of work on one device, made here or wrapped.
+#![expect(unsafe_code, reason = "wraps a stream that its caller vouches for")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
+
+use crate::chain::{self, Chain};
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::life;
+
+/// An ordered line of work on one device. Clones are the same stream; what is on it completes also
+/// after the last clone was dropped.
+#[derive(Debug, Clone)]
+pub struct Stream(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    device: Device,
+    handle: StreamHandle,
+    origin: Origin,
+    /// The contract: one call at a time for one stream. Held across hooks that never block and
+    /// never call back, and never together with another lock.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Origin {
+    /// Made here, and destroyed here.
+    Created,
+    /// The device's own default.
+    Default,
+    /// Somebody else's.
+    Wrapped,
+}
+
+impl Stream {
+    /// Creates a stream on a device.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
+    pub fn new(device: &Device) -> Result<Self, Error> {
+        let handle = device.hooks().stream_create(device.index())?;
+        Ok(Self::register(device, handle, Origin::Created))
+    }
+
+    /// The device's default stream.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `UNSUPPORTED` where it has none.
+    pub fn default_of(device: &Device) -> Result<Self, Error> {
+        let known = device.streams().into_iter();
+        if let Some(stream) = known
+            .into_iter()
+            .find(|one| one.0.origin == Origin::Default)
+        {
+            return Ok(stream);
+        }
+        let hooks = device.hooks();
+        let handle = hooks.stream_default(device.index(), DefaultStream::LEGACY)?;
+        Ok(Self::register(device, handle, Origin::Default))
+    }
+
+    /// Makes a stream of the integer that the vendor's API uses. It is never destroyed here.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `INVALID` where the vendor can say that it belongs to another device.
+    ///
+    /// # Safety
+    /// - `native` is a live stream of the device's vendor, and outlives all clones and events.
+    /// - Nobody puts work on it while a call through this stream is running.
+    pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
+        // SAFETY: the caller vouches for the stream and for its life.
+        let handle = unsafe { device.hooks().stream_wrap(device.index(), native) }?;
+        Ok(Self::register(device, handle, Origin::Wrapped))
+    }
+
+    fn register(device: &Device, handle: StreamHandle, origin: Origin) -> Self {
+        let stream = Self(Arc::new(Inner {
+            device: device.clone(),
+            handle,
+            origin,
+            turn: Mutex::new(()),
+        }));
+        device.remember(&stream);
+        stream
+    }
+
+    /// The device whose work it orders.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The integer that the vendor's API uses for it.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `UNSUPPORTED` where there is none.
+    pub fn native_handle(&self) -> Result<u64, Error> {
+        self.device().hooks().stream_native(self.0.handle)
+    }
+
+    /// An event at its present end.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn record(&self) -> Result<Event, Error> {
+        let event = Event::create(self.device())?;
+        self.take_turn(|handle| self.device().hooks().event_record(event.handle(), handle))?;
+        Ok(event)
+    }
+
+    /// Makes everything that comes later on this stream wait for an event of any plugin, and says
+    /// how. Only [`Chain::Blocked`] made the caller wait.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; the failure of the work before the event where that is known already.
+    pub fn wait(&self, event: &Event) -> Result<Chain, Error> {
+        if event.is_known_done() {
+            return Ok(Chain::Native);
+        }
+        if Arc::ptr_eq(self.device().plugin(), event.device().plugin()) {
+            match self.wait_for_own(event.handle()) {
+                Err(error) if error.is_unsupported() => {}
+                waited => return waited.map(|()| Chain::Native),
+            }
+        }
+        chain::wait(self, event)
+    }
+
+    /// Waits for an event of the stream's own plugin.
+    pub(crate) fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
+        self.take_turn(|handle| self.device().hooks().stream_wait_event(handle, event))
+    }
+
+    /// Makes the CPU wait until its work is done; `None` is no limit.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
+    pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
+        let hooks = self.device().hooks();
+        hooks.stream_synchronize(self.0.handle, nanoseconds(limit))
+    }
+
+    /// Whether its work is done.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: the first failure of the stream's work.
+    pub fn is_idle(&self) -> Result<bool, Error> {
+        done(self.device().hooks().stream_query(self.0.handle))
+    }
+
+    /// Calls hooks that name this stream, one caller at a time.
+    pub(crate) fn take_turn<T>(
+        &self,
+        call: impl FnOnce(StreamHandle) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _turn = self.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        call(self.0.handle)
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stream {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.origin != Origin::Created {
+            return;
+        }
+        if life::exiting() || self.device.hooks().is_forked() {
+            life::count_leak();
+            return;
+        }
+        if let Err(error) = self.device.hooks().stream_destroy(self.handle) {
+            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        }
+    }
+}
+
+/// A limit as hooks take it.
+pub(crate) fn nanoseconds(limit: Option<Duration>) -> u64 {
+    limit.map_or(u64::MAX, |limit| {
+        u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// A query's answer: `NOT_READY` is one, and no failure.
+pub(crate) fn done(answer: Result<(), Error>) -> Result<bool, Error> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if error.status() == Some(Status::NOT_READY) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

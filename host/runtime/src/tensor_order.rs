@@ -1,0 +1,201 @@
+//! Tensors and streams: work in order, and handing tensors over in order.
+#![expect(unsafe_code, reason = "fills memory of a live tensor")]
+
+use std::time::Duration;
+
+use crossdock_sdk::abi::FillArgs;
+use crossdock_sdk::dlpack::Produced;
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::order::{self, Touched};
+use crate::pending::Access;
+use crate::route::{self, Route, RouteChoice};
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+use crate::transfer;
+
+impl Tensor {
+    /// The same values on `device`, copied in the order of `stream` where the route is a direct one.
+    ///
+    /// The stream may be of either device, or of a third one. Whoever uses the result through this
+    /// library comes after the copy; the source may be dropped at once.
+    ///
+    /// # Errors
+    /// As [`Tensor::to`]; a failure of the copy itself is reported by whoever synchronizes.
+    pub fn to_on(
+        &self,
+        device: &Device,
+        choice: RouteChoice,
+        stream: &Stream,
+    ) -> Result<(Self, Route), Error> {
+        route::move_to(self, device, choice, Some(stream))
+    }
+
+    /// Replaces its elements by those of `source`, a tensor of the same shape and dtype on any
+    /// device; in the order of a stream, or done when it returns.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when it is read-only, or shape or dtype differ; [`Error::Hook`];
+    /// [`Error::Refused`].
+    pub fn copy_from(&self, source: &Self, stream: Option<&Stream>) -> Result<(), Error> {
+        const OPERATION: &str = "copy into a tensor";
+        let (to, from) = (self.layout(), source.layout());
+        if self.is_read_only() {
+            return Err(Error::misuse(OPERATION, "it is read-only"));
+        }
+        if to.shape() != from.shape() {
+            let why = format!(
+                "its shape is {:?}, the source's {:?}",
+                to.shape(),
+                from.shape()
+            );
+            return Err(Error::misuse(OPERATION, why));
+        }
+        if (to.dtype(), to.is_padded()) != (from.dtype(), from.is_padded()) {
+            let why = format!("its dtype is {}, the source's {}", to.dtype(), from.dtype());
+            return Err(Error::misuse(OPERATION, why));
+        }
+        if to.numel() == 0 {
+            return Ok(());
+        }
+        if self.overlaps(source) {
+            let apart = Self::empty(source.device(), from)?;
+            route::copy_into(&apart, source, stream)?;
+            return route::copy_into(self, &apart, stream);
+        }
+        route::copy_into(self, source, stream)
+    }
+
+    /// Repeats the bytes of one element over the tensor; in the order of a stream, or done when it
+    /// returns. Packed elements of less than a byte are filled by whole bytes.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when it is read-only or the pattern is no element; [`Error::Hook`].
+    pub fn fill(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
+        const OPERATION: &str = "fill a tensor";
+        if self.is_read_only() {
+            return Err(Error::misuse(OPERATION, "it is read-only"));
+        }
+        let bits = self.layout().element_bits().max(8);
+        if pattern.len() as u64 * 8 != u64::from(bits) {
+            let why = format!(
+                "an element has {bits} bits, the pattern {} bytes",
+                pattern.len()
+            );
+            return Err(Error::misuse(OPERATION, why));
+        }
+        if self.layout().numel() == 0 {
+            return Ok(());
+        }
+        if !self.layout().is_contiguous() {
+            let compact = Self::empty(self.device(), self.layout())?;
+            compact.fill(pattern, stream)?;
+            return self.copy_from(&compact, stream);
+        }
+        match self.fill_by_hook(pattern, stream) {
+            Err(error) if error.is_unsupported() => {
+                let bytes = pattern.repeat(transfer::host_length(self.nbytes())? / pattern.len());
+                self.write(&bytes)
+            }
+            filled => filled,
+        }
+    }
+
+    fn fill_by_hook(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
+        let hooks = self.device().hooks();
+        let mut padded = [0; 16];
+        let Some(room) = padded.get_mut(..pattern.len()) else {
+            return Err(hooks.missing("fill"));
+        };
+        if !pattern.len().is_power_of_two() {
+            return Err(hooks.missing("fill"));
+        }
+        room.copy_from_slice(pattern);
+        let args = FillArgs {
+            dst: self.memory().side(self.offset()),
+            bytes: self.nbytes(),
+            pattern: padded,
+            pattern_bytes: u32::try_from(pattern.len()).unwrap_or(0),
+            reserved: 0,
+        };
+        let touched = Touched::writes(self.memory());
+        order::run(self.device(), stream, touched, |stream| {
+            // SAFETY: the tensor is compact, so its bytes are one range of its memory, which
+            // remembers the work and outlives it.
+            unsafe { hooks.fill(args, stream) }
+        })
+    }
+
+    /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work.
+    pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
+        self.memory().pending().synchronize(Access::Read, limit)
+    }
+
+    /// The event of the last work that wrote it, where that may be pending.
+    #[must_use]
+    pub fn ready(&self) -> Option<Event> {
+        self.memory().pending().last_write()
+    }
+
+    /// Makes `stream` wait for all work on the tensor, because work of others that writes it is to
+    /// come on the stream; after that work was put there, say so by [`Tensor::written_on`].
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn wait_to_write(&self, stream: &Stream) -> Result<(), Error> {
+        order::wait(stream, Touched::writes(self.memory()))
+    }
+
+    /// Makes `stream` wait for the last work that wrote the tensor, because work of others that
+    /// reads it is to come on the stream; after that work was put there, say so by
+    /// [`Tensor::used_on`].
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn wait_to_read(&self, stream: &Stream) -> Result<(), Error> {
+        order::wait(stream, Touched::reads(self.memory()))
+    }
+
+    /// Says that work of others that is on `stream` writes the tensor: who uses it waits for that,
+    /// and its memory outlives it.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
+        order::note(stream, Touched::writes(self.memory()))
+    }
+
+    /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,
+    /// and its memory outlives it.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
+        order::note(stream, Touched::reads(self.memory()))
+    }
+
+    /// Hands the tensor out as a DLPack 1.3 managed tensor, ready when this returns: the CPU waits
+    /// for work that may still write it.
+    ///
+    /// # Errors
+    /// As [`Tensor::export_unordered`]; the failure of the work that wrote it.
+    pub fn export(&self) -> Result<Produced, Error> {
+        self.synchronize(None)?;
+        self.export_unordered()
+    }
+
+    /// Hands the tensor out as a DLPack 1.3 managed tensor for work on `stream`, which waits for
+    /// the work that may still write it.
+    ///
+    /// # Errors
+    /// As [`Tensor::export_unordered`]; [`Error::Hook`].
+    pub fn export_on(&self, stream: &Stream) -> Result<Produced, Error> {
+        self.wait_to_read(stream)?;
+        self.export_unordered()
+    }
+}
