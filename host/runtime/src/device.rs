@@ -162,6 +162,11 @@ impl Device {
         &self.0.plugin
     }
 
+    /// Whether this plugin offers it.
+    pub(crate) fn is_of(&self, plugin: &Arc<Plugin>) -> bool {
+        Arc::ptr_eq(&self.0.plugin, plugin)
+    }
+
     pub(crate) fn hooks(&self) -> &Hooks {
         self.0.plugin.hooks()
     }

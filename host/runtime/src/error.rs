@@ -56,6 +56,14 @@ pub enum Error {
         /// What the plugins say of the address.
         found: String,
     },
+    /// Two plugins say that they allocated the memory at one address.
+    #[error("find the owner of address `{address:#x}`")]
+    Owners {
+        /// The address.
+        address: u64,
+        /// Each plugin with the device that it names.
+        owners: [String; 2],
+    },
     /// Every route fell.
     #[error("move a tensor from `{from}` to `{to}`")]
     Refused {
@@ -106,6 +114,12 @@ impl Error {
             }
             Self::Exchange(error) => error.to_string(),
             Self::Claim { found, .. } => found.clone(),
+            Self::Owners {
+                owners: [one, other],
+                ..
+            } => {
+                format!("two plugins own it: {one}, and {other}")
+            }
             Self::Refused { reasons, .. } => reasons.join("; "),
         }
     }
@@ -122,6 +136,9 @@ impl Error {
             Self::Exchange(_) => "fix the producer, or copy the tensor before giving it".to_owned(),
             Self::Claim { .. } => {
                 "export the tensor with the device that owns its memory".to_owned()
+            }
+            Self::Owners { .. } => {
+                "retire one of the two plugins, and tell their authors".to_owned()
             }
             Self::Refused { .. } => {
                 "take another route, or run `crossdock route` for the explanation".to_owned()
@@ -145,6 +162,7 @@ impl Error {
             | Self::UnknownDevice { .. }
             | Self::Exchange(_)
             | Self::Claim { .. }
+            | Self::Owners { .. }
             | Self::Refused { .. }
             | Self::Misuse { .. } => None,
         }

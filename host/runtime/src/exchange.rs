@@ -14,12 +14,15 @@ use crate::tensor::Tensor;
 impl Tensor {
     /// Takes a tensor of others, without a copy. Its deleter runs when the last view is dropped.
     ///
-    /// Our own exports are recognised and need no query. Any other address is verified: the
-    /// claimed device's plugin must know it, no other plugin may own it, and every element must
-    /// lie inside its allocation. A wrong id is corrected where the same plugin owns the memory.
+    /// Our own exports are recognised and need no query. Any other address is verified by
+    /// [`Runtime::pointer_query`]: the claimed device's plugin must know it, except for host memory,
+    /// which comes from anywhere; no other plugin may own it where the host cannot reach it; and
+    /// every element must lie inside its allocation. A wrong id is corrected where the same plugin
+    /// owns the memory.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`], [`Error::Claim`] with both claims, [`Error::Exchange`].
+    /// [`Error::UnknownDevice`], [`Error::Claim`] with both claims, [`Error::Exchange`], and those of
+    /// [`Runtime::pointer_query`].
     pub fn import(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         if let Some(own) = received.owner_of::<Self>() {
             return Ok(own.clone());
@@ -62,88 +65,117 @@ struct Verified {
 
 fn verify(runtime: &Runtime, claimed: &Device, view: &TensorView) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
-    let address = match claimed.address_form() {
-        AddressForm::HANDLE => Address::handle(word, 0),
-        _ => Address::pointer(word),
-    };
-    let info = claimed.hooks().pointer_query(address)?;
-    if info.kind != MemoryKind::UNOWNED {
-        return owned(runtime, claimed, view, (address, info));
+    if claimed.address_form() == AddressForm::HANDLE {
+        let info = claimed.hooks().pointer_query(Address::handle(word, 0))?;
+        return known_handle(runtime, claimed, view, info);
     }
-    // Host memory comes from anywhere; memory of a device comes from its plugin.
-    if claimed.id().ty != DeviceType::CPU {
-        let found = format!(
-            "plugin `{}` does not know this address",
-            claimed.plugin().name()
-        );
-        return Err(Error::Claim {
-            claimed: claimed.id(),
-            found,
-        });
+    let answer = runtime.pointer_query(word)?;
+    let is_host = claimed.id().ty == DeviceType::CPU;
+    match &answer.device {
+        // The range that was registered or adopted need not be all of the host's memory.
+        Some(owner) if owner.is_of(claimed.plugin()) && !(is_host && answer.is_foreign()) => {
+            owned(owner, view, word, &answer.info)
+        }
+        Some(owner) if is_host => {
+            if !answer.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
+                return Err(other_owner(claimed, owner));
+            }
+            if answer.allocated_by().is_some() {
+                within(view, word, &answer.info)?;
+            }
+            foreign_host_memory(claimed, view)
+        }
+        Some(owner) => registered(claimed, owner, view, word),
+        None if is_host => foreign_host_memory(claimed, view),
+        None => Err(unknown(claimed)),
     }
-    refuse_other_owner(runtime, claimed, address)?;
-    foreign_host_memory(claimed, view)
 }
 
-/// Memory that the claimed plugin knows: the span must lie inside its allocation.
-fn owned(
+/// A handle that the claimed plugin knows. No other plugin can make sense of it.
+fn known_handle(
     runtime: &Runtime,
     claimed: &Device,
     view: &TensorView,
-    (address, info): (Address, PointerInfo),
+    info: PointerInfo,
 ) -> Result<Verified, Error> {
-    let device = if info.device == claimed.index() {
-        claimed.clone()
-    } else {
-        corrected(runtime, claimed, info.device)?
-    };
-    let data_at = match (address.as_pointer(), info.base.as_pointer()) {
-        (Some(at), Some(base)) => at.wrapping_sub(base),
-        _ => 0,
-    };
-    view.check_within(data_at, info.size)?;
-    let offset = data_at.wrapping_add(view.byte_offset());
+    if info.kind == MemoryKind::UNOWNED {
+        return Err(unknown(claimed));
+    }
+    let owner = runtime
+        .devices()
+        .into_iter()
+        .find(|device| device.is_of(claimed.plugin()) && device.index() == info.device);
+    let owner = owner.ok_or_else(|| Error::Claim {
+        claimed: claimed.id(),
+        found: format!(
+            "the plugin names its device {}, which it does not have",
+            info.device
+        ),
+    })?;
+    let word = info.base.word;
+    owned(&owner, view, word, &info)
+}
+
+/// Memory of another plugin that the claimed one may have registered or adopted.
+fn registered(
+    claimed: &Device,
+    owner: &Device,
+    view: &TensorView,
+    word: u64,
+) -> Result<Verified, Error> {
+    let info = claimed.hooks().pointer_query(Address::pointer(word))?;
+    if info.kind == MemoryKind::UNOWNED || info.device != claimed.index() {
+        return Err(other_owner(claimed, owner));
+    }
+    owned(claimed, view, word, &info)
+}
+
+/// Memory that `device`'s plugin knows: the span must lie inside its allocation.
+fn owned(
+    device: &Device,
+    view: &TensorView,
+    word: u64,
+    info: &PointerInfo,
+) -> Result<Verified, Error> {
+    let data_at = within(view, word, info)?;
     Ok(Verified {
-        device,
+        device: device.clone(),
         place: (info.base, info.size),
-        offset,
+        offset: data_at.wrapping_add(view.byte_offset()),
         kind: info.kind,
     })
 }
 
-/// The device of the same plugin that really owns the memory.
-fn corrected(runtime: &Runtime, claimed: &Device, index: u32) -> Result<Device, Error> {
-    let owner = runtime
-        .devices()
-        .into_iter()
-        .find(|device| Arc::ptr_eq(device.plugin(), claimed.plugin()) && device.index() == index);
-    owner.ok_or_else(|| Error::Claim {
-        claimed: claimed.id(),
-        found: format!("the plugin names its device {index}, which it does not have"),
-    })
+/// How far into its allocation the view's data begins, if every element lies in it.
+fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error> {
+    let data_at = info
+        .base
+        .as_pointer()
+        .map_or(0, |base| word.wrapping_sub(base));
+    view.check_within(data_at, info.size)?;
+    Ok(data_at)
 }
 
-/// A host address that another plugin owns as device memory is no host memory.
-fn refuse_other_owner(runtime: &Runtime, claimed: &Device, address: Address) -> Result<(), Error> {
-    for device in runtime.devices() {
-        let addresses = device.address_form() == AddressForm::POINTER;
-        if Arc::ptr_eq(device.plugin(), claimed.plugin()) || !addresses {
-            continue;
-        }
-        let info = device.hooks().pointer_query(address)?;
-        let reachable = info.flags.contains(PointerFlags::HOST_ACCESSIBLE);
-        if info.kind != MemoryKind::UNOWNED && !reachable {
-            let found = format!(
-                "plugin `{}` owns this address, as memory of `{device}`",
-                device.plugin().name()
-            );
-            return Err(Error::Claim {
-                claimed: claimed.id(),
-                found,
-            });
-        }
+fn unknown(claimed: &Device) -> Error {
+    let found = format!(
+        "plugin `{}` does not know this address",
+        claimed.plugin().name()
+    );
+    Error::Claim {
+        claimed: claimed.id(),
+        found,
     }
-    Ok(())
+}
+
+fn other_owner(claimed: &Device, owner: &Device) -> Error {
+    let found = format!(
+        "plugin `{}` owns this address, as memory of `{owner}`",
+        owner.plugin().name()
+    );
+    Error::Claim {
+        claimed: claimed.id(),
+        found,
+    }
 }
 
 /// Host memory that no plugin knows: its bounds are the view's own.

@@ -271,7 +271,7 @@ impl Hooks {
         )
     }
 
-    fn fault(&self, hook: &str, why: &str) -> Error {
+    pub(crate) fn fault(&self, hook: &str, why: &str) -> Error {
         self.failure(hook, Status::ABI, why)
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossdock::{Error, Runtime, Tensor};
-use crossdock_e2e::everything;
+use crossdock_e2e::{compile_plugin, everything, root};
 use crossdock_sdk::dlpack::{
     DLManagedTensorVersioned, DataWord, Device, Dtype, Flags, Layout, Produced, Received,
     TensorView,
@@ -104,6 +104,24 @@ fn a_host_pointer_that_claims_to_be_device_memory_is_found_out() {
         }
         assert_eq!(drops.load(Ordering::SeqCst), 1);
     }
+}
+
+#[test]
+fn memory_that_a_plugin_owns_out_of_the_hosts_reach_is_no_host_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/claims.c");
+    let file = compile_plugin(&source, folder.path(), &["-DALLOCATED"]);
+    let runtime = Runtime::builder()
+        .search(false)
+        .plugin(file)
+        .open()
+        .unwrap();
+    let (received, drops) = foreign(Device::CPU, &[1.0]);
+    match Tensor::import(&runtime, received) {
+        Err(Error::Claim { found, .. }) => assert!(found.contains("ext_dev:0"), "{found}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
 #[test]

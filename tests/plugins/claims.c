@@ -1,0 +1,42 @@
+/**
+ * \file claims.c
+ * \brief The plugin of `ext_dev.c`, which says of every address that it knows it, or fails.
+ *
+ * ALLOCATED: as device memory of its own. REGISTERED: as memory of others that it registered.
+ * WRONG_DEVICE: as memory of a device that it does not have. FAILS: every pointer query fails.
+ */
+#define crossdock_plugin crossdock_plugin_honest
+#include "ext_dev.c"
+#undef crossdock_plugin
+
+XD_EXPORT const xd_plugin *crossdock_plugin(void);
+
+static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address *address,
+                                      xd_pointer_info *out, xd_plugin_error **error) {
+    (void)plugin;
+    if (!address || !out) {
+        return fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
+    }
+#if defined(FAILS)
+    return fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
+#else
+    memset(out, 0, sizeof *out);
+    out->kind = XD_MEMORY_DEVICE;
+    out->base = *address;
+    out->size = 1;
+    out->allocation_id = 1;
+#if defined(REGISTERED)
+    out->flags = XD_POINTER_FOREIGN;
+#elif defined(WRONG_DEVICE)
+    out->device = 9;
+#endif
+    return XD_OK;
+#endif
+}
+
+const xd_plugin *crossdock_plugin(void) {
+    static xd_plugin table;
+    table = *crossdock_plugin_honest();
+    table.pointer_query = claims_pointer_query;
+    return &table;
+}
