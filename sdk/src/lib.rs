@@ -5,9 +5,11 @@
 //! | [`plugin`] | those who write a plugin in Rust |
 //! | [`abi`] | the binary contract, as the host reads it and as `plugin.h` shows it to C |
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
+//! | [`pointers`] | a plugin that answers pointer queries itself |
 //! | [`fence`] | the one place where a panic is stopped |
 
 pub mod abi;
 pub mod dlpack;
 pub mod fence;
 pub mod plugin;
+pub mod pointers;

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossdock::pointers::{PointerEntry, PointerTable};
+use crossdock_sdk::pointers::{PointerEntry, PointerTable};
 
 /// What is measured: both answer the same questions about the same ranges.
 trait Answers: Sync {

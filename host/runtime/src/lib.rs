@@ -35,7 +35,6 @@ mod order;
 mod pending;
 mod plugin;
 mod pointer_query;
-pub mod pointers;
 mod route;
 mod runtime;
 mod span;

@@ -1,7 +1,8 @@
 //! The pointer table: which live allocation an address belongs to, answered without a lock.
 //!
 //! **Problem.** An import is safe only when the host knows who owns the address it was handed.
-//! That question is asked for every tensor, from any thread, while others allocate and free.
+//! That question is asked for every tensor, from any thread, while others allocate and free. A
+//! plugin whose vendor does not answer it keeps this table.
 //!
 //! **Model.** The table holds ranges that never overlap. A radix tree maps every 64 KiB page to
 //! the ranges in it; a range that fills a whole 256 MiB region (or 1 TiB, or 4 PiB) is written

@@ -15,7 +15,7 @@ use super::{
 /// Live ranges of addresses, at most one at each address.
 ///
 /// ```
-/// use crossdock::pointers::{PointerEntry, PointerTable};
+/// use crossdock_sdk::pointers::{PointerEntry, PointerTable};
 ///
 /// let table = PointerTable::new();
 /// table.insert(PointerEntry::new(0x7f00_0000_1000, 4096, 7, 0))?;
@@ -23,7 +23,7 @@ use super::{
 /// assert_eq!(table.lookup(0x7f00_0000_2000), None);
 /// table.remove(0x7f00_0000_1000);
 /// assert_eq!(table.lookup(0x7f00_0000_1fff), None);
-/// # Ok::<(), crossdock::pointers::PointerError>(())
+/// # Ok::<(), crossdock_sdk::pointers::PointerError>(())
 /// ```
 #[derive(Debug)]
 pub struct PointerTable {
