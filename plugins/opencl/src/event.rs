@@ -17,6 +17,7 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::{Gate, Mark, Queue},
+    promise::{Promise, Promises},
     stream::{self, Stream},
 };
 
@@ -30,14 +31,27 @@ pub(crate) struct Event {
 #[derive(Debug)]
 enum State {
     Never,
-    Recorded {
-        mark: Arc<Mark>,
-        queue: Arc<Queue>,
-    },
+    Recorded(Point),
     Host {
         mark: Arc<Mark>,
-        outcome: Option<Result<(), Fault>>,
+        promise: Arc<Promise>,
     },
+}
+
+/// What waiting for an event takes.
+#[derive(Debug, Clone)]
+struct Point {
+    mark: Arc<Mark>,
+    /// Where it was recorded; none for the host's.
+    queue: Option<Arc<Queue>>,
+    behind: Promises,
+}
+
+impl Point {
+    /// A command that was never handed to its device would hold others for ever.
+    fn flush(&self) -> Result<(), Fault> {
+        self.queue.as_deref().map_or(Ok(()), stream::flush)
+    }
 }
 
 impl Event {
@@ -59,7 +73,7 @@ impl Event {
             device: Arc::clone(device),
             state: Mutex::new(State::Host {
                 mark,
-                outcome: None,
+                promise: Arc::default(),
             }),
         })
     }
@@ -72,15 +86,19 @@ impl Event {
                 "the event is completed by the host",
             ));
         }
-        let mark = stream.mark()?;
-        let queue = Arc::clone(&stream.queue);
-        self.replace(State::Recorded { mark, queue });
+        let (mark, behind) = stream.end()?;
+        let queue = Some(Arc::clone(&stream.queue));
+        self.replace(State::Recorded(Point {
+            mark,
+            queue,
+            behind,
+        }));
         Ok(())
     }
 
     /// Makes `stream` wait; the CPU goes on.
     pub(crate) fn hold(&self, stream: &Stream) -> Result<(), Fault> {
-        let (Some(mark), queue) = self.marks() else {
+        let Some(point) = self.point() else {
             return Ok(());
         };
         if !self.device.shares_context(&stream.device) {
@@ -89,62 +107,52 @@ impl Event {
                 "the event belongs to a platform with another context",
             ));
         }
-        // A command that was never handed to its device would hold the other one for ever.
-        if let Some(queue) = queue {
-            stream::flush(&queue)?;
-        }
-        stream.hold(&mark)
+        point.flush()?;
+        stream.hold(&point.mark, &point.behind)
     }
 
     /// Whether it happened.
     pub(crate) fn query(&self) -> Result<bool, Fault> {
-        match self.marks().0 {
-            Some(mark) => status(&mark).map_err(|fault| self.explained(fault)),
-            None => Ok(true),
+        let Some(point) = self.point() else {
+            return Ok(true);
+        };
+        let done = status(&point.mark)?;
+        if done {
+            point.behind.verdict()?;
         }
+        Ok(done)
     }
 
     /// Makes the CPU wait, at most for `limit`.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Fault> {
-        let (Some(mark), queue) = self.marks() else {
+        let Some(point) = self.point() else {
             return Ok(());
         };
-        if let Some(queue) = queue {
-            stream::flush(&queue)?;
-        }
-        synchronize(&mark, limit).map_err(|fault| self.explained(fault))
+        point.flush()?;
+        synchronize(&point.mark, limit)?;
+        point.behind.verdict()
     }
 
     /// Lets everything go on that waits for a host event.
     pub(crate) fn complete(&self, outcome: Result<(), Fault>) -> Result<(), Fault> {
-        let code = if outcome.is_ok() {
-            cl::CL_COMPLETE
-        } else {
-            FAILED_BY_HOST
-        };
-        let mark = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            match &mut *state {
-                State::Host {
-                    mark,
-                    outcome: open @ None,
-                } => {
-                    *open = Some(outcome);
-                    Arc::clone(mark)
-                }
-                State::Host { .. } => {
-                    return Err(Fault::invalid(
-                        "event_complete",
-                        "the event is complete already",
-                    ));
-                }
-                State::Never | State::Recorded { .. } => {
+        let (mark, promise) = {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*state {
+                State::Host { mark, promise } => (Arc::clone(mark), Arc::clone(promise)),
+                State::Never | State::Recorded(_) => {
                     return Err(Fault::invalid("event_complete", "not an event of the host"));
                 }
             }
         };
         mark.gate().check("clSetUserEventStatus")?;
-        cl::set_user_event_status(mark.raw(), code)
+        // Whoever the driver wakes has to find the outcome.
+        if !promise.complete(outcome) {
+            return Err(Fault::invalid(
+                "event_complete",
+                "the event is complete already",
+            ));
+        }
+        cl::set_user_event_status(mark.raw(), cl::CL_COMPLETE)
             .map_err(|code| Fault::native("clSetUserEventStatus", code))
     }
 
@@ -168,16 +176,22 @@ impl Event {
     }
 
     fn recorded(&self) -> Option<Arc<Mark>> {
-        let (mark, queue) = self.marks();
-        mark.filter(|_| queue.is_some())
+        self.point()
+            .filter(|point| point.queue.is_some())
+            .map(|point| point.mark)
     }
 
-    fn marks(&self) -> (Option<Arc<Mark>>, Option<Arc<Queue>>) {
+    /// What to wait for; none for an event that was never recorded.
+    fn point(&self) -> Option<Point> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            State::Never => (None, None),
-            State::Recorded { mark, queue } => (Some(Arc::clone(mark)), Some(Arc::clone(queue))),
-            State::Host { mark, .. } => (Some(Arc::clone(mark)), None),
+            State::Never => None,
+            State::Recorded(point) => Some(point.clone()),
+            State::Host { mark, promise } => Some(Point {
+                mark: Arc::clone(mark),
+                queue: None,
+                behind: Promises::of(promise),
+            }),
         }
     }
 
@@ -189,37 +203,24 @@ impl Event {
         // Releasing the older mark calls the driver, so the lock is gone by now.
         drop(old);
     }
-
-    /// Puts back the cause that OpenCL loses when a host event fails.
-    fn explained(&self, fault: Fault) -> Fault {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Host {
-                outcome: Some(Err(cause)),
-                ..
-            } => cause.clone(),
-            State::Host { .. } | State::Never | State::Recorded { .. } => fault,
-        }
-    }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let State::Host {
-            mark,
-            outcome: None,
-        } = state
-        else {
-            return;
-        };
-        if mark.gate().check("clSetUserEventStatus").is_err() {
+        if !self.is_host() {
             return;
         }
         // One that nobody can complete any more would hang every queue behind it.
-        if let Err(code) = cl::set_user_event_status(mark.raw(), FAILED_BY_HOST) {
-            mark.gate()
-                .record_late(Fault::native("clSetUserEventStatus", code));
+        let abandoned = Fault::new(
+            Kind::Vendor,
+            "event_complete",
+            "the event of the host was destroyed before it was completed",
+        );
+        match self.complete(Err(abandoned)) {
+            // Complete already, or nobody's business any more.
+            Ok(()) => {}
+            Err(fault) if fault.code == 0 => {}
+            Err(fault) => self.device.gate().record_late(fault),
         }
     }
 }
@@ -356,9 +357,6 @@ fn time(mark: &Mark) -> Result<u64, Fault> {
         .map_err(|code| Fault::native("clGetEventProfilingInfo", code))?;
     Ok(u64::from(info))
 }
-
-/// What a host event that fails is set to; OpenCL keeps the sign and not the number.
-const FAILED_BY_HOST: i32 = -1;
 
 /// How long a failure that the driver tells nobody of may go unseen.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -11,7 +11,7 @@
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
 //! | `memory`, `backing`, `pointers` | allocations, host memory under them, the table of known ones |
-//! | `stream`, `event`, `host_call` | queues, points in them, host functions |
+//! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
 //! | `copy`, `rect` | commands that move bytes, and strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
@@ -31,6 +31,7 @@ mod memory;
 mod ordering;
 mod plugin;
 mod pointers;
+mod promise;
 mod rect;
 mod stream;
 mod table;

@@ -108,8 +108,6 @@ impl Streams for OpenCl {
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
         self.driver.gate.check("event_destroy")?;
         drop(self.events.remove(event.raw(), "event_destroy")?);
-        // A host event that nobody completed has just failed.
-        self.host_calls.sweep();
         Ok(())
     }
 }
@@ -144,11 +142,7 @@ impl HostEvents for OpenCl {
             let why = format!("the host completed the event with `{status}`");
             Err(Fault::new(Kind::Given(status), "event_complete", why))
         };
-        event.complete(outcome)?;
-        if !status.is_ok() {
-            self.host_calls.sweep();
-        }
-        Ok(())
+        event.complete(outcome).map_err(Error::from)
     }
 }
 

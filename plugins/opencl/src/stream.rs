@@ -6,7 +6,7 @@
 
 use std::{
     ffi::c_void,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     event,
     fault::Fault,
     handle::{Context, Mark, Queue, word_of},
+    promise::Promises,
 };
 
 /// An ordered line of work on one device.
@@ -29,9 +30,8 @@ pub(crate) struct Stream {
     in_order: bool,
     /// The last command that came through here.
     tail: Mutex<Option<Arc<Mark>>>,
-    /// Commands behind a wait that may still fail. PoCL 3 uses a failing event once more after
-    /// giving up its own reference, so ours has to last longer.
-    behind_wait: Mutex<Vec<Arc<Mark>>>,
+    /// What the work here waits for and the host completes.
+    behind: Mutex<Promises>,
 }
 
 impl Stream {
@@ -78,11 +78,10 @@ impl Stream {
     ) -> Result<Arc<Mark>, Fault> {
         self.device.gate().check(operation)?;
         if !self.in_order {
-            self.keep_behind_wait(&Arc::new(self.barrier(None)?), false);
+            drop(self.barrier(None)?);
         }
         let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
         let mark = Arc::new(mark);
-        self.keep_behind_wait(&mark, false);
         self.set_tail(Some(Arc::clone(&mark)));
         flush(&self.queue)?;
         Ok(mark)
@@ -97,24 +96,38 @@ impl Stream {
         })
     }
 
-    /// Holds everything that comes later until `mark`.
-    pub(crate) fn hold(&self, mark: &Mark) -> Result<(), Fault> {
+    /// The same, with what the work before it waits for.
+    pub(crate) fn end(&self) -> Result<(Arc<Mark>, Promises), Fault> {
+        let mark = self.mark()?;
+        Ok((mark, self.promises().clone()))
+    }
+
+    /// Holds everything that comes later until `mark`, and until the host kept `behind`.
+    pub(crate) fn hold(&self, mark: &Mark, behind: &Promises) -> Result<(), Fault> {
+        const OPERATION: &str = "clEnqueueBarrierWithWaitList";
+        self.device.gate().check(OPERATION)?;
+        if let Err(fault) = event::status(mark) {
+            // PoCL 3 never wakes from a wait for what has failed already.
+            self.promises().join(&Promises::broken(fault));
+            return Ok(());
+        }
         let barrier = Arc::new(self.barrier(Some(mark))?);
-        self.keep_behind_wait(&barrier, true);
+        self.promises().join(behind);
         self.set_tail(Some(barrier));
         flush(&self.queue)
     }
 
-    /// Makes the CPU wait for all that is queued, at most for `limit`.
+    /// Makes the CPU wait for all that is queued, at most for `limit`. A failure is told once.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Fault> {
         // The tail knows of a failure that a marker behind it may not tell.
         let tail = self.tail();
         let end = self.mark()?;
         event::synchronize(&end, limit)?;
-        tail.map_or(Ok(()), |tail| event::status(&tail).map(drop))
+        tail.map_or(Ok(()), |tail| event::status(&tail).map(drop))?;
+        self.promises().report()
     }
 
-    /// Whether all that is queued is done.
+    /// Whether all that is queued is done; a failure stays until it is synchronized.
     ///
     /// On a queue of others the answer is about the moment of the first question: a marker is
     /// left behind, and the next call asks that marker.
@@ -125,8 +138,11 @@ impl Stream {
             None => return Ok(true),
         };
         let done = event::status(&tail)?;
-        if done && self.foreign {
-            self.set_tail(None);
+        if done {
+            self.promises().verdict()?;
+            if self.foreign {
+                self.set_tail(None);
+            }
         }
         Ok(done)
     }
@@ -138,7 +154,7 @@ impl Stream {
             foreign,
             in_order,
             tail: Mutex::new(None),
-            behind_wait: Mutex::new(Vec::new()),
+            behind: Mutex::default(),
         }
     }
 
@@ -156,32 +172,8 @@ impl Stream {
         event::take(raw, self.device.gate(), OPERATION)
     }
 
-    /// Keeps `mark` if it is a wait, or comes behind one that is not over.
-    fn keep_behind_wait(&self, mark: &Arc<Mark>, is_wait: bool) {
-        let older = {
-            let mut kept = self
-                .behind_wait
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if kept.is_empty() && !is_wait {
-                return;
-            }
-            std::mem::take(&mut *kept)
-        };
-        // Asking and releasing events calls the driver, so the lock is gone by now. One that
-        // failed stays until the stream goes: the driver may not be done with it.
-        let mut kept: Vec<_> = older
-            .into_iter()
-            .filter(|mark| !matches!(event::status(mark), Ok(true)))
-            .collect();
-        if is_wait || !kept.is_empty() {
-            kept.push(Arc::clone(mark));
-        }
-        let mut slot = self
-            .behind_wait
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        slot.append(&mut kept);
+    fn promises(&self) -> MutexGuard<'_, Promises> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tail(&self) -> Option<Arc<Mark>> {

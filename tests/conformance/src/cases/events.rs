@@ -2,7 +2,7 @@
 
 use crossdock_sdk::abi::{Capabilities, Status};
 
-use crate::case::{Case, Verdict, answers, ensure, status_of};
+use crate::case::{Case, Verdict, answers, ensure, same_bytes, status_of};
 use crate::point::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
 use crate::subject::Subject;
@@ -37,6 +37,16 @@ pub(super) const CASES: &[Case] = &[
         "a_failure_of_the_host_reaches_those_who_wait",
         "Errors: the failure of the work before it.",
         failure_is_seen,
+    ),
+    Case::core(
+        "a_failure_from_before_the_wait_is_seen_once",
+        "Errors: the first failure of the stream's work; `query` keeps it until it is synchronized.",
+        earlier_failure_is_seen,
+    ),
+    Case::core(
+        "a_failure_travels_with_an_event_to_another_stream",
+        "Completes such an event, with `OK` or a failure that its waiters then see.",
+        failure_travels,
     ),
     Case::core(
         "a_pending_event_may_be_destroyed",
@@ -162,6 +172,37 @@ fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
     // The device itself is unharmed.
     let memory = subject.allocate(64)?;
     Ok(memory.write(0, &[1; 64])?)
+}
+
+fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(64)?;
+    let mut lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    gate.complete(Status::VENDOR)?;
+    lane.wait_gate(&gate)?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    // Whoever was told goes on with the same stream.
+    lane.upload(&memory, pattern(62, 64))?;
+    lane.synchronize(LIMIT_NS)?;
+    lane.query()?;
+    same_bytes("the memory", &memory.read(0, 64)?, &pattern(62, 64))
+}
+
+fn failure_travels(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (lane, other) = (subject.lane()?, subject.lane()?);
+    let point = subject.point()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    lane.record(&point)?;
+    other.wait(&point)?;
+    gate.complete(Status::DEVICE_LOST)?;
+    let at_event = point.synchronize(LIMIT_NS);
+    answers("event_synchronize", &at_event, &[Status::DEVICE_LOST])?;
+    let at_other = other.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &at_other, &[Status::DEVICE_LOST])
 }
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
