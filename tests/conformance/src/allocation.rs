@@ -43,6 +43,29 @@ impl<'h> Allocation<'h> {
         })
     }
 
+    /// Takes device memory that was allocated on a stream.
+    pub(crate) const fn over(hooks: &'h Hooks, device: u32, address: Address, size: u64) -> Self {
+        let kind = MemoryKind::DEVICE;
+        let side = Side {
+            address,
+            kind,
+            device,
+        };
+        let state = State::Allocated;
+        Self {
+            hooks,
+            side,
+            size,
+            state,
+        }
+    }
+
+    /// Forgets the memory, which somebody else frees.
+    pub(crate) fn give_up(mut self) -> Address {
+        self.state = State::Gone;
+        self.side.address
+    }
+
     /// Adopts host memory, and keeps it until the adoption ends.
     pub(crate) fn adopt(
         hooks: &'h Hooks,

@@ -27,14 +27,17 @@ impl HostMemory {
         self.count as u64
     }
 
+    /// The bytes, where they are.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes
+            .get(self.start..)
+            .and_then(|bytes| bytes.get(..self.count))
+            .unwrap_or(&[])
+    }
+
     /// What it holds now.
     pub(crate) fn content(&self) -> Vec<u8> {
-        self.bytes
-            .iter()
-            .skip(self.start)
-            .take(self.count)
-            .copied()
-            .collect()
+        self.bytes().to_vec()
     }
 
     /// The address of the first byte, for a plugin that will read and write through it.

@@ -11,6 +11,7 @@ use crossdock_sdk::abi::{
 use crate::allocation::{Allocation, misuse};
 use crate::case::status_of;
 use crate::point::{Gate, LIMIT_NS, Point, note};
+use crate::registration::Registration;
 
 /// A stream with everything that its work touches.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Lane<'h> {
     memories: Vec<Arc<Allocation<'h>>>,
     sources: Vec<Vec<u8>>,
     targets: Vec<Vec<u8>>,
+    registered: Vec<Arc<Registration<'h>>>,
 }
 
 impl<'h> Lane<'h> {
@@ -35,6 +37,16 @@ impl<'h> Lane<'h> {
         Ok(Self::over(hooks, handle, false))
     }
 
+    /// Makes a second stream of the vendor's integer for this one, which outlives it.
+    pub(crate) fn wrap(&self, device: u32) -> Result<Lane<'_>, Error> {
+        let native = self.hooks.stream_native(self.handle)?;
+        // SAFETY: `stream_wrap` needs
+        // - a live stream of the vendor: the plugin named it for `self.handle`, which `self` owns;
+        // - one that outlives the new stream: the result borrows `self`.
+        let handle = unsafe { self.hooks.stream_wrap(device, native) }?;
+        Ok(Lane::over(self.hooks, handle, true))
+    }
+
     fn over(hooks: &'h Hooks, handle: StreamHandle, is_owned: bool) -> Self {
         Self {
             hooks,
@@ -43,6 +55,7 @@ impl<'h> Lane<'h> {
             memories: Vec::new(),
             sources: Vec::new(),
             targets: Vec::new(),
+            registered: Vec::new(),
         }
     }
 
@@ -85,6 +98,61 @@ impl<'h> Lane<'h> {
                 bytes: src.size(),
             },
         )
+    }
+
+    /// Allocates memory that is usable in the stream's order.
+    pub(crate) fn allocate(&self, device: u32, size: u64) -> Result<Arc<Allocation<'h>>, Error> {
+        let address = self.hooks.allocate_async(self.handle, size)?;
+        Ok(Arc::new(Allocation::over(
+            self.hooks, device, address, size,
+        )))
+    }
+
+    /// Frees memory that only this stream uses, once the stream gets there.
+    pub(crate) fn free(&mut self, memory: Arc<Allocation<'h>>) -> Result<(), Error> {
+        self.memories.retain(|kept| !Arc::ptr_eq(kept, &memory));
+        let memory = Arc::into_inner(memory).ok_or_else(|| misuse("memory is used elsewhere"))?;
+        self.free_word(memory.give_up())
+    }
+
+    /// Frees any address in the stream's order: what is not an allocation has to be refused.
+    pub(crate) fn free_word(&self, address: Address) -> Result<(), Error> {
+        // SAFETY: `free_async` needs
+        // - no work elsewhere that uses the memory: `free` gives what only this stream knows, and
+        //   what was never an allocation, or is one no more, has no work.
+        unsafe { self.hooks.free_async(self.handle, address) }
+    }
+
+    /// Starts a copy of all registered memory to the start of `dst`.
+    pub(crate) fn upload_registered(
+        &mut self,
+        dst: &Arc<Allocation<'h>>,
+        src: &Arc<Registration<'h>>,
+    ) -> Result<(), Error> {
+        self.memories.push(Arc::clone(dst));
+        self.registered.push(Arc::clone(src));
+        let args = CopyArgs {
+            dst: dst.side(),
+            src: pointer_side(src.word()),
+            bytes: src.bytes().len() as u64,
+        };
+        self.start(dst.size(), args)
+    }
+
+    /// Starts a copy of all of `src` to the start of registered memory.
+    pub(crate) fn download_registered(
+        &mut self,
+        dst: &Arc<Registration<'h>>,
+        src: &Arc<Allocation<'h>>,
+    ) -> Result<(), Error> {
+        self.memories.push(Arc::clone(src));
+        self.registered.push(Arc::clone(dst));
+        let args = CopyArgs {
+            dst: pointer_side(dst.word()),
+            src: src.side(),
+            bytes: src.size(),
+        };
+        self.start(dst.bytes().len() as u64, args)
     }
 
     /// Starts a copy of all of `src` to the start of `dst`.
@@ -159,6 +227,9 @@ impl<'h> Lane<'h> {
         for memory in self.memories.drain(..) {
             let _kept = Arc::into_raw(memory);
         }
+        for registration in self.registered.drain(..) {
+            let _kept = Arc::into_raw(registration);
+        }
     }
 }
 
@@ -178,8 +249,12 @@ impl Drop for Lane<'_> {
 }
 
 fn host_side(address: usize) -> Side {
+    pointer_side(address as u64)
+}
+
+fn pointer_side(address: u64) -> Side {
     Side {
-        address: Address::pointer(address as u64),
+        address: Address::pointer(address),
         kind: MemoryKind::HOST,
         device: 0,
     }

@@ -10,6 +10,7 @@
 //! | `case`, `cases` | a sentence of the contract with its check, and all of them |
 //! | `subject` | the plugin and device that are looked at |
 //! | `allocation`, `lane`, `point` | memory, streams and events that give themselves back |
+//! | `registration`, `host_call` | registered memory, and functions that count their runs |
 //! | `report`, `junit` | what came out, for people and for machines |
 //!
 //! ```no_run
@@ -27,12 +28,14 @@
 mod allocation;
 mod case;
 mod cases;
+mod host_call;
 mod host_memory;
 mod junit;
 mod lane;
 mod layout;
 mod point;
 mod random;
+mod registration;
 mod report;
 mod run;
 mod subject;

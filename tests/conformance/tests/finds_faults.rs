@@ -8,14 +8,17 @@
     reason = "a test fails where its plugin cannot be made"
 )]
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crossdock::{Hooks, Table};
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_plugin_cpu::table;
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DeviceInfo, FillHooks, MemoryKind, PluginHandle, PluginTable,
-    PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
+    Address, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo, Features,
+    FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle, PluginTable, PointerInfo,
+    RawError, RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs,
+    StridedHooks,
 };
 
 type ErrorOut = *mut *mut RawError;
@@ -225,4 +228,130 @@ fn a_name_without_an_end_is_found() {
     }
     let report = report_of(|table| table.device_info = Some(endless));
     finds(&report, "every_text_of_a_device_is_terminated_utf8");
+}
+
+/// The sound plugin's host calls.
+fn sound_host_calls() -> HostCallHooks {
+    // SAFETY: the sound plugin's group is a constant.
+    unsafe { sound().host_calls.as_ptr().read() }
+}
+
+#[test]
+fn a_host_function_that_runs_twice_is_found() {
+    unsafe extern "C" fn twice(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+        error: ErrorOut,
+    ) -> Status {
+        let call = sound_host_calls().stream_host_call.unwrap();
+        // SAFETY: the caller's arguments; the suite's function may run any number of times.
+        let _first = unsafe { call(plugin, stream, function, word, error) };
+        // SAFETY: as above.
+        unsafe { call(plugin, stream, function, word, error) }
+    }
+    let report = report_of(|table| {
+        table.host_calls = group(HostCallHooks {
+            stream_host_call: Some(twice),
+        });
+    });
+    finds(&report, "a_host_function_runs_exactly_once");
+}
+
+#[test]
+fn a_host_function_that_runs_at_once_is_found() {
+    unsafe extern "C" fn early(
+        _: PluginHandle,
+        _: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+        _: ErrorOut,
+    ) -> Status {
+        if let HostFunction(Some(function)) = function {
+            // SAFETY: the suite's function may run with its word on any thread.
+            unsafe { function(word) };
+        }
+        Status::OK
+    }
+    let report = report_of(|table| {
+        table.host_calls = group(HostCallHooks {
+            stream_host_call: Some(early),
+        });
+    });
+    finds(&report, "a_host_function_runs_when_the_stream_reaches_it");
+    finds(&report, "a_host_function_on_a_destroyed_stream_never_runs");
+}
+
+#[test]
+fn a_registration_that_takes_and_ends_anything_is_found() {
+    unsafe extern "C" fn takes(
+        _: PluginHandle,
+        _: u32,
+        _: *mut c_void,
+        _: u64,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    unsafe extern "C" fn ends(_: PluginHandle, _: u32, _: *mut c_void, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    let report = report_of(|table| {
+        table.register = group(RegisterHooks {
+            register_host: Some(takes),
+            unregister_host: Some(ends),
+        });
+    });
+    finds(&report, "registrations_do_not_overlap");
+    finds(&report, "what_was_not_registered_is_not_unregistered");
+    finds(&report, "registered_memory_is_known_as_foreign");
+}
+
+#[test]
+fn a_free_on_a_stream_that_takes_anything_is_found() {
+    unsafe extern "C" fn trusting(
+        _: PluginHandle,
+        _: StreamHandle,
+        _: *const Address,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let report = report_of(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let async_memory = unsafe { table.async_memory.as_ptr().read() };
+        table.async_memory = group(AsyncMemoryHooks {
+            free_async: Some(trusting),
+            ..async_memory
+        });
+    });
+    finds(&report, "a_free_on_a_stream_refuses_memory_of_others");
+    finds(&report, "memory_freed_on_a_stream_is_not_answered_for");
+}
+
+#[test]
+fn an_attribute_for_every_key_is_found() {
+    unsafe extern "C" fn knows(
+        _: PluginHandle,
+        _: u32,
+        _: u32,
+        out: *mut u64,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(1) };
+        Status::OK
+    }
+    let report = report_of(|table| {
+        table.features = table.features.with(Features::ATTRIBUTES);
+        table.attributes = group(AttributeHooks {
+            device_attribute: Some(knows),
+        });
+    });
+    finds(&report, "an_unknown_attribute_is_unsupported");
+    finds(
+        &report,
+        "no_attribute_is_told_of_a_device_that_is_not_there",
+    );
 }

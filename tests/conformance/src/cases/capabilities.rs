@@ -1,13 +1,15 @@
 //! A capability that is off answers `UNSUPPORTED`, and nothing was changed.
 
 use crossdock::Error;
-use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
+use crossdock_sdk::abi::{Capabilities, MemoryKind, Status, StreamHandle};
 
 use crate::allocation::{Allocation, Place, copy_strided, fill};
 use crate::case::{Case, Verdict, answers, same_bytes, skipped};
+use crate::host_call::HostCall;
 use crate::host_memory::HostMemory;
 use crate::layout::Region;
 use crate::random::pattern;
+use crate::registration::Registration;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -42,6 +44,11 @@ pub(super) const CASES: &[Case] = &[
         "streams_that_are_off_are_unsupported",
         CONTRACT,
         streams_are_off,
+    ),
+    Case::core(
+        "groups_that_are_absent_are_unsupported",
+        CONTRACT,
+        groups_are_absent,
     ),
 ];
 
@@ -136,4 +143,42 @@ fn streams_are_off(subject: &Subject<'_>) -> Verdict {
     }
     unsupported("stream_create", &subject.lane())?;
     unsupported("event_create", &subject.point())
+}
+
+/// Groups without a capability of their own, and registration: absent or off is `UNSUPPORTED`.
+fn groups_are_absent(subject: &Subject<'_>) -> Verdict {
+    let (hooks, device) = (subject.hooks(), subject.device());
+    let table = hooks.table();
+    let mut absent = 0;
+    let mut demand = |present: bool, what: &str, answer: &dyn Fn() -> Result<(), Error>| {
+        if present {
+            return Ok(());
+        }
+        absent += 1;
+        unsupported(what, &answer())
+    };
+    demand(table.host_calls().is_some(), "stream_host_call", &|| {
+        HostCall::new().put_on(hooks, StreamHandle::NONE)
+    })?;
+    demand(table.async_memory().is_some(), "allocate_async", &|| {
+        hooks.allocate_async(StreamHandle::NONE, 4096).map(drop)
+    })?;
+    demand(table.attributes().is_some(), "device_attribute", &|| {
+        hooks.device_attribute(device, 0).map(drop)
+    })?;
+    demand(
+        subject.can(Capabilities::REGISTER),
+        "register_host",
+        &|| {
+            let memory = HostMemory::new(&pattern(44, 8192));
+            Registration::new(hooks, device, memory).map(drop)
+        },
+    )?;
+    demand(table.wrap().is_some(), "stream_wrap", &|| {
+        subject.lane()?.wrap(device).map(drop)
+    })?;
+    if absent == 0 {
+        return skipped("the plugin has all of these groups");
+    }
+    Ok(())
 }

@@ -63,6 +63,11 @@ pub(super) const CASES: &[Case] = &[
         "`NotReady` before both happened; `Invalid` when one was never recorded.",
         elapsed_too_early,
     ),
+    Case::core(
+        "the_time_between_events_is_in_nanoseconds",
+        "Nanoseconds from one event to another, both done.",
+        elapsed_unit,
+    ),
     Case::full(
         "a_destroyed_event_is_stale",
         "`Stale`: the handle or address named something that is gone.",
@@ -262,6 +267,32 @@ fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
     )?;
     gate.complete(Status::OK)?;
     Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    subject.needs(Capabilities::TIMING)?;
+    let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
+    let mut gate = subject.gate()?;
+    lane.record(&start)?;
+    start.synchronize(LIMIT_NS)?;
+    lane.wait_gate(&gate)?;
+    lane.record(&end)?;
+    // The stream stands still for this long at least.
+    answers(
+        "synchronizing behind the host",
+        &lane.synchronize(SHORT_NS),
+        &[Status::TIMEOUT],
+    )?;
+    gate.complete(Status::OK)?;
+    lane.synchronize(LIMIT_NS)?;
+    let time = start.elapsed_until(&end)?;
+    // Two clocks: half of it tells nanoseconds from a coarser unit.
+    ensure!(
+        (SHORT_NS / 2..LIMIT_NS).contains(&time),
+        "{time} nanoseconds passed, and not {SHORT_NS} at least"
+    );
+    Ok(())
 }
 
 fn stale(subject: &Subject<'_>) -> Verdict {

@@ -18,7 +18,12 @@ pub fn cases() -> &'static [Case] {
             super::fill::CASES,
             super::streams::CASES,
             super::events::CASES,
+            super::wrap::CASES,
+            super::host_calls::CASES,
+            super::async_memory::CASES,
             super::adopt::CASES,
+            super::register::CASES,
+            super::attributes::CASES,
             super::threads::CASES,
             super::errors::CASES,
             super::retire::CASES,
@@ -48,6 +53,6 @@ mod tests {
             assert!(case.name.bytes().all(plain), "{}", case.name);
             assert!(!case.contract.is_empty(), "{} names no contract", case.name);
         }
-        assert!(cases().len() >= 35, "only {} cases", cases().len());
+        assert!(cases().len() >= 90, "only {} cases", cases().len());
     }
 }

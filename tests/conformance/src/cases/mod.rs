@@ -1,18 +1,23 @@
 //! Every case, one idea a file.
 
 mod adopt;
+mod async_memory;
+mod attributes;
 mod capabilities;
 mod copy;
 mod errors;
 mod events;
 mod fill;
+mod host_calls;
 mod life;
 mod list;
 mod memory;
 mod pointers;
+mod register;
 mod retire;
 mod streams;
 mod strided;
 mod threads;
+mod wrap;
 
 pub use list::cases;

@@ -1,0 +1,182 @@
+//! Memory that is allocated and freed in the order of a stream.
+
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{Address, MemoryKind, Status};
+
+use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
+use crate::host_memory::HostMemory;
+use crate::point::LIMIT_NS;
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "memory_allocated_on_a_stream_holds_bytes",
+        "Allocates device memory that is usable in stream order.",
+        holds_bytes,
+    ),
+    Case::core(
+        "memory_is_freed_behind_the_work_before_it",
+        "Frees device memory once the stream reaches this point. Blocks: no.",
+        freed_in_order,
+    ),
+    Case::core(
+        "memory_allocated_on_a_stream_may_be_freed_at_once",
+        "The caller owns the memory until `free` or `free_async`.",
+        freed_at_once,
+    ),
+    Case::core(
+        "memory_freed_on_a_stream_is_not_answered_for",
+        "`free_async` takes the memory. An allocation id is never reused.",
+        forgotten,
+    ),
+    Case::core(
+        "a_free_on_a_stream_refuses_memory_of_others",
+        "`NotOwner`.",
+        free_of_others,
+    ),
+    Case::core(
+        "memory_is_allocated_and_freed_on_a_stream_many_times",
+        "The caller owns the memory until `free` or `free_async`.",
+        many,
+    ),
+    Case::full(
+        "memory_is_not_allocated_on_a_destroyed_stream",
+        "`Stale`: the handle or address named something that is gone.",
+        stale,
+    ),
+];
+
+const BYTES: usize = 60_000;
+
+fn needs(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    match subject.hooks().table().async_memory() {
+        Some(_) => Ok(()),
+        None => skipped("the plugin has no group `async_memory`"),
+    }
+}
+
+fn holds_bytes(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let mut lane = subject.lane()?;
+    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let info = memory.query(BYTES as u64 - 1)?;
+    ensure!(
+        info.kind == MemoryKind::DEVICE && info.device == subject.device(),
+        "it is kind {} on device {}",
+        info.kind.0,
+        info.device
+    );
+    lane.upload(&memory, pattern(121, BYTES))?;
+    lane.download(&memory)?;
+    lane.free(memory)?;
+    for bytes in lane.finish()? {
+        same_bytes("what came back", &bytes, &pattern(121, BYTES))?;
+    }
+    Ok(())
+}
+
+fn freed_in_order(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    subject.needs_gates()?;
+    let mut lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    lane.wait_gate(&gate)?;
+    lane.upload(&memory, pattern(122, BYTES))?;
+    lane.download(&memory)?;
+    lane.free(memory)?;
+    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    // Others get memory meanwhile, and it is not this.
+    let other = subject.allocate(BYTES as u64)?;
+    other.write(0, &pattern(123, BYTES))?;
+    gate.complete(Status::OK)?;
+    for bytes in lane.finish()? {
+        same_bytes("what came back", &bytes, &pattern(122, BYTES))?;
+    }
+    same_bytes(
+        "the other memory",
+        &other.read(0, BYTES)?,
+        &pattern(123, BYTES),
+    )
+}
+
+fn freed_at_once(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let lane = subject.lane()?;
+    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    lane.synchronize(LIMIT_NS)?;
+    memory.write(0, &pattern(124, BYTES))?;
+    same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(124, BYTES))?;
+    let Some(memory) = Arc::into_inner(memory) else {
+        return failed("the memory is still in use");
+    };
+    Ok(memory.free()?)
+}
+
+fn forgotten(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let mut lane = subject.lane()?;
+    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let (address, before) = (memory.address(), memory.query(0)?);
+    lane.free(memory)?;
+    lane.synchronize(LIMIT_NS)?;
+    let after = subject.hooks().pointer_query(address)?;
+    let same = after.kind != MemoryKind::UNOWNED && after.allocation_id == before.allocation_id;
+    ensure!(!same, "freed memory is still answered for");
+    answers(
+        "the second free",
+        &lane.free_word(address),
+        &[Status::NOT_OWNER, Status::STALE],
+    )
+}
+
+fn free_of_others(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let lane = subject.lane()?;
+    let mut host = HostMemory::new(&pattern(125, BYTES));
+    let word = Address::pointer(host.expose());
+    answers(
+        "freeing host memory",
+        &lane.free_word(word),
+        &[Status::NOT_OWNER, Status::UNSUPPORTED],
+    )?;
+    let memory = subject.allocate(BYTES as u64)?;
+    memory.write(0, &pattern(126, BYTES))?;
+    answers(
+        "freeing from the middle",
+        &lane.free_word(memory.at(256)),
+        &[Status::NOT_OWNER],
+    )?;
+    lane.synchronize(LIMIT_NS)?;
+    same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(126, BYTES))
+}
+
+fn many(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let mut lane = subject.lane()?;
+    for seed in 0..64 {
+        let memory = lane.allocate(subject.device(), 4096)?;
+        lane.upload(&memory, pattern(seed, 4096))?;
+        lane.download(&memory)?;
+        lane.free(memory)?;
+    }
+    for (seed, bytes) in (0..).zip(lane.finish()?) {
+        same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, 4096))?;
+    }
+    Ok(())
+}
+
+fn stale(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let hooks = subject.hooks();
+    let handle = hooks.stream_create(subject.device())?;
+    hooks.stream_destroy(handle)?;
+    answers(
+        "allocate_async on a destroyed stream",
+        &hooks.allocate_async(handle, 4096),
+        &[Status::STALE, Status::INVALID],
+    )
+}

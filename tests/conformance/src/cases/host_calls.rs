@@ -1,0 +1,144 @@
+//! Functions of the host that a stream calls.
+
+use crossdock_sdk::abi::Status;
+
+use crate::case::{Case, Verdict, answers, ensure, is_unsupported, skipped};
+use crate::host_call::HostCall;
+use crate::point::LIMIT_NS;
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "a_host_function_runs_exactly_once",
+        "`function` runs exactly once.",
+        once,
+    ),
+    Case::core(
+        "a_host_function_runs_when_the_stream_reaches_it",
+        "Runs `function(word)` when the stream reaches it. Blocks: no.",
+        in_order,
+    ),
+    Case::core(
+        "a_host_function_runs_also_after_a_failure",
+        "`function` runs exactly once, also after a failure.",
+        after_failure,
+    ),
+    Case::core(
+        "many_host_functions_each_run_once",
+        "`function` runs exactly once.",
+        many,
+    ),
+    Case::full(
+        "a_host_function_on_a_destroyed_stream_never_runs",
+        "`Stale`: the handle or address named something that is gone.",
+        stale,
+    ),
+];
+
+fn needs(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    match subject.hooks().table().host_calls() {
+        Some(_) => Ok(()),
+        None => skipped("the plugin has no group `host_calls`"),
+    }
+}
+
+/// Demands that the function runs, and not twice.
+fn ran_once(call: &HostCall) -> Verdict {
+    ensure!(call.has_run(), "the function did not run");
+    ensure!(call.count() == 1, "the function ran {} times", call.count());
+    Ok(())
+}
+
+fn once(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let (call, lane) = (HostCall::new(), subject.lane()?);
+    let answer = call.put_on(subject.hooks(), lane.handle());
+    if is_unsupported(&answer) {
+        lane.synchronize(LIMIT_NS)?;
+        ensure!(
+            call.count() == 0,
+            "the function ran though the hook answered UNSUPPORTED"
+        );
+        return skipped("stream_host_call answers UNSUPPORTED");
+    }
+    answer?;
+    lane.synchronize(LIMIT_NS)?;
+    ran_once(&call)?;
+    // Whoever looks later, and at the end of the stream, finds no second run.
+    lane.synchronize(LIMIT_NS)?;
+    drop(lane);
+    ran_once(&call)
+}
+
+fn in_order(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    subject.needs_gates()?;
+    let memory = subject.allocate(100_000)?;
+    let (call, point) = (HostCall::new(), subject.point()?);
+    let mut lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    lane.upload(&memory, pattern(101, 100_000))?;
+    lane.record(&point)?;
+    call.put_on(subject.hooks(), lane.handle())?;
+    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    ensure!(
+        call.count() == 0,
+        "the function ran before the work before it"
+    );
+    gate.complete(Status::OK)?;
+    ran_once(&call)?;
+    answers(
+        "event_query of the work before the function",
+        &point.query(),
+        &[Status::OK],
+    )?;
+    Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn after_failure(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    subject.needs_gates()?;
+    let (call, lane) = (HostCall::new(), subject.lane()?);
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    call.put_on(subject.hooks(), lane.handle())?;
+    gate.complete(Status::VENDOR)?;
+    // What the stream says of the failure is the matter of another case.
+    let _seen = lane.synchronize(LIMIT_NS);
+    ran_once(&call)?;
+    drop(lane);
+    ran_once(&call)
+}
+
+fn many(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let memory = subject.allocate(4096)?;
+    let calls: Vec<_> = (0..64).map(|_| HostCall::new()).collect();
+    let mut lane = subject.lane()?;
+    for (seed, call) in (0..).zip(&calls) {
+        lane.upload(&memory, pattern(seed, 4096))?;
+        call.put_on(subject.hooks(), lane.handle())?;
+    }
+    lane.synchronize(LIMIT_NS)?;
+    calls.iter().try_for_each(ran_once)
+}
+
+fn stale(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let (call, hooks) = (HostCall::new(), subject.hooks());
+    let handle = hooks.stream_create(subject.device())?;
+    hooks.stream_destroy(handle)?;
+    answers(
+        "stream_host_call on a destroyed stream",
+        &call.put_on(hooks, handle),
+        &[Status::STALE, Status::INVALID],
+    )?;
+    ensure!(
+        call.count() == 0,
+        "the function ran though the hook refused it"
+    );
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Host memory that is locked for a device.
+
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, PointerFlags, Status};
+
+use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, same_bytes};
+use crate::host_memory::HostMemory;
+use crate::random::pattern;
+use crate::registration::{Registration, unregister_word};
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "copies_from_registered_memory_are_right",
+        "Locks host memory for the device, so that copies from it are fast and truly asynchronous.",
+        copies,
+    ),
+    Case::core(
+        "copies_on_a_stream_from_registered_memory_are_right",
+        "Locks host memory for the device, so that copies from it are fast and truly asynchronous.",
+        stream_copies,
+    ),
+    Case::core(
+        "registrations_do_not_overlap",
+        "`Conflict` when it overlaps an earlier registration.",
+        overlaps,
+    ),
+    Case::core(
+        "memory_is_registered_again_after_it_was_unregistered",
+        "The memory stays the caller's. `unregister_host` owns nothing afterwards.",
+        again,
+    ),
+    Case::core(
+        "what_was_not_registered_is_not_unregistered",
+        "`NotOwner` when it was not registered.",
+        unregister_of_others,
+    ),
+    Case::core(
+        "registered_memory_is_known_as_foreign",
+        "Not allocated by the plugin: registered or adopted.",
+        is_foreign,
+    ),
+    Case::core(
+        "memory_is_not_registered_with_a_device_that_is_not_there",
+        "Locks host memory for the device.",
+        no_device,
+    ),
+];
+
+const BYTES: usize = 40_000;
+
+fn register<'h>(subject: &Subject<'h>, seed: u64) -> Result<Registration<'h>, Unmet> {
+    subject.needs(Capabilities::REGISTER)?;
+    let memory = HostMemory::new(&pattern(seed, BYTES));
+    Ok(Registration::new(
+        subject.hooks(),
+        subject.device(),
+        memory,
+    )?)
+}
+
+fn copies(subject: &Subject<'_>) -> Verdict {
+    let registered = register(subject, 111)?;
+    let device = subject.allocate(BYTES as u64)?;
+    device.write(0, registered.bytes())?;
+    same_bytes(
+        "what the device got",
+        &device.read(0, BYTES)?,
+        &pattern(111, BYTES),
+    )?;
+    let memory = registered.unregister()?;
+    same_bytes(
+        "host memory afterwards",
+        &memory.content(),
+        &pattern(111, BYTES),
+    )
+}
+
+fn stream_copies(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let (from, to) = (
+        Arc::new(register(subject, 112)?),
+        Arc::new(register(subject, 113)?),
+    );
+    let device = subject.allocate(BYTES as u64)?;
+    let mut lane = subject.lane()?;
+    lane.upload_registered(&device, &from)?;
+    lane.download_registered(&to, &device)?;
+    lane.finish()?;
+    same_bytes("what came back", to.bytes(), &pattern(112, BYTES))?;
+    let memory = Arc::into_inner(to).map(Registration::unregister);
+    let Some(memory) = memory.transpose()? else {
+        return failed("the registration is still in use");
+    };
+    same_bytes(
+        "host memory afterwards",
+        &memory.content(),
+        &pattern(112, BYTES),
+    )
+}
+
+fn overlaps(subject: &Subject<'_>) -> Verdict {
+    let registered = register(subject, 114)?;
+    for (offset, size) in [(0, BYTES as u64), (4096, 4096), (8192, BYTES as u64 - 8192)] {
+        answers(
+            &format!("registering {size} bytes at {offset} once more"),
+            &registered.again(offset, size),
+            &[Status::CONFLICT],
+        )?;
+    }
+    // The first one stands.
+    let device = subject.allocate(BYTES as u64)?;
+    device.write(0, registered.bytes())?;
+    registered.unregister()?;
+    same_bytes(
+        "what the device got",
+        &device.read(0, BYTES)?,
+        &pattern(114, BYTES),
+    )
+}
+
+fn again(subject: &Subject<'_>) -> Verdict {
+    let mut registered = register(subject, 115)?;
+    for _ in 0..8 {
+        let memory = registered.unregister()?;
+        registered = Registration::new(subject.hooks(), subject.device(), memory)?;
+    }
+    let memory = registered.unregister()?;
+    same_bytes("the memory", &memory.content(), &pattern(115, BYTES))
+}
+
+fn unregister_of_others(subject: &Subject<'_>) -> Verdict {
+    let (hooks, device) = (subject.hooks(), subject.device());
+    let registered = register(subject, 116)?;
+    let inside = registered.word() + 4096;
+    let wanted = [Status::NOT_OWNER];
+    answers(
+        "unregistering the inside of a registration",
+        &unregister_word(hooks, device, inside),
+        &wanted,
+    )?;
+    let word = registered.word();
+    let memory = registered.unregister()?;
+    answers(
+        "unregistering a second time",
+        &unregister_word(hooks, device, word),
+        &wanted,
+    )?;
+    same_bytes("the memory", &memory.content(), &pattern(116, BYTES))
+}
+
+fn is_foreign(subject: &Subject<'_>) -> Verdict {
+    let registered = register(subject, 117)?;
+    let address = Address::pointer(registered.word() + 10);
+    let info = subject.hooks().pointer_query(address)?;
+    ensure!(
+        info.kind != MemoryKind::UNOWNED,
+        "registered memory is UNOWNED"
+    );
+    ensure!(
+        info.flags.contains(PointerFlags::FOREIGN),
+        "registered memory is not FOREIGN"
+    );
+    registered.unregister()?;
+    let after = subject.hooks().pointer_query(address)?;
+    let same = after.kind != MemoryKind::UNOWNED && after.allocation_id == info.allocation_id;
+    ensure!(!same, "unregistered memory is still answered for");
+    Ok(())
+}
+
+fn no_device(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::REGISTER)?;
+    let device = subject.hooks().device_count()?;
+    let memory = HostMemory::new(&pattern(118, BYTES));
+    answers(
+        &format!("register_host on device {device}"),
+        &Registration::new(subject.hooks(), device, memory),
+        &[Status::INVALID],
+    )
+}

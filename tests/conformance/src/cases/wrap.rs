@@ -1,0 +1,105 @@
+//! Streams made of the vendor's own integer.
+
+use std::sync::Arc;
+
+use crossdock_sdk::abi::Status;
+
+use crate::allocation::Allocation;
+use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
+use crate::lane::Lane;
+use crate::point::LIMIT_NS;
+use crate::random::pattern;
+use crate::subject::Subject;
+
+pub(super) const CASES: &[Case] = &[
+    Case::core(
+        "work_on_a_wrapped_stream_follows_that_of_its_owner",
+        "Makes a stream of the integer that the vendor's API uses.",
+        follows,
+    ),
+    Case::core(
+        "a_wrapped_stream_waits_where_its_owner_waits",
+        "Makes a stream of the integer that the vendor's API uses.",
+        waits,
+    ),
+    Case::core(
+        "a_stream_outlives_what_wraps_it",
+        "The stream stays the caller's; the plugin never destroys it and may retain it.",
+        outlives,
+    ),
+    Case::core(
+        "a_wrapped_stream_on_a_device_that_is_not_there_is_refused",
+        "`Invalid` when it belongs to another device and the vendor can say so.",
+        no_device,
+    ),
+];
+
+const BYTES: usize = 50_000;
+
+/// A stream of the vendor and memory for its work, or a skip where there is no `wrap`.
+fn owner<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, Arc<Allocation<'h>>), Unmet> {
+    subject.needs_streams()?;
+    if subject.hooks().table().wrap().is_none() {
+        return skipped("the plugin has no group `wrap`");
+    }
+    Ok((subject.lane()?, subject.allocate(BYTES as u64)?))
+}
+
+fn follows(subject: &Subject<'_>) -> Verdict {
+    let (mut owner, memory) = owner(subject)?;
+    owner.upload(&memory, pattern(91, BYTES))?;
+    let mut wrapped = owner.wrap(subject.device())?;
+    ensure!(
+        wrapped.handle() != owner.handle(),
+        "the wrapped stream has the word of its owner"
+    );
+    wrapped.download(&memory)?;
+    for bytes in wrapped.finish()? {
+        same_bytes("what the wrapped stream read", &bytes, &pattern(91, BYTES))?;
+    }
+    Ok(())
+}
+
+fn waits(subject: &Subject<'_>) -> Verdict {
+    let (owner, memory) = owner(subject)?;
+    subject.needs_gates()?;
+    memory.write(0, &pattern(92, BYTES))?;
+    let mut gate = subject.gate()?;
+    owner.wait_gate(&gate)?;
+    let mut wrapped = owner.wrap(subject.device())?;
+    wrapped.upload(&memory, pattern(93, BYTES))?;
+    answers(
+        "querying the wrapped stream",
+        &wrapped.query(),
+        &[Status::NOT_READY],
+    )?;
+    gate.complete(Status::OK)?;
+    wrapped.synchronize(LIMIT_NS)?;
+    same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(93, BYTES))
+}
+
+fn outlives(subject: &Subject<'_>) -> Verdict {
+    let (mut owner, memory) = owner(subject)?;
+    let point = subject.point()?;
+    for seed in 94..97 {
+        let mut wrapped = owner.wrap(subject.device())?;
+        wrapped.upload(&memory, pattern(seed, BYTES))?;
+        wrapped.record(&point)?;
+        wrapped.destroy_before(&point)?;
+        owner.download(&memory)?;
+    }
+    for (seed, bytes) in (94..).zip(owner.finish()?) {
+        same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, BYTES))?;
+    }
+    Ok(())
+}
+
+fn no_device(subject: &Subject<'_>) -> Verdict {
+    let (owner, _) = owner(subject)?;
+    let device = subject.hooks().device_count()?;
+    answers(
+        &format!("stream_wrap on device {device}"),
+        &owner.wrap(device),
+        &[Status::INVALID],
+    )
+}

@@ -1,0 +1,88 @@
+//! A host function that counts its runs, for a plugin that may call it too often or too late.
+#![expect(unsafe_code, reason = "a host function is a C function")]
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{HostFunction, StreamHandle};
+use crossdock_sdk::fence::fence;
+
+use crate::point::LIMIT_NS;
+
+/// A host function's runs. Its word is a number, so that a late call finds nothing and does no harm.
+#[derive(Debug)]
+pub(crate) struct HostCall {
+    number: usize,
+    runs: Arc<Runs>,
+}
+
+#[derive(Debug, Default)]
+struct Runs {
+    count: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl HostCall {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let runs = Arc::<Runs>::default();
+        lock(&CALLS).insert(number, Arc::clone(&runs));
+        Self { number, runs }
+    }
+
+    /// Puts the function on a stream.
+    pub(crate) fn put_on(&self, hooks: &Hooks, stream: StreamHandle) -> Result<(), Error> {
+        let word = ptr::without_provenance_mut(self.number);
+        // SAFETY: `stream_host_call` needs
+        // - a function for any thread and any number of calls: `count_run` takes the word for a
+        //   number, which it looks up under a lock;
+        // - one that calls no hook: it counts.
+        unsafe { hooks.stream_host_call(stream, HostFunction(Some(count_run)), word) }
+    }
+
+    /// How often the function ran by now.
+    pub(crate) fn count(&self) -> u32 {
+        *lock(&self.runs.count)
+    }
+
+    /// Waits for the first run; whether it came within the suite's limit.
+    pub(crate) fn has_run(&self) -> bool {
+        let runs = lock(&self.runs.count);
+        let limit = Duration::from_nanos(LIMIT_NS);
+        let waited = self
+            .runs
+            .changed
+            .wait_timeout_while(runs, limit, |count| *count == 0);
+        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *count > 0
+    }
+}
+
+impl Drop for HostCall {
+    fn drop(&mut self) {
+        lock(&CALLS).remove(&self.number);
+    }
+}
+
+extern "C" fn count_run(word: *mut c_void) {
+    let _caught = fence(|| {
+        let runs = lock(&CALLS).get(&word.addr()).map(Arc::clone);
+        if let Some(runs) = runs {
+            *lock(&runs.count) += 1;
+            runs.changed.notify_all();
+        }
+    });
+}
+
+static CALLS: LazyLock<Mutex<HashMap<usize, Arc<Runs>>>> = LazyLock::new(Mutex::default);
+
+/// A count is changed by one assignment, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
