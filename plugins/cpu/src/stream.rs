@@ -96,7 +96,7 @@ impl Stream {
     #[must_use]
     pub fn query(&self) -> Option<Outcome> {
         let state = self.shared.state();
-        let idle = state.tasks.is_empty() && (!state.running || state.reporting);
+        let idle = state.tasks.is_empty() && state.now != Now::Work;
         idle.then(|| state.failure.clone().map_or(Ok(()), Err))
     }
 
@@ -143,20 +143,27 @@ struct Shared {
 #[derive(Default)]
 struct State {
     tasks: VecDeque<Task>,
-    /// Some thread is at work, outside the lock.
-    running: bool,
-    /// What runs only tells others that everything before it is done.
-    reporting: bool,
+    now: Now,
     has_thread: bool,
     closed: bool,
     /// The first failure since the last report.
     failure: Option<Failure>,
 }
 
+/// What a thread does with the stream outside the lock.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Now {
+    #[default]
+    Nothing,
+    Work,
+    /// Only telling others that everything before it is done.
+    Report,
+}
+
 impl State {
     /// The failure to tell, by a task that itself is no work: whoever is told finds the stream idle.
     fn report(&mut self) -> Option<Failure> {
-        self.reporting = true;
+        self.now = Now::Report;
         self.failure.clone()
     }
 }
@@ -165,7 +172,7 @@ impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State")
             .field("tasks", &self.tasks.len())
-            .field("running", &self.running)
+            .field("now", &self.now)
             .field("failure", &self.failure)
             .finish_non_exhaustive()
     }
@@ -204,8 +211,10 @@ impl Shared {
     /// Claims the right to run if nothing is running or waiting to.
     fn claim_idle(&self) -> bool {
         let mut state = self.state();
-        let idle = state.tasks.is_empty() && !state.running;
-        state.running |= idle;
+        let idle = state.tasks.is_empty() && state.now == Now::Nothing;
+        if idle {
+            state.now = Now::Work;
+        }
         idle
     }
 
@@ -217,8 +226,7 @@ impl Shared {
         };
         let outcome = fence_with_message(task).unwrap_or_else(panicked);
         let mut state = self.state();
-        state.running = false;
-        state.reporting = false;
+        state.now = Now::Nothing;
         if let Err(failure) = outcome {
             state.failure.get_or_insert(failure);
         }
@@ -239,9 +247,9 @@ impl Shared {
     fn next_task(&self) -> Option<Task> {
         let mut state = self.state();
         loop {
-            if !state.running {
+            if state.now == Now::Nothing {
                 if let Some(task) = state.tasks.pop_front() {
-                    state.running = true;
+                    state.now = Now::Work;
                     return Some(task);
                 }
                 if state.closed {

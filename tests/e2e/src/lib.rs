@@ -1,5 +1,10 @@
 //! What the end-to-end tests share: a runtime with the plugins of this checkout.
 
+// The Rust lines of the README run as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
