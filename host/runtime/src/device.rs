@@ -94,6 +94,16 @@ impl Device {
         &self.0.runtime_version
     }
 
+    /// What its plugin says of it, with the pair under which it is registered here.
+    #[must_use]
+    pub fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            dl_type: self.0.id.ty.raw(),
+            dl_id: self.0.id.id,
+            ..self.0.info
+        }
+    }
+
     /// What works on it.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {

@@ -4,8 +4,10 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AddressForm};
-use crossdock_sdk::dlpack::{AxisSlice, DataWord, Dtype, Flags, Layout, Produced, TensorView};
+use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
+use crossdock_sdk::dlpack::{
+    AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Produced, TensorView,
+};
 
 use crate::device::Device;
 use crate::error::Error;
@@ -116,6 +118,12 @@ impl Tensor {
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         self.layout.bytes()
+    }
+
+    /// Whose memory it is.
+    #[must_use]
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.memory.kind
     }
 
     /// Whether the elements of both may share bytes, whichever device's view they go through.
@@ -246,6 +254,14 @@ impl Tensor {
     /// # Errors
     /// [`Error::Exchange`] when DLPack cannot represent it.
     pub fn export_unordered(&self) -> Result<Produced, Error> {
+        self.export_as()
+    }
+
+    /// The same as either of DLPack's two structs.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] when DLPack, or its struct of 0.x, cannot represent it.
+    pub fn export_as<M: Managed>(&self) -> Result<Produced<M>, Error> {
         let address = self.address();
         let (word, byte_offset) = match address.form {
             AddressForm::HANDLE => (address.word, address.offset),

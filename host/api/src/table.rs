@@ -1,0 +1,353 @@
+//! The function table `xd_api`: size and version, then every function.
+
+use std::ffi::{c_char, c_void};
+
+use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, PointerInfo, ProbeState, Status};
+use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
+
+use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
+use crate::handles::{
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdStream,
+    XdTensor,
+};
+use crate::numbers::{ErrorKind, RouteKind, WaitKind};
+use crate::options::{XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions};
+use crate::text::Text;
+
+/// The table's major version: another one cannot be used.
+pub const API_MAJOR: u32 = 1;
+
+/// The table's minor version: it is raised when functions are added.
+pub const API_MINOR: u32 = 0;
+
+/// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
+/// the message, both lent for the call. Called on any thread, also on several at once.
+pub type LogFunction = Option<
+    unsafe extern "C" fn(
+        word: *mut c_void,
+        level: u32,
+        target: *const c_char,
+        message: *const c_char,
+    ),
+>;
+
+macro_rules! table {
+    ($($(#[$doc:meta])* $name:ident: $function:ty;)*) => {
+        /// The function table. Each field is the function `xd_` + its name, and never NULL.
+        ///
+        /// A field is added at the end only. Who reads a table of another version copies no more
+        /// than `struct_size` bytes of it.
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy)]
+        #[expect(clippy::exhaustive_structs, reason = "the size and version say what is there")]
+        pub struct XdApi {
+            /// Bytes of this struct as its maker knows it.
+            pub struct_size: u64,
+            /// [`API_MAJOR`] of its maker.
+            pub abi_major: u32,
+            /// [`API_MINOR`] of its maker.
+            pub abi_minor: u32,
+            $($(#[$doc])* pub $name: $function,)*
+        }
+
+        impl XdApi {
+            /// Every function's name without `xd_` and its offset, in the order of the table.
+            pub const FUNCTIONS: &'static [(&'static str, usize)] =
+                &[$((stringify!($name), std::mem::offset_of!(Self, $name))),*];
+        }
+    };
+}
+
+table! {
+    /// The version of the table: major in the upper half, minor in the lower.
+    abi_version: extern "C" fn() -> u32;
+    /// The library's version, as in `1.0.0`.
+    version: extern "C" fn() -> Text<'static>;
+    /// 1 once the process has begun to exit: from then on frees become counted leaks.
+    exiting: extern "C" fn() -> i32;
+    /// How many frees were left out because the process was exiting, or is a fork.
+    counted_leaks: extern "C" fn() -> u64;
+    /// Sends the log to a function, or nowhere (NULL), up to a level from 0 (off) to 5 (trace).
+    log_set: unsafe extern "C" fn(LogFunction, word: *mut c_void, level: u32) -> Failure;
+
+    /// What kind of failure it is.
+    error_kind: extern "C" fn(Ref<'_, XdError>) -> ErrorKind;
+    /// The status number.
+    error_status: extern "C" fn(Ref<'_, XdError>) -> Status;
+    /// The operation that failed: the vendor's call where there is one.
+    error_operation: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The plugin in which it failed, or empty.
+    error_plugin: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The device it was about, as `cuda:0`, or empty.
+    error_device: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The vendor's number, or 0.
+    error_native_code: extern "C" fn(Ref<'_, XdError>) -> i64;
+    /// The vendor's name of that number, or empty.
+    error_native_name: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// What failed, one fragment.
+    error_message: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// Why, one sentence.
+    error_why: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// What to do.
+    error_hint: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// What, why and what to do, on three lines.
+    error_text: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// Frees an error.
+    error_free: extern "C" fn(Owned<XdError>);
+
+    /// The name of a status, as in `OOM_DEVICE`; empty for an unknown one.
+    status_name: extern "C" fn(Status) -> Text<'static>;
+    /// A dtype's name, as in `float32` or `int8x4`.
+    dtype_text: extern "C" fn(DLDataType, Out<'_, NameText>) -> Failure;
+    /// The dtype with this name.
+    dtype_from_text: extern "C" fn(Text<'_>, Out<'_, DLDataType>) -> Failure;
+    /// A device's name, as in `opencl:0`.
+    dl_device_text: extern "C" fn(DLDevice, Out<'_, NameText>) -> Failure;
+    /// The device with this name; a type alone means id 0.
+    dl_device_from_text: extern "C" fn(Text<'_>, Out<'_, DLDevice>) -> Failure;
+
+    /// Opens a runtime of its own. NULL options: the standard search.
+    runtime_open:
+        extern "C" fn(Ref<'_, XdRuntimeOptions<'_>>, Out<'_, Owned<XdRuntime>>) -> Failure;
+    /// The process's runtime, opened with the standard search where there is none.
+    runtime_default: extern "C" fn(Out<'_, Owned<XdRuntime>>) -> Failure;
+    /// Makes a runtime the process's; a conflict where another one is.
+    runtime_make_default: extern "C" fn(Ref<'_, XdRuntime>) -> Failure;
+    /// The same runtime once more.
+    runtime_retain: extern "C" fn(Ref<'_, XdRuntime>) -> Owned<XdRuntime>;
+    /// Gives a runtime back.
+    runtime_free: extern "C" fn(Owned<XdRuntime>);
+    /// How many plugins are registered.
+    runtime_plugin_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
+    /// The plugin at an index.
+    runtime_plugin_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdPlugin>>) -> Failure;
+    /// How many files the search found and could not load.
+    runtime_refused_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
+    /// Why the file at an index could not be loaded.
+    runtime_refused_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdError>>) -> Failure;
+    /// Loads a plugin file beside those that are here.
+    runtime_load_plugin:
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdPlugin>>) -> Failure;
+    /// Removes a plugin; tensors on it can still be freed.
+    runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPlugin>) -> Failure;
+    /// How many devices are registered.
+    runtime_device_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
+    /// The device at an index.
+    runtime_device_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The device with a DLPack pair.
+    runtime_device: extern "C" fn(
+        Ref<'_, XdRuntime>,
+        DLDevice,
+        Out<'_, Owned<XdDevice>>,
+    ) -> Failure;
+    /// The device with a name, as in `opencl:0`.
+    runtime_device_named:
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
+
+    /// The plugin's name.
+    plugin_name: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    /// Who made it.
+    plugin_vendor: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    /// Its own version.
+    plugin_version: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    /// Its file; empty for the plugin that is linked in.
+    plugin_path: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    /// What its probe found.
+    plugin_state: extern "C" fn(Ref<'_, XdPlugin>) -> ProbeState;
+    /// What was looked for (absent) or why it does not work (broken); else empty.
+    plugin_detail: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    /// The same plugin once more.
+    plugin_retain: extern "C" fn(Ref<'_, XdPlugin>) -> Owned<XdPlugin>;
+    /// Gives a plugin back; it stays registered.
+    plugin_free: extern "C" fn(Owned<XdPlugin>);
+
+    /// What a device is, with the DLPack pair under which it is registered here.
+    device_describe: extern "C" fn(Ref<'_, XdDevice>, Out<'_, DeviceInfo>) -> Failure;
+    /// Its memory now.
+    device_memory: extern "C" fn(Ref<'_, XdDevice>, Out<'_, MemoryInfo>) -> Failure;
+    /// The plugin that offers it.
+    device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPlugin>>) -> Failure;
+    /// 1 where both are the same device; 0 where one is NULL.
+    device_equal: extern "C" fn(Ref<'_, XdDevice>, Ref<'_, XdDevice>) -> i32;
+    /// Waits until the work on its default stream is done; a limit in nanoseconds.
+    device_synchronize: extern "C" fn(Ref<'_, XdDevice>, limit_ns: u64) -> Failure;
+    /// The same device once more.
+    device_retain: extern "C" fn(Ref<'_, XdDevice>) -> Owned<XdDevice>;
+    /// Gives a device back.
+    device_free: extern "C" fn(Owned<XdDevice>);
+
+    /// Allocates a compact tensor; its content is undefined, and strides are ignored.
+    tensor_empty: extern "C" fn(
+        Ref<'_, XdDevice>,
+        Ref<'_, XdLayout<'_>>,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Takes memory with an owner; the owner is released also when it fails.
+    tensor_from_memory: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        Ref<'_, XdMemory<'_>>,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Takes a tensor of DLPack 1.x; its deleter runs also when it fails.
+    tensor_import: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *mut DLManagedTensorVersioned,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Takes a tensor of DLPack 0.x; its deleter runs also when it fails.
+    tensor_import_legacy: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *mut DLManagedTensor,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Hands the tensor out as DLPack 1.3; whoever takes it calls its deleter once.
+    tensor_export: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdExportOptions<'_>>,
+        Out<'_, *mut DLManagedTensorVersioned>,
+    ) -> Failure;
+    /// Hands the tensor out as DLPack 0.x, which cannot say that a tensor is read-only.
+    tensor_export_legacy: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdExportOptions<'_>>,
+        Out<'_, *mut DLManagedTensor>,
+    ) -> Failure;
+    /// What the tensor is.
+    tensor_describe: extern "C" fn(Ref<'_, XdTensor>, Out<'_, XdTensorInfo>) -> Failure;
+    /// The device that holds it.
+    tensor_device: extern "C" fn(Ref<'_, XdTensor>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// A view of a part: one slice an axis.
+    tensor_slice: unsafe extern "C" fn(
+        Ref<'_, XdTensor>,
+        u32,
+        *const XdAxisSlice,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// A view with its axes in another order.
+    tensor_permute: unsafe extern "C" fn(
+        Ref<'_, XdTensor>,
+        u32,
+        *const u32,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// A view with another shape; an error where that needs a copy.
+    tensor_reshape: unsafe extern "C" fn(
+        Ref<'_, XdTensor>,
+        u32,
+        *const i64,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Reads the elements as compact bytes, as many as `nbytes`.
+    tensor_read: unsafe extern "C" fn(Ref<'_, XdTensor>, *mut c_void, u64) -> Failure;
+    /// Replaces the elements by compact bytes, as many as `nbytes`.
+    tensor_write: unsafe extern "C" fn(Ref<'_, XdTensor>, *const c_void, u64) -> Failure;
+    /// Replaces the elements by those of another tensor, in the order of a stream if one is given.
+    tensor_copy_from:
+        extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// Repeats the bytes of one element, in the order of a stream if one is given.
+    tensor_fill:
+        unsafe extern "C" fn(Ref<'_, XdTensor>, *const c_void, u64, Ref<'_, XdStream>) -> Failure;
+    /// The same values on a device, and the route that was taken (which may be unwanted: NULL).
+    tensor_to: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdDevice>,
+        Ref<'_, XdMoveOptions<'_>>,
+        Out<'_, Owned<XdTensor>>,
+        Out<'_, Owned<XdRoute>>,
+    ) -> Failure;
+    /// Waits until the last work that wrote it is done; a limit in nanoseconds.
+    tensor_synchronize: extern "C" fn(Ref<'_, XdTensor>, limit_ns: u64) -> Failure;
+    /// The event of the last work that wrote it; NULL where none is pending.
+    tensor_ready: extern "C" fn(Ref<'_, XdTensor>, Out<'_, Owned<XdEvent>>) -> Failure;
+    /// Makes a stream wait for what wrote it, before work of others that reads it.
+    tensor_wait_to_read: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// Makes a stream wait for all work on it, before work of others that writes it.
+    tensor_wait_to_write: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// Says that work of others that is on a stream reads it.
+    tensor_used_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// Says that work of others that is on a stream writes it.
+    tensor_written_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// The same tensor once more.
+    tensor_retain: extern "C" fn(Ref<'_, XdTensor>) -> Owned<XdTensor>;
+    /// Gives a tensor back.
+    tensor_free: extern "C" fn(Owned<XdTensor>);
+
+    /// Creates a stream on a device.
+    stream_create: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdStream>>) -> Failure;
+    /// The device's default stream.
+    stream_default: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdStream>>) -> Failure;
+    /// A stream of the integer that the vendor's API uses; it is never destroyed here.
+    stream_wrap:
+        unsafe extern "C" fn(Ref<'_, XdDevice>, native: u64, Out<'_, Owned<XdStream>>) -> Failure;
+    /// The device whose work it orders.
+    stream_device: extern "C" fn(Ref<'_, XdStream>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The integer that the vendor's API uses for it.
+    stream_native_handle: extern "C" fn(Ref<'_, XdStream>, Out<'_, u64>) -> Failure;
+    /// An event at its present end.
+    stream_record: extern "C" fn(Ref<'_, XdStream>, Out<'_, Owned<XdEvent>>) -> Failure;
+    /// Makes what comes later wait for an event of any plugin, and says how (may be NULL).
+    stream_wait:
+        extern "C" fn(Ref<'_, XdStream>, Ref<'_, XdEvent>, Out<'_, WaitKind>) -> Failure;
+    /// Waits until its work is done; a limit in nanoseconds.
+    stream_synchronize: extern "C" fn(Ref<'_, XdStream>, limit_ns: u64) -> Failure;
+    /// Whether its work is done: 1 or 0.
+    stream_is_idle: extern "C" fn(Ref<'_, XdStream>, Out<'_, i32>) -> Failure;
+    /// The same stream once more.
+    stream_retain: extern "C" fn(Ref<'_, XdStream>) -> Owned<XdStream>;
+    /// Gives a stream back; what is on it completes all the same.
+    stream_free: extern "C" fn(Owned<XdStream>);
+
+    /// An event that is pending until it is completed by `event_complete`.
+    event_create_host: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdEvent>>) -> Failure;
+    /// Completes such an event: `OK`, or a failure that its waiters see.
+    event_complete: extern "C" fn(Ref<'_, XdEvent>, Status) -> Failure;
+    /// The device whose event it is.
+    event_device: extern "C" fn(Ref<'_, XdEvent>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// Whether it happened: 1 or 0.
+    event_is_done: extern "C" fn(Ref<'_, XdEvent>, Out<'_, i32>) -> Failure;
+    /// Waits for it; a limit in nanoseconds.
+    event_synchronize: extern "C" fn(Ref<'_, XdEvent>, limit_ns: u64) -> Failure;
+    /// Nanoseconds from the second event to the first, as the device measured them.
+    event_elapsed: extern "C" fn(Ref<'_, XdEvent>, Ref<'_, XdEvent>, Out<'_, u64>) -> Failure;
+    /// The same event once more.
+    event_retain: extern "C" fn(Ref<'_, XdEvent>) -> Owned<XdEvent>;
+    /// Gives an event back.
+    event_free: extern "C" fn(Owned<XdEvent>);
+
+    /// Who owns an address, and the device (NULL where nobody does; may be unwanted: NULL).
+    pointer_query: extern "C" fn(
+        Ref<'_, XdRuntime>,
+        address: u64,
+        Out<'_, PointerInfo>,
+        Out<'_, Owned<XdDevice>>,
+    ) -> Failure;
+
+    /// What moving a tensor of this layout between two devices would do, and why.
+    route_explain: extern "C" fn(
+        Ref<'_, XdDevice>,
+        Ref<'_, XdDevice>,
+        Ref<'_, XdLayout<'_>>,
+        Ref<'_, XdMoveOptions<'_>>,
+        Out<'_, Owned<XdRoute>>,
+    ) -> Failure;
+    /// The kind of the route.
+    route_kind: extern "C" fn(Ref<'_, XdRoute>) -> RouteKind;
+    /// Bytes that are copied; 0 for an alias.
+    route_bytes_copied: extern "C" fn(Ref<'_, XdRoute>) -> u64;
+    /// The whole explanation.
+    route_text: extern "C" fn(Ref<'_, XdRoute>) -> Text<'_>;
+    /// What is done, step by step; NULL behind the last one.
+    route_step: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
+    /// The routes that fell, with the reason of each; NULL behind the last one.
+    route_refused: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
+    /// Frees a route.
+    route_free: extern "C" fn(Owned<XdRoute>);
+}
+
+impl XdApi {
+    /// Whether a table of this version and size has every function that this one has.
+    #[must_use]
+    pub const fn accepts(abi_major: u32, struct_size: u64) -> bool {
+        abi_major == API_MAJOR && struct_size >= size_of::<Self>() as u64
+    }
+}

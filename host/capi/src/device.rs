@@ -1,0 +1,65 @@
+//! `xd_device`: one device of one plugin.
+#![expect(unsafe_code, reason = "exports functions by name")]
+
+use crossdock::Stream;
+use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPlugin};
+
+use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::input;
+use crate::object::{borrow, give, look, retain};
+use crate::plugin::PluginObject;
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_describe(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, DeviceInfo>,
+) -> Failure {
+    fence_into("xd_device_describe", out, || Ok(borrow(device)?.info()))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_memory(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, MemoryInfo>,
+) -> Failure {
+    fence_into("xd_device_memory", out, || Ok(borrow(device)?.memory()?))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_plugin(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, Owned<XdPlugin>>,
+) -> Failure {
+    fence_into("xd_device_plugin", out, || {
+        Ok(give(PluginObject::new(borrow(device)?.plugin())))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_equal(one: Ref<'_, XdDevice>, other: Ref<'_, XdDevice>) -> i32 {
+    fence_value(|| Some((look(one)? == look(other)?).into()))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_synchronize(
+    device: Ref<'_, XdDevice>,
+    limit_ns: u64,
+) -> Failure {
+    fence_call("xd_device_synchronize", || {
+        match Stream::default_of(borrow(device)?) {
+            // Without streams every copy is done when it returns.
+            Err(error) if error.is_unsupported() => Ok(()),
+            stream => Ok(stream?.synchronize(input::limit(limit_ns))?),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_retain(device: Ref<'_, XdDevice>) -> Owned<XdDevice> {
+    fence_value(|| retain(device))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_free(device: Owned<XdDevice>) {
+    fence_free(device);
+}

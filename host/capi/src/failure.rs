@@ -1,0 +1,162 @@
+//! Why a function did not do what it was asked to.
+
+use crossdock::Error;
+use crossdock_api::{ErrorKind, Failure, Status};
+use crossdock_sdk::dlpack::DlpackError;
+
+use crate::error::{ErrorObject, Parts};
+use crate::object::give;
+
+/// Why a function failed, before it is an error object.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The runtime says why.
+    Runtime(Error),
+    /// An argument is wrong.
+    Argument { why: String, hint: &'static str },
+    /// It would take a copy.
+    CopyRequired { why: String },
+    /// Two runtimes want to be the process's.
+    SecondDefault,
+    /// Another logger is installed.
+    SecondLogger,
+    /// A panic was caught here.
+    Panic(String),
+}
+
+impl Refusal {
+    /// NULL where something is needed.
+    pub(crate) fn null(what: &'static str) -> Self {
+        Self::Argument {
+            why: format!("{what} is NULL"),
+            hint: "pass what the function's documentation asks for",
+        }
+    }
+
+    /// Another wrong argument.
+    pub(crate) fn argument(why: impl Into<String>) -> Self {
+        Self::Argument {
+            why: why.into(),
+            hint: "fix the arguments",
+        }
+    }
+
+    /// The object that C reads; `function` is the one that failed.
+    pub(crate) fn into_object(self, function: &'static str) -> Failure {
+        give(ErrorObject::new(self.parts(function)))
+    }
+
+    fn parts(self, function: &'static str) -> Parts {
+        let own = |kind, status, why: String, hint: &str| Parts {
+            kind,
+            status,
+            operation: function.to_owned(),
+            message: format!("call `{function}`"),
+            why,
+            hint: hint.to_owned(),
+            ..Parts::default()
+        };
+        match self {
+            Self::Runtime(error) => of_runtime(&error, function),
+            Self::Argument { why, hint } => own(ErrorKind::MISUSE, Status::INVALID, why, hint),
+            Self::CopyRequired { why } => own(
+                ErrorKind::COPY_REQUIRED,
+                Status::UNSUPPORTED,
+                why,
+                "allow a copy",
+            ),
+            Self::SecondDefault => own(
+                ErrorKind::MISUSE,
+                Status::CONFLICT,
+                "the process has another runtime already".to_owned(),
+                "use that one, or choose the process's runtime before others ask for it",
+            ),
+            Self::SecondLogger => own(
+                ErrorKind::MISUSE,
+                Status::CONFLICT,
+                "the program has installed a logger of the Rust crate `log`".to_owned(),
+                "read the log there",
+            ),
+            Self::Panic(message) => own(
+                ErrorKind::PANIC,
+                Status::PANIC,
+                message,
+                "report this as a bug of Crossdock",
+            ),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Runtime(error)
+    }
+}
+
+impl From<DlpackError> for Refusal {
+    fn from(error: DlpackError) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
+/// An error of the runtime, part by part.
+pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
+    let parts = Parts {
+        operation: function.to_owned(),
+        message: error.to_string(),
+        why: error.why(),
+        hint: error.hint(),
+        ..Parts::default()
+    };
+    let kind = |kind, status| (kind, status);
+    let ((kind, status), parts) = match error {
+        Error::Load { .. } => (kind(ErrorKind::LOAD, Status::ABI), parts),
+        Error::Hook {
+            plugin,
+            operation,
+            status,
+            native_code,
+            native_name,
+            ..
+        } => (
+            kind(ErrorKind::HOOK, *status),
+            Parts {
+                operation: operation.clone(),
+                plugin: plugin.clone(),
+                native_code: *native_code,
+                native_name: native_name.clone(),
+                ..parts
+            },
+        ),
+        Error::UnknownDevice { device, .. } => (
+            kind(ErrorKind::UNKNOWN_DEVICE, Status::NO_DEVICE),
+            parts.on(*device),
+        ),
+        Error::Exchange(DlpackError::OutOfMemory { .. }) => {
+            (kind(ErrorKind::EXCHANGE, Status::OOM_HOST), parts)
+        }
+        Error::Exchange(_) => (kind(ErrorKind::EXCHANGE, Status::INVALID), parts),
+        Error::Claim { claimed, .. } => (
+            kind(ErrorKind::CLAIM, Status::NOT_OWNER),
+            parts.on(*claimed),
+        ),
+        Error::Owners { .. } => (kind(ErrorKind::CLAIM, Status::CONFLICT), parts),
+        Error::Refused { to, .. } => (kind(ErrorKind::REFUSED, Status::UNSUPPORTED), parts.on(*to)),
+        Error::Misuse { operation, .. } => (
+            kind(ErrorKind::MISUSE, Status::INVALID),
+            Parts {
+                operation: (*operation).to_owned(),
+                ..parts
+            },
+        ),
+        other => (
+            kind(ErrorKind::OTHER, other.status().unwrap_or(Status::INVALID)),
+            parts,
+        ),
+    };
+    Parts {
+        kind,
+        status,
+        ..parts
+    }
+}

@@ -1,0 +1,204 @@
+//! What callers pass in: texts, arrays, and option structs of any size.
+#![expect(unsafe_code, reason = "reads what callers vouch for in words")]
+
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use crossdock::RouteChoice;
+use crossdock_api::{
+    CopyMode, DLDataType, NO_LIMIT, Ref, RouteKind, Text, XdExportOptions, XdLayout, XdMemory,
+    XdMoveOptions, XdRuntimeOptions,
+};
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use crate::failure::Refusal;
+
+/// A text that must be there and be UTF-8.
+pub(crate) fn text<'a>(text: Text<'a>, what: &'static str) -> Result<&'a str, Refusal> {
+    let text = text.to_c_str().ok_or(Refusal::null(what))?;
+    text.to_str()
+        .map_err(|_invalid| Refusal::argument(format!("{what} is not UTF-8")))
+}
+
+/// An array of `count` values, which may be NULL where there is none.
+///
+/// # Safety
+/// - `first` is NULL, or readable for `count` values during `'a`.
+pub(crate) unsafe fn array<'a, T>(
+    first: *const T,
+    count: u64,
+    what: &'static str,
+) -> Result<&'a [T], Refusal> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(Refusal::null(what));
+    }
+    let length = usize::try_from(count).ok();
+    let fits = |length: &usize| length.checked_mul(size_of::<T>()).is_some_and(is_an_object);
+    let Some(length) = length.filter(fits) else {
+        return Err(Refusal::argument(format!("{what}: {count} is too many")));
+    };
+    // SAFETY: readable for `count` values by the caller's promise, and no longer than an object can
+    // be.
+    Ok(unsafe { std::slice::from_raw_parts(first, length) })
+}
+
+/// The same to write to. What C has there counts as initialised.
+///
+/// # Safety
+/// - `first` is NULL, or readable and writable for `count` values during `'a`, by nobody else.
+pub(crate) unsafe fn array_mut<'a, T>(
+    first: *mut T,
+    count: u64,
+    what: &'static str,
+) -> Result<&'a mut [T], Refusal> {
+    // SAFETY: the caller's promise; the slice is used for its length only.
+    let length = unsafe { array(first.cast_const(), count, what) }?.len();
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: not NULL, because there are values, and writable for them by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })
+}
+
+/// A limit in nanoseconds; the highest number is none.
+pub(crate) fn limit(nanoseconds: u64) -> Option<Duration> {
+    (nanoseconds != NO_LIMIT).then(|| Duration::from_nanos(nanoseconds))
+}
+
+/// Whether memory of this size can exist.
+pub(crate) const fn is_an_object(bytes: usize) -> bool {
+    bytes <= isize::MAX.cast_unsigned()
+}
+
+/// A struct that begins with its size, whose later part an older caller does not have.
+///
+/// # Safety
+/// - It is `repr(C)` and begins with a `u64`, and any value of its fields whose bytes are all zero
+///   is valid.
+/// - `FIRST` is the end of a field, at most the struct's size.
+pub(crate) unsafe trait Options: Copy {
+    /// Bytes of its first release.
+    const FIRST: u64;
+}
+
+// SAFETY: `repr(C)`, begins with its size; pointers and numbers may be zero; never released smaller.
+unsafe impl Options for XdRuntimeOptions<'_> {
+    const FIRST: u64 = XdRuntimeOptions::SIZE;
+}
+
+// SAFETY: as above.
+unsafe impl Options for XdMemory<'_> {
+    const FIRST: u64 = XdMemory::SIZE;
+}
+
+// SAFETY: as above.
+unsafe impl Options for XdExportOptions<'_> {
+    const FIRST: u64 = Self::SIZE;
+}
+
+// SAFETY: as above.
+unsafe impl Options for XdMoveOptions<'_> {
+    const FIRST: u64 = Self::SIZE;
+}
+
+/// Copies options of any size: what an older caller does not have is zero, which is the default,
+/// and what a newer one has beyond us must be zero. `None` for NULL.
+pub(crate) fn options<T: Options>(given: Ref<'_, T>) -> Result<Option<T>, Refusal> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: a `Ref` that is not NULL is a live struct, which begins with its size (`Options`).
+    let size = unsafe { given.as_ptr().cast::<u64>().read() };
+    let first = given.as_ptr().cast::<u8>();
+    let known = size_of::<T>();
+    let length = usize::try_from(size).ok().filter(|&size| size <= 1 << 16);
+    let Some(length) = length.filter(|_| size >= T::FIRST) else {
+        let why = format!("struct_size is {size}, expected {known}");
+        return Err(Refusal::argument(why));
+    };
+    // SAFETY: the struct has `length` bytes, as it says itself.
+    let beyond = unsafe { std::slice::from_raw_parts(first, length) }.get(known..);
+    if beyond.is_some_and(|bytes| bytes.iter().any(|&byte| byte != 0)) {
+        let why = format!("it asks for something behind byte {known} that this version lacks");
+        return Err(Refusal::argument(why));
+    }
+    let mut copy = MaybeUninit::<T>::zeroed();
+    // SAFETY: readable for `length` bytes, and the copy is writable for `known`.
+    unsafe { first.copy_to_nonoverlapping(copy.as_mut_ptr().cast(), length.min(known)) };
+    // SAFETY: all zero, or a copy of a live struct from its start to the end of a field (`Options`).
+    Ok(Some(unsafe { copy.assume_init() }))
+}
+
+/// Options with a default that NULL means as well.
+pub(crate) fn options_or<T: Options>(given: Ref<'_, T>, default: T) -> Result<T, Refusal> {
+    Ok(options(given)?.unwrap_or(default))
+}
+
+/// Refuses flags whose meaning is unknown.
+pub(crate) fn check_flags(flags: u32, known: u32) -> Result<(), Refusal> {
+    match flags & !known {
+        0 => Ok(()),
+        unknown => Err(Refusal::argument(format!(
+            "the flags {unknown:#x} are unknown"
+        ))),
+    }
+}
+
+/// A layout, checked.
+pub(crate) fn layout(given: Ref<'_, XdLayout<'_>>) -> Result<Layout, Refusal> {
+    if given.is_null() {
+        return Err(Refusal::null("layout"));
+    }
+    // SAFETY: a `Ref` that is not NULL is a live struct; every bit pattern of it is valid.
+    checked_layout(&unsafe { given.as_ptr().read() })
+}
+
+/// A layout that was copied, checked.
+pub(crate) fn checked_layout(given: &XdLayout<'_>) -> Result<Layout, Refusal> {
+    let dtype = dtype(given.dtype())?;
+    let Some(shape) = given.shape() else {
+        let why = format!("shape: NULL or too long for ndim {}", given.ndim());
+        return Err(Refusal::argument(why));
+    };
+    let layout = match given.strides() {
+        Some(strides) => Layout::strided(dtype, shape, strides)?,
+        None => Layout::compact(dtype, shape)?,
+    };
+    if given.is_padded() {
+        return Ok(layout.with_padding(true)?);
+    }
+    Ok(layout)
+}
+
+/// A dtype, checked.
+pub(crate) fn dtype(given: DLDataType) -> Result<Dtype, Refusal> {
+    Ok(Dtype::from_raw(given)?)
+}
+
+/// Which routes a move may take, in order; each is asked when the one before it was refused.
+pub(crate) fn choices(options: &XdMoveOptions<'_>) -> Result<&'static [RouteChoice], Refusal> {
+    use crossdock::RouteKind as Kind;
+    const BEST: &[RouteChoice] = &[RouteChoice::Best];
+    const ALIAS: &[RouteChoice] = &[RouteChoice::Only(Kind::Alias)];
+    const DIRECT: &[RouteChoice] = &[RouteChoice::Only(Kind::Direct)];
+    const STAGED: &[RouteChoice] = &[RouteChoice::Only(Kind::Staged)];
+    const COPY: &[RouteChoice] = &[
+        RouteChoice::Only(Kind::Direct),
+        RouteChoice::Only(Kind::Staged),
+    ];
+    match (options.copy, options.route) {
+        (CopyMode::IF_NEEDED, RouteKind::BEST) => Ok(BEST),
+        (CopyMode::IF_NEEDED | CopyMode::NEVER, RouteKind::ALIAS)
+        | (CopyMode::NEVER, RouteKind::BEST) => Ok(ALIAS),
+        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::DIRECT) => Ok(DIRECT),
+        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::STAGED) => Ok(STAGED),
+        (CopyMode::ALWAYS, RouteKind::BEST) => Ok(COPY),
+        (copy, route) => Err(Refusal::argument(format!(
+            "copy {} and route {} are unknown or contradict each other",
+            copy.0, route.0
+        ))),
+    }
+}

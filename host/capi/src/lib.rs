@@ -1,0 +1,34 @@
+//! Crossdock for C: the functions behind `xd_api` and `crossdock/crossdock.h`.
+//!
+//! Every function is an `extern "C" fn xd_*` that says nothing but: take the arguments, call the
+//! runtime, give the answer. What all of them share stands in three files: `boundary` (the panic
+//! fence, and what is answered when it caught something), `object` (the casts between handles and
+//! objects) and `input` (texts, arrays and option structs of callers). So a NULL, a wrong size or an
+//! unknown number becomes an error in one place, and the files named after objects hold no cast.
+//!
+//! A Rust program of the host that hands the table on, the command for instance, calls [`api`].
+
+mod boundary;
+mod default_runtime;
+mod device;
+mod error;
+mod event;
+mod failure;
+mod input;
+mod library;
+mod log_function;
+mod names;
+mod object;
+mod plugin;
+mod pointer;
+mod route;
+mod runtime;
+mod stream;
+mod table;
+mod tensor;
+mod tensor_data;
+mod tensor_exchange;
+mod tensor_order;
+mod tensor_views;
+
+pub use self::table::api;

@@ -1,0 +1,93 @@
+//! The casts between handles and the objects behind them. All of them are here.
+//!
+//! Every handle is an `Arc` of its object: `give` makes one, `retain` adds one, `release` takes one
+//! away. The trait ties each handle type to one object type, so that a handle of another type does
+//! not compile.
+#![expect(unsafe_code, reason = "turns handles into the objects behind them")]
+
+use std::sync::Arc;
+
+use crossdock_api::{
+    Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdStream, XdTensor,
+};
+
+use crate::error::ErrorObject;
+use crate::failure::Refusal;
+use crate::plugin::PluginObject;
+use crate::route::RouteObject;
+
+/// A handle type, the object that is behind its handles, and what to call a NULL one.
+pub(crate) trait Handle: Sized {
+    type Object: Send + Sync + 'static;
+    const NAME: &'static str;
+}
+
+macro_rules! handles {
+    ($($handle:ident => $object:ty, $name:literal;)*) => {$(
+        impl Handle for $handle {
+            type Object = $object;
+            const NAME: &'static str = $name;
+        }
+    )*};
+}
+
+handles! {
+    XdError => ErrorObject, "error";
+    XdRuntime => crossdock::Runtime, "runtime";
+    XdPlugin => PluginObject, "plugin";
+    XdDevice => crossdock::Device, "device";
+    XdTensor => crossdock::Tensor, "tensor";
+    XdStream => crossdock::Stream, "stream";
+    XdEvent => crossdock::Event, "event";
+    XdRoute => RouteObject, "route";
+}
+
+/// The object behind a handle; `None` for NULL.
+pub(crate) fn look<H: Handle>(handle: Ref<'_, H>) -> Option<&H::Object> {
+    // SAFETY: a `Ref` that is not NULL is a live handle for as long as it is lent, and every handle
+    // of this type was made by `give` from an object of this type.
+    unsafe { handle.as_ptr().cast::<H::Object>().as_ref() }
+}
+
+/// The object behind a handle, or the refusal of NULL.
+pub(crate) fn borrow<H: Handle>(handle: Ref<'_, H>) -> Result<&H::Object, Refusal> {
+    look(handle).ok_or(Refusal::null(H::NAME))
+}
+
+/// A new handle.
+pub(crate) fn give<H: Handle>(object: H::Object) -> Owned<H> {
+    give_shared(Arc::new(object))
+}
+
+/// A new handle of an object that others share.
+pub(crate) fn give_shared<H: Handle>(object: Arc<H::Object>) -> Owned<H> {
+    let handle = Arc::into_raw(object).cast_mut().cast::<H>();
+    // SAFETY: this is how every handle of this type is made, and the caller gets this one.
+    unsafe { Owned::from_raw(handle) }
+}
+
+/// The same handle once more; NULL for NULL.
+pub(crate) fn retain<H: Handle>(handle: Ref<'_, H>) -> Option<Owned<H>> {
+    shared(handle).map(give_shared)
+}
+
+/// A share of the object behind a handle; `None` for NULL.
+pub(crate) fn shared<H: Handle>(handle: Ref<'_, H>) -> Option<Arc<H::Object>> {
+    if handle.is_null() {
+        return None;
+    }
+    let object = handle.as_ptr().cast::<H::Object>();
+    // SAFETY: `give_shared` got it from `Arc::into_raw`, and one share at least is alive: the handle.
+    unsafe { Arc::increment_strong_count(object) };
+    // SAFETY: the share that was just added is the one this `Arc` owns.
+    Some(unsafe { Arc::from_raw(object) })
+}
+
+/// Gives a handle back; the last one drops the object. NULL does nothing.
+pub(crate) fn release<H: Handle>(handle: Owned<H>) {
+    let object = handle.into_raw().cast::<H::Object>().cast_const();
+    if !object.is_null() {
+        // SAFETY: an `Owned` that is not NULL is one share that `give_shared` made, and it ends here.
+        drop(unsafe { Arc::from_raw(object) });
+    }
+}

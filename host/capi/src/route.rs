@@ -1,0 +1,114 @@
+//! `xd_route`: how a tensor reached, or would reach, a device.
+#![expect(unsafe_code, reason = "exports functions by name")]
+
+use std::ffi::CString;
+
+use crossdock::{Route, RouteKind as Kind, explain};
+use crossdock_api::{
+    Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions, XdRoute,
+};
+
+use crate::boundary::{fence_free, fence_into, fence_value};
+use crate::error::c_text;
+use crate::input;
+use crate::object::{borrow, give, look};
+
+/// A route with its texts as C reads them.
+#[derive(Debug)]
+pub(crate) struct RouteObject {
+    kind: RouteKind,
+    bytes_copied: u64,
+    text: CString,
+    steps: Vec<CString>,
+    refused: Vec<CString>,
+}
+
+impl RouteObject {
+    pub(crate) fn new(route: &Route) -> Self {
+        let texts = |texts: &[String]| texts.iter().map(|text| c_text(text.as_str())).collect();
+        Self {
+            kind: match route.kind {
+                Kind::Alias => RouteKind::ALIAS,
+                Kind::Direct => RouteKind::DIRECT,
+                Kind::Staged => RouteKind::STAGED,
+                _ => RouteKind::REFUSED,
+            },
+            bytes_copied: route.bytes_copied,
+            text: c_text(route.to_string()),
+            steps: texts(&route.steps),
+            refused: texts(&route.refused),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_explain(
+    from: Ref<'_, XdDevice>,
+    to: Ref<'_, XdDevice>,
+    layout: Ref<'_, XdLayout<'_>>,
+    options: Ref<'_, XdMoveOptions<'_>>,
+    out: Out<'_, Owned<XdRoute>>,
+) -> Failure {
+    fence_into("xd_route_explain", out, || {
+        let (from, to) = (borrow(from)?, borrow(to)?);
+        let layout = input::layout(layout)?;
+        let options = input::options_or(options, XdMoveOptions::new())?;
+        let mut fallen = Vec::new();
+        for choice in input::choices(&options)? {
+            let mut route = explain(&layout, from, to, *choice);
+            fallen.append(&mut route.refused);
+            if route.kind != Kind::Refused {
+                route.refused = fallen;
+                return Ok(give(RouteObject::new(&route)));
+            }
+        }
+        let refused = explain(
+            &layout,
+            from,
+            to,
+            crossdock::RouteChoice::Only(Kind::Refused),
+        );
+        Ok(give(RouteObject::new(&Route {
+            refused: fallen,
+            ..refused
+        })))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_kind(route: Ref<'_, XdRoute>) -> RouteKind {
+    fence_value(|| look(route).map(|route| route.kind))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_bytes_copied(route: Ref<'_, XdRoute>) -> u64 {
+    fence_value(|| look(route).map(|route| route.bytes_copied))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_text(route: Ref<'_, XdRoute>) -> Text<'_> {
+    fence_value(|| look(route).map(|route| Text::new(&route.text)))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_step(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
+    fence_value(|| Some(nth(look(route).map(|route| &route.steps), index)))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_refused(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
+    fence_value(|| Some(nth(look(route).map(|route| &route.refused), index)))
+}
+
+/// NULL behind the last one and for no route, so that a loop over the texts ends.
+fn nth(texts: Option<&Vec<CString>>, index: u64) -> Text<'_> {
+    let found = usize::try_from(index)
+        .ok()
+        .and_then(|index| texts?.get(index));
+    found.map_or(Text::NULL, |text| Text::new(text))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_free(route: Owned<XdRoute>) {
+    fence_free(route);
+}

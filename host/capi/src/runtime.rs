@@ -1,0 +1,186 @@
+//! `xd_runtime`: which plugins and devices there are.
+#![expect(unsafe_code, reason = "exports functions by name")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crossdock::{Runtime, RuntimeBuilder};
+use crossdock_api::{
+    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPlugin, XdRuntime,
+    XdRuntimeOptions,
+};
+use crossdock_sdk::dlpack::Device;
+
+use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::default_runtime;
+use crate::error::ErrorObject;
+use crate::failure::{Refusal, of_runtime};
+use crate::input;
+use crate::object::{borrow, give, give_shared, look, retain, shared};
+use crate::plugin::PluginObject;
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_open(
+    options: Ref<'_, XdRuntimeOptions<'_>>,
+    out: Out<'_, Owned<XdRuntime>>,
+) -> Failure {
+    fence_into("xd_runtime_open", out, || {
+        let options = input::options_or(options, XdRuntimeOptions::new(&[], &[]))?;
+        Ok(give(builder(&options)?.open()?))
+    })
+}
+
+fn builder(options: &XdRuntimeOptions<'_>) -> Result<RuntimeBuilder, Refusal> {
+    input::check_flags(options.flags.0, RuntimeFlags::NO_SEARCH.0)?;
+    let mut builder = Runtime::builder().search(options.flags != RuntimeFlags::NO_SEARCH);
+    for file in options.plugins().ok_or(Refusal::null("plugins"))? {
+        builder = builder.plugin(input::text(*file, "a plugin's path")?);
+    }
+    for folder in options.folders().ok_or(Refusal::null("folders"))? {
+        builder = builder.plugin_dir(input::text(*folder, "a folder's path")?);
+    }
+    Ok(builder)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_default(out: Out<'_, Owned<XdRuntime>>) -> Failure {
+    fence_into("xd_runtime_default", out, || {
+        Ok(give_shared(default_runtime::get_or_open()?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_make_default(runtime: Ref<'_, XdRuntime>) -> Failure {
+    fence_call("xd_runtime_make_default", || {
+        let runtime = shared(runtime).ok_or(Refusal::null("runtime"))?;
+        match default_runtime::offer(&runtime) {
+            None => Ok(()),
+            Some(_other) => Err(Refusal::SecondDefault),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_retain(runtime: Ref<'_, XdRuntime>) -> Owned<XdRuntime> {
+    fence_value(|| retain(runtime))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_free(runtime: Owned<XdRuntime>) {
+    fence_free(runtime);
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_plugin_count(runtime: Ref<'_, XdRuntime>) -> u64 {
+    fence_value(|| look(runtime).map(|runtime| runtime.plugins().len() as u64))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_plugin_at(
+    runtime: Ref<'_, XdRuntime>,
+    index: u64,
+    out: Out<'_, Owned<XdPlugin>>,
+) -> Failure {
+    fence_into("xd_runtime_plugin_at", out, || {
+        let plugin = at(borrow(runtime)?.plugins(), index)?;
+        Ok(give(PluginObject::new(&plugin)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_refused_count(runtime: Ref<'_, XdRuntime>) -> u64 {
+    fence_value(|| look(runtime).map(|runtime| runtime.refused().len() as u64))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_refused_at(
+    runtime: Ref<'_, XdRuntime>,
+    index: u64,
+    out: Out<'_, Owned<XdError>>,
+) -> Failure {
+    fence_into("xd_runtime_refused_at", out, || {
+        let refused = at(borrow(runtime)?.refused(), index)?;
+        Ok(give(ErrorObject::new(of_runtime(
+            &refused,
+            "xd_runtime_open",
+        ))))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_load_plugin(
+    runtime: Ref<'_, XdRuntime>,
+    path: Text<'_>,
+    out: Out<'_, Owned<XdPlugin>>,
+) -> Failure {
+    fence_into("xd_runtime_load_plugin", out, || {
+        let path = Path::new(input::text(path, "path")?);
+        Ok(give(PluginObject::new(&borrow(runtime)?.load(path)?)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_retire_plugin(
+    runtime: Ref<'_, XdRuntime>,
+    plugin: Ref<'_, XdPlugin>,
+) -> Failure {
+    fence_call("xd_runtime_retire_plugin", || {
+        let (runtime, plugin) = (borrow(runtime)?, &borrow(plugin)?.plugin);
+        if !runtime.plugins().iter().any(|one| Arc::ptr_eq(one, plugin)) {
+            return Err(Refusal::argument(
+                "the plugin is not registered in this runtime",
+            ));
+        }
+        Ok(runtime.retire(plugin)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device_count(runtime: Ref<'_, XdRuntime>) -> u64 {
+    fence_value(|| look(runtime).map(|runtime| runtime.devices().len() as u64))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device_at(
+    runtime: Ref<'_, XdRuntime>,
+    index: u64,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_runtime_device_at", out, || {
+        let device = at(borrow(runtime)?.devices(), index)?;
+        Ok(give(device))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device(
+    runtime: Ref<'_, XdRuntime>,
+    device: DLDevice,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_runtime_device", out, || {
+        let device = borrow(runtime)?.device(Device::from_raw(device))?;
+        Ok(give(device))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device_named(
+    runtime: Ref<'_, XdRuntime>,
+    name: Text<'_>,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_runtime_device_named", out, || {
+        let device = input::text(name, "name")?.parse::<Device>()?;
+        Ok(give(borrow(runtime)?.device(device)?))
+    })
+}
+
+/// The thing at an index of a list that may have changed since it was counted.
+fn at<T>(all: Vec<T>, index: u64) -> Result<T, Refusal> {
+    let count = all.len();
+    let found = usize::try_from(index)
+        .ok()
+        .and_then(|index| all.into_iter().nth(index));
+    found.ok_or_else(|| Refusal::argument(format!("index {index} of {count}")))
+}

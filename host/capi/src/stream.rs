@@ -1,0 +1,124 @@
+//! `xd_stream`: an ordered line of work on one device.
+#![expect(
+    unsafe_code,
+    reason = "exports functions by name, and wraps streams of callers"
+)]
+
+use crossdock::{Chain, Stream};
+use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStream};
+
+use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
+use crate::input;
+use crate::object::{borrow, give, retain};
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_create(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, Owned<XdStream>>,
+) -> Failure {
+    fence_into("xd_stream_create", out, || {
+        Ok(give(Stream::new(borrow(device)?)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_default(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, Owned<XdStream>>,
+) -> Failure {
+    fence_into("xd_stream_default", out, || {
+        Ok(give(Stream::default_of(borrow(device)?)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_stream_wrap(
+    device: Ref<'_, XdDevice>,
+    native: u64,
+    out: Out<'_, Owned<XdStream>>,
+) -> Failure {
+    fence_into("xd_stream_wrap", out, || {
+        let device = borrow(device)?;
+        // SAFETY: the header asks the caller for a live stream that outlives its handles, on which
+        // nobody else puts work during a call.
+        Ok(give(unsafe { Stream::wrap(device, native) }?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_device(
+    stream: Ref<'_, XdStream>,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_stream_device", out, || {
+        Ok(give(borrow(stream)?.device().clone()))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_native_handle(
+    stream: Ref<'_, XdStream>,
+    out: Out<'_, u64>,
+) -> Failure {
+    fence_into("xd_stream_native_handle", out, || {
+        Ok(borrow(stream)?.native_handle()?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_record(
+    stream: Ref<'_, XdStream>,
+    out: Out<'_, Owned<XdEvent>>,
+) -> Failure {
+    fence_into("xd_stream_record", out, || {
+        Ok(give(borrow(stream)?.record()?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_wait(
+    stream: Ref<'_, XdStream>,
+    event: Ref<'_, XdEvent>,
+    out: Out<'_, WaitKind>,
+) -> Failure {
+    fence_call("xd_stream_wait", || {
+        let chain = borrow(stream)?.wait(borrow(event)?)?;
+        optional(out).put(match chain {
+            Chain::Native => WaitKind::NATIVE,
+            Chain::HostEvent => WaitKind::HOST_EVENT,
+            Chain::HostThread => WaitKind::HOST_THREAD,
+            _ => WaitKind::BLOCKED,
+        });
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_synchronize(
+    stream: Ref<'_, XdStream>,
+    limit_ns: u64,
+) -> Failure {
+    fence_call("xd_stream_synchronize", || {
+        Ok(borrow(stream)?.synchronize(input::limit(limit_ns))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_is_idle(
+    stream: Ref<'_, XdStream>,
+    out: Out<'_, i32>,
+) -> Failure {
+    fence_into("xd_stream_is_idle", out, || {
+        Ok(borrow(stream)?.is_idle()?.into())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_retain(stream: Ref<'_, XdStream>) -> Owned<XdStream> {
+    fence_value(|| retain(stream))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_free(stream: Owned<XdStream>) {
+    fence_free(stream);
+}

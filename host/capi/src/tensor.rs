@@ -1,0 +1,133 @@
+//! `xd_tensor`: made, described, moved and given back.
+#![expect(unsafe_code, reason = "exports functions by name")]
+
+use crossdock::{Device, Error, Route, Tensor};
+use crossdock_api::{
+    AddressForm, CopyMode, Failure, Out, Owned, Ref, XdDevice, XdLayout, XdMoveOptions, XdRoute,
+    XdTensor, XdTensorInfo,
+};
+
+use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional, required};
+use crate::failure::Refusal;
+use crate::input;
+use crate::object::{borrow, give, look, retain};
+use crate::route::RouteObject;
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_empty(
+    device: Ref<'_, XdDevice>,
+    layout: Ref<'_, XdLayout<'_>>,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_into("xd_tensor_empty", out, || {
+        let layout = input::layout(layout)?;
+        Ok(give(Tensor::empty(borrow(device)?, &layout)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_describe(
+    tensor: Ref<'_, XdTensor>,
+    out: Out<'_, XdTensorInfo>,
+) -> Failure {
+    fence_into("xd_tensor_describe", out, || Ok(describe(borrow(tensor)?)))
+}
+
+fn describe(tensor: &Tensor) -> XdTensorInfo {
+    let (layout, address) = (tensor.layout(), tensor.address());
+    let array = |numbers: &[i64]| match numbers {
+        [] => std::ptr::null(),
+        numbers => numbers.as_ptr(),
+    };
+    let (data, byte_offset) = match address.form {
+        AddressForm::HANDLE => (address.word, address.offset),
+        _ => (address.as_pointer().unwrap_or(0), 0),
+    };
+    let empty = layout.numel() == 0;
+    XdTensorInfo {
+        device: tensor.device().id().to_raw(),
+        dtype: layout.dtype().to_raw(),
+        // At most 64.
+        ndim: u32::try_from(layout.rank()).unwrap_or(u32::MAX),
+        shape: array(layout.shape()),
+        strides: array(layout.strides()),
+        // Never negative.
+        numel: u64::try_from(layout.numel()).unwrap_or(0),
+        nbytes: tensor.nbytes(),
+        data: if empty { 0 } else { data },
+        byte_offset: if empty { 0 } else { byte_offset },
+        form: address.form,
+        memory_kind: tensor.memory_kind(),
+        read_only: tensor.is_read_only().into(),
+        contiguous: layout.is_contiguous().into(),
+        padded: layout.is_padded().into(),
+        reserved: 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_device(
+    tensor: Ref<'_, XdTensor>,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_tensor_device", out, || {
+        Ok(give(borrow(tensor)?.device().clone()))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_to(
+    tensor: Ref<'_, XdTensor>,
+    device: Ref<'_, XdDevice>,
+    options: Ref<'_, XdMoveOptions<'_>>,
+    out: Out<'_, Owned<XdTensor>>,
+    route: Out<'_, Owned<XdRoute>>,
+) -> Failure {
+    fence_call("xd_tensor_to", || {
+        let (out, out_route) = (required(out)?, optional(route));
+        let options = input::options_or(options, XdMoveOptions::new())?;
+        let (moved, route) = move_to(borrow(tensor)?, borrow(device)?, &options)?;
+        if out_route.is_wanted() {
+            out_route.put(give(RouteObject::new(&route)));
+        }
+        out.put(give(moved));
+        Ok(())
+    })
+}
+
+fn move_to(
+    tensor: &Tensor,
+    device: &Device,
+    options: &XdMoveOptions<'_>,
+) -> Result<(Tensor, Route), Refusal> {
+    let mut fallen = Vec::new();
+    for choice in input::choices(options)? {
+        let moved = match look(options.stream) {
+            Some(stream) => tensor.to_on(device, *choice, stream),
+            None => tensor.to(device, *choice),
+        };
+        match moved {
+            Err(Error::Refused { reasons, .. }) => fallen.extend(reasons),
+            done => return Ok(done?),
+        }
+    }
+    if options.copy == CopyMode::NEVER {
+        let why = fallen.join("; ");
+        return Err(Refusal::CopyRequired { why });
+    }
+    Err(Refusal::Runtime(Error::Refused {
+        from: tensor.device().id(),
+        to: device.id(),
+        reasons: fallen,
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_retain(tensor: Ref<'_, XdTensor>) -> Owned<XdTensor> {
+    fence_value(|| retain(tensor))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_free(tensor: Owned<XdTensor>) {
+    fence_free(tensor);
+}

@@ -1,0 +1,49 @@
+//! The elements of a tensor as compact bytes of the caller.
+#![expect(unsafe_code, reason = "reads and writes bytes of callers")]
+
+use std::ffi::c_void;
+
+use crossdock_api::{Failure, Ref, XdTensor};
+
+use crate::boundary::fence_call;
+use crate::failure::Refusal;
+use crate::input;
+use crate::object::borrow;
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_read(
+    tensor: Ref<'_, XdTensor>,
+    bytes: *mut c_void,
+    size: u64,
+) -> Failure {
+    fence_call("xd_tensor_read", || {
+        let tensor = borrow(tensor)?;
+        check_size(size, tensor.nbytes())?;
+        // SAFETY: the caller passes NULL or `size` bytes that nobody else uses during the call.
+        let bytes = unsafe { input::array_mut(bytes.cast::<u8>(), size, "bytes") }?;
+        Ok(tensor.read_into(bytes)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_write(
+    tensor: Ref<'_, XdTensor>,
+    bytes: *const c_void,
+    size: u64,
+) -> Failure {
+    fence_call("xd_tensor_write", || {
+        let tensor = borrow(tensor)?;
+        check_size(size, tensor.nbytes())?;
+        // SAFETY: the caller passes NULL or `size` readable bytes.
+        let bytes = unsafe { input::array(bytes.cast::<u8>(), size, "bytes") }?;
+        Ok(tensor.write(bytes)?)
+    })
+}
+
+fn check_size(given: u64, expected: u64) -> Result<(), Refusal> {
+    if given == expected {
+        return Ok(());
+    }
+    let why = format!("{given} bytes were given, the tensor has {expected}");
+    Err(Refusal::argument(why))
+}

@@ -1,0 +1,166 @@
+//! Tensors in and out: as DLPack, and as memory with an owner.
+//!
+//! What comes in is taken before anything else is looked at, so that every way out of a function,
+//! a NULL argument and a panic among them, gives it back exactly once.
+#![expect(unsafe_code, reason = "takes over tensors and memory of callers")]
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crossdock::Tensor;
+use crossdock_api::{
+    DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order, Out,
+    Owned, Ref, XdExportOptions, XdMemory, XdRuntime, XdStream, XdTensor,
+};
+use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
+
+use crate::boundary::{fence_call, fence_into, required};
+use crate::failure::Refusal;
+use crate::input;
+use crate::object::{borrow, give, look};
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_import(
+    runtime: Ref<'_, XdRuntime>,
+    managed: *mut DLManagedTensorVersioned,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_call("xd_tensor_import", || {
+        let managed = NonNull::new(managed).ok_or(Refusal::null("tensor"))?;
+        // SAFETY: the caller passes a live managed tensor and gives it up with this call.
+        let received = unsafe { Received::from_versioned(managed) };
+        import(runtime, received, Ref::NULL, out)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
+    runtime: Ref<'_, XdRuntime>,
+    managed: *mut DLManagedTensor,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_call("xd_tensor_import_legacy", || {
+        let managed = NonNull::new(managed).ok_or(Refusal::null("tensor"))?;
+        // SAFETY: the caller passes a live managed tensor and gives it up with this call.
+        let received = unsafe { Received::from_legacy(managed) };
+        import(runtime, received, Ref::NULL, out)
+    })
+}
+
+fn import(
+    runtime: Ref<'_, XdRuntime>,
+    received: Result<Received, DlpackError>,
+    written_on: Ref<'_, XdStream>,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Result<(), Refusal> {
+    let place = required(out)?;
+    let tensor = Tensor::import(borrow(runtime)?, received?)?;
+    if let Some(stream) = look(written_on) {
+        tensor.written_on(stream)?;
+    }
+    place.put(give(tensor));
+    Ok(())
+}
+
+/// Whoever lent memory, told once that it is not used any more.
+struct Lender {
+    owner: *mut c_void,
+    release: Option<unsafe extern "C" fn(owner: *mut c_void)>,
+}
+
+// SAFETY: the word is only passed back, and the header asks for a function that any thread may call.
+unsafe impl Send for Lender {}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: the caller of `xd_tensor_from_memory` promised that it may be called once
+            // with its own word, on any thread.
+            unsafe { release(self.owner) };
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
+    runtime: Ref<'_, XdRuntime>,
+    memory: Ref<'_, XdMemory<'_>>,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_call("xd_tensor_from_memory", || {
+        let memory = input::options(memory)?.ok_or(Refusal::null("memory"))?;
+        let lender = Lender {
+            owner: memory.owner,
+            release: memory.release,
+        };
+        let managed = Produced::<DLManagedTensorVersioned>::new(lender, &view_of(&memory)?)?;
+        // SAFETY: a live tensor of this library's own making, given up here.
+        let received = unsafe { Received::from_versioned(managed.into_raw()) };
+        import(runtime, received, memory.stream, out)
+    })
+}
+
+fn view_of(memory: &XdMemory<'_>) -> Result<TensorView, Refusal> {
+    input::check_flags(memory.flags.0, MemoryFlags::READ_ONLY.0)?;
+    let layout = input::checked_layout(&memory.layout)?;
+    let read_only = memory.flags == MemoryFlags::READ_ONLY;
+    Ok(TensorView::new(
+        layout,
+        DataWord::from_ptr(memory.data),
+        memory.byte_offset,
+        Device::from_raw(memory.device),
+        Flags::NONE.with(Flags::READ_ONLY, read_only),
+    )?)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_export(
+    tensor: Ref<'_, XdTensor>,
+    options: Ref<'_, XdExportOptions<'_>>,
+    out: Out<'_, *mut DLManagedTensorVersioned>,
+) -> Failure {
+    fence_into("xd_tensor_export", out, || {
+        let tensor = borrow(tensor)?;
+        let options = prepare(tensor, options)?;
+        let managed = tensor.export_unordered()?.into_raw().as_ptr();
+        if options.flags == ExportFlags::IS_COPIED {
+            // SAFETY: a fresh export of our own that nobody else has seen yet.
+            let flags = unsafe { &mut (*managed).flags };
+            *flags |= Flags::IS_COPIED.raw();
+        }
+        Ok(managed)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_export_legacy(
+    tensor: Ref<'_, XdTensor>,
+    options: Ref<'_, XdExportOptions<'_>>,
+    out: Out<'_, *mut DLManagedTensor>,
+) -> Failure {
+    fence_into("xd_tensor_export_legacy", out, || {
+        let tensor = borrow(tensor)?;
+        // A legacy tensor has no flags: that it is a copy is not said.
+        prepare(tensor, options)?;
+        Ok(tensor.export_as()?.into_raw().as_ptr())
+    })
+}
+
+/// Arranges the order that the consumer asks for.
+fn prepare<'a>(
+    tensor: &Tensor,
+    options: Ref<'a, XdExportOptions<'a>>,
+) -> Result<XdExportOptions<'a>, Refusal> {
+    let options = input::options_or(options, XdExportOptions::new())?;
+    input::check_flags(options.flags.0, ExportFlags::IS_COPIED.0)?;
+    match (options.order, look(options.stream)) {
+        (Order::READY, None) => tensor.synchronize(None)?,
+        (Order::STREAM, Some(stream)) => tensor.wait_to_read(stream)?,
+        (Order::UNORDERED, None) => {}
+        (Order(order), _) => {
+            let why = format!("order {order} is unknown, or a stream is missing or too many");
+            return Err(Refusal::argument(why));
+        }
+    }
+    Ok(options)
+}

@@ -1,0 +1,98 @@
+//! Work on a tensor in the order of streams.
+#![expect(
+    unsafe_code,
+    reason = "exports functions by name, and reads bytes of callers"
+)]
+
+use std::ffi::c_void;
+
+use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
+
+use crate::boundary::{fence_call, fence_into};
+use crate::input;
+use crate::object::{borrow, give, look};
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_copy_from(
+    tensor: Ref<'_, XdTensor>,
+    source: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_copy_from", || {
+        Ok(borrow(tensor)?.copy_from(borrow(source)?, look(stream))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_fill(
+    tensor: Ref<'_, XdTensor>,
+    pattern: *const c_void,
+    size: u64,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_fill", || {
+        // SAFETY: the caller passes NULL or `size` readable bytes.
+        let pattern = unsafe { input::array(pattern.cast::<u8>(), size, "pattern") }?;
+        Ok(borrow(tensor)?.fill(pattern, look(stream))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_synchronize(
+    tensor: Ref<'_, XdTensor>,
+    limit_ns: u64,
+) -> Failure {
+    fence_call("xd_tensor_synchronize", || {
+        Ok(borrow(tensor)?.synchronize(input::limit(limit_ns))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_ready(
+    tensor: Ref<'_, XdTensor>,
+    out: Out<'_, Owned<XdEvent>>,
+) -> Failure {
+    fence_into("xd_tensor_ready", out, || {
+        Ok(borrow(tensor)?.ready().map_or(Owned::NULL, give))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_wait_to_read(
+    tensor: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_wait_to_read", || {
+        Ok(borrow(tensor)?.wait_to_read(borrow(stream)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_wait_to_write(
+    tensor: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_wait_to_write", || {
+        Ok(borrow(tensor)?.wait_to_write(borrow(stream)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_used_on(
+    tensor: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_used_on", || {
+        Ok(borrow(tensor)?.used_on(borrow(stream)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_written_on(
+    tensor: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_written_on", || {
+        Ok(borrow(tensor)?.written_on(borrow(stream)?)?)
+    })
+}

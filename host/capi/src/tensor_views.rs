@@ -1,0 +1,76 @@
+//! Views of a tensor: a part, other axes, another shape. They share its memory.
+#![expect(unsafe_code, reason = "reads arrays of callers")]
+
+use crossdock_api::{Failure, Out, Owned, Ref, XdAxisSlice, XdTensor};
+use crossdock_sdk::dlpack::AxisSlice;
+
+use crate::boundary::fence_into;
+use crate::failure::Refusal;
+use crate::input;
+use crate::object::{borrow, give};
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_slice(
+    tensor: Ref<'_, XdTensor>,
+    count: u32,
+    slices: *const XdAxisSlice,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_into("xd_tensor_slice", out, || {
+        let tensor = borrow(tensor)?;
+        let count = axis_count(count, tensor.layout().rank())?;
+        // SAFETY: the caller passes NULL or `count` slices.
+        let slices = unsafe { input::array(slices, count, "slices") }?;
+        let slices: Vec<_> = slices.iter().map(axis_slice).collect();
+        Ok(give(tensor.slice(&slices)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_permute(
+    tensor: Ref<'_, XdTensor>,
+    count: u32,
+    axes: *const u32,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_into("xd_tensor_permute", out, || {
+        let tensor = borrow(tensor)?;
+        let count = axis_count(count, tensor.layout().rank())?;
+        // SAFETY: the caller passes NULL or `count` axes.
+        let axes = unsafe { input::array(axes, count, "axes") }?;
+        let axes: Vec<_> = axes.iter().map(|&axis| axis as usize).collect();
+        Ok(give(tensor.permute(&axes)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_reshape(
+    tensor: Ref<'_, XdTensor>,
+    ndim: u32,
+    shape: *const i64,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_into("xd_tensor_reshape", out, || {
+        let tensor = borrow(tensor)?;
+        // SAFETY: the caller passes NULL or `ndim` extents.
+        let shape = unsafe { input::array(shape, ndim.into(), "shape") }?;
+        Ok(give(tensor.reshape(shape)?))
+    })
+}
+
+/// A count that must be the tensor's number of axes: nothing is read of an array of another length.
+fn axis_count(count: u32, rank: usize) -> Result<u64, Refusal> {
+    if usize::try_from(count) == Ok(rank) {
+        return Ok(count.into());
+    }
+    let why = format!("{count} were given for a tensor with {rank} axes");
+    Err(Refusal::argument(why))
+}
+
+fn axis_slice(slice: &XdAxisSlice) -> AxisSlice {
+    AxisSlice {
+        start: slice.start,
+        step: slice.step,
+        len: slice.len,
+    }
+}
