@@ -35,10 +35,17 @@ mod options;
 mod table;
 mod text;
 
+#[cfg(test)]
+mod header_tests;
+#[cfg(test)]
+mod layouts_for_tests;
+#[cfg(test)]
+mod snapshot_tests;
+
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
 pub use self::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdStream,
-    XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
+    XdStream, XdTensor,
 };
 pub use self::numbers::{
     CopyMode, ErrorKind, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags, WaitKind,

@@ -18,14 +18,14 @@ pub const NO_LIMIT: u64 = u64::MAX;
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct XdLayout<'a> {
-    dtype: DLDataType,
-    ndim: u32,
-    shape: *const i64,
-    strides: *const i64,
+    pub(crate) dtype: DLDataType,
+    pub(crate) ndim: u32,
+    pub(crate) shape: *const i64,
+    pub(crate) strides: *const i64,
     /// Not 0: elements smaller than a byte take whole bytes.
-    padded: u32,
-    reserved: u32,
-    arrays: PhantomData<&'a [i64]>,
+    pub(crate) padded: u32,
+    pub(crate) reserved: u32,
+    pub(crate) arrays: PhantomData<&'a [i64]>,
 }
 
 impl<'a> XdLayout<'a> {
@@ -125,14 +125,14 @@ sized_options!(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct XdRuntimeOptions<'a> {
-    struct_size: u64,
+    pub(crate) struct_size: u64,
     /// What is changed from the default.
     pub flags: RuntimeFlags,
-    reserved: u32,
-    plugins: *const Text<'a>,
-    plugin_count: u64,
-    folders: *const Text<'a>,
-    folder_count: u64,
+    pub(crate) reserved: u32,
+    pub(crate) plugins: *const Text<'a>,
+    pub(crate) plugin_count: u64,
+    pub(crate) folders: *const Text<'a>,
+    pub(crate) folder_count: u64,
 }
 
 impl<'a> XdRuntimeOptions<'a> {
@@ -184,7 +184,7 @@ fn texts<'a>(first: *const Text<'a>, count: u64) -> Option<&'a [Text<'a>]> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct XdMemory<'a> {
-    struct_size: u64,
+    pub(crate) struct_size: u64,
     /// Where the memory is claimed to be.
     pub device: DLDevice,
     /// Its address, or its handle on devices that have handles; NULL where there is no element.
@@ -195,7 +195,7 @@ pub struct XdMemory<'a> {
     pub layout: XdLayout<'a>,
     /// What holds for the memory.
     pub flags: MemoryFlags,
-    reserved: u32,
+    pub(crate) reserved: u32,
     /// Passed to `release`.
     pub owner: *mut c_void,
     /// Gives the memory back: called once, on any thread. None: nothing is to be done.
@@ -228,7 +228,7 @@ impl<'a> XdMemory<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct XdExportOptions<'a> {
-    struct_size: u64,
+    pub(crate) struct_size: u64,
     /// What is said of the tensor.
     pub flags: ExportFlags,
     /// Who keeps the order.
@@ -261,7 +261,7 @@ impl Default for XdExportOptions<'_> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct XdMoveOptions<'a> {
-    struct_size: u64,
+    pub(crate) struct_size: u64,
     /// The only route that is allowed, or the best.
     pub route: RouteKind,
     /// Whether it may or must copy.

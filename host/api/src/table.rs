@@ -7,8 +7,8 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTens
 
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
 use crate::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdStream,
-    XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
+    XdStream, XdTensor,
 };
 use crate::numbers::{ErrorKind, RouteKind, WaitKind};
 use crate::options::{XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions};
@@ -120,16 +120,20 @@ table! {
     /// How many plugins are registered.
     runtime_plugin_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
     /// The plugin at an index.
-    runtime_plugin_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdPlugin>>) -> Failure;
+    runtime_plugin_at: extern "C" fn(
+        Ref<'_, XdRuntime>,
+        u64,
+        Out<'_, Owned<XdPluginEntry>>,
+    ) -> Failure;
     /// How many files the search found and could not load.
     runtime_refused_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
     /// Why the file at an index could not be loaded.
     runtime_refused_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdError>>) -> Failure;
     /// Loads a plugin file beside those that are here.
     runtime_load_plugin:
-        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdPlugin>>) -> Failure;
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdPluginEntry>>) -> Failure;
     /// Removes a plugin; tensors on it can still be freed.
-    runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPlugin>) -> Failure;
+    runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPluginEntry>) -> Failure;
     /// How many devices are registered.
     runtime_device_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
     /// The device at an index.
@@ -145,28 +149,28 @@ table! {
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
 
     /// The plugin's name.
-    plugin_name: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    plugin_name: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
     /// Who made it.
-    plugin_vendor: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    plugin_vendor: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
     /// Its own version.
-    plugin_version: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    plugin_version: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
     /// Its file; empty for the plugin that is linked in.
-    plugin_path: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    plugin_path: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
     /// What its probe found.
-    plugin_state: extern "C" fn(Ref<'_, XdPlugin>) -> ProbeState;
+    plugin_state: extern "C" fn(Ref<'_, XdPluginEntry>) -> ProbeState;
     /// What was looked for (absent) or why it does not work (broken); else empty.
-    plugin_detail: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
+    plugin_detail: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
     /// The same plugin once more.
-    plugin_retain: extern "C" fn(Ref<'_, XdPlugin>) -> Owned<XdPlugin>;
+    plugin_retain: extern "C" fn(Ref<'_, XdPluginEntry>) -> Owned<XdPluginEntry>;
     /// Gives a plugin back; it stays registered.
-    plugin_free: extern "C" fn(Owned<XdPlugin>);
+    plugin_free: extern "C" fn(Owned<XdPluginEntry>);
 
     /// What a device is, with the DLPack pair under which it is registered here.
     device_describe: extern "C" fn(Ref<'_, XdDevice>, Out<'_, DeviceInfo>) -> Failure;
     /// Its memory now.
     device_memory: extern "C" fn(Ref<'_, XdDevice>, Out<'_, MemoryInfo>) -> Failure;
     /// The plugin that offers it.
-    device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPlugin>>) -> Failure;
+    device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPluginEntry>>) -> Failure;
     /// 1 where both are the same device; 0 where one is NULL.
     device_equal: extern "C" fn(Ref<'_, XdDevice>, Ref<'_, XdDevice>) -> i32;
     /// Waits until the work on its default stream is done; a limit in nanoseconds.

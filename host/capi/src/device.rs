@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "exports functions by name")]
 
 use crossdock::Stream;
-use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPlugin};
+use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPluginEntry};
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::input;
@@ -28,7 +28,7 @@ pub(crate) extern "C" fn xd_device_memory(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_plugin(
     device: Ref<'_, XdDevice>,
-    out: Out<'_, Owned<XdPlugin>>,
+    out: Out<'_, Owned<XdPluginEntry>>,
 ) -> Failure {
     fence_into("xd_device_plugin", out, || {
         Ok(give(PluginObject::new(borrow(device)?.plugin())))

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crossdock_api::{
-    Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdStream, XdTensor,
+    Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime, XdStream, XdTensor,
 };
 
 use crate::error::ErrorObject;
@@ -34,7 +34,7 @@ macro_rules! handles {
 handles! {
     XdError => ErrorObject, "error";
     XdRuntime => crossdock::Runtime, "runtime";
-    XdPlugin => PluginObject, "plugin";
+    XdPluginEntry => PluginObject, "plugin";
     XdDevice => crossdock::Device, "device";
     XdTensor => crossdock::Tensor, "tensor";
     XdStream => crossdock::Stream, "stream";

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crossdock::{Runtime, RuntimeBuilder};
 use crossdock_api::{
-    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPlugin, XdRuntime,
-    XdRuntimeOptions,
+    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPluginEntry,
+    XdRuntime, XdRuntimeOptions,
 };
 use crossdock_sdk::dlpack::Device;
 
@@ -79,7 +79,7 @@ pub(crate) extern "C" fn xd_runtime_plugin_count(runtime: Ref<'_, XdRuntime>) ->
 pub(crate) extern "C" fn xd_runtime_plugin_at(
     runtime: Ref<'_, XdRuntime>,
     index: u64,
-    out: Out<'_, Owned<XdPlugin>>,
+    out: Out<'_, Owned<XdPluginEntry>>,
 ) -> Failure {
     fence_into("xd_runtime_plugin_at", out, || {
         let plugin = at(borrow(runtime)?.plugins(), index)?;
@@ -111,7 +111,7 @@ pub(crate) extern "C" fn xd_runtime_refused_at(
 pub(crate) extern "C" fn xd_runtime_load_plugin(
     runtime: Ref<'_, XdRuntime>,
     path: Text<'_>,
-    out: Out<'_, Owned<XdPlugin>>,
+    out: Out<'_, Owned<XdPluginEntry>>,
 ) -> Failure {
     fence_into("xd_runtime_load_plugin", out, || {
         let path = Path::new(input::text(path, "path")?);
@@ -122,7 +122,7 @@ pub(crate) extern "C" fn xd_runtime_load_plugin(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_retire_plugin(
     runtime: Ref<'_, XdRuntime>,
-    plugin: Ref<'_, XdPlugin>,
+    plugin: Ref<'_, XdPluginEntry>,
 ) -> Failure {
     fence_call("xd_runtime_retire_plugin", || {
         let (runtime, plugin) = (borrow(runtime)?, &borrow(plugin)?.plugin);

@@ -1,0 +1,947 @@
+/**
+ * \file crossdock.h
+ * \brief Crossdock for C: devices, tensors, streams and the routes between them.
+ *
+ * C99 and later, C++17 and later. Link `libcrossdock.so.1`, or call through the table of
+ * ::xd_get_api: both are the same functions.
+ *
+ * What holds for every function, unless it says otherwise:
+ *
+ * - Threads: any, also at once. Handles may be shared between threads.
+ * - Failure: a function that can fail returns an `xd_error *`, NULL when it worked. The caller owns
+ *   it and gives it to ::xd_error_free. Out parameters are written only when it worked.
+ * - NULL: a NULL argument is an error (`XD_INVALID`), not a crash. Accessors answer 0 or the empty
+ *   text for a NULL handle, and every `_free` does nothing.
+ * - Handles are counted. A handle in an out parameter is the caller's, who gives it back by the
+ *   `_free` of its type; `_retain` gives the same handle once more, to be given back as well. The
+ *   order does not matter: a tensor keeps its device, and a device its plugin. A handle that was
+ *   given back, or that never was one, cannot be told from a live one: using it is undefined.
+ * - Texts are UTF-8 and end with a NUL. One that a handle lends is valid until the handle is given
+ *   back.
+ * - Options are structs that begin with `struct_size`: set it to `sizeof` and the rest to zero
+ *   (`xd_move_options options = {sizeof options};`). Zero is the default, and so is a NULL pointer.
+ *   Unknown flags and numbers are errors.
+ * - Limits are nanoseconds; `XD_NO_LIMIT` is none. One that passes is the error `XD_TIMEOUT`.
+ *
+ * After a fork, handles of the parent answer `XD_FORKED` in the child. Once the process exits, what
+ * is given back is left to the system and counted (::xd_counted_leaks).
+ */
+#ifndef CROSSDOCK_CROSSDOCK_H
+#define CROSSDOCK_CROSSDOCK_H
+
+#include <crossdock/plugin_types.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of the table: another major one cannot be used. */
+#define XD_API_MAJOR 1u
+/** It is raised when functions are added at the table's end. */
+#define XD_API_MINOR 0u
+/** A limit that there is none. */
+#define XD_NO_LIMIT UINT64_MAX
+/** Room for every name of a dtype or device, with its NUL. */
+#define XD_NAME_BYTES 64
+
+/** DLPack's structs. `crossdock/dlpack.h` has them for those who lack `dlpack/dlpack.h`. */
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
+
+/** Why a function failed. */
+typedef struct xd_error xd_error;
+/** A running Crossdock. Two are the same when their addresses are. */
+typedef struct xd_runtime xd_runtime;
+/** A registered plugin. */
+typedef struct xd_plugin_entry xd_plugin_entry;
+/** A device. */
+typedef struct xd_device xd_device;
+/** A typed view of memory on one device. */
+typedef struct xd_tensor xd_tensor;
+/** An ordered line of work on one device. */
+typedef struct xd_stream xd_stream;
+/** A point in a stream's work, or one that the host completes. */
+typedef struct xd_event xd_event;
+/** How a tensor reached, or would reach, a device. */
+typedef struct xd_route xd_route;
+
+/** \name What kind of failure an error is (::xd_error_kind) */
+/**@{*/
+/** No error: the answer for NULL. */
+#define XD_ERROR_NONE 0u
+/** An argument is wrong: fix the call. */
+#define XD_ERROR_MISUSE 1u
+/** A plugin file cannot be used: fix the file or its place. */
+#define XD_ERROR_LOAD 2u
+/** A hook of a plugin failed; native code and name say more. */
+#define XD_ERROR_HOOK 3u
+/** No plugin offers this device. */
+#define XD_ERROR_UNKNOWN_DEVICE 4u
+/** A tensor is not what it claims, or DLPack cannot represent it. */
+#define XD_ERROR_EXCHANGE 5u
+/** A producer's claim and the pointer query contradict each other. */
+#define XD_ERROR_CLAIM 6u
+/** Every route fell. */
+#define XD_ERROR_REFUSED 7u
+/** It would take a copy, and copies were forbidden. */
+#define XD_ERROR_COPY_REQUIRED 8u
+/** A panic was caught in this library: a bug in Crossdock. */
+#define XD_ERROR_PANIC 9u
+/** Another failure, newer than this list. */
+#define XD_ERROR_OTHER 10u
+/**@}*/
+
+/** \name How a tensor reaches a device, or is to reach it */
+/**@{*/
+/** As a wish: the best that works. Never an answer. */
+#define XD_ROUTE_BEST 0u
+/** The same memory; nothing is copied. */
+#define XD_ROUTE_ALIAS 1u
+/** One copy, made by one plugin. */
+#define XD_ROUTE_DIRECT 2u
+/** Through host memory, in chunks. */
+#define XD_ROUTE_STAGED 3u
+/** As an answer: none works. */
+#define XD_ROUTE_REFUSED 4u
+/**@}*/
+
+/** \name Whether a move may or must copy, as the array API's `copy` says it */
+/**@{*/
+/** `None`: only where it is needed. */
+#define XD_COPY_IF_NEEDED 0u
+/** `False`: the error `XD_ERROR_COPY_REQUIRED` where it is needed. */
+#define XD_COPY_NEVER 1u
+/** `True`: always, also on the same device. */
+#define XD_COPY_ALWAYS 2u
+/**@}*/
+
+/** \name Who keeps the order when a tensor is handed out */
+/**@{*/
+/** It is ready when the function returns: the CPU waits where work is pending. */
+#define XD_ORDER_READY 0u
+/** The given stream waits: what comes on it later may use the tensor. */
+#define XD_ORDER_STREAM 1u
+/** The consumer: nothing waits, as DLPack's stream -1 asks. */
+#define XD_ORDER_UNORDERED 2u
+/**@}*/
+
+/** \name How a stream waits for an event */
+/**@{*/
+/** Inside one plugin. */
+#define XD_WAIT_NATIVE 0u
+/** By an event that the host completes; no thread waits. */
+#define XD_WAIT_HOST_EVENT 1u
+/** By an event that a thread of the host completes when it has waited. */
+#define XD_WAIT_HOST_THREAD 2u
+/** The caller waited: the event has happened. */
+#define XD_WAIT_BLOCKED 3u
+/**@}*/
+
+/** Flag of `xd_runtime_options`: look neither into the environment nor into standard folders. */
+#define XD_RUNTIME_NO_SEARCH 1u
+/** Flag of `xd_memory`: nobody may write through the tensor. */
+#define XD_MEMORY_FLAG_READ_ONLY 1u
+/** Flag of `xd_export_options`: the tensor is a copy made for the consumer (DLPack's `IS_COPIED`).
+ */
+#define XD_EXPORT_IS_COPIED 1u
+
+/** The type of one element: code, bits of one lane, lanes. The layout of `DLDataType`. */
+typedef struct xd_dtype {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} xd_dtype;
+
+/** A device's type and id. The layout of `DLDevice`. */
+typedef struct xd_dl_device {
+    int32_t device_type;
+    int32_t device_id;
+} xd_dl_device;
+
+/** Dtype, shape and strides; the arrays have `ndim` numbers each and are lent for the call. */
+typedef struct xd_layout {
+    xd_dtype dtype;
+    /** At most 64. */
+    uint32_t ndim;
+    /** The extents, none below 0; may be NULL where `ndim` is 0. */
+    const int64_t *shape;
+    /** The strides in elements; NULL: compact row-major order. */
+    const int64_t *strides;
+    /** Not 0: elements smaller than a byte take whole bytes. */
+    uint32_t padded;
+    uint32_t reserved;
+} xd_layout;
+
+/** Which indexes of one axis a slice takes. */
+typedef struct xd_axis_slice {
+    /** The first index. */
+    int64_t start;
+    /** From one index to the next; may be negative, not zero. */
+    int64_t step;
+    /** How many indexes. */
+    int64_t len;
+} xd_axis_slice;
+
+/** What a tensor is. The arrays are lent by the tensor's handle; NULL where `ndim` is 0. */
+typedef struct xd_tensor_info {
+    xd_dl_device device;
+    xd_dtype dtype;
+    uint32_t ndim;
+    /** The extents. */
+    const int64_t *shape;
+    /** The strides, in elements. */
+    const int64_t *strides;
+    /** Elements. */
+    uint64_t numel;
+    /** Bytes of the elements when they lie compact. */
+    uint64_t nbytes;
+    /** Address or handle, by `form`; 0 where there is no element. */
+    uint64_t data;
+    /** Bytes from `data` to the first element; 0 for addresses, which have it added already. */
+    uint64_t byte_offset;
+    xd_address_form form;
+    xd_memory_kind memory_kind;
+    /** Not 0: writing is refused. */
+    uint32_t read_only;
+    /** Not 0: the elements lie in compact row-major order. */
+    uint32_t contiguous;
+    /** Not 0: elements smaller than a byte take whole bytes. */
+    uint32_t padded;
+    uint32_t reserved;
+} xd_tensor_info;
+
+/** Where a new runtime looks for plugins. */
+typedef struct xd_runtime_options {
+    uint64_t struct_size;
+    /** `XD_RUNTIME_NO_SEARCH` or 0. */
+    uint32_t flags;
+    uint32_t reserved;
+    /** Plugin files to load first; one that cannot be loaded is an error. */
+    const char *const *plugins;
+    uint64_t plugin_count;
+    /** Folders to look into before the environment's. */
+    const char *const *folders;
+    uint64_t folder_count;
+} xd_runtime_options;
+
+/** Memory with an owner. */
+typedef struct xd_memory {
+    uint64_t struct_size;
+    /** Where the memory is claimed to be; the plugins are asked whether that is so. */
+    xd_dl_device device;
+    /** Its address, or its handle on devices that have handles (`cl_mem`). */
+    void *data;
+    /** Bytes from `data` to the first element. */
+    uint64_t byte_offset;
+    xd_layout layout;
+    /** `XD_MEMORY_FLAG_READ_ONLY` or 0. */
+    uint32_t flags;
+    uint32_t reserved;
+    /** Passed to `release`. */
+    void *owner;
+    /** Gives the memory back: called once, on any thread, with no lock held. May be NULL. It must
+     * not throw.
+     */
+    void (*release)(void *owner);
+    /** The stream whose work writes the memory; NULL: it is ready. Lent for the call. */
+    const xd_stream *stream;
+} xd_memory;
+
+/** How a tensor is handed out. */
+typedef struct xd_export_options {
+    uint64_t struct_size;
+    /** `XD_EXPORT_IS_COPIED` or 0. */
+    uint32_t flags;
+    /** `XD_ORDER_READY`, `XD_ORDER_STREAM` or `XD_ORDER_UNORDERED`. */
+    uint32_t order;
+    /** The stream of `XD_ORDER_STREAM`; else NULL. */
+    const xd_stream *stream;
+} xd_export_options;
+
+/** How a tensor is moved. */
+typedef struct xd_move_options {
+    uint64_t struct_size;
+    /** `XD_ROUTE_BEST`, or the only route that is allowed. */
+    uint32_t route;
+    /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`. */
+    uint32_t copy;
+    /** The stream in whose order it is moved; NULL: it is done when the function returns. */
+    const xd_stream *stream;
+} xd_move_options;
+
+/** Takes a log line: a level from 1 (error) to 5 (trace), target and message lent for the call.
+ * Called on any thread, also on several at once; it may call every function here, and must not
+ * throw.
+ */
+typedef void (*xd_log_function)(void *word, uint32_t level, const char *target,
+                                const char *message);
+
+/** \name The library */
+/**@{*/
+
+/** \brief The version of the table, major in the upper half, minor in the lower. It stays the same
+ * for ever, so that any program may ask it first.
+ */
+uint32_t xd_abi_version(void);
+
+/** \brief The library's version, as in `1.0.0`. Valid for ever. */
+const char *xd_version(void);
+
+/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. */
+int32_t xd_exiting(void);
+
+/** \brief How many frees were left out because the process was exiting, or is a fork. */
+uint64_t xd_counted_leaks(void);
+
+/**
+ * \brief Sends the log to a function.
+ * \param[in] function  NULL: nowhere. A call that is under way on another thread may still end in
+ *                      the function that was set before: keep it and its word valid.
+ * \param[in] word      Passed to the function.
+ * \param[in] level     The most verbose level that is wanted: 0 off, 1 error, to 5 trace.
+ * \return `XD_CONFLICT` in a Rust program that has a logger of its own.
+ */
+xd_error *xd_log_set(xd_log_function function, void *word, uint32_t level);
+/**@}*/
+
+/** \name Errors: accessors that never fail. All texts are lent by the error. */
+/**@{*/
+
+/** \brief What kind of failure it is: `XD_ERROR_*`. */
+uint32_t xd_error_kind(const xd_error *error);
+
+/** \brief The status; `XD_OK` for NULL. */
+xd_status xd_error_status(const xd_error *error);
+
+/** \brief The operation that failed: the vendor's call where there is one. */
+const char *xd_error_operation(const xd_error *error);
+
+/** \brief The plugin in which it failed, or empty. */
+const char *xd_error_plugin(const xd_error *error);
+
+/** \brief The device it was about, as `cuda:0`, or empty. */
+const char *xd_error_device(const xd_error *error);
+
+/** \brief The vendor's number, or 0. */
+int64_t xd_error_native_code(const xd_error *error);
+
+/** \brief The vendor's name of that number, or empty. */
+const char *xd_error_native_name(const xd_error *error);
+
+/** \brief What failed: a fragment, as in "find device `cuda:0`". */
+const char *xd_error_message(const xd_error *error);
+
+/** \brief Why: one sentence. */
+const char *xd_error_why(const xd_error *error);
+
+/** \brief What to do about it. */
+const char *xd_error_hint(const xd_error *error);
+
+/** \brief What, why and what to do, on three lines. */
+const char *xd_error_text(const xd_error *error);
+
+/** \brief Frees an error. */
+void xd_error_free(xd_error *error);
+/**@}*/
+
+/** \name Names */
+/**@{*/
+
+/** \brief The name of a status, as in `OOM_DEVICE`; empty for an unknown one. Valid for ever. */
+const char *xd_status_name(xd_status status);
+
+/**
+ * \brief A dtype's name, as in `float32` or `int8x4`.
+ * \param[out] name  Room for `XD_NAME_BYTES` bytes.
+ */
+xd_error *xd_dtype_text(xd_dtype dtype, char *name);
+
+/** \brief The dtype with this name. */
+xd_error *xd_dtype_from_text(const char *name, xd_dtype *dtype);
+
+/**
+ * \brief A device's name, as in `opencl:0`; an unknown type is written as its number.
+ * \param[out] name  Room for `XD_NAME_BYTES` bytes.
+ */
+xd_error *xd_dl_device_text(xd_dl_device device, char *name);
+
+/** \brief The device with this name; a type alone means id 0. Whether it is here, a runtime knows.
+ */
+xd_error *xd_dl_device_from_text(const char *name, xd_dl_device *device);
+/**@}*/
+
+/** \name Runtimes */
+/**@{*/
+
+/**
+ * \brief Opens a runtime of its own. Plugins are shared by all runtimes of the process.
+ * \param[in] options  NULL: the standard search.
+ * \param[out] runtime  The caller's. It closes when its last handle is given back; devices and
+ *                      tensors do not need it.
+ */
+xd_error *xd_runtime_open(const xd_runtime_options *options, xd_runtime **runtime);
+
+/**
+ * \brief The process's runtime: the one that a host, its scripts and their extensions share.
+ *
+ * It is opened with the standard search by the first call. Its handles hold it, and nothing else
+ * does: it closes when the last one is given back, and a later call opens another. In the child of
+ * a fork it is another one than the parent's.
+ * \param[out] runtime  The caller's; always the same address while it lives.
+ */
+xd_error *xd_runtime_default(xd_runtime **runtime);
+
+/**
+ * \brief Makes a runtime the process's, so that ::xd_runtime_default answers with it. A host calls
+ * it before anybody asked for the default; it keeps its own handle for as long as that is to hold.
+ * \return `XD_CONFLICT` where another runtime is the process's.
+ */
+xd_error *xd_runtime_make_default(const xd_runtime *runtime);
+
+/** \brief The same runtime once more; NULL for NULL. */
+xd_runtime *xd_runtime_retain(const xd_runtime *runtime);
+
+/** \brief Gives a runtime back. */
+void xd_runtime_free(xd_runtime *runtime);
+
+/** \brief How many plugins are registered, also those whose devices are absent. */
+uint64_t xd_runtime_plugin_count(const xd_runtime *runtime);
+
+/** \brief The plugin at an index, in the order of registration.
+ * \return An error behind the last one: plugins may have been removed since they were counted.
+ */
+xd_error *xd_runtime_plugin_at(const xd_runtime *runtime, uint64_t index,
+                               xd_plugin_entry **plugin);
+
+/** \brief How many files the search found and could not load. */
+uint64_t xd_runtime_refused_count(const xd_runtime *runtime);
+
+/** \brief Why the file at an index could not be loaded.
+ * \param[out] why  The caller's, as every error.
+ */
+xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_error **why);
+
+/** \brief Loads a plugin file beside those that are here; the same file is loaded once. */
+xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
+                                 xd_plugin_entry **plugin);
+
+/** \brief Removes a plugin: its devices are gone and its work is drained. Its tensors can still be
+ * given back. Blocks for at most five seconds. It is removed also where this answers an error of
+ * the plugin.
+ */
+xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
+
+/** \brief How many devices are registered. */
+uint64_t xd_runtime_device_count(const xd_runtime *runtime);
+
+/** \brief The device at an index, in the order of registration.
+ * \return An error behind the last one: devices may have been removed since they were counted.
+ */
+xd_error *xd_runtime_device_at(const xd_runtime *runtime, uint64_t index, xd_device **device);
+
+/** \brief The device with a DLPack pair.
+ * \return `XD_NO_DEVICE` with the devices that are here.
+ */
+xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
+
+/** \brief The device with a name, as in `opencl:0`; a type alone means id 0. */
+xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
+                                  xd_device **device);
+/**@}*/
+
+/** \name Plugins. All texts are lent by the handle. */
+/**@{*/
+
+/** \brief Its name, as in `libcrossdock_plugin_NAME.so`. */
+const char *xd_plugin_name(const xd_plugin_entry *plugin);
+
+/** \brief Who made it. */
+const char *xd_plugin_vendor(const xd_plugin_entry *plugin);
+
+/** \brief Its own version. */
+const char *xd_plugin_version(const xd_plugin_entry *plugin);
+
+/** \brief Its file; empty for the plugin that is linked in. */
+const char *xd_plugin_path(const xd_plugin_entry *plugin);
+
+/** \brief What its probe found; `XD_PROBE_BROKEN` for NULL. */
+xd_probe_state xd_plugin_state(const xd_plugin_entry *plugin);
+
+/** \brief What was looked for (absent) or why it does not work (broken); else empty. */
+const char *xd_plugin_detail(const xd_plugin_entry *plugin);
+
+/** \brief The same plugin once more; NULL for NULL. */
+xd_plugin_entry *xd_plugin_retain(const xd_plugin_entry *plugin);
+
+/** \brief Gives a plugin back; it stays registered. */
+void xd_plugin_free(xd_plugin_entry *plugin);
+/**@}*/
+
+/** \name Devices */
+/**@{*/
+
+/** \brief What a device is, with the pair under which it is registered here. */
+xd_error *xd_device_describe(const xd_device *device, xd_device_info *info);
+
+/** \brief Its memory now: a hint, stale when it is read. */
+xd_error *xd_device_memory(const xd_device *device, xd_memory_info *memory);
+
+/** \brief The plugin that offers it. */
+xd_error *xd_device_plugin(const xd_device *device, xd_plugin_entry **plugin);
+
+/** \brief 1 where both handles are of one device; 0 where one is NULL. */
+int32_t xd_device_equal(const xd_device *one, const xd_device *other);
+
+/** \brief Waits until the work on its default stream is done. Other streams are not waited for; a
+ * device without streams has nothing pending.
+ */
+xd_error *xd_device_synchronize(const xd_device *device, uint64_t limit_ns);
+
+/** \brief The same device once more; NULL for NULL. */
+xd_device *xd_device_retain(const xd_device *device);
+
+/** \brief Gives a device back. */
+void xd_device_free(xd_device *device);
+/**@}*/
+
+/** \name Tensors in and out */
+/**@{*/
+
+/** \brief Allocates a compact tensor with this dtype and shape; its content is undefined. */
+xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout, xd_tensor **tensor);
+
+/**
+ * \brief Takes memory with an owner, without a copy.
+ *
+ * The plugins are asked who owns the address, and the tensor must lie inside the allocation. Host
+ * memory that no plugin knows is believed: nobody can check that it is there.
+ * \param[in] memory  Its owner is taken with this call whatever the result: `release` is called
+ *                    once, when the last view is gone or before an error is returned. Only where
+ *                    `memory` is NULL or its size is wrong nothing is taken.
+ */
+xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memory,
+                                xd_tensor **tensor);
+
+/**
+ * \brief Takes a tensor of DLPack 1.x, without a copy; what this library exported comes back as the
+ * same tensor.
+ * \param[in] managed  Taken with this call whatever the result: its deleter is called once, when
+ *                     the last view is gone or before an error is returned, on any thread, with no
+ *                     lock held. A NULL deleter is allowed. Of another major version nothing but
+ *                     version and deleter is touched.
+ * \return `XD_ERROR_EXCHANGE`, `XD_ERROR_UNKNOWN_DEVICE`, or `XD_ERROR_CLAIM` where the memory is
+ *         somebody else's.
+ *
+ * Work that is still pending on a stream is made known by ::xd_tensor_written_on.
+ */
+xd_error *xd_tensor_import(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
+                           xd_tensor **tensor);
+
+/** \brief Takes a tensor of DLPack 0.x. It counts as read-only, because it cannot say that it is
+ * not.
+ * \param[in] managed  Taken as by ::xd_tensor_import.
+ */
+xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTensor *managed,
+                                  xd_tensor **tensor);
+
+/**
+ * \brief Hands the tensor out as DLPack 1.3; it shares the memory.
+ * \param[in] options  NULL: it is ready when this returns.
+ * \param[out] managed  Whoever takes it calls its deleter once, on any thread. It does not need the
+ *                      tensor's handle.
+ *
+ * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
+ */
+xd_error *xd_tensor_export(const xd_tensor *tensor, const xd_export_options *options,
+                           struct DLManagedTensorVersioned **managed);
+
+/** \brief Hands the tensor out as DLPack 0.x.
+ * \return `XD_ERROR_EXCHANGE` for a read-only or padded tensor, which it cannot say.
+ */
+xd_error *xd_tensor_export_legacy(const xd_tensor *tensor, const xd_export_options *options,
+                                  struct DLManagedTensor **managed);
+
+/** \brief What the tensor is. The arrays in `info` are lent by the handle. */
+xd_error *xd_tensor_describe(const xd_tensor *tensor, xd_tensor_info *info);
+
+/** \brief The device that holds it. */
+xd_error *xd_tensor_device(const xd_tensor *tensor, xd_device **device);
+
+/** \brief The same tensor once more; NULL for NULL. */
+xd_tensor *xd_tensor_retain(const xd_tensor *tensor);
+
+/** \brief Gives a tensor back; its memory lives as long as a view or an export of it does. */
+void xd_tensor_free(xd_tensor *tensor);
+/**@}*/
+
+/** \name Views: tensors that share memory */
+/**@{*/
+
+/** \brief A view of a part.
+ * \param[in] count   Must be the tensor's `ndim`.
+ * \param[in] slices  One an axis.
+ */
+xd_error *xd_tensor_slice(const xd_tensor *tensor, uint32_t count, const xd_axis_slice *slices,
+                          xd_tensor **view);
+
+/** \brief A view with its axes in another order.
+ * \param[in] count  Must be the tensor's `ndim`.
+ * \param[in] axes   Axis `i` of the view is axis `axes[i]` of the tensor.
+ */
+xd_error *xd_tensor_permute(const xd_tensor *tensor, uint32_t count, const uint32_t *axes,
+                            xd_tensor **view);
+
+/** \brief A view with another shape; an error where that needs a copy. */
+xd_error *xd_tensor_reshape(const xd_tensor *tensor, uint32_t ndim, const int64_t *shape,
+                            xd_tensor **view);
+/**@}*/
+
+/** \name Elements */
+/**@{*/
+
+/** \brief Reads the elements as compact bytes. Done when it returns.
+ * \param[out] bytes  Room for `size` bytes, which nobody else uses meanwhile. May be partly written
+ *                    after a failure.
+ * \param[in] size    Must be the tensor's `nbytes`.
+ */
+xd_error *xd_tensor_read(const xd_tensor *tensor, void *bytes, uint64_t size);
+
+/** \brief Replaces the elements by compact bytes. Done when it returns; may be partly done after a
+ * failure.
+ * \param[in] size  Must be the tensor's `nbytes`.
+ */
+xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t size);
+
+/** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
+ * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order.
+ */
+xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
+                              const xd_stream *stream);
+
+/** \brief Repeats the bytes of one element over the tensor.
+ * \param[in] pattern  The bytes of one element, read before this returns.
+ * \param[in] stream   NULL: it is done when this returns. Else it is done in the stream's order.
+ */
+xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t size,
+                         const xd_stream *stream);
+
+/**
+ * \brief The same values on a device.
+ * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns.
+ * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
+ * \param[out] route   The route that was taken; NULL: it is not wanted.
+ * \return `XD_ERROR_REFUSED` with every route that fell and why, or `XD_ERROR_COPY_REQUIRED`.
+ */
+xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
+                       const xd_move_options *options, xd_tensor **moved, xd_route **route);
+/**@}*/
+
+/** \name Tensors and the order of work */
+/**@{*/
+
+/** \brief Waits until the last work that wrote the tensor is done. */
+xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
+
+/** \brief The event of the last work that wrote it.
+ * \param[out] event  NULL where nothing is pending.
+ */
+xd_error *xd_tensor_ready(const xd_tensor *tensor, xd_event **event);
+
+/** \brief Makes a stream wait for what wrote the tensor, before work of yours on the stream reads
+ * it. Say ::xd_tensor_used_on after you put that work there.
+ */
+xd_error *xd_tensor_wait_to_read(const xd_tensor *tensor, const xd_stream *stream);
+
+/** \brief Makes a stream wait for all work on the tensor, before work of yours on the stream writes
+ * it. Say ::xd_tensor_written_on after you put that work there.
+ */
+xd_error *xd_tensor_wait_to_write(const xd_tensor *tensor, const xd_stream *stream);
+
+/** \brief Says that work of yours that is on a stream reads the tensor: who writes it waits for
+ * that, and its memory outlives it.
+ */
+xd_error *xd_tensor_used_on(const xd_tensor *tensor, const xd_stream *stream);
+
+/** \brief Says that work of yours that is on a stream writes the tensor: who uses it waits for
+ * that, and its memory outlives it.
+ */
+xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream);
+/**@}*/
+
+/** \name Streams */
+/**@{*/
+
+/** \brief Creates a stream on a device.
+ * \return `XD_UNSUPPORTED` where the plugin has no streams.
+ */
+xd_error *xd_stream_create(const xd_device *device, xd_stream **stream);
+
+/** \brief The device's default stream. */
+xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
+
+/**
+ * \brief Makes a stream of the integer that the vendor's API uses.
+ * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
+ *                    come of it, and nobody puts work on it during a call with them. It is never
+ *                    destroyed here.
+ */
+xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
+
+/** \brief The device whose work it orders. */
+xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
+
+/** \brief The integer that the vendor's API uses for it. */
+xd_error *xd_stream_native_handle(const xd_stream *stream, uint64_t *native);
+
+/** \brief An event at its present end. */
+xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
+
+/** \brief Makes everything that comes later on the stream wait for an event of any plugin.
+ * \param[out] how  `XD_WAIT_*`; only `XD_WAIT_BLOCKED` made the caller wait. May be NULL: it is not
+ *                  wanted.
+ */
+xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_t *how);
+
+/** \brief Waits until its work is done.
+ * \return `XD_TIMEOUT`, or the first failure of the work.
+ */
+xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
+
+/** \brief Whether its work is done: 1 or 0. */
+xd_error *xd_stream_is_idle(const xd_stream *stream, int32_t *idle);
+
+/** \brief The same stream once more; NULL for NULL. */
+xd_stream *xd_stream_retain(const xd_stream *stream);
+
+/** \brief Gives a stream back; what is on it completes all the same. */
+void xd_stream_free(xd_stream *stream);
+/**@}*/
+
+/** \name Events */
+/**@{*/
+
+/** \brief An event that is pending until ::xd_event_complete; streams can wait for it.
+ * \return `XD_UNSUPPORTED` where the plugin has no such events.
+ */
+xd_error *xd_event_create_host(const xd_device *device, xd_event **event);
+
+/** \brief Completes an event of ::xd_event_create_host, once.
+ * \param[in] status  `XD_OK`, or a failure that its waiters see.
+ */
+xd_error *xd_event_complete(const xd_event *event, xd_status status);
+
+/** \brief The device whose event it is. */
+xd_error *xd_event_device(const xd_event *event, xd_device **device);
+
+/** \brief Whether it happened: 1 or 0.
+ * \return The failure of the work before it.
+ */
+xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
+
+/** \brief Waits for it.
+ * \return `XD_TIMEOUT`, or the failure of the work before it.
+ */
+xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);
+
+/** \brief Nanoseconds from `earlier` to `event`, as the device measured them.
+ * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins.
+ */
+xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint64_t *nanoseconds);
+
+/** \brief The same event once more; NULL for NULL. */
+xd_event *xd_event_retain(const xd_event *event);
+
+/** \brief Gives an event back. */
+void xd_event_free(xd_event *event);
+/**@}*/
+
+/** \name Pointer query */
+/**@{*/
+
+/**
+ * \brief Asks every plugin who owns an address.
+ * \param[out] info    Its kind is `XD_MEMORY_UNOWNED` where nobody knows the address: an answer,
+ *                     not an error.
+ * \param[out] device  The owning device, the caller's; NULL where nobody owns it. The parameter
+ *                     itself may be NULL: it is not wanted.
+ */
+xd_error *xd_pointer_query(const xd_runtime *runtime, uint64_t address, xd_pointer_info *info,
+                           xd_device **device);
+/**@}*/
+
+/** \name Routes. All texts are lent by the route. */
+/**@{*/
+
+/** \brief What moving a tensor of this layout between two devices would do, and why.
+ * \param[in] options  As for ::xd_tensor_to; the stream does not matter.
+ * \param[out] route   A refusal is an answer: `XD_ROUTE_REFUSED`.
+ */
+xd_error *xd_route_explain(const xd_device *from, const xd_device *to, const xd_layout *layout,
+                           const xd_move_options *options, xd_route **route);
+
+/** \brief The kind of the route; `XD_ROUTE_REFUSED` for NULL. */
+uint32_t xd_route_kind(const xd_route *route);
+
+/** \brief Bytes that are copied; 0 for an alias. */
+uint64_t xd_route_bytes_copied(const xd_route *route);
+
+/** \brief The whole explanation, on several lines. */
+const char *xd_route_text(const xd_route *route);
+
+/** \brief What is done, step by step; NULL behind the last one. */
+const char *xd_route_step(const xd_route *route, uint64_t index);
+
+/** \brief The routes that fell, with the reason of each; NULL behind the last one. */
+const char *xd_route_refused(const xd_route *route, uint64_t index);
+
+/** \brief Frees a route. */
+void xd_route_free(xd_route *route);
+/**@}*/
+
+/**
+ * \brief The function table: each field is the function `xd_` + its name, and never NULL.
+ *
+ * Fields are added at the end only; a released one keeps its place and type. Who gets a table from
+ * elsewhere compares `abi_major` with `XD_API_MAJOR` and `struct_size` with the end of the last
+ * field it uses, before it calls anything.
+ */
+typedef struct xd_api {
+    /** Bytes of this struct as its maker knows it. */
+    uint64_t struct_size;
+    /** `XD_API_MAJOR` of its maker. */
+    uint32_t abi_major;
+    /** `XD_API_MINOR` of its maker. */
+    uint32_t abi_minor;
+    uint32_t (*abi_version)(void);
+    const char *(*version)(void);
+    int32_t (*exiting)(void);
+    uint64_t (*counted_leaks)(void);
+    xd_error *(*log_set)(xd_log_function function, void *word, uint32_t level);
+    uint32_t (*error_kind)(const xd_error *error);
+    xd_status (*error_status)(const xd_error *error);
+    const char *(*error_operation)(const xd_error *error);
+    const char *(*error_plugin)(const xd_error *error);
+    const char *(*error_device)(const xd_error *error);
+    int64_t (*error_native_code)(const xd_error *error);
+    const char *(*error_native_name)(const xd_error *error);
+    const char *(*error_message)(const xd_error *error);
+    const char *(*error_why)(const xd_error *error);
+    const char *(*error_hint)(const xd_error *error);
+    const char *(*error_text)(const xd_error *error);
+    void (*error_free)(xd_error *error);
+    const char *(*status_name)(xd_status status);
+    xd_error *(*dtype_text)(xd_dtype dtype, char *name);
+    xd_error *(*dtype_from_text)(const char *name, xd_dtype *dtype);
+    xd_error *(*dl_device_text)(xd_dl_device device, char *name);
+    xd_error *(*dl_device_from_text)(const char *name, xd_dl_device *device);
+    xd_error *(*runtime_open)(const xd_runtime_options *options, xd_runtime **runtime);
+    xd_error *(*runtime_default)(xd_runtime **runtime);
+    xd_error *(*runtime_make_default)(const xd_runtime *runtime);
+    xd_runtime *(*runtime_retain)(const xd_runtime *runtime);
+    void (*runtime_free)(xd_runtime *runtime);
+    uint64_t (*runtime_plugin_count)(const xd_runtime *runtime);
+    xd_error *(*runtime_plugin_at)(const xd_runtime *runtime, uint64_t index,
+                                   xd_plugin_entry **plugin);
+    uint64_t (*runtime_refused_count)(const xd_runtime *runtime);
+    xd_error *(*runtime_refused_at)(const xd_runtime *runtime, uint64_t index, xd_error **why);
+    xd_error *(*runtime_load_plugin)(const xd_runtime *runtime, const char *path,
+                                     xd_plugin_entry **plugin);
+    xd_error *(*runtime_retire_plugin)(const xd_runtime *runtime, const xd_plugin_entry *plugin);
+    uint64_t (*runtime_device_count)(const xd_runtime *runtime);
+    xd_error *(*runtime_device_at)(const xd_runtime *runtime, uint64_t index, xd_device **device);
+    xd_error *(*runtime_device)(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
+    xd_error *(*runtime_device_named)(const xd_runtime *runtime, const char *name,
+                                      xd_device **device);
+    const char *(*plugin_name)(const xd_plugin_entry *plugin);
+    const char *(*plugin_vendor)(const xd_plugin_entry *plugin);
+    const char *(*plugin_version)(const xd_plugin_entry *plugin);
+    const char *(*plugin_path)(const xd_plugin_entry *plugin);
+    xd_probe_state (*plugin_state)(const xd_plugin_entry *plugin);
+    const char *(*plugin_detail)(const xd_plugin_entry *plugin);
+    xd_plugin_entry *(*plugin_retain)(const xd_plugin_entry *plugin);
+    void (*plugin_free)(xd_plugin_entry *plugin);
+    xd_error *(*device_describe)(const xd_device *device, xd_device_info *info);
+    xd_error *(*device_memory)(const xd_device *device, xd_memory_info *memory);
+    xd_error *(*device_plugin)(const xd_device *device, xd_plugin_entry **plugin);
+    int32_t (*device_equal)(const xd_device *one, const xd_device *other);
+    xd_error *(*device_synchronize)(const xd_device *device, uint64_t limit_ns);
+    xd_device *(*device_retain)(const xd_device *device);
+    void (*device_free)(xd_device *device);
+    xd_error *(*tensor_empty)(const xd_device *device, const xd_layout *layout,
+                              xd_tensor **tensor);
+    xd_error *(*tensor_from_memory)(const xd_runtime *runtime, const xd_memory *memory,
+                                    xd_tensor **tensor);
+    xd_error *(*tensor_import)(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
+                               xd_tensor **tensor);
+    xd_error *(*tensor_import_legacy)(const xd_runtime *runtime, struct DLManagedTensor *managed,
+                                      xd_tensor **tensor);
+    xd_error *(*tensor_export)(const xd_tensor *tensor, const xd_export_options *options,
+                               struct DLManagedTensorVersioned **managed);
+    xd_error *(*tensor_export_legacy)(const xd_tensor *tensor, const xd_export_options *options,
+                                      struct DLManagedTensor **managed);
+    xd_error *(*tensor_describe)(const xd_tensor *tensor, xd_tensor_info *info);
+    xd_error *(*tensor_device)(const xd_tensor *tensor, xd_device **device);
+    xd_error *(*tensor_slice)(const xd_tensor *tensor, uint32_t count, const xd_axis_slice *slices,
+                              xd_tensor **view);
+    xd_error *(*tensor_permute)(const xd_tensor *tensor, uint32_t count, const uint32_t *axes,
+                                xd_tensor **view);
+    xd_error *(*tensor_reshape)(const xd_tensor *tensor, uint32_t ndim, const int64_t *shape,
+                                xd_tensor **view);
+    xd_error *(*tensor_read)(const xd_tensor *tensor, void *bytes, uint64_t size);
+    xd_error *(*tensor_write)(const xd_tensor *tensor, const void *bytes, uint64_t size);
+    xd_error *(*tensor_copy_from)(const xd_tensor *tensor, const xd_tensor *source,
+                                  const xd_stream *stream);
+    xd_error *(*tensor_fill)(const xd_tensor *tensor, const void *pattern, uint64_t size,
+                             const xd_stream *stream);
+    xd_error *(*tensor_to)(const xd_tensor *tensor, const xd_device *device,
+                           const xd_move_options *options, xd_tensor **moved, xd_route **route);
+    xd_error *(*tensor_synchronize)(const xd_tensor *tensor, uint64_t limit_ns);
+    xd_error *(*tensor_ready)(const xd_tensor *tensor, xd_event **event);
+    xd_error *(*tensor_wait_to_read)(const xd_tensor *tensor, const xd_stream *stream);
+    xd_error *(*tensor_wait_to_write)(const xd_tensor *tensor, const xd_stream *stream);
+    xd_error *(*tensor_used_on)(const xd_tensor *tensor, const xd_stream *stream);
+    xd_error *(*tensor_written_on)(const xd_tensor *tensor, const xd_stream *stream);
+    xd_tensor *(*tensor_retain)(const xd_tensor *tensor);
+    void (*tensor_free)(xd_tensor *tensor);
+    xd_error *(*stream_create)(const xd_device *device, xd_stream **stream);
+    xd_error *(*stream_default)(const xd_device *device, xd_stream **stream);
+    xd_error *(*stream_wrap)(const xd_device *device, uint64_t native, xd_stream **stream);
+    xd_error *(*stream_device)(const xd_stream *stream, xd_device **device);
+    xd_error *(*stream_native_handle)(const xd_stream *stream, uint64_t *native);
+    xd_error *(*stream_record)(const xd_stream *stream, xd_event **event);
+    xd_error *(*stream_wait)(const xd_stream *stream, const xd_event *event, uint32_t *how);
+    xd_error *(*stream_synchronize)(const xd_stream *stream, uint64_t limit_ns);
+    xd_error *(*stream_is_idle)(const xd_stream *stream, int32_t *idle);
+    xd_stream *(*stream_retain)(const xd_stream *stream);
+    void (*stream_free)(xd_stream *stream);
+    xd_error *(*event_create_host)(const xd_device *device, xd_event **event);
+    xd_error *(*event_complete)(const xd_event *event, xd_status status);
+    xd_error *(*event_device)(const xd_event *event, xd_device **device);
+    xd_error *(*event_is_done)(const xd_event *event, int32_t *done);
+    xd_error *(*event_synchronize)(const xd_event *event, uint64_t limit_ns);
+    xd_error *(*event_elapsed)(const xd_event *event, const xd_event *earlier,
+                               uint64_t *nanoseconds);
+    xd_event *(*event_retain)(const xd_event *event);
+    void (*event_free)(xd_event *event);
+    xd_error *(*pointer_query)(const xd_runtime *runtime, uint64_t address, xd_pointer_info *info,
+                               xd_device **device);
+    xd_error *(*route_explain)(const xd_device *from, const xd_device *to, const xd_layout *layout,
+                               const xd_move_options *options, xd_route **route);
+    uint32_t (*route_kind)(const xd_route *route);
+    uint64_t (*route_bytes_copied)(const xd_route *route);
+    const char *(*route_text)(const xd_route *route);
+    const char *(*route_step)(const xd_route *route, uint64_t index);
+    const char *(*route_refused)(const xd_route *route, uint64_t index);
+    void (*route_free)(xd_route *route);
+} xd_api;
+
+/** \brief The table of this copy of the library: never NULL, valid until the process ends. */
+const xd_api *xd_get_api(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CROSSDOCK_CROSSDOCK_H */
