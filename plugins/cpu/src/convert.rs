@@ -35,6 +35,7 @@ pub(crate) fn not_entered(operation: &'static str, why: NotEntered) -> Error {
     let status = match why {
         NotEntered::NoRange => Status::INVALID,
         NotEntered::Overlaps(_) => Status::CONFLICT,
+        NotEntered::Full => Status::OOM_HOST,
     };
     Error::new(status, operation, why.to_string())
 }

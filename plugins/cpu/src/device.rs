@@ -127,6 +127,8 @@ impl Device {
         Ok(())
     }
 
+    /// Answers a pointer query; inlined for the reason that [`Pointers::query`] gives.
+    #[inline(always)]
     pub(crate) fn query(&self, asked: Address) -> Result<PointerInfo, Error> {
         self.check_process("pointer_query")?;
         let pointer = asked

@@ -97,6 +97,7 @@ impl Plugin for Cpu {
         unsafe { work.start("copy", stream.as_deref()) }
     }
 
+    #[inline(always)]
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
         self.device.query(address)
     }

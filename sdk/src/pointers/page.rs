@@ -31,7 +31,7 @@ pub(super) struct Full;
 /// Whether a page has one owner or several follows no pattern, and the word that tells is
 /// mostly not in a cache. A branch on it would be guessed wrong and keep the next query from
 /// starting, so both are read the same way, without one.
-#[inline]
+#[inline(always)]
 pub(super) fn find(arena: &Arena, slot: &AtomicU32, address: u64) -> Option<Hit> {
     loop {
         let word = slot.load(Ordering::Acquire);

@@ -63,7 +63,7 @@ impl Interior {
     ///
     /// Places are read one after the other. A range never moves between two of them, so if none
     /// showed an owner, the owner there was, if any, ended in between.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, arena: &Arena, address: u64) -> Option<Hit> {
         let (mut node, mut shift) = (self, ROOT_SHIFT);
         loop {
