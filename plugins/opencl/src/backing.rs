@@ -1,14 +1,10 @@
 //! Buffers over host memory of our own, on devices that work in host memory itself.
 #![expect(
     unsafe_code,
-    reason = "memory is allocated here and freed by the driver's last word about it"
+    reason = "memory is lent to the driver until its last word about it"
 )]
 
-use std::{
-    alloc::{Layout, alloc, dealloc},
-    ffi::c_void,
-    ptr::NonNull,
-};
+use std::{ffi::c_void, ptr::NonNull, sync::Arc};
 
 use crossdock_sdk::fence::fence;
 use opencl3::{command_queue, memory as cl, types::CL_BLOCKING};
@@ -19,13 +15,14 @@ use crate::{
     fault::{Fault, Kind},
     handle::{Mark, Memory, TARGET},
     memory::create,
+    pool::{Block, Pool},
 };
 
 /// Whether a buffer over host memory is that memory, in both directions: what a command writes is
 /// there for the host, and what the host writes is there for a command.
 pub(crate) fn proves_alias(device: &Device) -> bool {
     let attempt = || -> Result<bool, Fault> {
-        let (memory, host) = over_own_memory(device, PROBE_BYTES, 0)?;
+        let (memory, host) = over_own_memory(device, PROBE_BYTES, 1)?;
         let host = host.cast::<[u8; PROBE_BYTES]>();
         // SAFETY: `write` needs `PROBE_BYTES` writable bytes: `over_own_memory` made as many.
         unsafe { host.write([0; PROBE_BYTES]) };
@@ -92,61 +89,45 @@ fn read(
     }
 }
 
-/// A memory object over page-aligned memory that is freed with the object.
+/// A memory object over page-aligned memory that goes back to the pool with the object.
 pub(crate) fn over_own_memory(
     device: &Device,
     bytes: usize,
     alignment: u64,
 ) -> Result<(Memory, NonNull<c_void>), Fault> {
-    let short = || {
+    let alignment = usize::try_from(alignment)
+        .ok()
+        .filter(|alignment| alignment.is_power_of_two());
+    let alignment = alignment.ok_or_else(|| Fault::invalid("allocate", "no such alignment"))?;
+    let block = device.pool.take(bytes, alignment).ok_or_else(|| {
         Fault::new(
             Kind::OutOfDeviceMemory,
             "allocate",
             format!("no {bytes} bytes of memory"),
         )
-    };
-    let align = usize::try_from(alignment.max(4096)).unwrap_or(PAGE);
-    // Drivers share memory in whole cache lines only.
-    let padded = bytes.checked_next_multiple_of(64).ok_or_else(short)?;
-    let layout = Layout::from_size_align(padded, align)
-        .map_err(|error| Fault::invalid("allocate", error.to_string()))?;
-    // SAFETY: `alloc` needs a size above 0: sizes of 0 never reach a plugin, and `bytes` was padded.
-    let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(short)?;
-    let backing = Backing { start, layout };
+    })?;
+    let start = block.start.cast();
     let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_USE_HOST_PTR;
-    let memory = match create(device, flags, bytes, start.as_ptr().cast()) {
-        Ok(memory) => memory,
-        Err(fault) => {
-            backing.free();
-            return Err(fault);
-        }
-    };
-    let carried = Box::into_raw(Box::new(backing));
-    let status = cl_set_destructor(&memory, carried);
-    if let Err(fault) = status {
-        // The object dies first, then the memory under it.
+    let backing = Box::new(Backing {
+        block,
+        pool: Arc::clone(&device.pool),
+    });
+    let memory = create(device, flags, bytes, start.as_ptr())?;
+    let carried = Box::into_raw(backing);
+    if let Err(fault) = cl_set_destructor(&memory, carried) {
         drop(memory);
         // SAFETY: `from_raw` needs a box nobody else has: the driver refused to take it.
-        let backing = unsafe { Box::from_raw(carried) };
-        backing.free();
+        drop(unsafe { Box::from_raw(carried) });
         return Err(fault);
     }
-    Ok((memory, start.cast()))
-}
-
-impl Backing {
-    fn free(&self) {
-        // SAFETY: `dealloc` needs memory of `alloc` with this layout, unused from here on: each
-        // caller is the memory's last user.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
-    }
+    Ok((memory, start))
 }
 
 extern "C" fn free_backing(_memory: *mut c_void, carried: *mut c_void) {
     // SAFETY: `from_raw` needs a box nobody else has: the driver calls this once for an object,
     // with the box that `over_own_memory` gave it.
     let backing = unsafe { Box::from_raw(carried.cast::<Backing>()) };
-    let _caught = fence(|| backing.free());
+    let _caught = fence(|| backing.pool.give(backing.block));
 }
 
 fn cl_set_destructor(memory: &Memory, carried: *mut Backing) -> Result<(), Fault> {
@@ -156,13 +137,12 @@ fn cl_set_destructor(memory: &Memory, carried: *mut Backing) -> Result<(), Fault
         .map_err(|code| Fault::native("clSetMemObjectDestructorCallback", code))
 }
 
-/// Host memory under a memory object, freed by the driver's last word about that object.
+/// Host memory under a memory object, given back by the driver's last word about that object.
 struct Backing {
-    start: NonNull<u8>,
-    layout: Layout,
+    block: Block,
+    pool: Arc<Pool>,
 }
 
-const PAGE: usize = 4096;
 const PROBE_BYTES: usize = 256;
 static WRITTEN_BY_DEVICE: [u8; PROBE_BYTES] = [0xa5; PROBE_BYTES];
 const WRITTEN_BY_HOST: [u8; PROBE_BYTES] = [0x5a; PROBE_BYTES];

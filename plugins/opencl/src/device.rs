@@ -8,6 +8,7 @@ use crate::{
     backing,
     fault::Fault,
     handle::{Context, Gate, Queue},
+    pool::Pool,
     stream,
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Device {
     pub(crate) queue: Arc<Queue>,
     /// Whether a buffer made over host memory is that memory: proved at open.
     pub(crate) aliases_host: bool,
+    /// Freed host memory for the next objects over memory of ours.
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Device {
@@ -38,12 +41,14 @@ impl Device {
         platform: &Arc<Platform>,
     ) -> Result<Self, Fault> {
         let queue = Arc::new(stream::create_queue(&platform.context, id)?);
+        let kept = usize::try_from(facts.memory_bytes / KEPT_SHARE).unwrap_or(0);
         let mut device = Self {
             id,
             facts,
             platform: Arc::clone(platform),
             queue,
             aliases_host: false,
+            pool: Arc::new(Pool::new(kept)),
         };
         device.aliases_host = device.facts.class == Class::Cpu && backing::proves_alias(&device);
         Ok(device)
@@ -199,6 +204,9 @@ fn quad(bytes: &[u8]) -> Option<[u32; 4]> {
     }
     (bytes.len() == 16).then_some(out)
 }
+
+/// The part of a device's memory that may be kept in freed blocks.
+const KEPT_SHARE: u64 = 16;
 
 #[cfg(test)]
 mod tests {

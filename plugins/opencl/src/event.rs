@@ -16,9 +16,9 @@ use opencl3::event as cl;
 use crate::{
     device::Device,
     fault::{Fault, Kind},
-    handle::{Gate, Mark, Queue},
+    handle::{Gate, Mark},
     promise::{Promise, Promises},
-    stream::{self, Stream},
+    stream::Stream,
 };
 
 /// An event of the contract: recorded on a stream, or completed by the host.
@@ -41,17 +41,9 @@ enum State {
 /// What waiting for an event takes.
 #[derive(Debug, Clone)]
 struct Point {
+    /// Handed to its device already: a stream flushes each command.
     mark: Arc<Mark>,
-    /// Where it was recorded; none for the host's.
-    queue: Option<Arc<Queue>>,
     behind: Promises,
-}
-
-impl Point {
-    /// A command that was never handed to its device would hold others for ever.
-    fn flush(&self) -> Result<(), Fault> {
-        self.queue.as_deref().map_or(Ok(()), stream::flush)
-    }
 }
 
 impl Event {
@@ -87,12 +79,7 @@ impl Event {
             ));
         }
         let (mark, behind) = stream.end()?;
-        let queue = Some(Arc::clone(&stream.queue));
-        self.replace(State::Recorded(Point {
-            mark,
-            queue,
-            behind,
-        }));
+        self.replace(State::Recorded(Point { mark, behind }));
         Ok(())
     }
 
@@ -107,7 +94,6 @@ impl Event {
                 "the event belongs to a platform with another context",
             ));
         }
-        point.flush()?;
         stream.hold(&point.mark, &point.behind)
     }
 
@@ -128,7 +114,6 @@ impl Event {
         let Some(point) = self.point() else {
             return Ok(());
         };
-        point.flush()?;
         synchronize(&point.mark, limit)?;
         point.behind.verdict()
     }
@@ -177,7 +162,7 @@ impl Event {
 
     fn recorded(&self) -> Option<Arc<Mark>> {
         self.point()
-            .filter(|point| point.queue.is_some())
+            .filter(|_| !self.is_host())
             .map(|point| point.mark)
     }
 
@@ -189,7 +174,6 @@ impl Event {
             State::Recorded(point) => Some(point.clone()),
             State::Host { mark, promise } => Some(Point {
                 mark: Arc::clone(mark),
-                queue: None,
                 behind: Promises::of(promise),
             }),
         }

@@ -237,7 +237,7 @@ counted!(
     Queue,
     command_queue::retain_command_queue,
     "clRetainCommandQueue",
-    command_queue::release_command_queue,
+    release_idle_queue,
     "clReleaseCommandQueue"
 );
 counted!(
@@ -256,6 +256,23 @@ counted!(
     event::release_event,
     "clReleaseEvent"
 );
+
+/// Releases a queue whose commands are done, as far as their events tell.
+///
+/// Intel's runtime says that a command is done a little before it has put the command away. When the
+/// queue dies in between, one of its threads waits for itself for ever, so the last reference goes
+/// only when the driver has put everything away.
+///
+/// # Safety
+/// `raw` is a live queue, and the caller gives up one reference.
+unsafe fn release_idle_queue(raw: *mut c_void) -> Result<(), i32> {
+    let count = command_queue::get_command_queue_info(raw, command_queue::CL_QUEUE_REFERENCE_COUNT);
+    if count.is_ok_and(|count| u32::from(count) == 1) {
+        command_queue::finish(raw)?;
+    }
+    // SAFETY: a live queue and a reference to give up: the caller promises both.
+    unsafe { command_queue::release_command_queue(raw) }
+}
 
 /// A pointer as the 64-bit word of the contract.
 pub(crate) fn word_of<T>(pointer: *const T) -> u64 {

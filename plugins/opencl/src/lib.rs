@@ -10,7 +10,8 @@
 //! | `driver` | finding platforms and devices |
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
-//! | `memory`, `backing`, `pointers` | allocations, host memory under them, the table of known ones |
+//! | `memory`, `pointers` | allocations, the table of known ones |
+//! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
 //! | `copy`, `rect` | commands that move bytes, and strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
@@ -20,6 +21,7 @@
 mod backing;
 mod convert;
 mod copy;
+mod deferred;
 mod device;
 mod driver;
 mod event;
@@ -31,6 +33,7 @@ mod memory;
 mod ordering;
 mod plugin;
 mod pointers;
+mod pool;
 mod promise;
 mod rect;
 mod stream;

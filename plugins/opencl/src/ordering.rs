@@ -1,4 +1,4 @@
-//! The hooks that order work: streams, events, host events, host functions and times.
+//! The hooks that order work: streams, events, host functions, times, and memory in their order.
 #![expect(
     unsafe_code,
     reason = "queues of others and host functions arrive as plain words"
@@ -10,8 +10,8 @@ use std::{
 };
 
 use crossdock_sdk::{
-    abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle},
-    plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap},
+    abi::{Address, DefaultStream, EventHandle, HostFunction, MemoryKind, Status, StreamHandle},
+    plugin::{AsyncMemory, Error, HostCalls, HostEvents, Streams, Timing, Wrap},
 };
 
 use crate::{
@@ -63,7 +63,10 @@ impl Streams for OpenCl {
         if defaults.contains(&Some(stream.raw())) {
             return Err(Fault::invalid(OPERATION, "a default stream is never destroyed").into());
         }
-        drop(self.streams.remove(stream.raw(), OPERATION)?);
+        let gone = self.streams.remove(stream.raw(), OPERATION)?;
+        if let Some(last) = gone.last()? {
+            self.deferred.keep(last, gone);
+        }
         Ok(())
     }
 
@@ -169,6 +172,25 @@ impl Timing for OpenCl {
         let start = self.event(start, "event_elapsed")?;
         let end = self.event(end, "event_elapsed")?;
         Event::elapsed(&start, &end)?.ok_or_else(|| pending("event_elapsed").into())
+    }
+}
+
+impl AsyncMemory for OpenCl {
+    fn allocate_async(&self, stream: StreamHandle, size: u64) -> Result<Address, Error> {
+        let stream = self.stream(stream, "allocate_async")?;
+        // Nobody knows the new memory yet, so there is nothing to wait for.
+        self.allocate_on(&stream.device, MemoryKind::DEVICE, size, 1)
+            .map_err(Error::from)
+    }
+
+    unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
+        const OPERATION: &str = "free_async";
+        let stream = self.stream(stream, OPERATION)?;
+        let mark = stream.mark()?;
+        if let Some(gone) = self.forget(address, MemoryKind::DEVICE, OPERATION)? {
+            self.deferred.keep(mark, gone);
+        }
+        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ use crossdock_sdk::{
 
 use crate::{
     convert,
+    deferred::Deferred,
     device::Device,
     driver::{self, Driver, Presence},
     event::Event,
@@ -44,6 +45,7 @@ pub struct OpenCl {
     /// The handle of each device's default stream, once somebody asked.
     pub(crate) defaults: Mutex<Vec<Option<u64>>>,
     pub(crate) host_calls: HostCalls,
+    pub(crate) deferred: Deferred,
     retired: AtomicBool,
 }
 
@@ -59,7 +61,8 @@ impl Plugin for OpenCl {
         .strided()
         .fill()
         .adopt()
-        .map();
+        .map()
+        .async_memory();
 
     fn probe() -> Result<ProbeInfo, Error> {
         Ok(match driver::look() {
@@ -81,6 +84,7 @@ impl Plugin for OpenCl {
             streams: Table::new(),
             events: Table::new(),
             host_calls: HostCalls::default(),
+            deferred: Deferred::default(),
             retired: AtomicBool::new(false),
         })
     }
@@ -125,34 +129,13 @@ impl Plugin for OpenCl {
     }
 
     fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
-        self.check("allocate")?;
-        if let Some(fault) = self.driver.gate.take_late() {
-            return Err(fault.into());
-        }
         let device = self.device(args.device, "allocate")?;
-        let (size, alignment) = (args.size, args.alignment);
-        let made = match args.kind {
-            MemoryKind::DEVICE => Allocation::device(device, size, alignment)?,
-            MemoryKind::PINNED => Allocation::pinned(device, size, alignment)?,
-            MemoryKind::MANAGED => Allocation::managed(device, size, alignment)?,
-            _ => return Err(Error::unsupported("allocate")),
-        };
-        let made = self.pointers.insert(Arc::new(made))?;
-        Ok(base_of(&made))
+        self.allocate_on(device, args.kind, args.size, args.alignment)
+            .map_err(Error::from)
     }
 
     unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
-        self.driver.gate.check("free")?;
-        if address.offset != 0 {
-            return Err(not_owner("free", "the address is not the start of an allocation").into());
-        }
-        let is_handle = address.form == AddressForm::HANDLE;
-        let freed = self.pointers.remove(address.word, is_handle, |found| {
-            !found.adopted
-                && convert::kind_for(found.flavour) == kind
-                && found.handle_word().is_some() == is_handle
-        })?;
-        drop(freed);
+        drop(self.forget(address, kind, "free")?);
         Ok(())
     }
 
@@ -188,6 +171,10 @@ impl Plugin for OpenCl {
                 Err(fault) if fault.kind == Kind::Timeout => return Err(fault.into()),
                 Ok(()) | Err(_) => {}
             }
+        }
+        self.deferred.sweep();
+        for device in &self.driver.devices {
+            device.pool.close();
         }
         Ok(())
     }
@@ -225,6 +212,51 @@ impl OpenCl {
             ));
         }
         Ok(())
+    }
+
+    /// Allocates and makes it known.
+    pub(crate) fn allocate_on(
+        &self,
+        device: &Arc<Device>,
+        kind: MemoryKind,
+        size: u64,
+        alignment: u64,
+    ) -> Result<Address, Fault> {
+        self.check("allocate")?;
+        if let Some(fault) = self.driver.gate.take_late() {
+            return Err(fault);
+        }
+        self.deferred.sweep();
+        let made = match kind {
+            MemoryKind::DEVICE => Allocation::device(device, size, alignment)?,
+            MemoryKind::PINNED => Allocation::pinned(device, size, alignment)?,
+            MemoryKind::MANAGED => Allocation::managed(device, size, alignment)?,
+            _ => return Err(Fault::unsupported("allocate", "no such kind of memory")),
+        };
+        let made = self.pointers.insert(Arc::new(made))?;
+        Ok(base_of(&made))
+    }
+
+    /// Takes an allocation out of the table; whoever drops it frees it.
+    pub(crate) fn forget(
+        &self,
+        address: Address,
+        kind: MemoryKind,
+        operation: &'static str,
+    ) -> Result<Option<Arc<Allocation>>, Fault> {
+        self.driver.gate.check(operation)?;
+        if address.offset != 0 {
+            return Err(not_owner(
+                operation,
+                "the address is not the start of an allocation",
+            ));
+        }
+        let is_handle = address.form == AddressForm::HANDLE;
+        self.pointers.remove(address.word, is_handle, |found| {
+            !found.adopted
+                && convert::kind_for(found.flavour) == kind
+                && found.handle_word().is_some() == is_handle
+        })
     }
 
     fn index_of(&self, device: &Arc<Device>) -> u32 {
@@ -274,8 +306,15 @@ impl OpenCl {
 
 impl Drop for OpenCl {
     fn drop(&mut self) {
+        // Host events that nobody completes any more would hold the streams for ever.
+        drop(self.events.drain());
+        drop(self.streams.drain());
+        drop(self.deferred.take());
         // Memory that the host never freed goes while its devices still live.
         drop(self.pointers.drain());
+        for device in &self.driver.devices {
+            device.pool.close();
+        }
         let leaked = self.driver.gate.leaked();
         if leaked > 0 {
             log::debug!(target: crate::handle::TARGET, "{leaked} objects were left to the system");

@@ -96,7 +96,15 @@ impl Stream {
         })
     }
 
-    /// The same, with what the work before it waits for.
+    /// The last command, or none when there never was one.
+    pub(crate) fn last(&self) -> Result<Option<Arc<Mark>>, Fault> {
+        if self.foreign {
+            return self.mark().map(Some);
+        }
+        Ok(self.tail())
+    }
+
+    /// An event at the present end, with what the work before it waits for.
     pub(crate) fn end(&self) -> Result<(Arc<Mark>, Promises), Fault> {
         let mark = self.mark()?;
         Ok((mark, self.promises().clone()))

@@ -47,6 +47,12 @@ impl<T> Table<T> {
         live.remove(&number).ok_or_else(|| gone(operation))
     }
 
+    /// Takes all out; the caller drops them, without the lock.
+    pub(crate) fn drain(&self) -> Vec<Arc<T>> {
+        let live = std::mem::take(&mut *self.live.write().unwrap_or_else(PoisonError::into_inner));
+        live.into_values().collect()
+    }
+
     /// All that are live now.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let live = self.live.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,52 @@
+//! What is given back only when the work that may still use it is done.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{event, handle::Mark};
+
+/// Things whose last user is a command.
+#[derive(Debug, Default)]
+pub(crate) struct Deferred {
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// The command, and what goes after it.
+type Waiting = (Arc<Mark>, Box<dyn Kept>);
+
+/// Anything that only has to be dropped.
+pub(crate) trait Kept: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Kept for T {}
+
+impl Deferred {
+    /// Drops `what` some time after `mark` is done.
+    pub(crate) fn keep(&self, mark: Arc<Mark>, what: impl Kept + 'static) {
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((mark, Box::new(what)));
+        self.sweep();
+    }
+
+    /// Drops what no command uses any more, also behind a failure.
+    pub(crate) fn sweep(&self) {
+        let older = self.take();
+        // Asking the driver and giving back to it is done without the lock.
+        let (mut waiting, done): (Vec<_>, Vec<_>) = older.into_iter().partition(|(mark, _)| {
+            mark.gate().check("sweep").is_err() || matches!(event::status(mark), Ok(false))
+        });
+        drop(done);
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .append(&mut waiting);
+    }
+
+    /// All that is still kept.
+    pub(crate) fn take(&self) -> Vec<Waiting> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
