@@ -87,8 +87,10 @@ impl Error {
         &self.message
     }
 
-    /// Moves the error to the heap in the form that crosses the boundary.
-    pub(super) fn into_raw(self) -> *mut RawError {
+    /// Moves the error to the heap in the form that crosses the boundary. [`Self::free_raw`] frees
+    /// it: plugins through the shims, and whoever else makes a table of hooks.
+    #[must_use]
+    pub fn into_raw(self) -> *mut RawError {
         let mut owned = Box::new(Owned {
             raw: RawError::empty(self.status),
             error: self,
@@ -104,7 +106,7 @@ impl Error {
     ///
     /// # Safety
     /// - `raw` is NULL or came from `into_raw` of this library and was not freed yet.
-    pub(super) unsafe fn free_raw(raw: *mut RawError) {
+    pub unsafe fn free_raw(raw: *mut RawError) {
         if raw.is_null() {
             return;
         }
