@@ -12,12 +12,13 @@ use crossdock_sdk::plugin::{Plugin as _, table_of};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::layers::Layer;
 use crate::loader::Description;
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::table::Table;
 
 /// The built-in CPU plugin; all runtimes of the process share it.
-pub(crate) fn cpu() -> Result<Arc<Plugin>, Error> {
+pub(crate) fn cpu(layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
     static OPEN: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(plugin) = open.upgrade().filter(|plugin| !plugin.hooks().is_forked()) {
@@ -39,7 +40,7 @@ pub(crate) fn cpu() -> Result<Arc<Plugin>, Error> {
         version: description.version,
         path: None,
     };
-    let plugin = Arc::new(Plugin::start(identity, table));
+    let plugin = Arc::new(Plugin::start(identity, table, layers));
     *open = Arc::downgrade(&plugin);
     Ok(plugin)
 }
@@ -49,7 +50,7 @@ pub(crate) fn cpu() -> Result<Arc<Plugin>, Error> {
 /// # Errors
 /// As [`cpu`], or what the plugin answers.
 pub(crate) fn device() -> Result<Device, Error> {
-    let plugin = cpu()?;
+    let plugin = cpu(&[])?;
     let info = plugin.hooks().device_info(0)?;
     Ok(Device::new(&plugin, 0, dlpack::Device::CPU, info))
 }

@@ -11,15 +11,19 @@ use crossdock_sdk::abi::{
 
 use crate::error::Error;
 use crate::host_services::services;
+use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::life;
 use crate::table::Table;
+use crate::trace;
 
 /// A plugin's table with the name that its errors carry, and the handle once it is open.
 #[derive(Debug)]
 pub struct Hooks {
     name: String,
-    table: Table,
-    handle: PluginHandle,
+    /// The plugin's own table and handle: `probe` and `open` carry no handle, so no layer wraps them.
+    own: Target,
+    /// What every other hook is called through, once the plugin is open.
+    stack: Option<Stack>,
     quarantined: AtomicBool,
     generation: u32,
 }
@@ -29,26 +33,28 @@ pub(crate) type ErrorOut = *mut *mut RawError;
 /// Calls a mandatory hook: `hook!(self, free, (address, kind))`.
 macro_rules! hook {
     ($self:ident, $hook:ident, ($($arg:expr),*)) => {{
-        let Some(hook) = $self.table.raw().$hook else {
+        let target = $self.target();
+        let Some(hook) = target.table().raw().$hook else {
             return Err($self.missing(stringify!($hook)));
         };
         // SAFETY: the table's contract: a live handle, arguments that the caller of this method
         // vouches for where it is unsafe, and an error pointer of ours.
-        let call = |error: ErrorOut| unsafe { hook($self.handle, $($arg,)* error) };
-        $self.call(stringify!($hook), call)
+        let call = |error: ErrorOut| unsafe { hook(target.handle(), $($arg,)* error) };
+        $self.call(target, stringify!($hook), call)
     }};
 }
 
 /// Calls a hook of a group: `group_hook!(self, streams.stream_query, (stream))`.
 macro_rules! group_hook {
     ($self:ident, $group:ident . $hook:ident, ($($arg:expr),*)) => {{
-        let Some(hook) = $self.table().$group().and_then(|group| group.$hook) else {
+        let target = $self.target();
+        let Some(hook) = target.table().$group().and_then(|group| group.$hook) else {
             return Err($self.missing(stringify!($hook)));
         };
         // SAFETY: the table's contract: a live handle, arguments that the caller of this method
         // vouches for where it is unsafe, and an error pointer of ours.
-        let call = |error: ErrorOut| unsafe { hook($self.handle(), $($arg,)* error) };
-        $self.call(stringify!($hook), call)
+        let call = |error: ErrorOut| unsafe { hook(target.handle(), $($arg,)* error) };
+        $self.call(target, stringify!($hook), call)
     }};
 }
 pub(crate) use group_hook;
@@ -59,8 +65,8 @@ impl Hooks {
     pub fn new(name: String, table: Table) -> Self {
         Self {
             name,
-            table,
-            handle: PluginHandle::NONE,
+            own: Target::new(table, PluginHandle::NONE),
+            stack: None,
             quarantined: AtomicBool::new(false),
             generation: life::generation(),
         }
@@ -72,14 +78,26 @@ impl Hooks {
         &self.name
     }
 
-    /// The table that is called.
+    /// The plugin's own table, without layers.
     #[must_use]
     pub const fn table(&self) -> &Table {
-        &self.table
+        self.own.table()
     }
 
-    pub(crate) const fn handle(&self) -> PluginHandle {
-        self.handle
+    /// Wraps an open plugin in these layers and no others; the first is nearest to the caller.
+    pub fn wrap(&mut self, layers: &[Layer]) {
+        self.stack = Some(Stack::around(&self.name, self.own, layers));
+    }
+
+    /// What was not given back yet; `None` without [`Layer::Validate`].
+    #[must_use]
+    pub fn live_objects(&self) -> Option<LiveObjects> {
+        self.stack.as_ref()?.live_objects()
+    }
+
+    /// What a hook is called through now.
+    pub(crate) fn target(&self) -> &Target {
+        self.stack.as_ref().map_or(&self.own, Stack::target)
     }
 
     /// Whether a hook panicked, after which none is called any more.
@@ -97,12 +115,15 @@ impl Hooks {
     /// # Errors
     /// What the hook answered, or a state that is none of the three.
     pub fn probe(&self) -> Result<ProbeInfo, Error> {
-        let Some(probe) = self.table.raw().probe else {
+        let Some(probe) = self.own.table().raw().probe else {
             return Err(self.missing("probe"));
         };
+        let _span = self.span("probe");
         let mut info = ProbeInfo::broken("the plugin answered nothing");
         // SAFETY: `info` and the error pointer are ours and outlive the call.
-        self.call("probe", |error| unsafe { probe(&raw mut info, error) })?;
+        self.call(&self.own, "probe", |error| unsafe {
+            probe(&raw mut info, error)
+        })?;
         if ![ProbeState::READY, ProbeState::ABSENT, ProbeState::BROKEN].contains(&info.state) {
             return Err(self.fault("probe", "the answer is neither ready nor absent nor broken"));
         }
@@ -114,15 +135,18 @@ impl Hooks {
     /// # Errors
     /// What the hook answered.
     pub fn open(&mut self) -> Result<(), Error> {
-        let Some(open) = self.table.raw().open else {
+        let Some(open) = self.own.table().raw().open else {
             return Err(self.missing("open"));
         };
+        let span = self.span("open");
         let mut handle = PluginHandle::NONE;
         // SAFETY: the services live as long as the process; `handle` and the error pointer are ours.
-        self.call("open", |error| unsafe {
+        self.call(&self.own, "open", |error| unsafe {
             open(services(), &raw mut handle, error)
         })?;
-        self.handle = handle;
+        drop(span);
+        self.own = Target::new(*self.own.table(), handle);
+        self.wrap(&[]);
         Ok(())
     }
 
@@ -132,7 +156,8 @@ impl Hooks {
     /// What the hook answered.
     pub fn close(&mut self) -> Result<(), Error> {
         let result = hook!(self, close, ());
-        self.handle = PluginHandle::NONE;
+        self.stack = None;
+        self.own = Target::new(*self.own.table(), PluginHandle::NONE);
         result
     }
 
@@ -215,6 +240,7 @@ impl Hooks {
 
     pub(crate) fn call(
         &self,
+        target: &Target,
         hook: &str,
         call: impl FnOnce(ErrorOut) -> Status,
     ) -> Result<(), Error> {
@@ -232,12 +258,12 @@ impl Hooks {
         if status.is_ok() && raw.is_null() {
             return Ok(());
         }
-        let error = self.take(hook, status, raw);
+        let error = self.take(target, hook, status, raw);
         if status.is_ok() { Ok(()) } else { Err(error) }
     }
 
     /// Copies an error object out and gives it back to the plugin, also after a success.
-    fn take(&self, hook: &str, status: Status, raw: *mut RawError) -> Error {
+    fn take(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
         let mut error = self.failure(hook, status, "the plugin gave no reason");
         // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
         let Some(object) = (unsafe { raw.as_ref() }) else {
@@ -256,7 +282,7 @@ impl Hooks {
             *native_name = read_text(object.native_name);
             *message = read_text(object.message);
         }
-        if let Some(free) = self.table.raw().error_free {
+        if let Some(free) = target.table().raw().error_free {
             // SAFETY: the object is this plugin's, and nothing borrows it any more.
             unsafe { free(raw) };
         }
@@ -269,6 +295,10 @@ impl Hooks {
             Status::UNSUPPORTED,
             "the plugin does not have this hook",
         )
+    }
+
+    fn span(&self, hook: &'static str) -> trace::Span {
+        trace::span("hook", hook, || serde_json::json!({ "plugin": self.name }))
     }
 
     pub(crate) fn fault(&self, hook: &str, why: &str) -> Error {
@@ -290,7 +320,7 @@ impl Hooks {
 /// At most this much of a plugin's text is believed.
 const TEXT_LIMIT: u64 = 64 * 1024;
 
-fn read_text(text: Text) -> String {
+pub(crate) fn read_text(text: Text) -> String {
     if text.ptr.is_null() || text.len > TEXT_LIMIT {
         return String::new();
     }

@@ -47,7 +47,10 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn at_exit() {
-    let _caught = fence(|| EXITING.store(true, Ordering::Release));
+    let _caught = fence(|| {
+        EXITING.store(true, Ordering::Release);
+        crate::trace::finish();
+    });
 }
 
 unsafe extern "C" fn in_child() {

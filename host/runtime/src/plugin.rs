@@ -8,6 +8,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::courier::Couriers;
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::layers::Layer;
 use crate::life;
 use crate::table::Table;
 
@@ -52,10 +53,10 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Probes a plugin and opens it where its devices are here.
-    pub(crate) fn start(identity: PluginIdentity, table: Table) -> Self {
+    /// Probes a plugin and opens it, in these layers, where its devices are here.
+    pub(crate) fn start(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         let mut hooks = Hooks::new(identity.name.clone(), table);
-        let state = match Self::bring_up(&mut hooks) {
+        let state = match Self::bring_up(&mut hooks, layers) {
             Ok(state) => state,
             Err(error) => PluginState::Broken {
                 why: format!("{error}: {}", error.why()),
@@ -69,13 +70,17 @@ impl Plugin {
         }
     }
 
-    fn bring_up(hooks: &mut Hooks) -> Result<PluginState, Error> {
+    fn bring_up(hooks: &mut Hooks, layers: &[Layer]) -> Result<PluginState, Error> {
         let found = hooks.probe()?;
         let detail = read_fixed_text(&found.detail);
         match found.state {
             ProbeState::ABSENT => Ok(PluginState::Absent { detail }),
             ProbeState::BROKEN => Ok(PluginState::Broken { why: detail }),
-            _ => hooks.open().map(|()| PluginState::Ready),
+            _ => {
+                hooks.open()?;
+                hooks.wrap(layers);
+                Ok(PluginState::Ready)
+            }
         }
     }
 

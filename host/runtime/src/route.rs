@@ -13,6 +13,7 @@ use crate::pending::Access;
 use crate::staging;
 use crate::stream::Stream;
 use crate::tensor::{Tensor, compact};
+use crate::trace;
 use crate::transfer;
 
 /// How a tensor reaches a device.
@@ -119,6 +120,10 @@ pub(crate) fn move_to(
     stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
     let mut route = Route::new(tensor.device(), to);
+    let mut span = trace::span("route", "move", || {
+        let (from, to) = (route.from.to_string(), route.to.to_string());
+        serde_json::json!({ "from": from, "to": to, "bytes": tensor.nbytes() })
+    });
     for kind in choice.kinds() {
         let step = match plan(kind, tensor.device(), to) {
             Ok(step) => step,
@@ -132,6 +137,7 @@ pub(crate) fn move_to(
                 route.kind = kind;
                 route.steps.push(step);
                 route.bytes_copied = bytes_copied(kind, tensor.layout());
+                span.add("route", || kind.to_string().into());
                 log::debug!(target: "crossdock::route", "{route}");
                 return Ok((moved, route));
             }

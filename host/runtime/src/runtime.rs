@@ -9,6 +9,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::{self, Environment};
 use crate::plugin::{Plugin, PluginState};
@@ -28,6 +29,8 @@ struct Inner {
     /// Held while the registry is replaced.
     changing: Mutex<()>,
     environment: Environment,
+    /// Around each plugin that this runtime opens.
+    layers: Vec<Layer>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -44,6 +47,7 @@ pub struct RuntimeBuilder {
     given: Vec<PathBuf>,
     folders: Vec<PathBuf>,
     search: bool,
+    layers: Vec<Layer>,
 }
 
 impl RuntimeBuilder {
@@ -65,18 +69,33 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Wraps each plugin that this runtime opens in these layers, then in those of the
+    /// environment (`CROSSDOCK_LAYERS`, `CROSSDOCK_FAULT`). A plugin that another runtime of the
+    /// process opened before keeps the layers that it was opened with.
+    pub fn layers(mut self, layers: &[Layer]) -> Self {
+        self.layers.extend_from_slice(layers);
+        self
+    }
+
     /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
     ///
     /// # Errors
     /// [`Error::Load`] for a given file. A file that only the search found is listed by
-    /// [`Runtime::refused`] instead.
+    /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
+    /// be read.
     pub fn open(self) -> Result<Runtime, Error> {
         life::watch();
         let environment = Environment::of_process();
+        let asked = layers::requested(environment.privileged)?;
+        let new = asked
+            .into_iter()
+            .filter(|layer| !self.layers.contains(layer));
+        let layers = self.layers.iter().cloned().chain(new).collect();
         let runtime = Runtime(Arc::new(Inner {
             registry: ArcSwap::default(),
             changing: Mutex::new(()),
             environment,
+            layers,
         }));
         runtime.register_builtin();
         for path in &self.given {
@@ -94,6 +113,7 @@ impl Runtime {
             given: Vec::new(),
             folders: Vec::new(),
             search: true,
+            layers: Vec::new(),
         }
     }
 
@@ -138,7 +158,7 @@ impl Runtime {
     /// [`Error::Load`] that says why the file was refused.
     pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
         let found = loader::inspect(path, &self.0.environment)?;
-        let plugin = loader::load(&found)?;
+        let plugin = loader::load(&found, &self.0.layers)?;
         self.register(&plugin)?;
         Ok(plugin)
     }
@@ -164,7 +184,8 @@ impl Runtime {
 
     #[cfg(feature = "cpu")]
     fn register_builtin(&self) {
-        let registered = crate::builtin::cpu().and_then(|plugin| self.register(&plugin));
+        let registered =
+            crate::builtin::cpu(&self.0.layers).and_then(|plugin| self.register(&plugin));
         if let Err(error) = registered {
             self.change(|registry| registry.refused.push(error.clone()));
         }
@@ -209,7 +230,7 @@ impl Runtime {
         if !self.0.environment.wants(name) {
             return Ok(());
         }
-        let plugin = loader::load(&found)?;
+        let plugin = loader::load(&found, &self.0.layers)?;
         self.register(&plugin)
     }
 

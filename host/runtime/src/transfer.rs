@@ -14,6 +14,7 @@ use crate::order::{self, Touched};
 use crate::span;
 use crate::stream::Stream;
 use crate::tensor::{Tensor, compact};
+use crate::trace;
 
 /// One end of a copy: where the first element is, and how the elements lie.
 #[derive(Clone, Copy)]
@@ -68,6 +69,10 @@ unsafe fn copy(
     if src.layout.numel() == 0 {
         return Ok(());
     }
+    let _span = trace::span("copy", "copy", || {
+        let (bytes, ordered) = (src.layout.bytes(), !stream.is_none());
+        serde_json::json!({ "plugin": hooks.name(), "bytes": bytes, "ordered": ordered })
+    });
     if dst.layout.is_contiguous() && src.layout.is_contiguous() {
         let args = CopyArgs {
             dst: dst.side,

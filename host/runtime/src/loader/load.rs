@@ -10,6 +10,7 @@ use super::{
     AbiVersion, Environment, FileIdentity, Flavour, Preflight, check_ownership, preflight,
 };
 use crate::error::Error;
+use crate::layers::Layer;
 use crate::plugin::{Plugin, PluginIdentity};
 
 /// The open plugins of the process: two runtimes share one, and a file is opened once.
@@ -42,11 +43,11 @@ pub(crate) fn inspect(path: &Path, environment: &Environment) -> Result<Prefligh
     Ok(found)
 }
 
-/// Loads an inspected file, or gives the plugin that was loaded from it before.
+/// Loads an inspected file, or gives the plugin that was loaded from it before, in its own layers.
 ///
 /// # Errors
 /// Why its table was refused.
-pub(crate) fn load(found: &Preflight) -> Result<Arc<Plugin>, Error> {
+pub(crate) fn load(found: &Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
     if let Some(open) = already_open(found.identity) {
         return Ok(open);
     }
@@ -60,7 +61,7 @@ pub(crate) fn load(found: &Preflight) -> Result<Arc<Plugin>, Error> {
         version: found.description.version.clone(),
         path: Some(found.path.clone()),
     };
-    let plugin = Arc::new(Plugin::start(identity, table));
+    let plugin = Arc::new(Plugin::start(identity, table, layers));
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|(_, plugin)| plugin.strong_count() > 0);
     open.push((found.identity, Arc::downgrade(&plugin)));

@@ -1,0 +1,118 @@
+//! Which layers the environment of the process asks for.
+
+use super::fault_plan::FaultPlan;
+use super::layer::Layer;
+use crate::error::Error;
+
+/// The layers that `CROSSDOCK_LAYERS` and `CROSSDOCK_FAULT` name, and the trace that
+/// `CROSSDOCK_TRACE` begins. A privileged process takes no orders from its environment.
+///
+/// # Errors
+/// [`Error::Misuse`] for a fault plan that cannot be read.
+pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
+    let variable = |name: &str| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+        if privileged && value.is_some() {
+            warn(&format!("`{name}` is ignored: this process is privileged"));
+            return None;
+        }
+        value
+    };
+    let names = variable("CROSSDOCK_LAYERS").unwrap_or_default();
+    let fault = variable("CROSSDOCK_FAULT");
+    let file = variable("CROSSDOCK_TRACE");
+    let (layers, warnings) = read(&names, fault.as_deref(), file.is_some())?;
+    for warning in warnings {
+        warn(&warning);
+    }
+    if let Some(file) = file
+        && !crate::trace::is_on()
+        && let Err(error) = crate::trace::start(&file)
+    {
+        warn(&format!("{error}: {}", error.why()));
+    }
+    Ok(layers)
+}
+
+/// The layers in their order, and what was ignored.
+fn read(
+    names: &str,
+    fault: Option<&str>,
+    traced: bool,
+) -> Result<(Vec<Layer>, Vec<String>), Error> {
+    let mut warnings = Vec::new();
+    let mut layers = Vec::new();
+    let plan = match fault.map(str::parse::<FaultPlan>) {
+        None => None,
+        Some(Ok(plan)) => Some(plan),
+        Some(Err(error)) => return Err(Error::misuse("read `CROSSDOCK_FAULT`", error.to_string())),
+    };
+    for name in names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    {
+        match (name, &plan) {
+            ("validate", _) => layers.push(Layer::Validate),
+            ("fault", Some(plan)) => layers.push(Layer::Fault(plan.clone())),
+            ("fault", None) => warnings.push("`fault` needs rules in `CROSSDOCK_FAULT`".to_owned()),
+            ("trace", _) if traced => {}
+            ("trace", _) => warnings.push("`trace` needs a file in `CROSSDOCK_TRACE`".to_owned()),
+            _ => warnings.push(format!(
+                "`{name}` in `CROSSDOCK_LAYERS` is no layer; there are validate, trace, fault"
+            )),
+        }
+    }
+    let named = layers.iter().any(|layer| matches!(layer, Layer::Fault(_)));
+    if let Some(plan) = plan.filter(|_| !named) {
+        layers.push(Layer::Fault(plan));
+    }
+    Ok((layers, warnings))
+}
+
+fn warn(text: &str) {
+    log::warn!(target: "crossdock::load", "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_stand_in_the_order_in_which_they_are_named() {
+        let (layers, warnings) = read("fault, validate", Some("copy:1=VENDOR"), false).unwrap();
+        assert!(matches!(layers[..], [Layer::Fault(_), Layer::Validate]));
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_layer_is_a_warning_that_names_the_known_ones() {
+        let (layers, warnings) = read("validate,sanitize", None, false).unwrap();
+        assert_eq!(layers, [Layer::Validate]);
+        let [warning] = warnings.as_slice() else {
+            panic!("{warnings:?}");
+        };
+        for word in ["sanitize", "validate", "trace", "fault"] {
+            assert!(warning.contains(word), "{warning}");
+        }
+    }
+
+    #[test]
+    fn rules_alone_ask_for_the_fault_layer_and_wrong_ones_are_an_error() {
+        let (layers, _) = read("validate", Some("copy:1=VENDOR"), false).unwrap();
+        assert!(matches!(layers[..], [Layer::Validate, Layer::Fault(_)]));
+        let rules = [
+            ("copi:1=VENDOR", "copy_strided"),
+            ("copy:0=VENDOR", "`0`"),
+            ("copy:p2=VENDOR", "`p2`"),
+            ("copy:1=OK", "OOM_DEVICE"),
+            ("copy=VENDOR", ":WHEN"),
+            ("copy:1", "=STATUS"),
+            ("", "=STATUS"),
+        ];
+        for (rule, told) in rules {
+            let error = read("", Some(rule), false).unwrap_err();
+            assert!(error.why().contains(told), "{rule}: {}", error.why());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which layers there are, and what a layer does.
+
+use std::fmt::Debug;
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::plugin::Error;
+
+use super::call::Call;
+use super::fault_plan::FaultPlan;
+use super::validate::LiveObjects;
+
+/// A layer around a plugin's hooks. The first one of a list is nearest to the host.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Layer {
+    /// Refuses what the contract forbids: what the host asks as well as what the plugin answers.
+    Validate,
+    /// Fails the calls that the plan names.
+    Fault(FaultPlan),
+}
+
+/// What a layer does around each call of a hook.
+pub(super) trait Around: Debug + Send + Sync {
+    /// Looks at a call before the plugin does; a refusal is answered in the plugin's place.
+    fn before(&self, call: &Call<'_>) -> Result<Note, Error>;
+
+    /// Looks at the plugin's answer; a refusal replaces it, and nothing reaches the caller.
+    fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error>;
+
+    /// What the plugin's caller has not given back, where this layer keeps books.
+    fn live_objects(&self) -> Option<LiveObjects> {
+        None
+    }
+}
+
+/// What a layer keeps of a call from before to after it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Note {
+    /// Nothing.
+    Nothing,
+    /// When it began, in nanoseconds.
+    Began(u64),
+    /// The status that replaces the answer.
+    Fail(Status),
+    /// The live object that the call is about.
+    Object {
+        /// Its entry in the books.
+        serial: u64,
+        /// The plugin's id of the allocation, or 0.
+        id: u64,
+    },
+}
+
+/// What the plugin answered, its answer structs apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    /// The status.
+    pub(super) status: Status,
+    /// Whether it made an error object.
+    pub(super) has_error: bool,
+}

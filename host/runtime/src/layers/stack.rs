@@ -1,0 +1,94 @@
+//! The tables that one open plugin is called through.
+#![expect(unsafe_code, reason = "reads the table that a layer made")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossdock_sdk::abi::PluginHandle;
+
+use super::call::table_around;
+use super::fault::Fault;
+use super::layer::{Around, Layer};
+use super::layered::Layered;
+use super::trace::Tracer;
+use super::validate::{LiveObjects, Validate};
+use crate::table::Table;
+
+/// A table with the handle that its hooks take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    table: Table,
+    handle: PluginHandle,
+}
+
+impl Target {
+    pub(crate) const fn new(table: Table, handle: PluginHandle) -> Self {
+        Self { table, handle }
+    }
+
+    pub(crate) const fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) const fn handle(&self) -> PluginHandle {
+        self.handle
+    }
+}
+
+/// An open plugin behind its layers. The trace is around all of them, and stands beside the way
+/// without it, so that a call which is not traced does not even pass through.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    direct: Target,
+    traced: Target,
+    /// What the handles of both ways point at.
+    layers: Vec<Arc<Layered>>,
+}
+
+impl Stack {
+    /// Wraps a plugin that is open; the first of `layers` is nearest to the host.
+    pub(crate) fn around(plugin: &str, own: Target, layers: &[Layer]) -> Self {
+        let mut stack = Self {
+            direct: own,
+            traced: own,
+            layers: Vec::new(),
+        };
+        for layer in layers.iter().rev() {
+            let inner = stack.direct;
+            let around: Box<dyn Around> = match layer {
+                Layer::Validate => Box::new(Validate::new(plugin, inner)),
+                Layer::Fault(plan) => Box::new(Fault::new(plugin, plan)),
+            };
+            stack.direct = stack.wrap(inner, around);
+        }
+        stack.traced = stack.wrap(stack.direct, Box::new(Tracer::new(plugin)));
+        stack
+    }
+
+    /// The way that this call takes.
+    pub(crate) fn target(&self) -> &Target {
+        if crate::trace::is_on() {
+            &self.traced
+        } else {
+            &self.direct
+        }
+    }
+
+    /// What was not given back, where a layer keeps books.
+    pub(crate) fn live_objects(&self) -> Option<LiveObjects> {
+        self.layers.iter().find_map(|layer| layer.live_objects())
+    }
+
+    /// A table that is no table of the contract cannot be wrapped, and is called as it is.
+    fn wrap(&mut self, inner: Target, layer: Box<dyn Around>) -> Target {
+        let mut raw = table_around(inner.table());
+        // SAFETY: a whole table; its groups are constants of this program.
+        let Ok(table) = (unsafe { Table::read(NonNull::from(&mut raw)) }) else {
+            return inner;
+        };
+        let layered = Arc::new(Layered::new(inner, layer));
+        let handle = Layered::as_handle(&layered);
+        self.layers.push(layered);
+        Target::new(table, handle)
+    }
+}

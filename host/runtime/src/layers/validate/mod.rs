@@ -1,0 +1,23 @@
+//! The layer that refuses what the plugin contract forbids, on both sides of it.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `rules` | what is asked of each call before the plugin sees it |
+//! | `ends` | what is asked of each side of a copy |
+//! | `answers` | what is asked of the plugin's answer |
+//! | `objects` | calls that make or end an object: what the books learn of them |
+//! | `books` | the live objects of one plugin, and those that were live lately |
+//! | `ranges`, `handles` | memory by address; streams and events by handle |
+//! | `live` | what is live, in words |
+
+mod answers;
+mod books;
+mod ends;
+mod handles;
+mod live;
+mod objects;
+mod ranges;
+mod rules;
+
+pub use self::live::LiveObjects;
+pub(super) use self::rules::Validate;

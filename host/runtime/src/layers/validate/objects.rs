@@ -1,0 +1,362 @@
+//! Calls that make or end an object: what may be ended, and what the books learn.
+
+use crossdock_sdk::abi::{Address, MemoryKind, Status};
+use crossdock_sdk::plugin::Error;
+
+use super::books::{Mapping, Registration};
+use super::handles::Found;
+use super::ranges::Range;
+use super::rules::{Validate, invalid};
+use crate::layers::call::Call;
+use crate::layers::describe::{address_text, kind_name};
+use crate::layers::layer::Note;
+
+impl Validate {
+    /// Before: whether the object of an ending call is there, which then is taken out of the books.
+    pub(super) fn ends_object(&self, call: &Call<'_>) -> Result<Note, Error> {
+        match *call {
+            Call::Free {
+                address: Some(address),
+                kind,
+            } => self.begin_free("free", address, kind),
+            Call::FreeAsync {
+                address: Some(address),
+                ..
+            } => self.begin_free("free_async", address, MemoryKind::DEVICE),
+            Call::ReleaseAdopted {
+                device,
+                address: Some(address),
+            } => self.begin_release(device, address),
+            Call::Unmap {
+                device,
+                address: Some(address),
+                pointer,
+            } => self.begin_unmap(device, address, pointer.addr() as u64),
+            Call::UnregisterHost { device, pointer } => {
+                self.begin_unregister(device, pointer.addr() as u64)
+            }
+            Call::StreamDestroy { stream } => self.begin_destroy(stream.raw()),
+            Call::EventDestroy { event } => {
+                self.books().events.begin_end(event.raw());
+                Ok(Note::Nothing)
+            }
+            Call::PointerQuery {
+                address: Some(address),
+                ..
+            } => {
+                let books = self.books();
+                let serial = books.memory.find(address).map_or(0, |range| range.serial);
+                Ok(Note::Object { serial, id: 0 })
+            }
+            _ => Ok(Note::Nothing),
+        }
+    }
+
+    fn begin_free(
+        &self,
+        hook: &'static str,
+        address: Address,
+        kind: MemoryKind,
+    ) -> Result<Note, Error> {
+        let info = self.inner.pointer_query(address);
+        let mut books = self.books();
+        let Some(range) = books.memory.find(address).copied() else {
+            let gone = books.memory.find_gone(address).copied();
+            let adopted = books.ranges_at(address).first().copied();
+            return Err(self.not_to_be_freed(hook, address, gone, adopted));
+        };
+        if range.offset_of(address) != Some(0) {
+            let at = address_text(address);
+            let why = format!("{at} lies inside of {}: free its first byte", range.text());
+            return Err(Error::new(Status::NOT_OWNER, hook, why));
+        }
+        if range.kind != kind {
+            let why = format!(
+                "it is freed as {}, and it is {}",
+                kind_name(kind),
+                range.text()
+            );
+            return Err(Error::new(Status::NOT_OWNER, hook, why));
+        }
+        if let Some(mapping) = books.mapping_in(&range) {
+            let why = format!("it is still mapped: {}", mapping.text());
+            return Err(Error::new(Status::CONFLICT, hook, why));
+        }
+        books.memory.begin_end(range);
+        let id = info.map_or(0, |info| info.allocation_id);
+        Ok(Note::Object {
+            serial: range.serial,
+            id,
+        })
+    }
+
+    fn not_to_be_freed(
+        &self,
+        hook: &'static str,
+        address: Address,
+        gone: Option<Range>,
+        adopted: Option<Range>,
+    ) -> Error {
+        let (plugin, at) = (&self.plugin, address_text(address));
+        let why = match (adopted, gone) {
+            (Some(range), _) => format!(
+                "{at} belongs to {}, which ends with `release_adopted`",
+                range.text()
+            ),
+            (None, Some(range)) => format!("{at} was freed before: {}", range.text()),
+            (None, None) => format!("`{plugin}` did not allocate {at}"),
+        };
+        Error::new(Status::NOT_OWNER, hook, why)
+    }
+
+    fn begin_release(&self, device: u32, address: Address) -> Result<Note, Error> {
+        let mut books = self.books();
+        let own = |range: &Range| range.device == device && range.offset_of(address) == Some(0);
+        let Some(place) = books.adopted.iter().rposition(own) else {
+            let at = address_text(address);
+            let known = books.memory.find(address).map(Range::text);
+            let why = match known {
+                Some(text) => format!("{at} was not adopted: it is {text}"),
+                None => format!(
+                    "{at} is not adopted on device {device} of `{}`",
+                    self.plugin
+                ),
+            };
+            return Err(Error::new(Status::NOT_OWNER, "release_adopted", why));
+        };
+        let range = books.adopted.swap_remove(place);
+        Ok(Note::Object {
+            serial: range.serial,
+            id: range.size,
+        })
+    }
+
+    fn begin_unmap(&self, device: u32, address: Address, pointer: u64) -> Result<Note, Error> {
+        let mut books = self.books();
+        let own = |mapping: &Mapping| {
+            (mapping.device, mapping.address, mapping.pointer) == (device, address, pointer)
+        };
+        let Some(place) = books.mappings.iter().position(own) else {
+            let at = address_text(address);
+            let why = format!("{pointer:#x} is no live mapping of {at} on device {device}");
+            return Err(Error::new(Status::NOT_OWNER, "unmap", why));
+        };
+        let size = books.mappings.swap_remove(place).size;
+        Ok(Note::Object {
+            serial: 0,
+            id: size,
+        })
+    }
+
+    fn begin_unregister(&self, device: u32, pointer: u64) -> Result<Note, Error> {
+        let mut books = self.books();
+        let own = |entry: &Registration| (entry.device, entry.pointer) == (device, pointer);
+        let Some(place) = books.registered.iter().position(own) else {
+            let why = format!("{pointer:#x} is not registered for device {device}");
+            return Err(Error::new(Status::NOT_OWNER, "unregister_host", why));
+        };
+        let size = books.registered.swap_remove(place).size;
+        Ok(Note::Object {
+            serial: 0,
+            id: size,
+        })
+    }
+
+    fn begin_destroy(&self, word: u64) -> Result<Note, Error> {
+        let mut books = self.books();
+        if let Found::Live(stream) = books.streams.find(word)
+            && stream.is_kept
+        {
+            let why = format!("stream {word:#x} is a default stream: the plugin keeps it");
+            return Err(invalid("stream_destroy", why));
+        }
+        books.streams.begin_end(word);
+        Ok(Note::Nothing)
+    }
+
+    /// After an ending call: what it did not end is live again.
+    pub(super) fn learn_end(&self, call: &Call<'_>, note: Note, ended: bool) {
+        let (serial, size) = match note {
+            Note::Object { serial, id } => (serial, id),
+            Note::Nothing | Note::Began(_) | Note::Fail(_) => (0, 0),
+        };
+        if let Call::Close {} = call {
+            self.report();
+        }
+        let mut books = self.books();
+        match *call {
+            Call::Free { .. } | Call::FreeAsync { .. } => {
+                let _range = books.memory.finish_end(serial, ended);
+            }
+            Call::ReleaseAdopted {
+                device,
+                address: Some(address),
+            } if !ended => {
+                let range = adopted(device, address, size, serial);
+                books.adopted.push(range);
+            }
+            Call::Unmap {
+                device,
+                address: Some(address),
+                pointer,
+            } if !ended => {
+                let pointer = pointer.addr() as u64;
+                books.mappings.push(Mapping {
+                    device,
+                    address,
+                    pointer,
+                    size,
+                });
+            }
+            Call::UnregisterHost { device, pointer } if !ended => {
+                let pointer = pointer.addr() as u64;
+                books.registered.push(Registration {
+                    device,
+                    pointer,
+                    size,
+                });
+            }
+            Call::StreamDestroy { stream } if !ended => books.streams.take_back(stream.raw()),
+            Call::EventDestroy { event } if !ended => books.events.take_back(event.raw()),
+            _ => {}
+        }
+    }
+
+    /// After a call that gave memory.
+    pub(super) fn learn_memory(&self, call: &Call<'_>) -> Result<(), Error> {
+        let (range, alignment) = match call {
+            Call::Allocate {
+                args: Some(args),
+                address,
+            } => {
+                let range = Range {
+                    kind: args.kind,
+                    from: "allocate",
+                    ..device_range(args.device, address.answer(), args.size)
+                };
+                (range, args.alignment)
+            }
+            Call::AllocateAsync {
+                stream,
+                size,
+                address,
+            } => {
+                let found = self.books().streams.find(stream.raw());
+                let device = match found {
+                    Found::Live(stream) => stream.device,
+                    Found::Gone | Found::Unknown => 0,
+                };
+                let range = device_range(device, address.answer(), *size);
+                (range, 1)
+            }
+            _ => return Ok(()),
+        };
+        self.add_range(range, alignment)
+    }
+
+    /// After a call that gave another view of memory.
+    pub(super) fn learn_alias(&self, call: &Call<'_>) -> Result<(), Error> {
+        let mut books = self.books();
+        match *call {
+            Call::Adopt {
+                device,
+                size,
+                address,
+                ..
+            } => {
+                let serial = books.next_serial();
+                let range = adopted(device, address.answer(), size, serial);
+                books.adopted.push(range);
+            }
+            Call::Map {
+                device,
+                address: Some(address),
+                size,
+                pointer,
+            } => {
+                let pointer = pointer.answer().addr() as u64;
+                if pointer == 0 {
+                    return Err(self.broken("map", "answered OK and NULL".to_owned()));
+                }
+                books.mappings.push(Mapping {
+                    device,
+                    address,
+                    pointer,
+                    size,
+                });
+            }
+            Call::RegisterHost {
+                device,
+                pointer,
+                size,
+            } => {
+                let pointer = pointer.addr() as u64;
+                books.registered.push(Registration {
+                    device,
+                    pointer,
+                    size,
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// After a call that gave a stream or an event.
+    pub(super) fn learn_handle(&self, call: &Call<'_>) -> Result<(), Error> {
+        let hook = call.hook();
+        let (device, word, what) = match call {
+            Call::StreamCreate { device, stream }
+            | Call::StreamDefault { device, stream, .. }
+            | Call::StreamWrap { device, stream, .. } => (*device, stream.answer().raw(), "stream"),
+            Call::EventCreate { device, event } | Call::EventCreateHost { device, event } => {
+                (*device, event.answer().raw(), "event")
+            }
+            _ => return Ok(()),
+        };
+        if word == 0 {
+            return Err(self.broken(hook, format!("answered OK and the {what} NONE")));
+        }
+        let mut books = self.books();
+        let handles = match what {
+            "stream" => &mut books.streams,
+            _ => &mut books.events,
+        };
+        let is_shared = matches!(call, Call::StreamDefault { .. } | Call::StreamWrap { .. });
+        handles.add(word, device, hook, is_shared).map_err(|live| {
+            let (device, from) = (live.device, live.from);
+            let why =
+                format!("gave the {what} {word:#x}, which is live on device {device} (`{from}`)");
+            self.broken(hook, why)
+        })
+    }
+
+    /// At close: what is still live.
+    fn report(&self) {
+        let live = self.books().live();
+        if live.count() > 0 {
+            let plugin = &self.plugin;
+            log::warn!(target: "crossdock::memory", "`{plugin}` is closed with objects {live}");
+        }
+    }
+}
+
+fn adopted(device: u32, base: Address, size: u64, serial: u64) -> Range {
+    Range {
+        serial,
+        from: "adopt",
+        ..device_range(device, base, size)
+    }
+}
+
+/// Device memory that the books do not have yet.
+fn device_range(device: u32, base: Address, size: u64) -> Range {
+    Range {
+        base,
+        size,
+        kind: MemoryKind::DEVICE,
+        device,
+        serial: 0,
+        from: "allocate_async",
+    }
+}
