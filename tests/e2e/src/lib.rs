@@ -8,7 +8,7 @@ mod readme {}
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crossdock::{Runtime, RuntimeBuilder};
+use crossdock::{Layer, Runtime, RuntimeBuilder};
 
 /// The checkout's root.
 #[must_use]
@@ -76,7 +76,17 @@ pub fn plugin_file(name: &str) -> Option<PathBuf> {
 /// When a plugin does not load.
 #[must_use]
 pub fn everything(folder: &Path) -> Runtime {
-    let mut builder: RuntimeBuilder = Runtime::builder().search(false).plugin(ext_dev(folder));
+    everything_behind(folder, &[])
+}
+
+/// The same runtime with layers around each plugin.
+///
+/// # Panics
+/// When a plugin does not load.
+#[must_use]
+pub fn everything_behind(folder: &Path, layers: &[Layer]) -> Runtime {
+    let builder = Runtime::builder().search(false).layers(layers);
+    let mut builder: RuntimeBuilder = builder.plugin(ext_dev(folder));
     match plugin_file("opencl") {
         Some(file) => builder = builder.plugin(file),
         None => report("skipped: the OpenCL plugin was not built in this run"),

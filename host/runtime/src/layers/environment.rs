@@ -65,7 +65,8 @@ fn read(
     }
     let named = layers.iter().any(|layer| matches!(layer, Layer::Fault(_)));
     if let Some(plan) = plan.filter(|_| !named) {
-        layers.push(Layer::Fault(plan));
+        // Outside of validation, whose books then hold what the plugin really did.
+        layers.insert(0, Layer::Fault(plan));
     }
     Ok((layers, warnings))
 }
@@ -80,8 +81,8 @@ mod tests {
 
     #[test]
     fn layers_stand_in_the_order_in_which_they_are_named() {
-        let (layers, warnings) = read("fault, validate", Some("copy:1=VENDOR"), false).unwrap();
-        assert!(matches!(layers[..], [Layer::Fault(_), Layer::Validate]));
+        let (layers, warnings) = read("validate, fault", Some("copy:1=VENDOR"), false).unwrap();
+        assert!(matches!(layers[..], [Layer::Validate, Layer::Fault(_)]));
         assert!(warnings.is_empty());
     }
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn rules_alone_ask_for_the_fault_layer_and_wrong_ones_are_an_error() {
         let (layers, _) = read("validate", Some("copy:1=VENDOR"), false).unwrap();
-        assert!(matches!(layers[..], [Layer::Validate, Layer::Fault(_)]));
+        assert!(matches!(layers[..], [Layer::Fault(_), Layer::Validate]));
         let rules = [
             ("copi:1=VENDOR", "copy_strided"),
             ("copy:0=VENDOR", "`0`"),

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "reads the arrays of a strided copy")]
 
 use crossdock_sdk::abi::{
-    Address, MemoryKind, PointerFlags, PointerInfo, Side, Status, StridedArgs,
+    Address, AddressForm, MemoryKind, PointerFlags, PointerInfo, Side, Status, StridedArgs,
 };
 use crossdock_sdk::plugin::Error;
 
@@ -80,7 +80,8 @@ impl Validate {
         let plugin = &self.plugin;
         let text = range.text();
         let as_host = side.kind == MemoryKind::HOST && range.kind != MemoryKind::HOST;
-        if as_host && !self.is_host_accessible(side.address, range.kind) {
+        let is_handle = side.address.form != AddressForm::POINTER;
+        if as_host && (is_handle || !self.is_host_accessible(side.address, range.kind)) {
             let why =
                 format!("{subject}, and `{plugin}` has it as {text}, out of the host's reach");
             return Err(Error::new(Status::NOT_OWNER, hook, why));
@@ -112,6 +113,9 @@ impl Validate {
         };
         let plugin = &self.plugin;
         if info.kind == MemoryKind::UNOWNED {
+            if side.kind == MemoryKind::HOST && side.address.form != AddressForm::POINTER {
+                return Err(invalid(hook, format!("{subject}: that is no address")));
+            }
             if side.kind == MemoryKind::HOST {
                 return Ok(());
             }

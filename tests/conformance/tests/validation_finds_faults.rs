@@ -1,0 +1,274 @@
+//! Validation on plugins with one fault each: the answer that cannot be is told apart.
+#![expect(
+    unsafe_code,
+    reason = "a faulty hook calls the hook that it stands for"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where its plugin cannot be made"
+)]
+
+use std::ptr::NonNull;
+
+use crossdock::{Error, Hooks, Layer, Table};
+use crossdock_plugin_cpu::table;
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, DeviceInfo, Features, MemoryInfo, MemoryKind, PluginHandle, PluginTable,
+    PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks,
+};
+
+type ErrorOut = *mut *mut RawError;
+
+/// The sound plugin's table.
+fn sound() -> PluginTable {
+    // SAFETY: the table is a constant of this program.
+    unsafe { table().read() }
+}
+
+/// An open plugin with a fault, behind validation.
+fn faulty(change: impl FnOnce(&mut PluginTable)) -> Hooks {
+    let mut faulty = sound();
+    change(&mut faulty);
+    // SAFETY: a whole table on the stack, whose groups are constants or leaked.
+    let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
+    let mut hooks = Hooks::new("faulty".to_owned(), table);
+    hooks.open().unwrap();
+    hooks.wrap(&[Layer::Validate]);
+    hooks
+}
+
+fn allocate(hooks: &Hooks) -> Result<Address, Error> {
+    hooks.allocate(AllocateArgs {
+        size: 1000,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 0,
+    })
+}
+
+/// Demands that the answer was told to break the contract, in these words.
+#[track_caller]
+fn broken<T: std::fmt::Debug>(answer: Result<T, Error>, word: &str) {
+    let error = answer.unwrap_err();
+    assert_eq!(
+        error.status(),
+        Some(Status::ABI),
+        "{error}: {}",
+        error.why()
+    );
+    assert!(error.why().contains(word), "{}", error.why());
+}
+
+#[test]
+fn an_address_off_its_alignment_is_found() {
+    unsafe extern "C" fn shifted(
+        plugin: PluginHandle,
+        args: *const AllocateArgs,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let status = unsafe { sound().allocate.unwrap()(plugin, args, out, error) };
+        // SAFETY: the hook succeeded, so `out` holds an address.
+        unsafe { (*out).word += 64 };
+        status
+    }
+    let hooks = faulty(|table| table.allocate = Some(shifted));
+    broken(allocate(&hooks), "not on a multiple of 256");
+}
+
+#[test]
+fn memory_that_is_given_twice_is_found() {
+    unsafe extern "C" fn same(
+        _: PluginHandle,
+        _: *const AllocateArgs,
+        out: *mut Address,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(Address::pointer(1 << 20)) };
+        Status::OK
+    }
+    let hooks = faulty(|table| table.allocate = Some(same));
+    allocate(&hooks).unwrap();
+    broken(allocate(&hooks), "overlaps the live 1000 bytes");
+}
+
+#[test]
+fn an_answer_that_was_not_written_is_found() {
+    unsafe extern "C" fn silent(
+        _: PluginHandle,
+        _: u32,
+        _: *mut MemoryInfo,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let hooks = faulty(|table| table.memory_info = Some(silent));
+    broken(hooks.memory_info(0), "did not write `info`");
+}
+
+#[test]
+fn success_with_an_error_object_and_a_status_that_is_none_are_found() {
+    unsafe extern "C" fn both(
+        plugin: PluginHandle,
+        _: u32,
+        out: *mut DeviceInfo,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments; there is no such device, so this makes an error object.
+        let _failed = unsafe { sound().device_info.unwrap()(plugin, u32::MAX, out, error) };
+        Status::OK
+    }
+    unsafe extern "C" fn odd(_: PluginHandle, _: u32, _: *mut MemoryInfo, _: ErrorOut) -> Status {
+        Status::from_raw(77)
+    }
+    let hooks = faulty(|table| {
+        table.device_info = Some(both);
+        table.memory_info = Some(odd);
+    });
+    broken(hooks.device_info(0), "OK with an error object");
+    broken(hooks.memory_info(0), "77");
+}
+
+#[test]
+fn a_free_that_frees_nothing_is_found() {
+    unsafe extern "C" fn idle(
+        _: PluginHandle,
+        _: *const Address,
+        _: MemoryKind,
+        _: ErrorOut,
+    ) -> Status {
+        Status::OK
+    }
+    let hooks = faulty(|table| table.free = Some(idle));
+    let address = allocate(&hooks).unwrap();
+    // SAFETY: nobody uses the memory.
+    let answer = unsafe { hooks.free(address, MemoryKind::DEVICE) };
+    broken(answer, "still owns");
+}
+
+#[test]
+fn a_pointer_query_that_contradicts_itself_or_the_allocations_is_found() {
+    unsafe extern "C" fn claims(
+        _: PluginHandle,
+        address: *const Address,
+        out: *mut PointerInfo,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's address.
+        let asked = unsafe { address.read() };
+        let info = PointerInfo {
+            kind: MemoryKind::DEVICE,
+            base: asked,
+            size: if asked.word == 8 { u64::MAX } else { 16 },
+            device: u32::from(asked.word == 16),
+            allocation_id: 1,
+            ..PointerInfo::default()
+        };
+        let apart = Address::pointer(1 << 30);
+        let base = if asked.word == 24 { apart } else { info.base };
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(PointerInfo { base, ..info }) };
+        Status::OK
+    }
+    unsafe extern "C" fn denies(
+        _: PluginHandle,
+        _: *const Address,
+        out: *mut PointerInfo,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(PointerInfo::default()) };
+        Status::OK
+    }
+    let hooks = faulty(|table| table.pointer_query = Some(claims));
+    for (word, told) in [(8, "bytes from"), (16, "device 1"), (24, "apart from it")] {
+        broken(hooks.pointer_query(Address::pointer(word)), told);
+    }
+    hooks.pointer_query(Address::pointer(32)).unwrap();
+    let hooks = faulty(|table| table.pointer_query = Some(denies));
+    let address = allocate(&hooks).unwrap();
+    broken(hooks.pointer_query(address), "gave it: 1000 bytes");
+}
+
+#[test]
+fn a_name_without_an_end_is_found() {
+    unsafe extern "C" fn endless(
+        plugin: PluginHandle,
+        device: u32,
+        out: *mut DeviceInfo,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let status = unsafe { sound().device_info.unwrap()(plugin, device, out, error) };
+        // SAFETY: the hook succeeded, so `out` holds a description.
+        unsafe { (*out).name = [b'x'; 128] };
+        status
+    }
+    let hooks = faulty(|table| table.device_info = Some(endless));
+    broken(hooks.device_info(0), "`name`");
+}
+
+#[test]
+fn a_stream_that_is_none_or_given_twice_is_found() {
+    unsafe extern "C" fn counts_to_seven(
+        _: PluginHandle,
+        _: u32,
+        out: *mut StreamHandle,
+        _: ErrorOut,
+    ) -> Status {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        let word = if CALLS.fetch_add(1, Ordering::Relaxed) == 0 {
+            0
+        } else {
+            7
+        };
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(StreamHandle::from_raw(word)) };
+        Status::OK
+    }
+    let hooks = faulty(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let streams = unsafe { table.streams.as_ptr().read() };
+        table.streams = StaticPtr::new(Box::leak(Box::new(StreamHooks {
+            stream_create: Some(counts_to_seven),
+            ..streams
+        })));
+    });
+    broken(hooks.stream_create(0), "NONE");
+    hooks.stream_create(0).unwrap();
+    broken(hooks.stream_create(0), "is live");
+}
+
+#[test]
+fn lesson_4_13_a_group_that_is_absent_stays_absent_behind_a_layer() {
+    let unsupported = |answer: Result<(), Error>| {
+        assert_eq!(answer.unwrap_err().status(), Some(Status::UNSUPPORTED));
+    };
+    let bare = faulty(|table| {
+        table.features = Features::empty();
+        table.streams = StaticPtr::NULL;
+        table.wrap = StaticPtr::NULL;
+        table.host_events = StaticPtr::NULL;
+        table.host_calls = StaticPtr::NULL;
+        table.timing = StaticPtr::NULL;
+        table.strided = StaticPtr::NULL;
+        table.fill = StaticPtr::NULL;
+        table.register = StaticPtr::NULL;
+        table.adopt = StaticPtr::NULL;
+        table.map = StaticPtr::NULL;
+        table.async_memory = StaticPtr::NULL;
+        table.attributes = StaticPtr::NULL;
+    });
+    let address = allocate(&bare).unwrap();
+    unsupported(bare.stream_create(0).map(drop));
+    unsupported(bare.event_create_host(0).map(drop));
+    unsupported(bare.map(0, address, 1000).map(drop));
+    unsupported(bare.release_adopted(0, address));
+    unsupported(bare.allocate_async(StreamHandle::from_raw(1), 8).map(drop));
+    unsupported(bare.device_attribute(0, 1).map(drop));
+    // SAFETY: nobody uses the memory.
+    unsafe { bare.free(address, MemoryKind::DEVICE) }.unwrap();
+}
