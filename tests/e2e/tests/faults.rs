@@ -1,5 +1,9 @@
 //! Calls that fail one after the other, and what is left behind: nothing.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of tests fail by panicking"
+)]
 
 use std::path::Path;
 

@@ -1,9 +1,6 @@
 //! Misuse of every plugin that is here, behind validation: refused, with both sides named.
 #![expect(unsafe_code, reason = "calls hooks with what they must refuse")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
 use std::sync::Mutex;
 
