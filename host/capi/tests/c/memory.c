@@ -1,0 +1,201 @@
+/* Memory with an owner, views of it, and its elements as bytes. */
+#include "check.h"
+
+static int released;
+static float numbers[6] = {0, 1, 2, 3, 4, 5};
+
+static void release(void *owner) {
+    CHECK(owner == numbers);
+    released++;
+}
+
+static xd_memory memory_of(const int64_t *shape) {
+    xd_memory memory;
+    memset(&memory, 0, sizeof memory);
+    memory.struct_size = sizeof memory;
+    memory.device.device_type = kDLCPU;
+    memory.data = numbers;
+    memory.layout = check_layout(2, shape);
+    memory.owner = numbers;
+    memory.release = release;
+    return memory;
+}
+
+static void an_owner_is_released_with_the_last_view(const xd_runtime *runtime) {
+    static const int64_t shape[2] = {2, 3}, flat[1] = {6};
+    static const uint32_t axes[2] = {1, 0};
+    static const xd_axis_slice part[2] = {{1, -1, 2}, {0, 2, 2}};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *tensor = NULL, *turned = NULL, *sliced = NULL, *line = NULL;
+    xd_tensor_info info;
+    float read[6];
+    released = 0;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    OK(xd_tensor_permute(tensor, 2, axes, &turned));
+    OK(xd_tensor_slice(tensor, 2, part, &sliced));
+    OK(xd_tensor_reshape(tensor, 1, flat, &line));
+    OK(xd_tensor_describe(line, &info));
+    CHECK(info.ndim == 1 && info.data == (uint64_t)(uintptr_t)numbers);
+    OK(xd_tensor_read(turned, read, sizeof read));
+    CHECK(read[0] == 0 && read[1] == 3 && read[2] == 1 && read[5] == 5);
+    OK(xd_tensor_read(sliced, read, 4 * sizeof *read));
+    CHECK(read[0] == 3 && read[1] == 5 && read[2] == 0 && read[3] == 2);
+    read[0] = 10;
+    OK(xd_tensor_write(sliced, read, 4 * sizeof *read));
+    CHECK(numbers[3] == 10);
+    numbers[3] = 3;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reshape(turned, 1, flat, &line));
+    xd_tensor_free(tensor);
+    xd_tensor_free(turned);
+    xd_tensor_free(line);
+    CHECK(released == 0);
+    xd_tensor_free(sliced);
+    CHECK(released == 1);
+}
+
+static void an_owner_is_released_once_when_it_is_refused(const xd_runtime *runtime) {
+    static const int64_t shape[2] = {2, 3}, negative[2] = {2, -3}, huge[2] = {INT64_MAX, 3};
+    static const int64_t strides[2] = {INT64_MAX, 1};
+    xd_tensor *tensor = NULL;
+    int wrong;
+    for (wrong = 0; wrong < 10; wrong++) {
+        xd_memory memory = memory_of(shape);
+        uint32_t kind = XD_ERROR_EXCHANGE;
+        xd_status status = XD_INVALID;
+        switch (wrong) {
+        case 0: memory.layout.shape = negative; break;
+        case 1: memory.layout.shape = huge; break;
+        case 2: memory.layout.strides = strides; break;
+        case 3: memory.layout.dtype.lanes = 0; break;
+        case 4: memory.data = NULL; break;
+        case 5: memory.device.device_id = -1; break;
+        case 6: memory.byte_offset = UINT64_MAX; break;
+        case 7: memory.layout.shape = NULL; kind = XD_ERROR_MISUSE; break;
+        case 8: memory.layout.ndim = 65; kind = XD_ERROR_MISUSE; break;
+        default: memory.flags = 16; kind = XD_ERROR_MISUSE;
+        }
+        released = 0;
+        FAILS(kind, status, xd_tensor_from_memory(runtime, &memory, &tensor));
+        CHECK(released == 1 && !tensor);
+    }
+    {
+        xd_memory memory = memory_of(shape);
+        released = 0;
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(NULL, &memory, &tensor));
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, NULL));
+        CHECK(released == 2);
+        memory.struct_size = 8;
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, &tensor));
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, NULL, &tensor));
+        CHECK(released == 2 && !tensor);
+    }
+}
+
+static void read_only_memory_is_not_written(const xd_runtime *runtime) {
+    static const int64_t shape[2] = {2, 3};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *tensor = NULL;
+    DLManagedTensorVersioned *managed = NULL;
+    float one = 1;
+    released = 0;
+    memory.flags = XD_MEMORY_FLAG_READ_ONLY;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_fill(tensor, &one, sizeof one, NULL));
+    OK(xd_tensor_export(tensor, NULL, &managed));
+    CHECK(managed->flags == DLPACK_FLAG_BITMASK_READ_ONLY);
+    xd_tensor_free(tensor);
+    CHECK(released == 0);
+    managed->deleter(managed);
+    CHECK(released == 1);
+}
+
+static void memory_that_a_stream_writes_is_waited_for(const xd_runtime *runtime,
+                                                      const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *tensor = NULL;
+    xd_stream *stream = NULL;
+    xd_event *gate = NULL;
+    released = 0;
+    OK(xd_stream_create(cpu, &stream));
+    OK(xd_event_create_host(cpu, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    memory.stream = stream;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_tensor_synchronize(tensor, 1000000));
+    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_tensor_synchronize(tensor, XD_NO_LIMIT));
+    xd_tensor_free(tensor);
+    OK(xd_stream_synchronize(stream, XD_NO_LIMIT));
+    xd_stream_free(stream);
+    xd_event_free(gate);
+}
+
+static void wrong_sizes_and_counts_are_refused(const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3};
+    static const uint32_t axes[2] = {1, 1}, far[2] = {0, 7};
+    static const xd_axis_slice outside[2] = {{0, 1, 2}, {1, 1, 3}}, still[2] = {{0, 0, 2}, {0, 1, 1}};
+    xd_layout layout = check_layout(2, shape);
+    xd_tensor *tensor = NULL, *view = NULL;
+    OK(xd_tensor_empty(cpu, &layout, &tensor));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_write(tensor, numbers, sizeof numbers - 1));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_read(tensor, numbers, UINT64_MAX));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_read(tensor, NULL, sizeof numbers));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_fill(tensor, numbers, 3, NULL));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_fill(tensor, numbers, UINT64_MAX, NULL));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_permute(tensor, 1, axes, &view));
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_permute(tensor, 2, axes, &view));
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_permute(tensor, 2, far, &view));
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_slice(tensor, 2, outside, &view));
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_slice(tensor, 2, still, &view));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_slice(tensor, UINT32_MAX, outside, &view));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reshape(tensor, 1, shape, &view));
+    CHECK(!view);
+    xd_tensor_free(tensor);
+}
+
+static void tensors_are_filled_and_copied(const xd_device *cpu) {
+    xd_tensor *tensor = check_numbers(cpu, 6), *other = check_numbers(cpu, 6);
+    float seven = 7, read[6];
+    OK(xd_tensor_fill(tensor, &seven, sizeof seven, NULL));
+    OK(xd_tensor_read(tensor, read, sizeof read));
+    CHECK(read[0] == 7 && read[5] == 7);
+    OK(xd_tensor_copy_from(tensor, other, NULL));
+    check_has_numbers(tensor, 6);
+    xd_tensor_free(tensor);
+    tensor = check_numbers(cpu, 5);
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_copy_from(tensor, other, NULL));
+    xd_tensor_free(tensor);
+    xd_tensor_free(other);
+}
+
+static void padded_elements_say_so(const xd_device *cpu) {
+    static const int64_t shape[1] = {3};
+    xd_layout layout = {{kDLInt, 4, 1}, 1, NULL, NULL, 1, 0};
+    xd_tensor *tensor = NULL;
+    DLManagedTensorVersioned *managed = NULL;
+    xd_tensor_info info;
+    layout.shape = shape;
+    OK(xd_tensor_empty(cpu, &layout, &tensor));
+    OK(xd_tensor_describe(tensor, &info));
+    CHECK(info.padded && info.nbytes == 3);
+    OK(xd_tensor_export(tensor, NULL, &managed));
+    CHECK(managed->flags == DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+    managed->deleter(managed);
+    xd_tensor_free(tensor);
+}
+
+int main(int argc, char **argv) {
+    xd_runtime *runtime = check_runtime(argc, argv);
+    xd_device *cpu = check_device(runtime, "cpu");
+    an_owner_is_released_with_the_last_view(runtime);
+    an_owner_is_released_once_when_it_is_refused(runtime);
+    read_only_memory_is_not_written(runtime);
+    memory_that_a_stream_writes_is_waited_for(runtime, cpu);
+    wrong_sizes_and_counts_are_refused(cpu);
+    tensors_are_filled_and_copied(cpu);
+    padded_elements_say_so(cpu);
+    xd_device_free(cpu);
+    xd_runtime_free(runtime);
+    return 0;
+}

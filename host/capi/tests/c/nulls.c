@@ -1,0 +1,140 @@
+/* NULL everywhere: an error or an answer, never a crash, and nothing is written. */
+#include "check.h"
+
+#define REFUSED(call) FAILS(XD_ERROR_MISUSE, XD_INVALID, call)
+
+static void frees(void) {
+    xd_error_free(NULL);
+    xd_runtime_free(NULL);
+    xd_plugin_free(NULL);
+    xd_device_free(NULL);
+    xd_tensor_free(NULL);
+    xd_stream_free(NULL);
+    xd_event_free(NULL);
+    xd_route_free(NULL);
+}
+
+static void retains(void) {
+    CHECK(!xd_runtime_retain(NULL) && !xd_plugin_retain(NULL) && !xd_device_retain(NULL));
+    CHECK(!xd_tensor_retain(NULL) && !xd_stream_retain(NULL) && !xd_event_retain(NULL));
+}
+
+static void accessors(void) {
+    CHECK(xd_runtime_plugin_count(NULL) == 0 && xd_runtime_device_count(NULL) == 0);
+    CHECK(xd_runtime_refused_count(NULL) == 0 && xd_device_equal(NULL, NULL) == 0);
+    CHECK(!*xd_plugin_name(NULL) && !*xd_plugin_vendor(NULL) && !*xd_plugin_version(NULL));
+    CHECK(!*xd_plugin_path(NULL) && !*xd_plugin_detail(NULL));
+    CHECK(xd_plugin_state(NULL) == XD_PROBE_BROKEN);
+    CHECK(xd_route_kind(NULL) == XD_ROUTE_REFUSED && xd_route_bytes_copied(NULL) == 0);
+    CHECK(!*xd_route_text(NULL) && !xd_route_step(NULL, 0) && !xd_route_refused(NULL, 0));
+}
+
+static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
+    xd_dl_device pair = {kDLCPU, 0};
+    xd_layout layout = check_layout(0, NULL);
+    xd_device *out = NULL;
+    xd_tensor *made = NULL;
+    REFUSED(xd_runtime_make_default(NULL));
+    REFUSED(xd_runtime_plugin_at(NULL, 0, (xd_plugin_entry **)&out));
+    REFUSED(xd_runtime_refused_at(NULL, 0, (xd_error **)&out));
+    REFUSED(xd_runtime_load_plugin(runtime, NULL, (xd_plugin_entry **)&out));
+    REFUSED(xd_runtime_retire_plugin(runtime, NULL));
+    REFUSED(xd_runtime_device_at(NULL, 0, &out));
+    REFUSED(xd_runtime_device(NULL, pair, &out));
+    REFUSED(xd_runtime_device_named(runtime, NULL, &out));
+    REFUSED(xd_device_plugin(NULL, (xd_plugin_entry **)&out));
+    REFUSED(xd_device_synchronize(NULL, 0));
+    REFUSED(xd_tensor_empty(NULL, &layout, &made));
+    REFUSED(xd_tensor_empty(device, NULL, &made));
+    REFUSED(xd_tensor_import(runtime, NULL, &made));
+    REFUSED(xd_tensor_import_legacy(runtime, NULL, &made));
+    REFUSED(xd_tensor_export(NULL, NULL, (DLManagedTensorVersioned **)&out));
+    REFUSED(xd_tensor_export_legacy(NULL, NULL, (DLManagedTensor **)&out));
+    REFUSED(xd_tensor_device(NULL, &out));
+    REFUSED(xd_tensor_slice(tensor, 1, NULL, &made));
+    REFUSED(xd_tensor_permute(tensor, 1, NULL, &made));
+    REFUSED(xd_tensor_reshape(tensor, 1, NULL, &made));
+    REFUSED(xd_tensor_write(tensor, NULL, 16));
+    REFUSED(xd_tensor_copy_from(tensor, NULL, NULL));
+    REFUSED(xd_tensor_fill(tensor, NULL, 4, NULL));
+    REFUSED(xd_tensor_to(NULL, device, NULL, &made, NULL));
+    REFUSED(xd_tensor_to(tensor, NULL, NULL, &made, NULL));
+    REFUSED(xd_tensor_synchronize(NULL, 0));
+    REFUSED(xd_tensor_wait_to_read(tensor, NULL));
+    REFUSED(xd_tensor_wait_to_write(tensor, NULL));
+    REFUSED(xd_tensor_used_on(tensor, NULL));
+    REFUSED(xd_tensor_written_on(tensor, NULL));
+    REFUSED(xd_stream_create(NULL, (xd_stream **)&out));
+    REFUSED(xd_stream_default(NULL, (xd_stream **)&out));
+    REFUSED(xd_stream_wrap(NULL, 0, (xd_stream **)&out));
+    REFUSED(xd_stream_device(NULL, &out));
+    REFUSED(xd_stream_record(NULL, (xd_event **)&out));
+    REFUSED(xd_stream_wait(NULL, NULL, NULL));
+    REFUSED(xd_stream_synchronize(NULL, 0));
+    REFUSED(xd_event_create_host(NULL, (xd_event **)&out));
+    REFUSED(xd_event_complete(NULL, XD_OK));
+    REFUSED(xd_event_device(NULL, &out));
+    REFUSED(xd_event_synchronize(NULL, 0));
+    REFUSED(xd_route_explain(device, NULL, &layout, NULL, (xd_route **)&out));
+    REFUSED(xd_route_explain(device, device, NULL, NULL, (xd_route **)&out));
+    CHECK(!out && !made);
+}
+
+static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
+    xd_dl_device pair = {kDLCPU, 0};
+    xd_layout layout = check_layout(0, NULL);
+    xd_stream *stream = NULL;
+    xd_event *event = NULL;
+    OK(xd_stream_create(device, &stream));
+    OK(xd_stream_record(stream, &event));
+    REFUSED(xd_dtype_text(layout.dtype, NULL));
+    REFUSED(xd_dtype_from_text("int8", NULL));
+    REFUSED(xd_dl_device_text(pair, NULL));
+    REFUSED(xd_dl_device_from_text("cpu", NULL));
+    REFUSED(xd_runtime_open(NULL, NULL));
+    REFUSED(xd_runtime_default(NULL));
+    REFUSED(xd_runtime_plugin_at(runtime, 0, NULL));
+    REFUSED(xd_runtime_device_at(runtime, 0, NULL));
+    REFUSED(xd_runtime_device(runtime, pair, NULL));
+    REFUSED(xd_runtime_device_named(runtime, "cpu", NULL));
+    REFUSED(xd_device_describe(device, NULL));
+    REFUSED(xd_device_memory(device, NULL));
+    REFUSED(xd_device_plugin(device, NULL));
+    REFUSED(xd_tensor_empty(device, &layout, NULL));
+    REFUSED(xd_tensor_export(tensor, NULL, NULL));
+    REFUSED(xd_tensor_export_legacy(tensor, NULL, NULL));
+    REFUSED(xd_tensor_describe(tensor, NULL));
+    REFUSED(xd_tensor_device(tensor, NULL));
+    REFUSED(xd_tensor_slice(tensor, 0, NULL, NULL));
+    REFUSED(xd_tensor_permute(tensor, 0, NULL, NULL));
+    REFUSED(xd_tensor_reshape(tensor, 0, NULL, NULL));
+    REFUSED(xd_tensor_read(tensor, NULL, 16));
+    REFUSED(xd_tensor_to(tensor, device, NULL, NULL, NULL));
+    REFUSED(xd_tensor_ready(tensor, NULL));
+    REFUSED(xd_stream_create(device, NULL));
+    REFUSED(xd_stream_native_handle(stream, NULL));
+    REFUSED(xd_stream_record(stream, NULL));
+    REFUSED(xd_stream_is_idle(stream, NULL));
+    REFUSED(xd_event_create_host(device, NULL));
+    REFUSED(xd_event_is_done(event, NULL));
+    REFUSED(xd_event_elapsed(event, event, NULL));
+    REFUSED(xd_pointer_query(runtime, 1, NULL, NULL));
+    REFUSED(xd_route_explain(device, device, &layout, NULL, NULL));
+    xd_event_free(event);
+    xd_stream_free(stream);
+}
+
+int main(int argc, char **argv) {
+    xd_runtime *runtime = check_runtime(argc, argv);
+    xd_device *cpu = check_device(runtime, "cpu");
+    xd_tensor *tensor = check_numbers(cpu, 4);
+    frees();
+    retains();
+    accessors();
+    handles(runtime, cpu, tensor);
+    outs(runtime, cpu, tensor);
+    xd_tensor_free(tensor);
+    xd_device_free(cpu);
+    xd_runtime_free(runtime);
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* Routes between devices: taken, explained, forbidden. */
+#include "check.h"
+
+static void the_same_device(const xd_device *cpu) {
+    static const int64_t count = 8;
+    xd_tensor *tensor = check_numbers(cpu, count), *moved = NULL;
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, NULL};
+    xd_route *route = NULL;
+    xd_tensor_info here, there;
+    OK(xd_tensor_describe(tensor, &here));
+    OK(xd_tensor_to(tensor, cpu, &options, &moved, &route));
+    OK(xd_tensor_describe(moved, &there));
+    CHECK(xd_route_kind(route) == XD_ROUTE_ALIAS && xd_route_bytes_copied(route) == 0);
+    CHECK(here.data == there.data);
+    xd_route_free(route);
+    xd_tensor_free(moved);
+    options.copy = XD_COPY_ALWAYS;
+    OK(xd_tensor_to(tensor, cpu, &options, &moved, &route));
+    OK(xd_tensor_describe(moved, &there));
+    CHECK(xd_route_kind(route) == XD_ROUTE_DIRECT && here.data != there.data);
+    CHECK(xd_route_bytes_copied(route) == sizeof(float) * (uint64_t)count);
+    CHECK(xd_route_step(route, 0) && !xd_route_step(route, 1) && !xd_route_step(route, UINT64_MAX));
+    CHECK(strstr(xd_route_text(route), "cpu:0 -> cpu:0"));
+    check_has_numbers(moved, count);
+    xd_route_free(route);
+    xd_tensor_free(moved);
+    moved = NULL;
+    options.route = XD_ROUTE_ALIAS;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    options.route = 99;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    options.route = XD_ROUTE_REFUSED;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    CHECK(!moved);
+    xd_tensor_free(tensor);
+}
+
+static void between(const xd_device *from, const xd_device *to) {
+    static const int64_t count = 1000;
+    static const uint32_t kinds[] = {XD_ROUTE_DIRECT, XD_ROUTE_STAGED};
+    xd_tensor *tensor = check_numbers(from, count), *moved = NULL;
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
+    xd_layout layout = check_layout(1, &count);
+    xd_route *route = NULL;
+    size_t index;
+    OK(xd_tensor_to(tensor, to, NULL, &moved, NULL));
+    check_has_numbers(moved, count);
+    xd_tensor_free(moved);
+    OK(xd_tensor_to(tensor, to, &options, &moved, &route));
+    CHECK(xd_route_kind(route) != XD_ROUTE_ALIAS && xd_route_bytes_copied(route) >= 4000);
+    check_has_numbers(moved, count);
+    xd_route_free(route);
+    xd_tensor_free(moved);
+    options.copy = XD_COPY_IF_NEEDED;
+    for (index = 0; index < sizeof kinds / sizeof *kinds; index++) {
+        options.route = kinds[index];
+        OK(xd_route_explain(from, to, &layout, &options, &route));
+        CHECK(xd_route_kind(route) == kinds[index] && *xd_route_text(route));
+        xd_route_free(route);
+        OK(xd_tensor_to(tensor, to, &options, &moved, NULL));
+        check_has_numbers(moved, count);
+        xd_tensor_free(moved);
+    }
+    xd_tensor_free(tensor);
+}
+
+/* What explain says of a move without a copy is what happens. */
+static void without_a_copy(const xd_device *from, const xd_device *to) {
+    static const int64_t count = 64;
+    xd_tensor *tensor = check_numbers(from, count), *moved = NULL;
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, NULL};
+    xd_layout layout = check_layout(1, &count);
+    xd_route *route = NULL;
+    OK(xd_route_explain(from, to, &layout, &options, &route));
+    if (xd_route_kind(route) == XD_ROUTE_ALIAS) {
+        OK(xd_tensor_to(tensor, to, &options, &moved, NULL));
+        check_has_numbers(moved, count);
+        xd_tensor_free(moved);
+    } else {
+        CHECK(xd_route_kind(route) == XD_ROUTE_REFUSED && xd_route_refused(route, 0));
+        FAILS(XD_ERROR_COPY_REQUIRED, XD_UNSUPPORTED,
+              xd_tensor_to(tensor, to, &options, &moved, NULL));
+        CHECK(!moved);
+    }
+    xd_route_free(route);
+    xd_tensor_free(tensor);
+}
+
+static void in_the_order_of_a_stream(const xd_device *from, const xd_device *to) {
+    static const int64_t count = 1000;
+    xd_tensor *tensor = check_numbers(from, count), *moved = NULL, *back = NULL;
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
+    xd_stream *stream = NULL;
+    OK(xd_stream_create(to, &stream));
+    options.stream = stream;
+    OK(xd_tensor_to(tensor, to, &options, &moved, NULL));
+    xd_tensor_free(tensor);
+    OK(xd_tensor_to(moved, from, &options, &back, NULL));
+    xd_tensor_free(moved);
+    check_has_numbers(back, count);
+    xd_tensor_free(back);
+    xd_stream_free(stream);
+}
+
+int main(int argc, char **argv) {
+    xd_runtime *runtime = check_runtime(argc, argv);
+    xd_device *cpu = check_device(runtime, "cpu");
+    xd_device *opencl = check_opencl(runtime);
+    the_same_device(cpu);
+    in_the_order_of_a_stream(cpu, cpu);
+    if (opencl) {
+        between(cpu, opencl);
+        between(opencl, cpu);
+        without_a_copy(cpu, opencl);
+        without_a_copy(opencl, cpu);
+        in_the_order_of_a_stream(cpu, opencl);
+        in_the_order_of_a_stream(opencl, cpu);
+    }
+    xd_device_free(opencl);
+    xd_device_free(cpu);
+    xd_runtime_free(runtime);
+    return 0;
+}

@@ -1,0 +1,133 @@
+/* Runtimes, plugins and devices; one runtime for the process. */
+#include "check.h"
+
+static void options(void) {
+    struct {
+        xd_runtime_options options;
+        uint64_t later;
+    } newer = {{sizeof newer, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0}, 0};
+    xd_runtime_options wrong = {sizeof wrong - 1, 0, 0, NULL, 0, NULL, 0};
+    const char *missing[] = {"/nowhere/plugin.so"};
+    xd_runtime *runtime = NULL;
+    /* A struct of a later version works as long as it asks for nothing that is unknown here. */
+    OK(xd_runtime_open(&newer.options, &runtime));
+    xd_runtime_free(runtime);
+    runtime = NULL;
+    newer.later = 1;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&newer.options, &runtime));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
+    wrong.struct_size = UINT64_MAX;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
+    wrong.struct_size = sizeof wrong;
+    wrong.flags = 6;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
+    wrong.flags = XD_RUNTIME_NO_SEARCH;
+    wrong.plugin_count = 1;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
+    wrong.plugins = missing;
+    FAILS(XD_ERROR_LOAD, XD_ABI, xd_runtime_open(&wrong, &runtime));
+    CHECK(!runtime);
+}
+
+static void one_for_the_process(void) {
+    xd_runtime *own = check_runtime(1, NULL), *first = NULL, *second = NULL;
+    OK(xd_runtime_default(&first));
+    OK(xd_runtime_default(&second));
+    CHECK(first == second && first != own);
+    OK(xd_runtime_make_default(first));
+    FAILS(XD_ERROR_MISUSE, XD_CONFLICT, xd_runtime_make_default(own));
+    xd_runtime_free(first);
+    xd_runtime_free(second);
+    /* The last handle was given back: the place is free. */
+    OK(xd_runtime_make_default(own));
+    OK(xd_runtime_default(&first));
+    CHECK(first == own);
+    second = xd_runtime_retain(own);
+    CHECK(second == own);
+    xd_runtime_free(own);
+    xd_runtime_free(second);
+    CHECK(xd_runtime_device_count(first) > 0);
+    xd_runtime_free(first);
+}
+
+static void plugins(const xd_runtime *runtime) {
+    uint64_t index, count = xd_runtime_plugin_count(runtime);
+    xd_plugin_entry *plugin = NULL, *same;
+    CHECK(count > 0 && xd_runtime_refused_count(runtime) == 0);
+    for (index = 0; index < count; index++) {
+        OK(xd_runtime_plugin_at(runtime, index, &plugin));
+        CHECK(*xd_plugin_name(plugin) && *xd_plugin_vendor(plugin) && *xd_plugin_version(plugin));
+        CHECK(index > 0 || !*xd_plugin_path(plugin));
+        CHECK(xd_plugin_state(plugin) != XD_PROBE_READY || !*xd_plugin_detail(plugin));
+        same = xd_plugin_retain(plugin);
+        CHECK(same == plugin);
+        xd_plugin_free(same);
+        xd_plugin_free(plugin);
+    }
+    plugin = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_plugin_at(runtime, count, &plugin));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_refused_at(runtime, 0, (xd_error **)&plugin));
+    CHECK(!plugin);
+}
+
+static void devices(const xd_runtime *runtime) {
+    uint64_t index, count = xd_runtime_device_count(runtime);
+    xd_device *device = NULL, *found = NULL;
+    xd_plugin_entry *plugin = NULL;
+    xd_device_info info;
+    xd_memory_info memory;
+    for (index = 0; index < count; index++) {
+        xd_dl_device pair;
+        OK(xd_runtime_device_at(runtime, index, &device));
+        OK(xd_device_describe(device, &info));
+        CHECK(info.name[0] && info.total_memory > 0);
+        pair.device_type = info.dl_type;
+        pair.device_id = info.dl_id;
+        OK(xd_runtime_device(runtime, pair, &found));
+        CHECK(xd_device_equal(device, found) == 1);
+        OK(xd_device_memory(device, &memory));
+        CHECK(memory.total > 0);
+        OK(xd_device_plugin(device, &plugin));
+        CHECK(xd_plugin_state(plugin) == XD_PROBE_READY);
+        OK(xd_device_synchronize(device, XD_NO_LIMIT));
+        xd_plugin_free(plugin);
+        xd_device_free(found);
+        xd_device_free(device);
+    }
+    device = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_at(runtime, count, &device));
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &device));
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
+          xd_runtime_device_named(runtime, "metal", &device));
+    CHECK(!device);
+}
+
+static void retired_plugins_leave_their_tensors(void) {
+    xd_runtime *runtime = check_runtime(1, NULL), *other = check_runtime(1, NULL);
+    xd_device *cpu = check_device(runtime, "cpu");
+    xd_tensor *tensor = check_numbers(cpu, 4);
+    xd_plugin_entry *plugin = NULL;
+    OK(xd_device_plugin(cpu, &plugin));
+    OK(xd_runtime_retire_plugin(runtime, plugin));
+    CHECK(xd_runtime_device_count(runtime) == 0);
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_retire_plugin(runtime, plugin));
+    xd_runtime_free(other);
+    xd_runtime_free(runtime);
+    xd_plugin_free(plugin);
+    xd_device_free(cpu);
+    xd_tensor_free(tensor);
+}
+
+int main(int argc, char **argv) {
+    xd_runtime *runtime = check_runtime(argc, argv);
+    CHECK(xd_abi_version() >> 16 == XD_API_MAJOR && *xd_version());
+    CHECK(xd_get_api()->struct_size == sizeof(xd_api));
+    CHECK(xd_get_api()->runtime_default == xd_runtime_default);
+    options();
+    one_for_the_process();
+    plugins(runtime);
+    devices(runtime);
+    xd_runtime_free(runtime);
+    retired_plugins_leave_their_tensors();
+    return 0;
+}

@@ -1,0 +1,128 @@
+/* Streams and events: ordered by each other, by the host, and across plugins. */
+#include "check.h"
+
+static void a_stream_waits_for_the_host(const xd_device *device, const xd_device *other) {
+    xd_stream *stream = NULL, *same;
+    xd_event *gate = NULL, *end = NULL;
+    xd_tensor *tensor = check_numbers(device, 16), *target = check_numbers(device, 16);
+    float zero = 0;
+    int32_t done = 7, idle = 7;
+    uint32_t how = 99;
+    OK(xd_stream_create(device, &stream));
+    same = xd_stream_retain(stream);
+    CHECK(same == stream);
+    xd_stream_free(same);
+    OK(xd_tensor_fill(target, &zero, sizeof zero, NULL));
+    OK(xd_event_create_host(other, &gate));
+    OK(xd_stream_wait(stream, gate, &how));
+    CHECK(how <= XD_WAIT_HOST_THREAD);
+    OK(xd_tensor_copy_from(target, tensor, stream));
+    OK(xd_stream_record(stream, &end));
+    OK(xd_event_is_done(end, &done));
+    OK(xd_stream_is_idle(stream, &idle));
+    CHECK(!done && !idle);
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_event_synchronize(end, 1000000));
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_stream_synchronize(stream, 1000000));
+    OK(xd_event_complete(gate, XD_OK));
+    FAILS(XD_ERROR_HOOK, XD_INVALID, xd_event_complete(gate, XD_OK));
+    OK(xd_event_synchronize(end, XD_NO_LIMIT));
+    OK(xd_stream_synchronize(stream, XD_NO_LIMIT));
+    OK(xd_event_is_done(end, &done));
+    OK(xd_stream_is_idle(stream, &idle));
+    CHECK(done == 1 && idle == 1);
+    check_has_numbers(target, 16);
+    xd_tensor_free(tensor);
+    xd_tensor_free(target);
+    xd_event_free(end);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+}
+
+static void a_tensor_knows_its_last_write(const xd_device *device) {
+    xd_stream *stream = NULL, *reader = NULL;
+    xd_event *gate = NULL, *ready = NULL;
+    xd_tensor *tensor = check_numbers(device, 16), *copy = check_numbers(device, 16);
+    float zero = 0, numbers[16];
+    OK(xd_tensor_ready(tensor, &ready));
+    CHECK(!ready);
+    OK(xd_stream_create(device, &stream));
+    OK(xd_stream_create(device, &reader));
+    OK(xd_event_create_host(device, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_tensor_wait_to_write(tensor, stream));
+    OK(xd_tensor_fill(tensor, &zero, sizeof zero, stream));
+    OK(xd_tensor_written_on(tensor, stream));
+    OK(xd_tensor_ready(tensor, &ready));
+    CHECK(ready);
+    OK(xd_tensor_wait_to_read(tensor, reader));
+    OK(xd_tensor_copy_from(copy, tensor, reader));
+    OK(xd_tensor_used_on(tensor, reader));
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_tensor_synchronize(copy, 1000000));
+    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_tensor_synchronize(copy, XD_NO_LIMIT));
+    OK(xd_tensor_read(copy, numbers, sizeof numbers));
+    CHECK(numbers[1] == 0 && numbers[15] == 0);
+    xd_event_free(ready);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+    xd_stream_free(reader);
+    xd_tensor_free(tensor);
+    xd_tensor_free(copy);
+}
+
+static void streams_and_events_know_their_device(const xd_device *device) {
+    xd_stream *stream = NULL, *wrapped = NULL;
+    xd_event *event = NULL, *later = NULL, *same;
+    xd_device *found = NULL;
+    uint64_t native = 0, elapsed = 0;
+    xd_error *error;
+    OK(xd_stream_default(device, &stream));
+    OK(xd_stream_device(stream, &found));
+    CHECK(xd_device_equal(found, device));
+    xd_device_free(found);
+    OK(xd_stream_record(stream, &event));
+    OK(xd_stream_record(stream, &later));
+    OK(xd_event_device(event, &found));
+    CHECK(xd_device_equal(found, device));
+    xd_device_free(found);
+    OK(xd_event_synchronize(event, XD_NO_LIMIT));
+    OK(xd_event_synchronize(later, XD_NO_LIMIT));
+    same = xd_event_retain(event);
+    CHECK(same == event);
+    xd_event_free(same);
+    error = xd_event_elapsed(later, event, &elapsed);
+    if (error) CHECK(xd_error_status(error) == XD_UNSUPPORTED);
+    CHECK(elapsed < UINT64_C(60000000000));
+    xd_error_free(error);
+    error = xd_stream_native_handle(stream, &native);
+    if (error) {
+        CHECK(xd_error_status(error) == XD_UNSUPPORTED);
+    } else {
+        OK(xd_stream_wrap(device, native, &wrapped));
+        OK(xd_stream_synchronize(wrapped, XD_NO_LIMIT));
+    }
+    xd_error_free(error);
+    xd_stream_free(wrapped);
+    xd_event_free(event);
+    xd_event_free(later);
+    xd_stream_free(stream);
+}
+
+int main(int argc, char **argv) {
+    xd_runtime *runtime = check_runtime(argc, argv);
+    xd_device *cpu = check_device(runtime, "cpu");
+    xd_device *opencl = check_opencl(runtime);
+    a_stream_waits_for_the_host(cpu, cpu);
+    a_tensor_knows_its_last_write(cpu);
+    streams_and_events_know_their_device(cpu);
+    if (opencl) {
+        a_stream_waits_for_the_host(opencl, cpu);
+        a_stream_waits_for_the_host(cpu, opencl);
+        a_tensor_knows_its_last_write(opencl);
+        streams_and_events_know_their_device(opencl);
+    }
+    xd_device_free(opencl);
+    xd_device_free(cpu);
+    xd_runtime_free(runtime);
+    return 0;
+}
