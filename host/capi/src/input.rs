@@ -15,7 +15,7 @@ use crate::failure::Refusal;
 
 /// A text that must be there and be UTF-8.
 pub(crate) fn text<'a>(text: Text<'a>, what: &'static str) -> Result<&'a str, Refusal> {
-    let text = text.to_c_str().ok_or(Refusal::null(what))?;
+    let text = text.to_c_str().ok_or_else(|| Refusal::null(what))?;
     text.to_str()
         .map_err(|_invalid| Refusal::argument(format!("{what} is not UTF-8")))
 }

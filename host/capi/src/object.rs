@@ -51,7 +51,7 @@ pub(crate) fn look<H: Handle>(handle: Ref<'_, H>) -> Option<&H::Object> {
 
 /// The object behind a handle, or the refusal of NULL.
 pub(crate) fn borrow<H: Handle>(handle: Ref<'_, H>) -> Result<&H::Object, Refusal> {
-    look(handle).ok_or(Refusal::null(H::NAME))
+    look(handle).ok_or_else(|| Refusal::null(H::NAME))
 }
 
 /// A new handle.

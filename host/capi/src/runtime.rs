@@ -33,10 +33,10 @@ pub(crate) extern "C" fn xd_runtime_open(
 fn builder(options: &XdRuntimeOptions<'_>) -> Result<RuntimeBuilder, Refusal> {
     input::check_flags(options.flags.0, RuntimeFlags::NO_SEARCH.0)?;
     let mut builder = Runtime::builder().search(options.flags != RuntimeFlags::NO_SEARCH);
-    for file in options.plugins().ok_or(Refusal::null("plugins"))? {
+    for file in options.plugins().ok_or_else(|| Refusal::null("plugins"))? {
         builder = builder.plugin(input::text(*file, "a plugin's path")?);
     }
-    for folder in options.folders().ok_or(Refusal::null("folders"))? {
+    for folder in options.folders().ok_or_else(|| Refusal::null("folders"))? {
         builder = builder.plugin_dir(input::text(*folder, "a folder's path")?);
     }
     Ok(builder)
@@ -52,7 +52,7 @@ pub(crate) extern "C" fn xd_runtime_default(out: Out<'_, Owned<XdRuntime>>) -> F
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_make_default(runtime: Ref<'_, XdRuntime>) -> Failure {
     fence_call("xd_runtime_make_default", || {
-        let runtime = shared(runtime).ok_or(Refusal::null("runtime"))?;
+        let runtime = shared(runtime).ok_or_else(|| Refusal::null("runtime"))?;
         match default_runtime::offer(&runtime) {
             None => Ok(()),
             Some(_other) => Err(Refusal::SecondDefault),

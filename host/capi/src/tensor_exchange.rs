@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_import", || {
-        let managed = NonNull::new(managed).ok_or(Refusal::null("tensor"))?;
+        let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
         let received = unsafe { Received::from_versioned(managed) };
         import(runtime, received, Ref::NULL, out)
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_import_legacy", || {
-        let managed = NonNull::new(managed).ok_or(Refusal::null("tensor"))?;
+        let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
         let received = unsafe { Received::from_legacy(managed) };
         import(runtime, received, Ref::NULL, out)
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_from_memory", || {
-        let memory = input::options(memory)?.ok_or(Refusal::null("memory"))?;
+        let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
         let lender = Lender {
             owner: memory.owner,
             release: memory.release,

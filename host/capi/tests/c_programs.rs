@@ -2,6 +2,7 @@
 //! library under its installed name, each run in a process of its own.
 #![expect(
     clippy::unwrap_used,
+    clippy::print_stdout,
     reason = "every function of this file is part of a test"
 )]
 
