@@ -69,6 +69,10 @@ table! {
     counted_leaks: extern "C" fn() -> u64;
     /// Sends the log to a function, or nowhere (NULL), up to a level from 0 (off) to 5 (trace).
     log_set: unsafe extern "C" fn(LogFunction, word: *mut c_void, level: u32) -> Failure;
+    /// Starts a trace of hooks, copies and routes into a file.
+    trace_start: extern "C" fn(Text<'_>) -> Failure;
+    /// Ends the trace and closes its file.
+    trace_stop: extern "C" fn() -> Failure;
 
     /// What kind of failure it is.
     error_kind: extern "C" fn(Ref<'_, XdError>) -> ErrorKind;

@@ -110,7 +110,7 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
     };
     let kind = |kind, status| (kind, status);
     let ((kind, status), parts) = match error {
-        Error::Load { .. } => (kind(ErrorKind::LOAD, Status::ABI), parts),
+        Error::Load { .. } => (kind(ErrorKind::LOAD, Status::INVALID), parts),
         Error::Hook {
             plugin,
             operation,

@@ -30,5 +30,6 @@ mod tensor_data;
 mod tensor_exchange;
 mod tensor_order;
 mod tensor_views;
+mod trace;
 
 pub use self::table::api;

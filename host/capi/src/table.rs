@@ -20,6 +20,7 @@ use crate::tensor_data::*;
 use crate::tensor_exchange::*;
 use crate::tensor_order::*;
 use crate::tensor_views::*;
+use crate::trace::*;
 
 static API: XdApi = XdApi {
     struct_size: size_of::<XdApi>() as u64,
@@ -30,6 +31,8 @@ static API: XdApi = XdApi {
     exiting: xd_exiting,
     counted_leaks: xd_counted_leaks,
     log_set: xd_log_set,
+    trace_start: xd_trace_start,
+    trace_stop: xd_trace_stop,
     error_kind: xd_error_kind,
     error_status: xd_error_status,
     error_operation: xd_error_operation,

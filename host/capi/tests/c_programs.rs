@@ -106,6 +106,8 @@ programs! {
     streams_and_events_order_work: "streams";
     pointers_are_asked_for_their_owner: "pointers";
     the_log_goes_to_a_function_on_any_thread: "log";
+    a_trace_is_started_and_stopped: "trace";
+    many_threads_share_a_process: "threads";
     a_null_is_an_error_and_never_a_crash: "nulls";
     a_program_exits_with_live_handles: "exit" "forwards";
     a_program_exits_with_live_handles_in_another_order: "exit" "backwards";

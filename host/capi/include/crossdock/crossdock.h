@@ -304,6 +304,18 @@ uint64_t xd_counted_leaks(void);
  * \return `XD_CONFLICT` in a Rust program that has a logger of its own.
  */
 xd_error *xd_log_set(xd_log_function function, void *word, uint32_t level);
+
+/**
+ * \brief Starts a trace of hooks, copies and routes into a file, which is created, or emptied where
+ * it exists. Chrome and Perfetto show it.
+ * \return `XD_INVALID` when there is a trace already, or the file cannot be written.
+ */
+xd_error *xd_trace_start(const char *path);
+
+/** \brief Ends the trace and closes its file.
+ * \return `XD_INVALID` when there is none, or when its file could not be written to the end.
+ */
+xd_error *xd_trace_stop(void);
 /**@}*/
 
 /** \name Errors: accessors that never fail. All texts are lent by the error. */
@@ -819,6 +831,8 @@ typedef struct xd_api {
     int32_t (*exiting)(void);
     uint64_t (*counted_leaks)(void);
     xd_error *(*log_set)(xd_log_function function, void *word, uint32_t level);
+    xd_error *(*trace_start)(const char *path);
+    xd_error *(*trace_stop)(void);
     uint32_t (*error_kind)(const xd_error *error);
     xd_status (*error_status)(const xd_error *error);
     const char *(*error_operation)(const xd_error *error);

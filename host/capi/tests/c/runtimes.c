@@ -1,5 +1,6 @@
 /* Runtimes, plugins and devices; one runtime for the process. */
 #include "check.h"
+#include <dlfcn.h>
 
 static void options(void) {
     struct {
@@ -25,7 +26,7 @@ static void options(void) {
     wrong.plugin_count = 1;
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
     wrong.plugins = missing;
-    FAILS(XD_ERROR_LOAD, XD_ABI, xd_runtime_open(&wrong, &runtime));
+    FAILS(XD_ERROR_LOAD, XD_INVALID, xd_runtime_open(&wrong, &runtime));
     CHECK(!runtime);
 }
 
@@ -48,6 +49,22 @@ static void one_for_the_process(void) {
     xd_runtime_free(second);
     CHECK(xd_runtime_device_count(first) > 0);
     xd_runtime_free(first);
+}
+
+/* An extension that looks for the library in the process finds this one, and its runtime. */
+static void the_same_through_the_loader(void) {
+    const xd_api *(*get_api)(void) = NULL;
+    void *library = dlopen("libcrossdock.so.1", RTLD_NOW | RTLD_NOLOAD);
+    xd_runtime *linked = NULL, *found = NULL;
+    CHECK(library);
+    *(void **)&get_api = dlsym(library, "xd_get_api");
+    CHECK(get_api && get_api() == xd_get_api());
+    OK(xd_runtime_default(&linked));
+    OK(get_api()->runtime_default(&found));
+    CHECK(linked == found);
+    xd_runtime_free(linked);
+    get_api()->runtime_free(found);
+    dlclose(library);
 }
 
 static void plugins(const xd_runtime *runtime) {
@@ -125,6 +142,7 @@ int main(int argc, char **argv) {
     CHECK(xd_get_api()->runtime_default == xd_runtime_default);
     options();
     one_for_the_process();
+    the_same_through_the_loader();
     plugins(runtime);
     devices(runtime);
     xd_runtime_free(runtime);
