@@ -84,9 +84,12 @@ impl Hooks {
         self.own.table()
     }
 
-    /// Wraps an open plugin in these layers and no others; the first is nearest to the caller.
+    /// Wraps an open plugin in these layers and no others; the first is nearest to the caller. To be
+    /// called before other hooks: what a layer did not see, such as memory, it does not know.
     pub fn wrap(&mut self, layers: &[Layer]) {
-        self.stack = Some(Stack::around(&self.name, self.own, layers));
+        if self.stack.is_some() {
+            self.stack = Some(Stack::around(&self.name, self.own, layers));
+        }
     }
 
     /// What was not given back yet; `None` without [`Layer::Validate`].
@@ -146,7 +149,7 @@ impl Hooks {
         })?;
         drop(span);
         self.own = Target::new(*self.own.table(), handle);
-        self.wrap(&[]);
+        self.stack = Some(Stack::around(&self.name, self.own, &[]));
         Ok(())
     }
 

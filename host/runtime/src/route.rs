@@ -147,6 +147,7 @@ pub(crate) fn move_to(
             Err(error) => return Err(error),
         }
     }
+    span.add("route", || RouteKind::Refused.to_string().into());
     Err(Error::Refused {
         from: route.from,
         to: route.to,

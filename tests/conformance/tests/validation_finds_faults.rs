@@ -9,12 +9,13 @@
 )]
 
 use std::ptr::NonNull;
+use std::sync::Barrier;
 
 use crossdock::{Error, Hooks, Layer, Table};
 use crossdock_plugin_cpu::table;
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, DeviceInfo, Features, MemoryInfo, MemoryKind, PluginHandle, PluginTable,
-    PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks,
+    Address, AllocateArgs, DeviceInfo, EventHandle, Features, MemoryInfo, MemoryKind, PluginHandle,
+    PluginTable, PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks,
 };
 
 type ErrorOut = *mut *mut RawError;
@@ -240,6 +241,49 @@ fn a_stream_that_is_none_or_given_twice_is_found() {
     broken(hooks.stream_create(0), "NONE");
     hooks.stream_create(0).unwrap();
     broken(hooks.stream_create(0), "is live");
+}
+
+/// Two threads meet here before and after a call.
+static INSIDE: Barrier = Barrier::new(2);
+
+#[test]
+fn two_threads_on_one_stream_are_told_apart() {
+    unsafe extern "C" fn slow(
+        _: PluginHandle,
+        _: StreamHandle,
+        _: EventHandle,
+        _: ErrorOut,
+    ) -> Status {
+        INSIDE.wait();
+        INSIDE.wait();
+        Status::OK
+    }
+    let hooks = faulty(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let streams = unsafe { table.streams.as_ptr().read() };
+        table.streams = StaticPtr::new(Box::leak(Box::new(StreamHooks {
+            stream_wait_event: Some(slow),
+            ..streams
+        })));
+    });
+    let (stream, other) = (
+        hooks.stream_create(0).unwrap(),
+        hooks.stream_create(0).unwrap(),
+    );
+    let event = hooks.event_create(0).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| hooks.stream_wait_event(stream, event));
+        INSIDE.wait();
+        let answer = hooks.event_record(event, stream);
+        let elsewhere = hooks.event_record(event, other);
+        INSIDE.wait();
+        let error = answer.unwrap_err();
+        assert_eq!(error.status(), Some(Status::CONFLICT), "{error}");
+        assert!(error.why().contains("another thread"), "{}", error.why());
+        elsewhere.unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    hooks.event_record(event, stream).unwrap();
 }
 
 #[test]

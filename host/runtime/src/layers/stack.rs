@@ -92,3 +92,44 @@ impl Stack {
         Target::new(table, handle)
     }
 }
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use crossdock_sdk::abi::{HostServices, RawError, Status};
+    use crossdock_sdk::plugin::table_of;
+
+    use super::*;
+
+    #[test]
+    fn no_null_reaches_a_validated_plugin() {
+        // SAFETY: the sdk made this table; it is a constant of this program.
+        let table = unsafe { Table::read(table_of::<crossdock_plugin_cpu::Cpu>()) }.unwrap();
+        let mut handle = PluginHandle::NONE;
+        let host: *const HostServices = crate::host_services::services();
+        let mut error: *mut RawError = std::ptr::null_mut();
+        let open = table.raw().open.unwrap();
+        // SAFETY: the services are alive for ever; handle and error are ours.
+        let status = unsafe { open(host, &raw mut handle, &raw mut error) };
+        assert_eq!(status, Status::OK);
+        let stack = Stack::around("cpu", Target::new(table, handle), &[Layer::Validate]);
+        let (target, nothing) = (stack.direct, std::ptr::null_mut());
+        let allocate = target.table().raw().allocate.unwrap();
+        let mut address = crossdock_sdk::abi::Address::default();
+        // SAFETY: NULL arguments and NULL for the error are what the layer has to refuse.
+        let status =
+            unsafe { allocate(target.handle(), std::ptr::null(), &raw mut address, nothing) };
+        assert_eq!(status, Status::INVALID);
+        let count = target.table().raw().device_count.unwrap();
+        // SAFETY: as above, with room for the error.
+        let status = unsafe { count(target.handle(), std::ptr::null_mut(), &raw mut error) };
+        assert_eq!(status, Status::INVALID);
+        let told = target.take_error(error).unwrap();
+        assert_eq!(
+            (told.operation(), told.message()),
+            ("device_count", "`count` is NULL")
+        );
+        let close = target.table().raw().close.unwrap();
+        // SAFETY: the handle is open, and not used afterwards.
+        assert_eq!(unsafe { close(target.handle(), nothing) }, Status::OK);
+    }
+}

@@ -1,5 +1,7 @@
 //! The live objects of one plugin.
 
+use std::collections::HashSet;
+
 use crossdock_sdk::abi::Address;
 
 use super::handles::Handles;
@@ -17,6 +19,8 @@ pub(super) struct Books {
     pub(super) registered: Vec<Registration>,
     pub(super) streams: Handles,
     pub(super) events: Handles,
+    /// Streams that a hook is putting work on.
+    pub(super) busy: HashSet<u64>,
     serials: u64,
 }
 

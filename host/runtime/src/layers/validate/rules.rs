@@ -164,6 +164,25 @@ impl Validate {
         }
     }
 
+    /// One call at a time puts work on a stream.
+    fn take_turn(&self, hook: &'static str, turn: Option<u64>) -> Result<(), Error> {
+        let Some(stream) = turn else {
+            return Ok(());
+        };
+        if self.books().busy.insert(stream) {
+            return Ok(());
+        }
+        let plugin = &self.plugin;
+        let why = format!("another thread is in a hook of `{plugin}` with the stream {stream:#x}");
+        Err(Error::new(Status::CONFLICT, hook, why))
+    }
+
+    fn end_turn(&self, turn: Option<u64>) {
+        if let Some(stream) = turn {
+            self.books().busy.remove(&stream);
+        }
+    }
+
     /// The memory that a call touches is what it is said to be.
     fn memory(&self, call: &Call<'_>) -> Result<(), Error> {
         match call {
@@ -219,10 +238,17 @@ impl Around for Validate {
         self.arguments(call)?;
         self.handles(call)?;
         self.memory(call)?;
-        self.ends_object(call)
+        let turn = turn_of(call);
+        self.take_turn(call.hook(), turn)?;
+        let note = self.ends_object(call);
+        if note.is_err() {
+            self.end_turn(turn);
+        }
+        note
     }
 
     fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error> {
+        self.end_turn(turn_of(call));
         self.learn_end(call, note, answer.status.is_ok());
         answers::form(call, answer)?;
         if answer.status.is_ok() {
@@ -236,6 +262,25 @@ impl Around for Validate {
 
     fn live_objects(&self) -> Option<LiveObjects> {
         Some(self.books().live())
+    }
+}
+
+/// The stream that takes one such call at a time.
+const fn turn_of(call: &Call<'_>) -> Option<u64> {
+    match *call {
+        Call::Copy { stream, .. }
+        | Call::CopyStrided { stream, .. }
+        | Call::Fill { stream, .. }
+        | Call::StreamWaitEvent { stream, .. }
+        | Call::EventRecord { stream, .. }
+        | Call::AllocateAsync { stream, .. }
+        | Call::FreeAsync { stream, .. }
+        | Call::StreamDestroy { stream }
+            if !stream.is_none() =>
+        {
+            Some(stream.raw())
+        }
+        _ => None,
     }
 }
 
