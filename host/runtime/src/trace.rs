@@ -12,6 +12,7 @@
 )]
 
 use std::cell::Cell;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -185,16 +186,14 @@ pub(crate) fn record(
         return;
     }
     let now = now();
-    let event = json!({
-        "name": name,
-        "cat": category,
-        "ph": "X",
-        "ts": microseconds(began),
-        "dur": microseconds(now.saturating_sub(began)),
-        "pid": std::process::id(),
-        "tid": thread_number(),
-        "args": arguments,
-    });
+    let (began, length) = (Microseconds(began), Microseconds(now.saturating_sub(began)));
+    let (process, thread) = (process_number(), thread_number());
+    let arguments = Value::Object(arguments);
+    // The names are ours: words without anything to escape.
+    let event = format!(
+        "{{\"name\":\"{name}\",\"cat\":\"{category}\",\"ph\":\"X\",\"ts\":{began},\
+         \"dur\":{length},\"pid\":{process},\"tid\":{thread},\"args\":{arguments}}}"
+    );
     let named = thread_name();
     if let Some(trace) = lock().as_mut() {
         if let Some(named) = named {
@@ -214,7 +213,8 @@ impl Trace {
         // SAFETY: an open file; the call changes nothing but its lock.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         if locked != 0 {
-            return Err(io::Error::last_os_error());
+            let why = "another process writes it (`%p` in a name is the process id)";
+            return Err(io::Error::other(why));
         }
         file.set_len(0)?;
         let mut trace = Self {
@@ -228,7 +228,7 @@ impl Trace {
         let process = json!({
             "name": "process_name",
             "ph": "M",
-            "pid": std::process::id(),
+            "pid": process_number(),
             "args": { "name": "crossdock" },
         });
         trace.pending.push_str(&process.to_string());
@@ -239,12 +239,12 @@ impl Trace {
         }
     }
 
-    fn push(&mut self, event: &Value, now: u64) {
+    fn push(&mut self, event: &str, now: u64) {
         if self.pending.is_empty() {
             self.oldest_ns = now;
         }
         self.pending.push_str(",\n");
-        self.pending.push_str(&event.to_string());
+        self.pending.push_str(event);
         let waited = now.saturating_sub(self.oldest_ns);
         if self.pending.len() > BATCH_BYTES || waited > BATCH_NS || life::exiting() {
             self.flush();
@@ -279,13 +279,19 @@ fn numbered(path: &Path) -> PathBuf {
     }
 }
 
-fn microseconds(nanoseconds: u64) -> Value {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "exact for the first hundred days of a process"
-    )]
-    let exact = nanoseconds as f64 / 1000.0;
-    json!(exact)
+/// Nanoseconds, written as the microseconds that the format wants.
+struct Microseconds(u64);
+
+impl fmt::Display for Microseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+/// The system's number of the process that is traced, asked for once.
+fn process_number() -> u32 {
+    static NUMBER: LazyLock<u32> = LazyLock::new(std::process::id);
+    *NUMBER
 }
 
 /// The system's number of this thread, as other tools show it.
@@ -298,20 +304,21 @@ fn thread_number() -> i64 {
 }
 
 /// The event that names this thread, once in each trace.
-fn thread_name() -> Option<Value> {
+fn thread_name() -> Option<String> {
     thread_local!(static NAMED: Cell<u32> = const { Cell::new(0) });
     let session = SESSION.load(Ordering::Relaxed);
     if NAMED.with(|named| named.replace(session)) == session {
         return None;
     }
     let thread = std::thread::current();
-    Some(json!({
+    let event = json!({
         "name": "thread_name",
         "ph": "M",
-        "pid": std::process::id(),
+        "pid": process_number(),
         "tid": thread_number(),
         "args": { "name": thread.name()? },
-    }))
+    });
+    Some(event.to_string())
 }
 
 fn refuse(why: String) -> Error {

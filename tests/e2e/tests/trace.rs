@@ -111,7 +111,7 @@ fn the_file_is_whole_while_it_grows() {
     let mut seen = 0;
     // Until some batches were written.
     while std::fs::metadata(&file).unwrap().len() < 300_000 {
-        drop(some_tensor(&cpu));
+        (0..100).for_each(|_| drop(some_tensor(&cpu)));
         let found = events(&file).len();
         assert!(found >= seen, "{found} events, and {seen} before");
         seen = found;
