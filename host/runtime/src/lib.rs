@@ -36,6 +36,9 @@ mod order;
 mod pending;
 mod plugin;
 mod pointer_query;
+mod published;
+#[cfg(all(test, loom))]
+mod published_loom_tests;
 mod route;
 mod runtime;
 mod span;

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
@@ -13,6 +12,7 @@ use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::{self, Environment};
 use crate::plugin::{Plugin, PluginState};
+use crate::published::Published;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
@@ -25,9 +25,7 @@ pub struct Runtime(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// What there is now; readers take no lock.
-    registry: ArcSwap<Registry>,
-    /// Held while the registry is replaced.
-    changing: Mutex<()>,
+    registry: Published<Registry>,
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
@@ -92,8 +90,7 @@ impl RuntimeBuilder {
             .filter(|layer| !self.layers.contains(layer));
         let layers = self.layers.iter().cloned().chain(new).collect();
         let runtime = Runtime(Arc::new(Inner {
-            registry: ArcSwap::default(),
-            changing: Mutex::new(()),
+            registry: Published::default(),
             environment,
             layers,
         }));
@@ -120,19 +117,19 @@ impl Runtime {
     /// The registered plugins, also those whose devices are absent.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<Plugin>> {
-        self.0.registry.load().plugins.clone()
+        self.0.registry.read().plugins.clone()
     }
 
     /// The devices, in the order in which they were registered.
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
-        self.0.registry.load().devices.clone()
+        self.0.registry.read().devices.clone()
     }
 
     /// The files that the search found and that could not be loaded.
     #[must_use]
     pub fn refused(&self) -> Vec<Error> {
-        self.0.registry.load().refused.clone()
+        self.0.registry.read().refused.clone()
     }
 
     /// The device with this DLPack pair. Takes no lock.
@@ -140,7 +137,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::UnknownDevice`] with the devices that are here.
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
-        let registry = self.0.registry.load();
+        let registry = self.0.registry.read();
         registry
             .devices
             .iter()
@@ -218,7 +215,7 @@ impl Runtime {
         if self
             .0
             .registry
-            .load()
+            .read()
             .plugins
             .iter()
             .any(|plugin| plugin.name() == name)
@@ -259,15 +256,8 @@ impl Runtime {
         Ok(())
     }
 
-    fn change(&self, edit: impl Fn(&mut Registry)) {
-        let _changing = self
-            .0
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut next = Registry::clone(&self.0.registry.load());
-        edit(&mut next);
-        self.0.registry.store(Arc::new(next));
+    fn change(&self, edit: impl FnOnce(&mut Registry)) {
+        self.0.registry.change(edit);
     }
 }
 
