@@ -2,6 +2,7 @@
 
 use super::{
     chunks::Chunks,
+    parts::FAN,
     words::{AtomicU32, AtomicU64},
 };
 
@@ -13,13 +14,19 @@ pub(super) struct Line(pub(super) [AtomicU64; WORDS]);
 /// The slots of a leaf's pages.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Leaf(pub(super) [AtomicU32; PAGES]);
+pub(super) struct Leaf(pub(super) [AtomicU32; FAN]);
+
+/// The slots of a page's granules.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Granules(pub(super) [AtomicU32; GRANULES]);
 
 /// Memory that is used again for the same kind of thing and given back with the table only.
 #[derive(Debug)]
 pub(super) struct Arena {
     lines: Chunks<Line>,
     leaves: Chunks<Leaf>,
+    granules: Chunks<Granules>,
 }
 
 /// The free lines of one shard, by kind. Lines go back to the shard that took them.
@@ -35,6 +42,7 @@ impl Arena {
         Self {
             lines: Chunks::new(FIRST_LINES),
             leaves: Chunks::new(FIRST_LEAVES),
+            granules: Chunks::new(FIRST_GRANULES),
         }
     }
 
@@ -54,6 +62,18 @@ impl Arena {
     #[inline]
     pub(super) fn leaf(&self, handle: u32) -> Option<&Leaf> {
         self.leaves.get(handle)
+    }
+
+    /// The granules of a handle.
+    #[inline]
+    pub(super) fn granules(&self, handle: u32) -> Option<&Granules> {
+        self.granules.get(handle)
+    }
+
+    /// Granules without owners; `None` when there is no handle left.
+    pub(super) fn take_granules(&self) -> Option<u32> {
+        self.granules
+            .grow(0, || Granules(std::array::from_fn(|_| AtomicU32::new(0))))
     }
 
     /// A leaf without owners; `None` when there is no handle left.
@@ -95,12 +115,19 @@ impl Arena {
 /// Words in a line.
 pub(super) const WORDS: usize = 8;
 
-/// Pages of a leaf.
-pub(super) const PAGES: usize = 4096;
+/// Address bits within a granule.
+pub(super) const GRANULE_BITS: u32 = if cfg!(loom) { 14 } else { 8 };
 
-/// Page lists have 1, 2, 4 and so on lines; the longest holds an owner for each byte of a page.
-pub(super) const CLASSES: usize = 15;
+/// Granules of a page.
+pub(super) const GRANULES: usize = 1 << (PAGE_BITS - GRANULE_BITS);
+
+/// Address bits within a page.
+pub(super) const PAGE_BITS: u32 = 16;
+
+/// Lists have 1, 2, 4 and so on lines; the longest holds an owner for each byte of a granule.
+pub(super) const CLASSES: usize = 7;
 
 /// The model checker pays for each word that exists.
 const FIRST_LINES: u32 = if cfg!(loom) { 2 } else { 10 };
 const FIRST_LEAVES: u32 = 2;
+const FIRST_GRANULES: u32 = if cfg!(loom) { 0 } else { 6 };

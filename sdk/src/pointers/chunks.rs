@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// Items with 31-bit handles. An item keeps its address while the whole lives.
+/// Items with 30-bit handles. An item keeps its address while the whole lives.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
@@ -79,10 +79,10 @@ fn filled<T>(length: usize, new: impl Fn() -> T) -> Box<[T]> {
     items.into_boxed_slice()
 }
 
-const CHUNKS: usize = 31;
+const CHUNKS: usize = 30;
 
-/// One above the last handle: the bit above tells a list from a record.
-const LIMIT: u32 = 1 << 31;
+/// One above the last handle: the two bits above tell a list and granules from a record.
+const LIMIT: u32 = 1 << 30;
 
 const SMALL_PAGE: usize = 64 << 10;
 const LARGE_PAGE: usize = 2 << 20;

@@ -3,8 +3,9 @@
 use loom::{sync::Arc, thread};
 
 use super::{
-    arena::{Arena, Pool},
-    page,
+    arena::{Arena, PAGE_BITS, Pool},
+    granule, page,
+    parts::parts,
     record::{PointerEntry, Record},
     words::{AtomicU32, AtomicU64, Ordering},
 };
@@ -27,7 +28,14 @@ impl Page {
         let handle = self.arena.take_record(pool).unwrap();
         let record = Record(self.arena.line(handle).unwrap());
         record.prepare(&entry);
-        page::add(&self.arena, pool, &self.slot, entry.base, handle).unwrap();
+        let (arena, slot) = (&self.arena, &self.slot);
+        granule::cut_if_full(arena, pool, slot, entry.base).unwrap();
+        for part in parts(PAGE_BITS, entry.base, entry.last()) {
+            let failed = granule::visit(arena, slot, part, |slot, part| {
+                page::add(arena, pool, slot, part.first, handle).err()
+            });
+            assert_eq!(failed, None);
+        }
         record.publish();
         handle
     }
@@ -107,6 +115,25 @@ fn a_removed_range_is_never_the_answer_after_the_removal() {
         };
         page.remove(&mut pool, low);
         removed.store(1, Ordering::Release);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reader_never_misses_a_range_while_its_page_is_cut() {
+    loom::model(|| {
+        let page = Arc::new(Page::new());
+        let mut pool = Pool::default();
+        page.insert(&mut pool, LOW);
+        for id in 10..16 {
+            page.insert(&mut pool, PointerEntry::new(id << 8, 0x100, id, id));
+        }
+        let reader = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || assert_eq!(page.find(0x1ff), Some(LOW)))
+        };
+        page.insert(&mut pool, PointerEntry::new(0x8000, 0x4100, 16, 16));
+        assert_eq!(page.find(0xc0ff).map(|entry| entry.allocation), Some(16));
         reader.join().unwrap();
     });
 }

@@ -5,7 +5,7 @@
 //! plugin whose vendor does not answer it keeps this table.
 //!
 //! **Model.** The table holds ranges that never overlap. A radix tree maps every 64 KiB page to
-//! the ranges in it; a range that fills a whole 256 MiB region (or 1 TiB, or 4 PiB) is written
+//! the ranges in it, by granules of 256 bytes where they are many; a range that fills a whole 256 MiB region (or 1 TiB, or 4 PiB) is written
 //! once, above the pages. Each range has one record, and the record's version word is the single
 //! moment at which the range begins and ends to exist: the tree only says which record to ask.
 //! So an answer was right at some moment between call and return, whatever the writers did.
@@ -19,7 +19,9 @@
 mod arena;
 mod chunks;
 mod error;
+mod granule;
 mod page;
+mod parts;
 mod radix;
 mod record;
 mod table;

@@ -1,12 +1,13 @@
-//! The owners within one 64 KiB page: none, one record, or a sorted list of them.
+//! The owners within one slot, a 64 KiB page or a granule of it: none, one record, or a sorted list.
 //!
-//! The slot of a page is one word that names either. A list is a head word (version and
+//! The slot is one word that names either, or the granules of a page with too many owners. A list is a head word (version and
 //! length) and one word per owner (where it starts in the page, and its record). A list is
 //! changed in place between an odd and an even version; a reader that found an owner asks the
 //! record only, and one that found none trusts that only if slot and version stood still.
 
 use super::{
-    arena::{Arena, CLASSES, Line, Pool, WORDS},
+    arena::{Arena, CLASSES, Line, PAGE_BITS, Pool, WORDS},
+    granule,
     record::{PointerEntry, Record},
     words::{AtomicU32, AtomicU64, Ordering, fence, spin_loop},
 };
@@ -20,6 +21,7 @@ enum Owners {
     None,
     One(u32),
     List(u32),
+    Granules(u32),
 }
 
 /// The arena was full. Nothing was changed.
@@ -33,10 +35,15 @@ pub(super) struct Full;
 /// starting, so both are read the same way, without one.
 #[inline(always)]
 pub(super) fn find(arena: &Arena, slot: &AtomicU32, address: u64) -> Option<Hit> {
+    let mut slot = slot;
     loop {
         let word = slot.load(Ordering::Acquire);
         if word == 0 {
             return None;
+        }
+        if word >= GRANULES {
+            slot = granule::of(arena, word & !GRANULES, address)?;
+            continue;
         }
         let (handle, is_list) = (word & !LIST, word & LIST != 0);
         let Line([head, owners @ ..]) = arena.line(handle)?;
@@ -78,7 +85,7 @@ pub(super) fn overlap(
     last: u64,
 ) -> Option<PointerEntry> {
     let record = match Owners::from_word(slot.load(Ordering::Relaxed)) {
-        Owners::None => return None,
+        Owners::None | Owners::Granules(_) => return None,
         Owners::One(record) => record,
         Owners::List(handle) => {
             let list = List::of(arena, handle)?;
@@ -88,6 +95,36 @@ pub(super) fn overlap(
     };
     let entry = Record(arena.line(record)?).read()?;
     (entry.base <= last && entry.last() >= first).then_some(entry)
+}
+
+/// The granules of a slot's page, where it has them.
+#[inline]
+pub(super) fn granules(slot: &AtomicU32) -> Option<u32> {
+    match Owners::from_word(slot.load(Ordering::Relaxed)) {
+        Owners::Granules(handle) => Some(handle),
+        Owners::None | Owners::One(_) | Owners::List(_) => None,
+    }
+}
+
+/// The records of a slot whose list fills its line. The caller holds the lock.
+pub(super) fn records_of_full_line(arena: &Arena, slot: &AtomicU32) -> Option<Vec<u32>> {
+    let Owners::List(handle) = Owners::from_word(slot.load(Ordering::Relaxed)) else {
+        return None;
+    };
+    let list = List::of(arena, handle)?;
+    let owners = list.owners(length_of(list.head.load(Ordering::Relaxed)));
+    (owners.len() >= WORDS - 1).then(|| owners.into_iter().map(record_of).collect())
+}
+
+/// Makes the slot name granules, which have all that its list has. The caller holds the lock.
+pub(super) fn name_granules(arena: &Arena, pool: &mut Pool, slot: &AtomicU32, granules: u32) {
+    let before = Owners::from_word(slot.load(Ordering::Relaxed));
+    slot.store(Owners::Granules(granules).to_word(), Ordering::Release);
+    if let Owners::List(handle) = before
+        && let Some(list) = List::of(arena, handle)
+    {
+        list.give_back(pool, handle);
+    }
 }
 
 /// Enters a record whose part of the page starts at `first`. The caller holds the lock.
@@ -123,6 +160,7 @@ pub(super) fn add(
                 list.give_back(pool, handle);
             }
         }
+        Owners::Granules(_) => return Err(Full),
     }
     Ok(())
 }
@@ -133,7 +171,7 @@ pub(super) fn remove(arena: &Arena, pool: &mut Pool, slot: &AtomicU32, record: u
         Owners::One(only) if only == record => {
             slot.store(Owners::None.to_word(), Ordering::Release);
         }
-        Owners::None | Owners::One(_) => {}
+        Owners::None | Owners::One(_) | Owners::Granules(_) => {}
         Owners::List(handle) => {
             let Some(list) = List::of(arena, handle) else {
                 return;
@@ -170,10 +208,11 @@ pub(super) fn read_at(arena: &Arena, record: u32, address: u64) -> Option<Hit> {
 impl Owners {
     #[inline]
     fn from_word(word: u32) -> Self {
-        match word & !LIST {
+        match word {
             0 => Self::None,
-            record if record == word => Self::One(record),
-            handle => Self::List(handle),
+            record if record < LIST => Self::One(record),
+            list if list < GRANULES => Self::List(list & !LIST),
+            granules => Self::Granules(granules & !GRANULES),
         }
     }
 
@@ -182,6 +221,7 @@ impl Owners {
             Self::None => 0,
             Self::One(record) => record,
             Self::List(handle) => handle | LIST,
+            Self::Granules(handle) => handle | GRANULES,
         }
     }
 }
@@ -383,11 +423,11 @@ fn class_of(head: u64) -> u32 {
     low((head & CLASS_MASK) >> CLASS_SHIFT)
 }
 
-/// Address bits within a page.
-pub(super) const PAGE_BITS: u32 = 16;
-
 /// In a slot: the handle is a list's and not a record's.
 const LIST: u32 = 1 << 31;
+
+/// In a slot: the handle is that of a page's granules.
+const GRANULES: u32 = LIST | 1 << 30;
 
 /// A head word holds the length, then the class, then the version.
 const CLASS_SHIFT: u32 = 20;

@@ -3,8 +3,10 @@
 use std::sync::OnceLock;
 
 use super::{
-    arena::{Arena, Leaf, PAGES, Pool},
-    page::{self, Full, Hit, PAGE_BITS},
+    arena::{Arena, Leaf, PAGE_BITS, Pool},
+    granule,
+    page::{self, Full, Hit},
+    parts::{FAN, Part, index, parts},
     record::{PointerEntry, Record},
     words::{AtomicU64, Ordering},
 };
@@ -37,14 +39,6 @@ pub(super) struct Change<'a> {
     pub(super) pool: &'a mut Pool,
     /// The record to enter or to take out.
     pub(super) record: u32,
-}
-
-/// A part of a range that lies in one entry.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    first: u64,
-    last: u64,
-    whole: bool,
 }
 
 impl Interior {
@@ -197,14 +191,21 @@ impl Leaf {
     fn overlap(&self, arena: &Arena, part: Part) -> Option<PointerEntry> {
         parts(PAGE_BITS, part.first, part.last).find_map(|page| {
             let slot = self.0.get(index(page.first, PAGE_BITS))?;
-            page::overlap(arena, slot, page.first, page.last)
+            granule::visit(arena, slot, page, |slot, part| {
+                page::overlap(arena, slot, part.first, part.last)
+            })
         })
     }
 
     fn add(&self, change: &mut Change<'_>, part: Part) -> Result<(), Full> {
         for page in parts(PAGE_BITS, part.first, part.last) {
             let slot = self.0.get(index(page.first, PAGE_BITS)).ok_or(Full)?;
-            page::add(change.arena, change.pool, slot, page.first, change.record)?;
+            let (arena, pool, record) = (change.arena, &mut *change.pool, change.record);
+            granule::cut_if_full(arena, pool, slot, page.first)?;
+            let failed = granule::visit(arena, slot, page, |slot, part| {
+                page::add(arena, pool, slot, part.first, record).err()
+            });
+            failed.map_or(Ok(()), Err)?;
         }
         Ok(())
     }
@@ -212,28 +213,14 @@ impl Leaf {
     fn remove(&self, change: &mut Change<'_>, part: Part) {
         for page in parts(PAGE_BITS, part.first, part.last) {
             if let Some(slot) = self.0.get(index(page.first, PAGE_BITS)) {
-                page::remove(change.arena, change.pool, slot, change.record);
+                let (arena, pool, record) = (change.arena, &mut *change.pool, change.record);
+                granule::visit::<()>(arena, slot, page, |slot, _| {
+                    page::remove(arena, pool, slot, record);
+                    None
+                });
             }
         }
     }
-}
-
-/// Cuts a range at the multiples of `1 << shift`.
-fn parts(shift: u32, first: u64, last: u64) -> impl Iterator<Item = Part> {
-    let below = (1_u64 << shift) - 1;
-    (first >> shift..=last >> shift).map(move |block| {
-        let (start, end) = (block << shift, block << shift | below);
-        Part {
-            first: first.max(start),
-            last: last.min(end),
-            whole: first <= start && last >= end,
-        }
-    })
-}
-
-#[inline]
-fn index(address: u64, shift: u32) -> usize {
-    usize::try_from(address >> shift).unwrap_or(0) & (FAN - 1)
 }
 
 #[inline]
@@ -245,5 +232,4 @@ fn record(cover: u64) -> u32 {
 pub(super) const LAST_SHIFT: u32 = PAGE_BITS + FAN_BITS;
 
 const FAN_BITS: u32 = 12;
-const FAN: usize = PAGES;
 const ROOT_SHIFT: u32 = LAST_SHIFT + 2 * FAN_BITS;
