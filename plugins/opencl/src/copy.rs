@@ -17,7 +17,7 @@ use crate::{
     fault::{Fault, Kind},
     handle::Mark,
     memory::Allocation,
-    rect::{Pitches, Plan},
+    rect::{Pitches, Plan, Reach},
     stream::Stream,
 };
 
@@ -34,44 +34,56 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The same place `bytes` further on.
-    fn advanced(&self, bytes: u64) -> Result<Self, Fault> {
+    /// The same place `bytes` further on, or back.
+    fn moved(&self, bytes: i64) -> Result<Self, Fault> {
         match self {
             Self::Object { allocation, offset } => Ok(Self::Object {
                 allocation: Arc::clone(allocation),
-                offset: offset.checked_add(bytes).ok_or_else(too_far)?,
+                offset: offset.checked_add_signed(bytes).ok_or_else(too_far)?,
             }),
             Self::Host(start) => {
-                let bytes = usize::try_from(bytes).ok().ok_or_else(too_far)?;
-                Ok(Self::Host(start.wrapping_byte_add(bytes)))
+                let bytes = isize::try_from(bytes).ok().ok_or_else(too_far)?;
+                Ok(Self::Host(start.wrapping_byte_offset(bytes)))
             }
         }
     }
 
-    /// What a command names, after checking that `bytes` from here exist.
-    fn end(&self, bytes: u64) -> Result<End, Fault> {
+    /// The place as commands of `device` name it, after checking that `reach` from here exists.
+    ///
+    /// Memory of another platform is named by its host address, where it has one.
+    fn seen_by(&self, device: &Device, reach: Reach) -> Result<Self, Fault> {
+        let Self::Object { allocation, offset } = self else {
+            return Ok(self.clone());
+        };
+        let first = offset.checked_sub(reach.before).ok_or_else(too_far)?;
+        let bytes = reach.before.checked_add(reach.after).ok_or_else(too_far)?;
+        allocation.range(first, bytes)?;
+        if allocation.device.shares_context(device) {
+            return Ok(self.clone());
+        }
+        let word = allocation
+            .host_word()
+            .and_then(|base| base.checked_add(*offset))
+            .and_then(|word| usize::try_from(word).ok());
+        let word = word.ok_or_else(|| {
+            Fault::unsupported("copy", "the two devices belong to different platforms")
+        })?;
+        Ok(Self::Host(std::ptr::with_exposed_provenance_mut(word)))
+    }
+
+    /// What a command names.
+    fn end(&self) -> Result<End, Fault> {
         match self {
             Self::Object { allocation, offset } => {
-                let (offset, _) = allocation.range(*offset, bytes)?;
                 let object = allocation.object().ok_or_else(|| {
                     Fault::invalid("copy", "the memory is the host's; name it by its address")
                 })?;
                 Ok(End::Object {
                     raw: object.raw(),
-                    offset,
+                    offset: usize::try_from(*offset).ok().ok_or_else(too_far)?,
                 })
             }
             Self::Host(start) => Ok(End::Host(*start)),
-        }
-    }
-
-    /// Whether commands for `device` can name it.
-    fn check_reach(&self, device: &Device) -> Result<(), Fault> {
-        match self {
-            Self::Object { allocation, .. } if !allocation.device.shares_context(device) => Err(
-                Fault::unsupported("copy", "the two devices belong to different platforms"),
-            ),
-            Self::Object { .. } | Self::Host(_) => Ok(()),
         }
     }
 }
@@ -87,9 +99,9 @@ pub(crate) unsafe fn contiguous(
     src: &Place,
     bytes: u64,
 ) -> Result<(), Fault> {
-    dst.check_reach(device)?;
-    src.check_reach(device)?;
-    let (to, from) = (dst.end(bytes)?, src.end(bytes)?);
+    let reach = Reach::run(bytes);
+    let to = dst.seen_by(device, reach)?.end()?;
+    let from = src.seen_by(device, reach)?.end()?;
     let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
     if let (End::Object { raw: a, offset: x }, End::Object { raw: b, offset: y }) = (to, from)
         && a == b
@@ -100,7 +112,7 @@ pub(crate) unsafe fn contiguous(
     if let (End::Host(_), End::Host(_), false) = (to, from, device.facts.any_svm) {
         return Err(Fault::unsupported("copy", "both ends are host memory"));
     }
-    finish(device, stream, [dst, src], |stream| {
+    finish(device, stream, [dst, src], |stream, _| {
         // SAFETY: `linear` needs ends that hold `length` bytes until the command is done: objects
         // were checked above, and the caller promises host memory.
         stream.submit(to.operation(from), |queue| unsafe {
@@ -120,13 +132,14 @@ pub(crate) unsafe fn strided(
     src: &Place,
     plan: &Plan,
 ) -> Result<(), Fault> {
-    if let Some(bytes) = plan.run() {
-        // SAFETY: `contiguous` needs host ends valid for `bytes`: a run is the plan's span.
-        return unsafe { contiguous(device, stream, dst, src, bytes) };
+    if let Some((bytes, (to, from))) = plan.run() {
+        let (dst, src) = (dst.moved(to)?, src.moved(from)?);
+        // SAFETY: `contiguous` needs host ends valid for `bytes`: a run is all that the plan names.
+        return unsafe { contiguous(device, stream, &dst, &src, bytes) };
     }
-    dst.check_reach(device)?;
-    src.check_reach(device)?;
-    match (dst.end(plan.span.0)?, src.end(plan.span.1)?) {
+    let to = dst.seen_by(device, plan.dst_reach)?;
+    let from = src.seen_by(device, plan.src_reach)?;
+    match (to.end()?, from.end()?) {
         (End::Host(_), End::Host(_)) => {
             return Err(Fault::unsupported(
                 "copy_strided",
@@ -142,19 +155,18 @@ pub(crate) unsafe fn strided(
         }
         _ => {}
     }
-    finish(device, stream, [dst, src], |stream| {
-        let mut last = None;
-        for (to, from) in &plan.starts {
-            let to = dst.advanced(*to)?.end(1)?;
-            let from = src.advanced(*from)?.end(1)?;
+    finish(device, stream, [dst, src], |stream, last| {
+        for (dst, src) in &plan.starts {
+            let (to, from) = (to.moved(*dst)?.end()?, from.moved(*src)?.end()?);
             // SAFETY: `rectangle` needs ends that hold the rectangle until the command is done:
-            // objects were checked for the whole span, and the caller promises host memory.
+            // objects were checked for the whole reach, and the caller promises host memory.
             let queued = stream.submit(to.operation(from), |queue| unsafe {
                 rectangle(queue, to, from, plan)
             });
-            last = Some(queued.map_err(|fault| after_start(last.is_some(), fault))?);
+            *last = Some(queued?);
         }
-        last.ok_or_else(|| Fault::invalid("copy_strided", "there is nothing to copy"))
+        last.clone()
+            .ok_or_else(|| Fault::invalid("copy_strided", "there is nothing to copy"))
     })
 }
 
@@ -166,8 +178,7 @@ pub(crate) fn fill(
     bytes: u64,
     pattern: &[u8],
 ) -> Result<(), Fault> {
-    dst.check_reach(device)?;
-    let End::Object { raw, offset } = dst.end(bytes)? else {
+    let End::Object { raw, offset } = dst.seen_by(device, Reach::run(bytes))?.end()? else {
         return Err(Fault::unsupported("fill", "the host fills its own memory"));
     };
     let pattern = shortest(pattern);
@@ -178,7 +189,7 @@ pub(crate) fn fill(
             "the start is no multiple of the pattern",
         ));
     }
-    finish(device, stream, [dst, dst], |stream| {
+    finish(device, stream, [dst, dst], |stream, _| {
         stream.submit("clEnqueueFillBuffer", |queue| {
             // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range
             // inside the object, and a pattern that lives for the call: all were checked above.
@@ -218,27 +229,43 @@ impl End {
 }
 
 /// Runs `work` on `stream`, or on the device's own with a wait for just that work.
+///
+/// `work` leaves its last command in the place it is given, so that nothing is still running when a
+/// later one is refused.
 fn finish(
     device: &Arc<Device>,
     stream: Option<&Stream>,
     places: [&Place; 2],
-    work: impl FnOnce(&Stream) -> Result<Arc<Mark>, Fault>,
+    work: impl FnOnce(&Stream, &mut Option<Arc<Mark>>) -> Result<Arc<Mark>, Fault>,
 ) -> Result<(), Fault> {
-    match stream {
-        Some(stream) => {
-            let mark = work(stream)?;
-            for place in places {
-                if let Place::Object { allocation, .. } = place {
-                    allocation.used_by(&mark);
-                }
-            }
-            Ok(())
-        }
+    let own;
+    let line = match stream {
+        Some(stream) => stream,
         None => {
-            let mark = work(&Stream::of_device(device))?;
-            event::synchronize(&mark, None)
+            own = Stream::of_device(device);
+            &own
+        }
+    };
+    let mut begun = None;
+    let done = work(line, &mut begun);
+    let mark = match (done, begun) {
+        (Ok(mark), _) => mark,
+        (Err(fault), None) => return Err(fault),
+        (Err(fault), Some(begun)) => {
+            // What became of the earlier ones matters less than why the next one was refused.
+            let _outcome = event::synchronize(&begun, None);
+            return Err(after_start(fault));
+        }
+    };
+    if stream.is_none() {
+        return event::synchronize(&mark, None);
+    }
+    for place in places {
+        if let Place::Object { allocation, .. } = place {
+            allocation.used_by(&mark);
         }
     }
+    Ok(())
 }
 
 /// # Safety
@@ -406,9 +433,9 @@ fn shortest(pattern: &[u8]) -> &[u8] {
 }
 
 /// A copy that has begun is not "nothing was changed".
-fn after_start(begun: bool, fault: Fault) -> Fault {
+fn after_start(fault: Fault) -> Fault {
     match fault.kind {
-        Kind::Unsupported if begun => Fault {
+        Kind::Unsupported => Fault {
             kind: Kind::Vendor,
             ..fault
         },

@@ -219,7 +219,7 @@ unsafe fn plan(args: &StridedArgs) -> Result<Plan, Fault> {
             "elements that are not whole bytes",
         ));
     }
-    let item = u64::from(args.element_bits / 8);
+    let item = i64::from(args.element_bits / 8);
     let rank = usize::try_from(args.rank).unwrap_or(0);
     if args.shape.is_null() || args.dst_strides.is_null() || args.src_strides.is_null() {
         return Err(Fault::invalid(OPERATION, "an array is missing"));
@@ -231,10 +231,9 @@ unsafe fn plan(args: &StridedArgs) -> Result<Plan, Fault> {
     // SAFETY: as above.
     let src = unsafe { slice::from_raw_parts(args.src_strides, rank) };
     let bytes = |stride: i64| {
-        let stride = u64::try_from(stride)
-            .ok()
-            .and_then(|stride| stride.checked_mul(item));
-        stride.ok_or_else(|| Fault::unsupported(OPERATION, "a stride points backwards"))
+        stride
+            .checked_mul(item)
+            .ok_or_else(|| Fault::invalid(OPERATION, "a stride beyond 64 bits"))
     };
     let mut dimensions = Vec::with_capacity(rank);
     for ((extent, dst), src) in shape.iter().zip(dst).zip(src) {
@@ -249,7 +248,7 @@ unsafe fn plan(args: &StridedArgs) -> Result<Plan, Fault> {
             });
         }
     }
-    Plan::of(item, &dimensions)
+    Plan::of(u64::from(args.element_bits / 8), &dimensions)
 }
 
 fn pointer_of(address: Address) -> Result<*mut c_void, Fault> {

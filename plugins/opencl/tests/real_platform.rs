@@ -390,19 +390,20 @@ fn a_strided_copy_that_rectangles_cannot_make_is_unsupported() {
     let plugin = open_or_skip!();
     let memory = allocate(&plugin, MemoryKind::DEVICE, 4096);
     let source = [0_u32; 64];
-    for (bits, strides) in [(32, [-1_i64]), (32, [0]), (4, [1])] {
+    // Elements below a byte, a destination that overlaps itself.
+    for (bits, dst_stride) in [(4, 1_i64), (32, 0)] {
         let args = StridedArgs {
             dst: device(memory),
             src: host(&raw const source[32]),
             element_bits: bits,
             rank: 1,
             shape: [8].as_ptr(),
-            dst_strides: [1].as_ptr(),
-            src_strides: strides.as_ptr(),
+            dst_strides: [dst_stride].as_ptr(),
+            src_strides: [1].as_ptr(),
         };
         // SAFETY: the arrays have one number each, and all elements lie within the sources.
         let refused = status(unsafe { plugin.copy_strided(args, StreamHandle::NONE) });
-        assert_eq!(refused, Status::UNSUPPORTED, "{bits} bits, {strides:?}");
+        assert_eq!(refused, Status::UNSUPPORTED, "{bits} bits, {dst_stride}");
     }
 }
 
