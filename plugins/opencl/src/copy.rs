@@ -19,6 +19,7 @@ use crate::{
     memory::Allocation,
     rect::{Pitches, Plan, Reach},
     stream::Stream,
+    view::Suspended,
 };
 
 /// One end of a copy.
@@ -246,10 +247,12 @@ fn finish(
             &own
         }
     };
+    let shared = Shared::suspend(line, places)?;
     let mut begun = None;
     let done = work(line, &mut begun);
+    let resumed = shared.resume(line);
     let mark = match (done, begun) {
-        (Ok(mark), _) => mark,
+        (Ok(mark), _) => resumed?.unwrap_or(mark),
         (Err(fault), None) => return Err(fault),
         (Err(fault), Some(begun)) => {
             // What became of the earlier ones matters less than why the next one was refused.
@@ -266,6 +269,46 @@ fn finish(
         }
     }
     Ok(())
+}
+
+/// Mapped memory of the places of one copy, which the device has until `resume`.
+struct Shared<'a>(Vec<(&'a Allocation, Suspended<'a>)>);
+
+impl<'a> Shared<'a> {
+    fn suspend(line: &Stream, places: [&'a Place; 2]) -> Result<Self, Fault> {
+        let mut owners: Vec<&Allocation> = places
+            .into_iter()
+            .filter_map(|place| match place {
+                Place::Object { allocation, .. } => Some(&**allocation),
+                Place::Host(_) => None,
+            })
+            // Views of another platform's memory are this copy's host memory.
+            .filter(|allocation| allocation.device.shares_context(&line.device))
+            .collect();
+        // One order for all, so that two copies never wait for each other.
+        owners.sort_by_key(|allocation| allocation.id);
+        owners.dedup_by_key(|allocation| allocation.id);
+        let mut all = Vec::new();
+        for owner in owners {
+            all.push((owner, owner.suspend_views()?));
+        }
+        for (owner, suspended) in &all {
+            owner.unmap_views(&line.queue, suspended)?;
+        }
+        Ok(Self(all))
+    }
+
+    /// Queues the mappings again; answers with the last of them.
+    fn resume(self, line: &Stream) -> Result<Option<Arc<Mark>>, Fault> {
+        let mut last = None;
+        for (owner, suspended) in self.0.iter().filter(|(_, views)| !views.is_empty()) {
+            line.fence()?;
+            if let Some(mark) = owner.map_views(&line.queue, suspended)? {
+                last = Some(line.finish_with(mark)?);
+            }
+        }
+        Ok(last)
+    }
 }
 
 /// # Safety

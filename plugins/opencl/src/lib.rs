@@ -10,7 +10,7 @@
 //! | `driver` | finding platforms and devices |
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
-//! | `memory`, `pointers` | allocations, the table of known ones |
+//! | `memory`, `view`, `pointers` | allocations, what is mapped of them, the table of known ones |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
 //! | `copy`, `rect` | commands that move bytes, and strided copies as rectangles |
@@ -39,6 +39,7 @@ mod rect;
 mod stream;
 mod table;
 mod transfer;
+mod view;
 
 pub use plugin::OpenCl;
 

@@ -13,14 +13,15 @@ use std::{
     },
 };
 
-use opencl3::{command_queue, memory as cl, types::CL_BLOCKING};
+use opencl3::memory as cl;
 
 use crate::{
     backing,
     device::Device,
     event,
     fault::{Fault, Kind},
-    handle::{Mark, Memory, TARGET, word_of},
+    handle::{Mark, Memory, Queue, TARGET, word_of},
+    view::{Suspended, View, Views, map, map_later, unmap},
 };
 
 /// What an allocation is made of.
@@ -50,6 +51,8 @@ pub(crate) struct Allocation {
     whole: Option<HostAddress>,
     /// Commands of ours that may still use it.
     pending: Mutex<Vec<Arc<Mark>>>,
+    /// What the host has mapped.
+    views: Views,
 }
 
 impl Allocation {
@@ -84,7 +87,7 @@ impl Allocation {
         let (bytes, alignment) = with_room(device, size, alignment)?;
         let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_ALLOC_HOST_PTR;
         let memory = create(device, flags, bytes, std::ptr::null_mut())?;
-        let whole = map(device, &memory, 0, bytes)?;
+        let whole = HostAddress(map(&device.queue, &memory, 0, bytes)?);
         let host = whole.aligned(alignment);
         let mut made = Self::new(device, Flavour::Pinned, size, Some(memory), host);
         made.whole = Some(whole);
@@ -132,6 +135,32 @@ impl Allocation {
         Ok(made)
     }
 
+    /// Lets the driver lock host memory of others: an object over it that stays mapped.
+    ///
+    /// # Safety
+    /// `size` bytes at `host` are readable and writable until the allocation is dropped.
+    pub(crate) unsafe fn register(
+        device: &Arc<Device>,
+        host: NonNull<c_void>,
+        size: u64,
+    ) -> Result<Self, Fault> {
+        let bytes = checked_size(device, size)?;
+        let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_USE_HOST_PTR;
+        let memory = create(device, flags, bytes, host.as_ptr())?;
+        let whole = map(&device.queue, &memory, 0, bytes)?;
+        let address = Some(HostAddress(host));
+        let mut made = Self::new(device, Flavour::Pinned, size, Some(memory), address);
+        made.whole = Some(HostAddress(whole));
+        made.adopted = true;
+        if whole != host {
+            return Err(Fault::unsupported(
+                "register_host",
+                "the driver maps such memory somewhere else",
+            ));
+        }
+        Ok(made)
+    }
+
     /// Keeps a reference to a memory object of others.
     ///
     /// # Safety
@@ -168,7 +197,9 @@ impl Allocation {
         match &self.memory {
             Some(memory) if self.flavour == Flavour::Device => {
                 self.settle()?;
-                map(&self.device, memory, offset, size).map(|host| host.0)
+                let pointer = map(&self.device.queue, memory, offset, size)?;
+                self.views.add(View::new(pointer, offset, size));
+                Ok(pointer)
             }
             _ => Err(Fault::unsupported(
                 "map",
@@ -179,14 +210,66 @@ impl Allocation {
 
     /// Ends a mapping that `map` gave.
     pub(crate) fn unmap(&self, pointer: NonNull<c_void>) -> Result<(), Fault> {
-        match &self.memory {
-            Some(memory) => unmap(&self.device, memory, pointer),
-            None => Err(Fault::new(
+        let unknown = || {
+            Fault::new(
                 Kind::NotOwner,
                 "unmap",
-                "the memory was never mapped",
-            )),
+                "the address is no mapping of this memory",
+            )
+        };
+        let memory = self.memory.as_ref().ok_or_else(unknown)?;
+        if !self.views.remove(pointer) {
+            return Err(unknown());
         }
+        // Work since the mapping has mapped it anew, and that has to come first.
+        self.settle()?;
+        let mark = unmap(&self.device.queue, memory, pointer)?;
+        event::synchronize(&mark, None)
+    }
+
+    /// Takes what the host has mapped away from it, until the answer is dropped.
+    ///
+    /// Using mapped memory is undefined in OpenCL, but a host view that lives as long as its tensor
+    /// must not keep others from that tensor.
+    pub(crate) fn suspend_views(&self) -> Result<Suspended<'_>, Fault> {
+        let suspended = self.views.suspend();
+        if self.host.is_none() && !suspended.is_empty() {
+            return Err(Fault::new(
+                Kind::Conflict,
+                "copy",
+                "the memory is mapped for the host, and would be mapped elsewhere afterwards",
+            ));
+        }
+        Ok(suspended)
+    }
+
+    /// Gives it to the device for the commands that follow on `queue`.
+    pub(crate) fn unmap_views(
+        &self,
+        queue: &Queue,
+        suspended: &Suspended<'_>,
+    ) -> Result<(), Fault> {
+        for view in suspended.iter() {
+            if let Some(memory) = self.object() {
+                drop(unmap(queue, memory, view.pointer())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives it back to the host behind those commands; answers with the last command.
+    pub(crate) fn map_views(
+        &self,
+        queue: &Queue,
+        suspended: &Suspended<'_>,
+    ) -> Result<Option<Mark>, Fault> {
+        let mut last = None;
+        for view in suspended.iter() {
+            if let Some(memory) = self.object() {
+                last = Some(map_later(queue, memory, view)?);
+            }
+        }
+        Ok(last)
     }
 
     /// Makes everything the device wrote visible at the host address of adopted host memory.
@@ -196,8 +279,9 @@ impl Allocation {
         };
         self.settle()?;
         let (offset, size) = self.range(0, self.size)?;
-        let mapped = map(&self.device, memory, offset, size)?;
-        unmap(&self.device, memory, mapped.0)
+        let mapped = map(&self.device.queue, memory, offset, size)?;
+        let mark = unmap(&self.device.queue, memory, mapped)?;
+        event::synchronize(&mark, None)
     }
 
     /// Remembers a command that uses the memory.
@@ -270,9 +354,20 @@ impl Allocation {
         self.host.map(|host| word_of(host.0.as_ptr()))
     }
 
-    /// The same for host memory that belongs to this plugin.
-    pub(crate) fn owned_host_word(&self) -> Option<u64> {
-        self.host_word().filter(|_| !self.adopted)
+    /// The same where an address alone says that it is this memory: for what was adopted, an
+    /// object over host memory, the address is still that of the host's own.
+    pub(crate) fn known_host_word(&self) -> Option<u64> {
+        self.host_word().filter(|_| !self.is_adopted_object())
+    }
+
+    /// Whether it was registered: host memory of others that is locked, under its own address.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.adopted && self.flavour == Flavour::Pinned
+    }
+
+    /// Whether it was adopted: an object of others, or one over host memory of others.
+    pub(crate) fn is_adopted_object(&self) -> bool {
+        self.adopted && self.flavour == Flavour::Device
     }
 
     fn new(
@@ -293,6 +388,7 @@ impl Allocation {
             host,
             whole: None,
             pending: Mutex::new(Vec::new()),
+            views: Views::default(),
         }
     }
 }
@@ -307,7 +403,9 @@ impl Drop for Allocation {
         }
         match (self.flavour, &self.memory) {
             (Flavour::Pinned, Some(memory)) => {
-                if let Err(fault) = unmap(&self.device, memory, whole.0) {
+                let unmapped = unmap(&self.device.queue, memory, whole.0);
+                let done = unmapped.and_then(|mark| event::synchronize(&mark, None));
+                if let Err(fault) = done {
                     gate.record_late(fault);
                 }
             }
@@ -368,48 +466,6 @@ fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
         .map_err(|code| Fault::native(OPERATION, code))?;
     let short = || Fault::new(Kind::OutOfDeviceMemory, OPERATION, "the driver gave no SVM");
     NonNull::new(raw).ok_or_else(short)
-}
-
-fn map(device: &Device, memory: &Memory, offset: usize, size: usize) -> Result<HostAddress, Fault> {
-    const OPERATION: &str = "clEnqueueMapBuffer";
-    device.gate().check(OPERATION)?;
-    let mut address = std::ptr::null_mut();
-    // SAFETY: `enqueue_map_buffer` needs a live queue and object of one context, and a range inside
-    // the object, which it checks.
-    let mark = unsafe {
-        command_queue::enqueue_map_buffer(
-            device.queue.raw(),
-            memory.raw(),
-            CL_BLOCKING,
-            cl::CL_MAP_READ | cl::CL_MAP_WRITE,
-            offset,
-            size,
-            &mut address,
-            0,
-            std::ptr::null(),
-        )
-    };
-    event::take(mark, device.gate(), OPERATION)?;
-    let nothing = || Fault::new(Kind::Vendor, OPERATION, "the driver mapped nothing");
-    NonNull::new(address).map(HostAddress).ok_or_else(nothing)
-}
-
-fn unmap(device: &Device, memory: &Memory, pointer: NonNull<c_void>) -> Result<(), Fault> {
-    const OPERATION: &str = "clEnqueueUnmapMemObject";
-    device.gate().check(OPERATION)?;
-    // SAFETY: `enqueue_unmap_mem_object` needs a live queue and object of one context; a pointer
-    // that is no mapping of the object is refused by it.
-    let mark = unsafe {
-        command_queue::enqueue_unmap_mem_object(
-            device.queue.raw(),
-            memory.raw(),
-            pointer.as_ptr(),
-            0,
-            std::ptr::null(),
-        )
-    };
-    let mark = event::take(mark, device.gate(), OPERATION)?;
-    event::synchronize(&mark, None)
 }
 
 fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {

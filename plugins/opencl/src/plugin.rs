@@ -62,6 +62,7 @@ impl Plugin for OpenCl {
         .fill()
         .adopt()
         .map()
+        .register()
         .async_memory();
 
     fn probe() -> Result<ProbeInfo, Error> {
@@ -252,11 +253,12 @@ impl OpenCl {
             ));
         }
         let is_handle = address.form == AddressForm::HANDLE;
-        self.pointers.remove(address.word, is_handle, |found| {
-            !found.adopted
-                && convert::kind_for(found.flavour) == kind
-                && found.handle_word().is_some() == is_handle
-        })
+        self.pointers
+            .remove(address.word, is_handle, operation, |found| {
+                !found.adopted
+                    && convert::kind_for(found.flavour) == kind
+                    && found.handle_word().is_some() == is_handle
+            })
     }
 
     fn index_of(&self, device: &Arc<Device>) -> u32 {
@@ -345,6 +347,7 @@ fn capabilities(device: &Device) -> Capabilities {
         .with(Capabilities::STRIDED_COPY)
         .with(Capabilities::FILL)
         .with(Capabilities::PINNED)
+        .with(Capabilities::REGISTER)
         .with(Capabilities::ADOPT_NATIVE)
         .with(Capabilities::TIMING)
         .with(Capabilities::HOST_EVENTS);

@@ -24,12 +24,31 @@ struct Maps {
     ranges: BTreeMap<u64, Arc<Allocation>>,
 }
 
+impl Maps {
+    /// Whether host memory of `new` is known already, in part or whole.
+    fn overlaps(&self, new: &Allocation) -> bool {
+        let first = new.host_word().unwrap_or(0);
+        let before = self.ranges.range(..first.saturating_add(new.size));
+        // Known ranges are apart, so the last one that begins before the end reaches furthest.
+        before
+            .last()
+            .is_some_and(|(base, known)| base.saturating_add(known.size) > first)
+    }
+}
+
 impl Pointers {
     /// Adds an allocation under each name by which others may know it.
     ///
     /// An object that was adopted before is counted once more, and the older entry is returned.
     pub(crate) fn insert(&self, allocation: Arc<Allocation>) -> Result<Arc<Allocation>, Fault> {
         let mut maps = self.write();
+        if allocation.is_registered() && maps.overlaps(&allocation) {
+            return Err(Fault::new(
+                Kind::Conflict,
+                "register_host",
+                "a part of it is registered or allocated here already",
+            ));
+        }
         if let Some(word) = allocation.handle_word() {
             match maps.handles.entry(word) {
                 Entry::Vacant(free) => {
@@ -49,7 +68,7 @@ impl Pointers {
                 }
             }
         }
-        if let Some(address) = allocation.owned_host_word() {
+        if let Some(address) = allocation.known_host_word() {
             maps.ranges.insert(address, Arc::clone(&allocation));
         }
         Ok(allocation)
@@ -75,6 +94,7 @@ impl Pointers {
         &self,
         word: u64,
         is_handle: bool,
+        operation: &'static str,
         fits: impl Fn(&Allocation) -> bool,
     ) -> Result<Option<Arc<Allocation>>, Fault> {
         let mut maps = self.write();
@@ -86,7 +106,7 @@ impl Pointers {
         let Some(found) = found.filter(|found| fits(found)) else {
             return Err(Fault::new(
                 Kind::NotOwner,
-                "free",
+                operation,
                 "the address is not the start of such an allocation of this plugin",
             ));
         };
@@ -99,7 +119,7 @@ impl Pointers {
             }
             maps.handles.remove(&handle);
         }
-        if let Some(address) = found.owned_host_word() {
+        if let Some(address) = found.known_host_word() {
             maps.ranges.remove(&address);
         }
         Ok(Some(found))

@@ -77,10 +77,24 @@ impl Stream {
         command: impl FnOnce(*mut c_void) -> Result<cl_event, i32>,
     ) -> Result<Arc<Mark>, Fault> {
         self.device.gate().check(operation)?;
+        self.fence()?;
+        let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
+        let mark = Arc::new(mark);
+        self.set_tail(Some(Arc::clone(&mark)));
+        flush(&self.queue)?;
+        Ok(mark)
+    }
+
+    /// Keeps what comes next behind what came before, where the queue does not do so itself.
+    pub(crate) fn fence(&self) -> Result<(), Fault> {
         if !self.in_order {
             drop(self.barrier(None)?);
         }
-        let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
+        Ok(())
+    }
+
+    /// Takes a command that was queued beside `submit` as the last one.
+    pub(crate) fn finish_with(&self, mark: Mark) -> Result<Arc<Mark>, Fault> {
         let mark = Arc::new(mark);
         self.set_tail(Some(Arc::clone(&mark)));
         flush(&self.queue)?;

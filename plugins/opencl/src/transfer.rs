@@ -1,4 +1,4 @@
-//! The hooks that move bytes: copies, strided copies, fills, adoption and host views.
+//! The hooks that move bytes: copies, fills, and memory that host and device share.
 #![expect(
     unsafe_code,
     reason = "host addresses and handles of others arrive as plain words"
@@ -8,7 +8,7 @@ use std::{ffi::c_void, ptr::NonNull, slice, sync::Arc};
 
 use crossdock_sdk::{
     abi::{Address, AddressForm, CopyArgs, FillArgs, MemoryKind, Side, StreamHandle, StridedArgs},
-    plugin::{Adopt, Error, Fill, Map, Strided},
+    plugin::{Adopt, Error, Fill, Map, Register, Strided},
 };
 
 use crate::{
@@ -99,11 +99,43 @@ impl Adopt for OpenCl {
         }
         match self
             .pointers
-            .remove(adopted.word, true, |found| found.adopted)?
+            .remove(adopted.word, true, OPERATION, Allocation::is_adopted_object)?
         {
             Some(last) => last.hand_back().map_err(Error::from),
             None => Ok(()),
         }
+    }
+}
+
+impl Register for OpenCl {
+    unsafe fn register_host(
+        &self,
+        device: u32,
+        pointer: *mut c_void,
+        size: u64,
+    ) -> Result<(), Error> {
+        const OPERATION: &str = "register_host";
+        self.check(OPERATION)?;
+        let device = self.device(device, OPERATION)?;
+        let start = NonNull::new(pointer)
+            .ok_or_else(|| Fault::invalid(OPERATION, "the address is null"))?;
+        // SAFETY: `register` needs `size` usable bytes until the allocation goes: the caller
+        // promises them until `unregister_host`.
+        let made = unsafe { Allocation::register(device, start, size) }?;
+        self.pointers.insert(Arc::new(made))?;
+        Ok(())
+    }
+
+    fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
+        const OPERATION: &str = "unregister_host";
+        self.driver.gate.check(OPERATION)?;
+        let device = self.device(device, OPERATION)?;
+        let word = crate::handle::word_of(pointer);
+        let gone = self.pointers.remove(word, false, OPERATION, |found| {
+            found.is_registered() && Arc::ptr_eq(&found.device, device)
+        })?;
+        drop(gone);
+        Ok(())
     }
 }
 

@@ -750,6 +750,44 @@ fn a_mapping_shows_the_memory_and_takes_what_the_host_writes() {
 }
 
 #[test]
+fn the_device_works_on_in_memory_that_the_host_has_mapped() {
+    let plugin = open_or_skip!();
+    let (one, two) = (
+        allocate(&plugin, MemoryKind::DEVICE, 4096),
+        allocate(&plugin, MemoryKind::DEVICE, 4096),
+    );
+    upload(&plugin, one, &counted(4096));
+    let view = plugin.map(0, one, 4096).unwrap().cast::<u8>();
+    let part = plugin.map(0, one.advanced(64).unwrap(), 64).unwrap();
+    let other = plugin.map(0, two, 4096).unwrap();
+    // SAFETY: the mapping has 4096 bytes for the host.
+    unsafe { view.write(0x77) };
+    let stream = plugin.stream_create(0).unwrap();
+    let moved = copy(&plugin, device(two), device(one), 4096, stream);
+    if moved == Status::CONFLICT {
+        println!("skipped: a mapping of this device's memory may move");
+        return;
+    }
+    assert_eq!(moved, Status::OK);
+    plugin.stream_synchronize(stream, LATE).unwrap();
+    let wanted = [&[0x77], &counted(4096)[1..]].concat();
+    assert_eq!(download(&plugin, two, 4096), wanted);
+    upload(&plugin, one, &[0x11; 128]);
+    // SAFETY: as above; the copy is done.
+    assert_eq!(unsafe { view.wrapping_add(127).read() }, 0x11);
+    for (address, pointer) in [
+        (one.advanced(64).unwrap(), part),
+        (one, view.cast()),
+        (two, other),
+    ] {
+        plugin.unmap(0, address, pointer).unwrap();
+        let again = status(plugin.unmap(0, address, pointer));
+        assert_eq!(again, Status::NOT_OWNER);
+    }
+    assert_eq!(download(&plugin, one, 128), [0x11; 128]);
+}
+
+#[test]
 fn a_retired_plugin_takes_no_work_and_still_frees() {
     let plugin = open_or_skip!();
     let memory = allocate(&plugin, MemoryKind::DEVICE, 64);
