@@ -10,14 +10,7 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::Misuse`] for a fault plan that cannot be read.
 pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
-    let variable = |name: &str| {
-        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
-        if privileged && value.is_some() {
-            warn(&format!("`{name}` is ignored: this process is privileged"));
-            return None;
-        }
-        value
-    };
+    let variable = |name: &str| obeyed(name, std::env::var(name).ok(), privileged);
     let names = variable("CROSSDOCK_LAYERS").unwrap_or_default();
     let fault = variable("CROSSDOCK_FAULT");
     let file = variable("CROSSDOCK_TRACE");
@@ -32,6 +25,16 @@ pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
         warn(&format!("{error}: {}", error.why()));
     }
     Ok(layers)
+}
+
+/// A variable's value, unless it is empty or the process is privileged.
+fn obeyed(name: &str, value: Option<String>, privileged: bool) -> Option<String> {
+    let value = value.filter(|value| !value.is_empty())?;
+    if privileged {
+        warn(&format!("`{name}` is ignored: this process is privileged"));
+        return None;
+    }
+    Some(value)
 }
 
 /// The layers in their order, and what was ignored.
@@ -84,6 +87,14 @@ mod tests {
         let (layers, warnings) = read("validate, fault", Some("copy:1=VENDOR"), false).unwrap();
         assert!(matches!(layers[..], [Layer::Validate, Layer::Fault(_)]));
         assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn a_privileged_process_takes_no_orders_from_its_environment() {
+        let asked = || Some("validate".to_owned());
+        assert_eq!(obeyed("CROSSDOCK_LAYERS", asked(), true), None);
+        assert_eq!(obeyed("CROSSDOCK_LAYERS", asked(), false), asked());
+        assert_eq!(obeyed("CROSSDOCK_LAYERS", Some(String::new()), false), None);
     }
 
     #[test]
