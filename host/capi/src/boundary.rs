@@ -18,8 +18,10 @@ pub(crate) fn fence_call(
         Ok(Err(refusal)) => refusal,
         Err(message) => Refusal::Panic(message.to_string()),
     };
-    // Making the object allocates and formats; it is fenced as well.
-    fence(|| refusal.into_object(function)).unwrap_or(Owned::NULL)
+    // Making the object formats what plugins said, so it is fenced as well; the second one is fixed.
+    fence(|| refusal.into_object(function))
+        .or_else(|| fence(|| Refusal::Panic(String::new()).into_object(function)))
+        .unwrap_or(Owned::NULL)
 }
 
 /// Runs a function that can fail and writes what it made to `out`, which must not be NULL.

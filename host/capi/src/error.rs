@@ -42,6 +42,15 @@ impl Default for Parts {
 }
 
 impl Parts {
+    /// The same, of this kind.
+    pub(crate) fn of(self, kind: ErrorKind, status: Status) -> Self {
+        Self {
+            kind,
+            status,
+            ..self
+        }
+    }
+
     /// The same, about a device.
     pub(crate) fn on(self, device: Device) -> Self {
         Self {

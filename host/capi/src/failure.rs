@@ -93,9 +93,11 @@ impl From<Error> for Refusal {
     }
 }
 
+/// What the caller described in arguments is not possible. A tensor that a producer made is another
+/// matter: its errors come through the runtime's.
 impl From<DlpackError> for Refusal {
     fn from(error: DlpackError) -> Self {
-        Self::Runtime(error.into())
+        Self::argument(error.to_string())
     }
 }
 
@@ -108,9 +110,8 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
         hint: error.hint(),
         ..Parts::default()
     };
-    let kind = |kind, status| (kind, status);
-    let ((kind, status), parts) = match error {
-        Error::Load { .. } => (kind(ErrorKind::LOAD, Status::INVALID), parts),
+    match error {
+        Error::Load { .. } => parts.of(ErrorKind::LOAD, Status::INVALID),
         Error::Hook {
             plugin,
             operation,
@@ -118,45 +119,27 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
             native_code,
             native_name,
             ..
-        } => (
-            kind(ErrorKind::HOOK, *status),
-            Parts {
-                operation: operation.clone(),
-                plugin: plugin.clone(),
-                native_code: *native_code,
-                native_name: native_name.clone(),
-                ..parts
-            },
-        ),
-        Error::UnknownDevice { device, .. } => (
-            kind(ErrorKind::UNKNOWN_DEVICE, Status::NO_DEVICE),
-            parts.on(*device),
-        ),
+        } => Parts {
+            operation: operation.clone(),
+            plugin: plugin.clone(),
+            native_code: *native_code,
+            native_name: native_name.clone(),
+            ..parts.of(ErrorKind::HOOK, *status)
+        },
+        Error::UnknownDevice { device, .. } => parts
+            .of(ErrorKind::UNKNOWN_DEVICE, Status::NO_DEVICE)
+            .on(*device),
         Error::Exchange(DlpackError::OutOfMemory { .. }) => {
-            (kind(ErrorKind::EXCHANGE, Status::OOM_HOST), parts)
+            parts.of(ErrorKind::EXCHANGE, Status::OOM_HOST)
         }
-        Error::Exchange(_) => (kind(ErrorKind::EXCHANGE, Status::INVALID), parts),
-        Error::Claim { claimed, .. } => (
-            kind(ErrorKind::CLAIM, Status::NOT_OWNER),
-            parts.on(*claimed),
-        ),
-        Error::Owners { .. } => (kind(ErrorKind::CLAIM, Status::CONFLICT), parts),
-        Error::Refused { to, .. } => (kind(ErrorKind::REFUSED, Status::UNSUPPORTED), parts.on(*to)),
-        Error::Misuse { operation, .. } => (
-            kind(ErrorKind::MISUSE, Status::INVALID),
-            Parts {
-                operation: (*operation).to_owned(),
-                ..parts
-            },
-        ),
-        other => (
-            kind(ErrorKind::OTHER, other.status().unwrap_or(Status::INVALID)),
-            parts,
-        ),
-    };
-    Parts {
-        kind,
-        status,
-        ..parts
+        Error::Exchange(_) => parts.of(ErrorKind::EXCHANGE, Status::INVALID),
+        Error::Claim { claimed, .. } => parts.of(ErrorKind::CLAIM, Status::NOT_OWNER).on(*claimed),
+        Error::Owners { .. } => parts.of(ErrorKind::CLAIM, Status::CONFLICT),
+        Error::Refused { to, .. } => parts.of(ErrorKind::REFUSED, Status::UNSUPPORTED).on(*to),
+        Error::Misuse { operation, .. } => Parts {
+            operation: (*operation).to_owned(),
+            ..parts.of(ErrorKind::MISUSE, Status::INVALID)
+        },
+        other => parts.of(ErrorKind::OTHER, other.status().unwrap_or(Status::INVALID)),
     }
 }

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crossdock::Tensor;
+use crossdock::{Error, Tensor};
 use crossdock_api::{
     DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order, Out,
     Owned, Ref, XdExportOptions, XdMemory, XdRuntime, XdStream, XdTensor,
@@ -54,7 +54,7 @@ fn import(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Result<(), Refusal> {
     let place = required(out)?;
-    let tensor = Tensor::import(borrow(runtime)?, received?)?;
+    let tensor = Tensor::import(borrow(runtime)?, received.map_err(Error::from)?)?;
     if let Some(stream) = look(written_on) {
         tensor.written_on(stream)?;
     }

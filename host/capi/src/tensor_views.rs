@@ -1,6 +1,7 @@
 //! Views of a tensor: a part, other axes, another shape. They share its memory.
 #![expect(unsafe_code, reason = "reads arrays of callers")]
 
+use crossdock::{Error, Tensor};
 use crossdock_api::{Failure, Out, Owned, Ref, XdAxisSlice, XdTensor};
 use crossdock_sdk::dlpack::AxisSlice;
 
@@ -22,7 +23,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_slice(
         // SAFETY: the caller passes NULL or `count` slices.
         let slices = unsafe { input::array(slices, count, "slices") }?;
         let slices: Vec<_> = slices.iter().map(axis_slice).collect();
-        Ok(give(tensor.slice(&slices)?))
+        Ok(give(view(tensor.slice(&slices))?))
     })
 }
 
@@ -39,7 +40,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_permute(
         // SAFETY: the caller passes NULL or `count` axes.
         let axes = unsafe { input::array(axes, count, "axes") }?;
         let axes: Vec<_> = axes.iter().map(|&axis| axis as usize).collect();
-        Ok(give(tensor.permute(&axes)?))
+        Ok(give(view(tensor.permute(&axes))?))
     })
 }
 
@@ -54,7 +55,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_reshape(
         let tensor = borrow(tensor)?;
         // SAFETY: the caller passes NULL or `ndim` extents.
         let shape = unsafe { input::array(shape, ndim.into(), "shape") }?;
-        Ok(give(tensor.reshape(shape)?))
+        Ok(give(view(tensor.reshape(shape))?))
     })
 }
 
@@ -65,6 +66,14 @@ fn axis_count(count: u32, rank: usize) -> Result<u64, Refusal> {
     }
     let why = format!("{count} were given for a tensor with {rank} axes");
     Err(Refusal::argument(why))
+}
+
+/// A view that cannot be is the caller's mistake, not that of who made the tensor.
+fn view(made: Result<Tensor, Error>) -> Result<Tensor, Refusal> {
+    made.map_err(|error| match error {
+        Error::Exchange(why) => why.into(),
+        other => other.into(),
+    })
 }
 
 fn axis_slice(slice: &XdAxisSlice) -> AxisSlice {

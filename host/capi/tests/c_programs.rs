@@ -1,5 +1,8 @@
 //! C programs against the library: compiled by the C compiler of this machine, linked with the
 //! library under its installed name, each run in a process of its own.
+//!
+//! `CROSSDOCK_TEST_RUNNER` is a command to run them by (`valgrind --quiet ..`). OpenCL is left out
+//! then: what its drivers do would drown what is ours.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -21,8 +24,17 @@ fn library() -> PathBuf {
     test.parent().unwrap().join("libcrossdock_capi.so")
 }
 
+/// The command that programs are run by, word by word; mostly none.
+fn runner() -> Vec<String> {
+    let runner = std::env::var("CROSSDOCK_TEST_RUNNER").unwrap_or_default();
+    runner.split_whitespace().map(str::to_owned).collect()
+}
+
 /// The plugin's file, where this run built it.
 fn opencl() -> Option<PathBuf> {
+    if !runner().is_empty() {
+        return None;
+    }
     let library = library();
     let profile = library.parent()?.parent()?;
     let file = profile.join("libcrossdock_plugin_opencl.so");
@@ -58,8 +70,11 @@ fn build(name: &str) -> TempDir {
 /// Runs a program, which ends with 0, and passes on what it says was skipped.
 fn run(name: &str, more: &[&str]) {
     let folder = build(name);
-    let mut program = Command::new(folder.path().join("program"));
+    let mut words: Vec<_> = runner().into_iter().map(PathBuf::from).collect();
+    words.push(folder.path().join("program"));
+    let mut program = Command::new(&words[0]);
     program
+        .args(&words[1..])
         .env("LD_LIBRARY_PATH", with_loader_path(folder.path()))
         .env("CROSSDOCK_COSTS", "off")
         .env_remove("CROSSDOCK_PLUGIN_PATH");

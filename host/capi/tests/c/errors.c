@@ -61,14 +61,14 @@ static void names(void) {
     CHECK(dtype.code == kDLFloat8_e4m3b11fnuz && dtype.bits == 8 && dtype.lanes == 65535);
     OK(xd_dtype_text(dtype, text));
     CHECK(!strcmp(text, "float8_e4m3b11fnuzx65535"));
-    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_dtype_from_text("float33", &dtype));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_dtype_from_text("float33", &dtype));
     dtype.bits = 3;
-    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_dtype_text(dtype, text));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_dtype_text(dtype, text));
     OK(xd_dl_device_from_text("opencl:3", &device));
     CHECK(device.device_type == kDLOpenCL && device.device_id == 3);
     OK(xd_dl_device_text(device, text));
     CHECK(!strcmp(text, "opencl:3"));
-    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_dl_device_from_text("gpu", &device));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_dl_device_from_text("gpu", &device));
     CHECK(device.device_id == 3);
 }
 

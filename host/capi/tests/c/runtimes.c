@@ -113,7 +113,7 @@ static void devices(const xd_runtime *runtime) {
     }
     device = NULL;
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_at(runtime, count, &device));
-    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &device));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &device));
     FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
           xd_runtime_device_named(runtime, "metal", &device));
     CHECK(!device);
