@@ -70,11 +70,11 @@ fn build(name: &str) -> TempDir {
 /// Runs a program, which ends with 0, and passes on what it says was skipped.
 fn run(name: &str, more: &[&str]) {
     let folder = build(name);
-    let mut words: Vec<_> = runner().into_iter().map(PathBuf::from).collect();
-    words.push(folder.path().join("program"));
-    let mut program = Command::new(&words[0]);
+    let words = runner().into_iter().map(PathBuf::from);
+    let mut words = words.chain([folder.path().join("program")]);
+    let mut program = Command::new(words.next().unwrap());
     program
-        .args(&words[1..])
+        .args(words)
         .env("LD_LIBRARY_PATH", with_loader_path(folder.path()))
         .env("CROSSDOCK_COSTS", "off")
         .env_remove("CROSSDOCK_PLUGIN_PATH");
@@ -122,6 +122,7 @@ programs! {
     pointers_are_asked_for_their_owner: "pointers";
     the_log_goes_to_a_function_on_any_thread: "log";
     a_trace_is_started_and_stopped: "trace";
+    a_child_of_a_fork_has_a_runtime_of_its_own: "fork";
     many_threads_share_a_process: "threads";
     a_null_is_an_error_and_never_a_crash: "nulls";
     a_program_exits_with_live_handles: "exit" "forwards";
