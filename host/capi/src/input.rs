@@ -69,7 +69,7 @@ pub(crate) fn limit(nanoseconds: u64) -> Option<Duration> {
 }
 
 /// Whether memory of this size can exist.
-pub(crate) const fn is_an_object(bytes: usize) -> bool {
+const fn is_an_object(bytes: usize) -> bool {
     bytes <= isize::MAX.cast_unsigned()
 }
 
@@ -84,24 +84,22 @@ pub(crate) unsafe trait Options: Copy {
     const FIRST: u64;
 }
 
-// SAFETY: `repr(C)`, begins with its size; pointers and numbers may be zero; never released smaller.
-unsafe impl Options for XdRuntimeOptions<'_> {
-    const FIRST: u64 = XdRuntimeOptions::SIZE;
+/// The numbers stay when a struct grows: they are what the oldest caller has.
+macro_rules! first_release {
+    ($($options:ty = $bytes:literal;)*) => {$(
+        // SAFETY: `repr(C)`, begins with its size; its pointers and numbers may be zero; the bytes
+        // are those of the whole struct when it was first released.
+        unsafe impl Options for $options {
+            const FIRST: u64 = $bytes;
+        }
+    )*};
 }
 
-// SAFETY: as above.
-unsafe impl Options for XdMemory<'_> {
-    const FIRST: u64 = XdMemory::SIZE;
-}
-
-// SAFETY: as above.
-unsafe impl Options for XdExportOptions<'_> {
-    const FIRST: u64 = Self::SIZE;
-}
-
-// SAFETY: as above.
-unsafe impl Options for XdMoveOptions<'_> {
-    const FIRST: u64 = Self::SIZE;
+first_release! {
+    XdRuntimeOptions<'_> = 48;
+    XdMemory<'_> = 96;
+    XdExportOptions<'_> = 24;
+    XdMoveOptions<'_> = 24;
 }
 
 /// Copies options of any size: what an older caller does not have is zero, which is the default,

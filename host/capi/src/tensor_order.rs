@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
 
 use crate::boundary::{fence_call, fence_into};
+use crate::failure::Refusal;
 use crate::input;
 use crate::object::{borrow, give, look};
 
@@ -31,9 +32,15 @@ pub(crate) unsafe extern "C" fn xd_tensor_fill(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_fill", || {
+        let tensor = borrow(tensor)?;
+        let element = tensor.layout().element_bits().div_ceil(8);
+        if size > element.into() {
+            let why = format!("{size} bytes were given, an element has {element}");
+            return Err(Refusal::argument(why));
+        }
         // SAFETY: the caller passes NULL or `size` readable bytes.
         let pattern = unsafe { input::array(pattern.cast::<u8>(), size, "pattern") }?;
-        Ok(borrow(tensor)?.fill(pattern, look(stream))?)
+        Ok(tensor.fill(pattern, look(stream))?)
     })
 }
 

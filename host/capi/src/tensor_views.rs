@@ -3,7 +3,7 @@
 
 use crossdock::{Error, Tensor};
 use crossdock_api::{Failure, Out, Owned, Ref, XdAxisSlice, XdTensor};
-use crossdock_sdk::dlpack::AxisSlice;
+use crossdock_sdk::dlpack::{AxisSlice, MAX_RANK};
 
 use crate::boundary::fence_into;
 use crate::failure::Refusal;
@@ -53,6 +53,10 @@ pub(crate) unsafe extern "C" fn xd_tensor_reshape(
 ) -> Failure {
     fence_into("xd_tensor_reshape", out, || {
         let tensor = borrow(tensor)?;
+        if ndim as usize > MAX_RANK {
+            let why = format!("ndim {ndim} is more than {MAX_RANK}");
+            return Err(Refusal::argument(why));
+        }
         // SAFETY: the caller passes NULL or `ndim` extents.
         let shape = unsafe { input::array(shape, ndim.into(), "shape") }?;
         Ok(give(view(tensor.reshape(shape))?))

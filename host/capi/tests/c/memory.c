@@ -148,6 +148,7 @@ static void wrong_sizes_and_counts_are_refused(const xd_device *cpu) {
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_slice(tensor, 2, still, &view));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_slice(tensor, UINT32_MAX, outside, &view));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reshape(tensor, 1, shape, &view));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reshape(tensor, UINT32_MAX, shape, &view));
     CHECK(!view);
     xd_tensor_free(tensor);
 }
