@@ -17,77 +17,11 @@ use crate::{
     fault::{Fault, Kind},
     handle::Mark,
     memory::Allocation,
+    place::{End, Place, too_far},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
     view::Suspended,
 };
-
-/// One end of a copy.
-#[derive(Debug, Clone)]
-pub(crate) enum Place {
-    /// A memory object, from a byte of it.
-    Object {
-        allocation: Arc<Allocation>,
-        offset: u64,
-    },
-    /// Host memory, or memory that has one address for host and device.
-    Host(*mut c_void),
-}
-
-impl Place {
-    /// The same place `bytes` further on, or back.
-    fn moved(&self, bytes: i64) -> Result<Self, Fault> {
-        match self {
-            Self::Object { allocation, offset } => Ok(Self::Object {
-                allocation: Arc::clone(allocation),
-                offset: offset.checked_add_signed(bytes).ok_or_else(too_far)?,
-            }),
-            Self::Host(start) => {
-                let bytes = isize::try_from(bytes).ok().ok_or_else(too_far)?;
-                Ok(Self::Host(start.wrapping_byte_offset(bytes)))
-            }
-        }
-    }
-
-    /// The place as commands of `device` name it, after checking that `reach` from here exists.
-    ///
-    /// Memory of another platform is named by its host address, where it has one.
-    fn seen_by(&self, device: &Device, reach: Reach) -> Result<Self, Fault> {
-        let Self::Object { allocation, offset } = self else {
-            return Ok(self.clone());
-        };
-        let first = offset.checked_sub(reach.before).ok_or_else(too_far)?;
-        let bytes = reach.before.checked_add(reach.after).ok_or_else(too_far)?;
-        allocation.range(first, bytes)?;
-        if allocation.device.shares_context(device) {
-            return Ok(self.clone());
-        }
-        let word = allocation
-            .host_word()
-            .and_then(|base| base.checked_add(*offset))
-            .and_then(|word| usize::try_from(word).ok());
-        let word = word.ok_or_else(|| {
-            Fault::unsupported("copy", "the two devices belong to different platforms")
-        })?;
-        Ok(Self::Host(std::ptr::with_exposed_provenance_mut(word)))
-    }
-
-    /// What a command names.
-    fn end(&self) -> Result<End, Fault> {
-        match self {
-            Self::Object { allocation, offset } => {
-                let object = allocation.object().ok_or_else(|| {
-                    Fault::invalid("copy", "the memory is the host's; name it by its address")
-                })?;
-                Ok(End::Object {
-                    raw: object.raw(),
-                    offset: usize::try_from(*offset).ok().ok_or_else(too_far)?,
-                })
-            }
-            Self::Host(start) => Ok(End::Host(*start)),
-        }
-    }
-}
 
 /// Copies `bytes`; without a stream it is done on return.
 ///
@@ -208,25 +142,6 @@ pub(crate) fn fill(
             }
         })
     })
-}
-
-/// What a command names.
-#[derive(Debug, Clone, Copy)]
-enum End {
-    Object { raw: *mut c_void, offset: usize },
-    Host(*mut c_void),
-}
-
-impl End {
-    /// The driver's name for a copy of `from` to here.
-    const fn operation(self, from: Self) -> &'static str {
-        match (self, from) {
-            (Self::Object { .. }, Self::Object { .. }) => "clEnqueueCopyBuffer",
-            (Self::Object { .. }, Self::Host(_)) => "clEnqueueWriteBuffer",
-            (Self::Host(_), Self::Object { .. }) => "clEnqueueReadBuffer",
-            (Self::Host(_), Self::Host(_)) => "clEnqueueSVMMemcpy",
-        }
-    }
 }
 
 /// Runs `work` on `stream`, or on the device's own with a wait for just that work.
@@ -484,8 +399,4 @@ fn after_start(fault: Fault) -> Fault {
         },
         _ => fault,
     }
-}
-
-fn too_far() -> Fault {
-    Fault::invalid("copy", "the place is beyond this machine's addresses")
 }

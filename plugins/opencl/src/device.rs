@@ -1,13 +1,14 @@
 //! One OpenCL device: what it is, what it can do, and the context it shares with its platform.
+#![expect(unsafe_code, reason = "contexts of others arrive as raw handles")]
 
 use std::{ffi::c_void, sync::Arc};
 
-use opencl3::device as cl;
+use opencl3::{context::context as cl_context, device as cl};
 
 use crate::{
     backing,
     fault::Fault,
-    handle::{Context, Gate, Queue},
+    handle::{Context, Gate, Queue, word_of},
     pool::Pool,
     stream,
 };
@@ -40,18 +41,52 @@ impl Device {
         facts: Facts,
         platform: &Arc<Platform>,
     ) -> Result<Self, Fault> {
-        let queue = Arc::new(stream::create_queue(&platform.context, id)?);
         let kept = usize::try_from(facts.memory_bytes / KEPT_SHARE).unwrap_or(0);
         let mut device = Self {
             id,
             facts,
             platform: Arc::clone(platform),
-            queue,
+            queue: Arc::new(stream::create_queue(&platform.context, id)?),
             aliases_host: false,
             pool: Arc::new(Pool::new(kept)),
         };
         device.aliases_host = device.facts.class == Class::Cpu && backing::proves_alias(&device);
         Ok(device)
+    }
+
+    /// The same device as objects of another context see it, with a queue of its own there.
+    ///
+    /// # Safety
+    /// `context` is a live context.
+    pub(crate) unsafe fn inside(
+        self: &Arc<Self>,
+        context: *mut c_void,
+        operation: &'static str,
+    ) -> Result<Arc<Self>, Fault> {
+        if word_of(context) == self.context().word() {
+            return Ok(Arc::clone(self));
+        }
+        // SAFETY: `retain` needs a live context: the caller promises it.
+        let context = unsafe { Context::retain(context, self.gate()) }?;
+        if !devices_of(&context)?.contains(&self.id) {
+            return Err(Fault::unsupported(
+                operation,
+                "it belongs to a context without this device",
+            ));
+        }
+        let platform = Arc::new(Platform {
+            name: self.platform.name.clone(),
+            version: self.platform.version.clone(),
+            context,
+        });
+        Ok(Arc::new(Self {
+            id: self.id,
+            facts: self.facts.clone(),
+            queue: Arc::new(stream::create_queue(&platform.context, self.id)?),
+            platform,
+            aliases_host: self.aliases_host,
+            pool: Arc::clone(&self.pool),
+        }))
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
@@ -66,6 +101,17 @@ impl Device {
     pub(crate) fn shares_context(&self, other: &Self) -> bool {
         self.context().word() == other.context().word()
     }
+}
+
+fn devices_of(context: &Context) -> Result<Vec<DeviceId>, Fault> {
+    let bytes = cl_context::get_context_data(context.raw(), cl_context::CL_CONTEXT_DEVICES)
+        .map_err(|code| Fault::native("clGetContextInfo", code))?;
+    let words = bytes
+        .chunks_exact(size_of::<usize>())
+        .filter_map(|word| word.try_into().ok());
+    Ok(words
+        .map(|word| DeviceId(usize::from_ne_bytes(word)))
+        .collect())
 }
 
 /// The vendor's name for a device; root devices need no counting.

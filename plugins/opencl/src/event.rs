@@ -43,6 +43,8 @@ enum State {
 struct Point {
     /// Handed to its device already: a stream flushes each command.
     mark: Arc<Mark>,
+    /// Whose context the mark lives in.
+    device: Arc<Device>,
     behind: Promises,
 }
 
@@ -79,7 +81,11 @@ impl Event {
             ));
         }
         let (mark, behind) = stream.end()?;
-        self.replace(State::Recorded(Point { mark, behind }));
+        self.replace(State::Recorded(Point {
+            mark,
+            device: Arc::clone(&stream.device),
+            behind,
+        }));
         Ok(())
     }
 
@@ -88,10 +94,10 @@ impl Event {
         let Some(point) = self.point() else {
             return Ok(());
         };
-        if !self.device.shares_context(&stream.device) {
+        if !point.device.shares_context(&stream.device) {
             return Err(Fault::unsupported(
                 "stream_wait_event",
-                "the event belongs to a platform with another context",
+                "the event belongs to another context",
             ));
         }
         stream.hold(&point.mark, &point.behind)
@@ -174,6 +180,7 @@ impl Event {
             State::Recorded(point) => Some(point.clone()),
             State::Host { mark, promise } => Some(Point {
                 mark: Arc::clone(mark),
+                device: Arc::clone(&self.device),
                 behind: Promises::of(promise),
             }),
         }

@@ -10,10 +10,11 @@
 //! | `driver` | finding platforms and devices |
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
-//! | `memory`, `view`, `pointers` | allocations, what is mapped of them, the table of known ones |
+//! | `memory`, `pointers` | allocations, the table of known ones |
+//! | `mapping`, `view` | what the host has mapped of them |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
-//! | `copy`, `rect` | commands that move bytes, and strided copies as rectangles |
+//! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
 //! | `logger` | this library's log lines on their way to the host |
@@ -29,8 +30,10 @@ mod fault;
 mod handle;
 mod host_call;
 mod logger;
+mod mapping;
 mod memory;
 mod ordering;
+mod place;
 mod plugin;
 mod pointers;
 mod pool;

@@ -20,8 +20,8 @@ use crate::{
     device::Device,
     event,
     fault::{Fault, Kind},
-    handle::{Mark, Memory, Queue, TARGET, word_of},
-    view::{Suspended, View, Views, map, map_later, unmap},
+    handle::{Mark, Memory, TARGET, word_of},
+    view::{Views, map, unmap},
 };
 
 /// What an allocation is made of.
@@ -45,14 +45,14 @@ pub(crate) struct Allocation {
     pub(crate) size: u64,
     /// Whether the bytes or the object are somebody else's.
     pub(crate) adopted: bool,
-    memory: Option<Memory>,
-    host: Option<HostAddress>,
+    pub(crate) memory: Option<Memory>,
+    pub(crate) host: Option<HostAddress>,
     /// What the driver gave, where `host` is an aligned place inside it.
     whole: Option<HostAddress>,
     /// Commands of ours that may still use it.
     pending: Mutex<Vec<Arc<Mark>>>,
     /// What the host has mapped.
-    views: Views,
+    pub(crate) views: Views,
 }
 
 impl Allocation {
@@ -172,13 +172,10 @@ impl Allocation {
     ) -> Result<Self, Fault> {
         // SAFETY: `retain` needs a live memory object: the caller promises it.
         let memory = unsafe { Memory::retain(raw, device.gate()) }?;
-        let context = fact(&memory, cl::CL_MEM_CONTEXT)?;
-        if context != device.context().word() {
-            return Err(Fault::unsupported(
-                "adopt",
-                "the memory object belongs to another context, where this device cannot reach it",
-            ));
-        }
+        let context = usize::try_from(fact(&memory, cl::CL_MEM_CONTEXT)?).unwrap_or(0);
+        let context = std::ptr::with_exposed_provenance_mut(context);
+        // SAFETY: `inside` needs a live context: the object retains its own.
+        let device = &unsafe { device.inside(context, "adopt") }?;
         let actual = fact(&memory, cl::CL_MEM_SIZE)?;
         if size > actual {
             return Err(Fault::invalid(
@@ -189,99 +186,6 @@ impl Allocation {
         let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
         made.adopted = true;
         Ok(made)
-    }
-
-    /// Gives the host an address of `size` bytes at `offset` until `unmap`.
-    pub(crate) fn map(&self, offset: u64, size: u64) -> Result<NonNull<c_void>, Fault> {
-        let (offset, size) = self.range(offset, size)?;
-        match &self.memory {
-            Some(memory) if self.flavour == Flavour::Device => {
-                self.settle()?;
-                let pointer = map(&self.device.queue, memory, offset, size)?;
-                self.views.add(View::new(pointer, offset, size));
-                Ok(pointer)
-            }
-            _ => Err(Fault::unsupported(
-                "map",
-                "the memory is the host's already",
-            )),
-        }
-    }
-
-    /// Ends a mapping that `map` gave.
-    pub(crate) fn unmap(&self, pointer: NonNull<c_void>) -> Result<(), Fault> {
-        let unknown = || {
-            Fault::new(
-                Kind::NotOwner,
-                "unmap",
-                "the address is no mapping of this memory",
-            )
-        };
-        let memory = self.memory.as_ref().ok_or_else(unknown)?;
-        if !self.views.remove(pointer) {
-            return Err(unknown());
-        }
-        // Work since the mapping has mapped it anew, and that has to come first.
-        self.settle()?;
-        let mark = unmap(&self.device.queue, memory, pointer)?;
-        event::synchronize(&mark, None)
-    }
-
-    /// Takes what the host has mapped away from it, until the answer is dropped.
-    ///
-    /// Using mapped memory is undefined in OpenCL, but a host view that lives as long as its tensor
-    /// must not keep others from that tensor.
-    pub(crate) fn suspend_views(&self) -> Result<Suspended<'_>, Fault> {
-        let suspended = self.views.suspend();
-        if self.host.is_none() && !suspended.is_empty() {
-            return Err(Fault::new(
-                Kind::Conflict,
-                "copy",
-                "the memory is mapped for the host, and would be mapped elsewhere afterwards",
-            ));
-        }
-        Ok(suspended)
-    }
-
-    /// Gives it to the device for the commands that follow on `queue`.
-    pub(crate) fn unmap_views(
-        &self,
-        queue: &Queue,
-        suspended: &Suspended<'_>,
-    ) -> Result<(), Fault> {
-        for view in suspended.iter() {
-            if let Some(memory) = self.object() {
-                drop(unmap(queue, memory, view.pointer())?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives it back to the host behind those commands; answers with the last command.
-    pub(crate) fn map_views(
-        &self,
-        queue: &Queue,
-        suspended: &Suspended<'_>,
-    ) -> Result<Option<Mark>, Fault> {
-        let mut last = None;
-        for view in suspended.iter() {
-            if let Some(memory) = self.object() {
-                last = Some(map_later(queue, memory, view)?);
-            }
-        }
-        Ok(last)
-    }
-
-    /// Makes everything the device wrote visible at the host address of adopted host memory.
-    pub(crate) fn hand_back(&self) -> Result<(), Fault> {
-        let (Some(memory), Some(_), true) = (&self.memory, self.host, self.adopted) else {
-            return Ok(());
-        };
-        self.settle()?;
-        let (offset, size) = self.range(0, self.size)?;
-        let mapped = map(&self.device.queue, memory, offset, size)?;
-        let mark = unmap(&self.device.queue, memory, mapped)?;
-        event::synchronize(&mark, None)
     }
 
     /// Remembers a command that uses the memory.
@@ -307,7 +211,7 @@ impl Allocation {
     }
 
     /// Waits for the commands of ours that use the memory; what became of them is told elsewhere.
-    fn settle(&self) -> Result<(), Fault> {
+    pub(crate) fn settle(&self) -> Result<(), Fault> {
         let pending = {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *pending)
@@ -425,7 +329,7 @@ impl Drop for Allocation {
 
 /// An address in host memory.
 #[derive(Debug, Clone, Copy)]
-struct HostAddress(NonNull<c_void>);
+pub(crate) struct HostAddress(NonNull<c_void>);
 
 impl HostAddress {
     /// The first multiple of `alignment` from here on.

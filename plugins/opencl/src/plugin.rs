@@ -266,7 +266,7 @@ impl OpenCl {
             .driver
             .devices
             .iter()
-            .position(|known| Arc::ptr_eq(known, device));
+            .position(|known| known.id == device.id);
         place
             .and_then(|place| u32::try_from(place).ok())
             .unwrap_or(u32::MAX)

@@ -53,18 +53,16 @@ impl Stream {
     pub(crate) unsafe fn wrap(device: &Arc<Device>, raw: *mut c_void) -> Result<Self, Fault> {
         // SAFETY: `retain` needs a live queue: the caller promises it.
         let queue = unsafe { Queue::retain(raw, device.gate()) }?;
-        if fact(&queue, cl::CL_QUEUE_CONTEXT)? != device.context().word() {
-            return Err(Fault::unsupported(
-                "stream_wrap",
-                "the queue belongs to another context, where memory of this device means nothing",
-            ));
-        }
         if fact(&queue, cl::CL_QUEUE_DEVICE)? != word_of(device.id.raw()) {
             return Err(Fault::invalid(
                 "stream_wrap",
                 "the queue belongs to another device",
             ));
         }
+        let context = usize::try_from(fact(&queue, cl::CL_QUEUE_CONTEXT)?).unwrap_or(0);
+        let context = std::ptr::with_exposed_provenance_mut(context);
+        // SAFETY: `inside` needs a live context: the queue retains its own.
+        let device = &unsafe { device.inside(context, "stream_wrap") }?;
         let properties = fact(&queue, cl::CL_QUEUE_PROPERTIES)?;
         let in_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0;
         Ok(Self::new(device, Arc::new(queue), true, in_order))

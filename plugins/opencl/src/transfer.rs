@@ -12,10 +12,11 @@ use crossdock_sdk::{
 };
 
 use crate::{
-    copy::{self, Place},
+    copy,
     device::Device,
     fault::Fault,
     memory::{Allocation, Flavour},
+    place::Place,
     plugin::{OpenCl, not_owner},
     rect::{Dimension, Plan},
     stream::Stream,
@@ -132,7 +133,7 @@ impl Register for OpenCl {
         let device = self.device(device, OPERATION)?;
         let word = crate::handle::word_of(pointer);
         let gone = self.pointers.remove(word, false, OPERATION, |found| {
-            found.is_registered() && Arc::ptr_eq(&found.device, device)
+            found.is_registered() && found.device.id == device.id
         })?;
         drop(gone);
         Ok(())
