@@ -224,10 +224,12 @@ impl Hooks {
         hook!(self, copy, (&raw const args, stream))
     }
 
-    /// Asks who owns an address.
+    /// Asks who owns an address. Inlined, so that the caller reads the answer where the plugin
+    /// wrote it: a copy in other pieces than those that were written holds up the next query.
     ///
     /// # Errors
     /// What the hook answered.
+    #[inline]
     pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
         let mut out = PointerInfo::default();
         hook!(self, pointer_query, (&raw const address, &raw mut out)).map(|()| out)
