@@ -6,7 +6,22 @@
 //! objects) and `input` (texts, arrays and option structs of callers). So a NULL, a wrong size or an
 //! unknown number becomes an error in one place, and the files named after objects hold no cast.
 //!
-//! A Rust program of the host that hands the table on, the command for instance, calls [`api`].
+//! A Rust program of the host that hands the table on, the command for instance, calls [`api`]; what
+//! a binding in Rust does with the table looks like this:
+//!
+//! ```
+//! use crossdock_api::{Out, Owned, Text};
+//!
+//! let api = crossdock_capi::api();
+//! let (mut runtime, mut device) = (Owned::NULL, Owned::NULL);
+//! let failure = (api.runtime_default)(Out::from(&mut runtime));
+//! assert!(failure.is_null(), "{:?}", (api.error_text)(failure.lend()));
+//! let name = Text::new(c"cpu:0");
+//! let failure = (api.runtime_device_named)(runtime.lend(), name, Out::from(&mut device));
+//! assert!(failure.is_null(), "{:?}", (api.error_text)(failure.lend()));
+//! (api.device_free)(device);
+//! (api.runtime_free)(runtime);
+//! ```
 
 mod boundary;
 mod default_runtime;

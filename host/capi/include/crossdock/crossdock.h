@@ -289,7 +289,9 @@ uint32_t xd_abi_version(void);
 /** \brief The library's version, as in `1.0.0`. Valid for ever. */
 const char *xd_version(void);
 
-/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. */
+/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. It is noticed
+ * from the first runtime on.
+ */
 int32_t xd_exiting(void);
 
 /** \brief How many frees were left out because the process was exiting, or is a fork. */
