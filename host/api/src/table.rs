@@ -177,6 +177,8 @@ table! {
     device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPluginEntry>>) -> Failure;
     /// 1 where both are the same device; 0 where one is NULL.
     device_equal: extern "C" fn(Ref<'_, XdDevice>, Ref<'_, XdDevice>) -> i32;
+    /// The same number for every handle of one device, in this process.
+    device_hash: extern "C" fn(Ref<'_, XdDevice>) -> u64;
     /// Waits until the work on its default stream is done; a limit in nanoseconds.
     device_synchronize: extern "C" fn(Ref<'_, XdDevice>, limit_ns: u64) -> Failure;
     /// The same device once more.
@@ -300,6 +302,8 @@ table! {
     stream_synchronize: extern "C" fn(Ref<'_, XdStream>, limit_ns: u64) -> Failure;
     /// Whether its work is done: 1 or 0.
     stream_is_idle: extern "C" fn(Ref<'_, XdStream>, Out<'_, i32>) -> Failure;
+    /// 1 where both are the same stream; 0 where one is NULL.
+    stream_equal: extern "C" fn(Ref<'_, XdStream>, Ref<'_, XdStream>) -> i32;
     /// The same stream once more.
     stream_retain: extern "C" fn(Ref<'_, XdStream>) -> Owned<XdStream>;
     /// Gives a stream back; what is on it completes all the same.

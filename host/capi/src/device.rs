@@ -1,6 +1,8 @@
 //! `xd_device`: one device of one plugin.
 #![expect(unsafe_code, reason = "exports functions by name")]
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use crossdock::Stream;
 use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPluginEntry};
 
@@ -38,6 +40,15 @@ pub(crate) extern "C" fn xd_device_plugin(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_equal(one: Ref<'_, XdDevice>, other: Ref<'_, XdDevice>) -> i32 {
     fence_value(|| Some((look(one)? == look(other)?).into()))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_hash(device: Ref<'_, XdDevice>) -> u64 {
+    fence_value(|| {
+        let mut hasher = DefaultHasher::new();
+        look(device)?.hash(&mut hasher);
+        Some(hasher.finish())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,7 @@ use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStr
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
 use crate::input;
-use crate::object::{borrow, give, retain};
+use crate::object::{borrow, give, look, retain};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_stream_create(
@@ -111,6 +111,11 @@ pub(crate) extern "C" fn xd_stream_is_idle(
     fence_into("xd_stream_is_idle", out, || {
         Ok(borrow(stream)?.is_idle()?.into())
     })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_equal(one: Ref<'_, XdStream>, other: Ref<'_, XdStream>) -> i32 {
+    fence_value(|| Some((look(one)? == look(other)?).into()))
 }
 
 #[unsafe(no_mangle)]

@@ -18,9 +18,9 @@
  *   given back, or that never was one, cannot be told from a live one: using it is undefined.
  * - Texts are UTF-8 and end with a NUL. One that a handle lends is valid until the handle is given
  *   back.
- * - Options are structs that begin with `struct_size`: set it to `sizeof`, and what is not wanted to
- *   zero (`xd_move_options options = {.struct_size = sizeof options};`). Zero is the default, and so
- *   is a NULL pointer. Unknown flags and numbers are errors.
+ * - Options are structs that begin with `struct_size`: set it to `sizeof`, and what is not wanted
+ *   to zero (`xd_move_options options = {.struct_size = sizeof options};`). Zero is the default, and
+ *   so is a NULL pointer. Unknown flags and numbers are errors.
  * - Limits are nanoseconds; `XD_NO_LIMIT` is none. One that passes is the error `XD_TIMEOUT`.
  *
  * After a fork, handles of the parent answer `XD_FORKED` in the child. Once the process exits, what
@@ -289,8 +289,8 @@ uint32_t xd_abi_version(void);
 /** \brief The library's version, as in `1.0.0`. Valid for ever. */
 const char *xd_version(void);
 
-/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. It is noticed
- * from the first runtime on.
+/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. It is
+ * noticed from the first runtime on.
  */
 int32_t xd_exiting(void);
 
@@ -507,6 +507,9 @@ xd_error *xd_device_plugin(const xd_device *device, xd_plugin_entry **plugin);
 
 /** \brief 1 where both handles are of one device; 0 where one is NULL. */
 int32_t xd_device_equal(const xd_device *one, const xd_device *other);
+
+/** \brief The same number for every handle of one device, in this process; 0 for NULL. */
+uint64_t xd_device_hash(const xd_device *device);
 
 /** \brief Waits until the work on its default stream is done. Other streams are not waited for; a
  * device without streams has nothing pending.
@@ -726,6 +729,11 @@ xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
 /** \brief Whether its work is done: 1 or 0. */
 xd_error *xd_stream_is_idle(const xd_stream *stream, int32_t *idle);
 
+/** \brief 1 where both handles are of one stream; 0 where one is NULL. Two wraps of one native
+ * stream are two streams.
+ */
+int32_t xd_stream_equal(const xd_stream *one, const xd_stream *other);
+
 /** \brief The same stream once more; NULL for NULL. */
 xd_stream *xd_stream_retain(const xd_stream *stream);
 
@@ -882,6 +890,7 @@ typedef struct xd_api {
     xd_error *(*device_memory)(const xd_device *device, xd_memory_info *memory);
     xd_error *(*device_plugin)(const xd_device *device, xd_plugin_entry **plugin);
     int32_t (*device_equal)(const xd_device *one, const xd_device *other);
+    uint64_t (*device_hash)(const xd_device *device);
     xd_error *(*device_synchronize)(const xd_device *device, uint64_t limit_ns);
     xd_device *(*device_retain)(const xd_device *device);
     void (*device_free)(xd_device *device);
@@ -930,6 +939,7 @@ typedef struct xd_api {
     xd_error *(*stream_wait)(const xd_stream *stream, const xd_event *event, uint32_t *how);
     xd_error *(*stream_synchronize)(const xd_stream *stream, uint64_t limit_ns);
     xd_error *(*stream_is_idle)(const xd_stream *stream, int32_t *idle);
+    int32_t (*stream_equal)(const xd_stream *one, const xd_stream *other);
     xd_stream *(*stream_retain)(const xd_stream *stream);
     void (*stream_free)(xd_stream *stream);
     xd_error *(*event_create_host)(const xd_device *device, xd_event **event);

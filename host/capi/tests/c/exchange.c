@@ -130,7 +130,8 @@ static void refused_tensors_are_deleted_once(const xd_runtime *runtime) {
     deleted = 0;
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(NULL, &make()->managed, &tensor));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(runtime, &make()->managed, NULL));
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import_legacy(NULL, &make_legacy()->managed, NULL));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID,
+          xd_tensor_import_legacy(NULL, &make_legacy()->managed, NULL));
     CHECK(deleted == 3 && !tensor);
 }
 

@@ -132,7 +132,8 @@ static void memory_that_a_stream_writes_is_waited_for(const xd_runtime *runtime,
 static void wrong_sizes_and_counts_are_refused(const xd_device *cpu) {
     static const int64_t shape[2] = {2, 3};
     static const uint32_t axes[2] = {1, 1}, far[2] = {0, 7};
-    static const xd_axis_slice outside[2] = {{0, 1, 2}, {1, 1, 3}}, still[2] = {{0, 0, 2}, {0, 1, 1}};
+    static const xd_axis_slice outside[2] = {{0, 1, 2}, {1, 1, 3}};
+    static const xd_axis_slice still[2] = {{0, 0, 2}, {0, 1, 1}};
     xd_layout layout = check_layout(2, shape);
     xd_tensor *tensor = NULL, *view = NULL;
     OK(xd_tensor_empty(cpu, &layout, &tensor));

@@ -22,6 +22,7 @@ static void retains(void) {
 static void accessors(void) {
     CHECK(xd_runtime_plugin_count(NULL) == 0 && xd_runtime_device_count(NULL) == 0);
     CHECK(xd_runtime_refused_count(NULL) == 0 && xd_device_equal(NULL, NULL) == 0);
+    CHECK(xd_device_hash(NULL) == 0 && xd_stream_equal(NULL, NULL) == 0);
     CHECK(!*xd_plugin_name(NULL) && !*xd_plugin_vendor(NULL) && !*xd_plugin_version(NULL));
     CHECK(!*xd_plugin_path(NULL) && !*xd_plugin_detail(NULL));
     CHECK(xd_plugin_state(NULL) == XD_PROBE_BROKEN);

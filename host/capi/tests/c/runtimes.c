@@ -102,6 +102,7 @@ static void devices(const xd_runtime *runtime) {
         pair.device_id = info.dl_id;
         OK(xd_runtime_device(runtime, pair, &found));
         CHECK(xd_device_equal(device, found) == 1);
+        CHECK(xd_device_hash(device) && xd_device_hash(device) == xd_device_hash(found));
         OK(xd_device_memory(device, &memory));
         CHECK(memory.total > 0);
         OK(xd_device_plugin(device, &plugin));

@@ -71,12 +71,18 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
 }
 
 static void streams_and_events_know_their_device(const xd_device *device) {
-    xd_stream *stream = NULL, *wrapped = NULL;
+    xd_stream *stream = NULL, *again = NULL, *wrapped = NULL;
     xd_event *event = NULL, *later = NULL, *same;
     xd_device *found = NULL;
     uint64_t native = 0, elapsed = 0;
     xd_error *error;
     OK(xd_stream_default(device, &stream));
+    OK(xd_stream_default(device, &again));
+    CHECK(xd_stream_equal(stream, again) == 1);
+    xd_stream_free(again);
+    OK(xd_stream_create(device, &again));
+    CHECK(xd_stream_equal(stream, again) == 0);
+    xd_stream_free(again);
     OK(xd_stream_device(stream, &found));
     CHECK(xd_device_equal(found, device));
     xd_device_free(found);
