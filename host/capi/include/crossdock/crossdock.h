@@ -19,8 +19,8 @@
  * - Texts are UTF-8 and end with a NUL. One that a handle lends is valid until the handle is given
  *   back.
  * - Options are structs that begin with `struct_size`: set it to `sizeof`, and what is not wanted
- *   to zero (`xd_move_options options = {.struct_size = sizeof options};`). Zero is the default, and
- *   so is a NULL pointer. Unknown flags and numbers are errors.
+ *   to zero (`xd_move_options options = {.struct_size = sizeof options};`). Zero is the default,
+ *   and so is a NULL pointer. Unknown flags and numbers are errors.
  * - Limits are nanoseconds; `XD_NO_LIMIT` is none. One that passes is the error `XD_TIMEOUT`.
  *
  * After a fork, handles of the parent answer `XD_FORKED` in the child. Once the process exits, what
