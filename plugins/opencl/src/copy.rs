@@ -44,14 +44,15 @@ pub(crate) unsafe fn contiguous(
     {
         return Err(Fault::invalid("copy", "source and destination overlap"));
     }
-    if let (End::Host(_), End::Host(_), false) = (to, from, device.facts.any_svm) {
+    let addresses = device.facts.any_svm || device.platform.usm.is_some();
+    if let (End::Host(_), End::Host(_), false) = (to, from, addresses) {
         return Err(Fault::unsupported("copy", "both ends are host memory"));
     }
     finish(device, stream, [dst, src], |stream, _| {
         // SAFETY: `linear` needs ends that hold `length` bytes until the command is done: objects
         // were checked above, and the caller promises host memory.
         stream.submit(to.operation(from), |queue| unsafe {
-            linear(queue, to, from, length)
+            linear(device, queue, to, from, length)
         })
     })
 }
@@ -228,7 +229,13 @@ impl<'a> Shared<'a> {
 
 /// # Safety
 /// Both ends hold `length` bytes until the command is done.
-unsafe fn linear(queue: *mut c_void, dst: End, src: End, length: usize) -> Result<cl_event, i32> {
+unsafe fn linear(
+    device: &Device,
+    queue: *mut c_void,
+    dst: End,
+    src: End,
+    length: usize,
+) -> Result<cl_event, i32> {
     let none = std::ptr::null();
     match (dst, src) {
         (
@@ -252,6 +259,10 @@ unsafe fn linear(queue: *mut c_void, dst: End, src: End, length: usize) -> Resul
             unsafe {
                 cl::enqueue_read_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
             }
+        }
+        (End::Host(to), End::Host(from)) if let Some(usm) = device.platform.usm => {
+            // SAFETY: live queue, `length` usable bytes at both addresses: see above.
+            unsafe { usm.copy(queue, to, from, length) }
         }
         (End::Host(to), End::Host(from)) => {
             // SAFETY: live queue, `length` usable bytes at both addresses: see above.

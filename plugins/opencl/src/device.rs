@@ -11,6 +11,7 @@ use crate::{
     handle::{Context, Gate, Queue, word_of},
     pool::Pool,
     stream,
+    usm::Usm,
 };
 
 /// A platform with the one context that all its devices share.
@@ -19,6 +20,8 @@ pub(crate) struct Platform {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) context: Context,
+    /// Where all devices have the extension.
+    pub(crate) usm: Option<Usm>,
 }
 
 /// An open device.
@@ -78,6 +81,7 @@ impl Device {
             name: self.platform.name.clone(),
             version: self.platform.version.clone(),
             context,
+            usm: self.platform.usm,
         });
         Ok(Arc::new(Self {
             id: self.id,
@@ -156,6 +160,7 @@ pub(crate) struct Facts {
     pub(crate) available: bool,
     pub(crate) fine_grained_svm: bool,
     pub(crate) any_svm: bool,
+    pub(crate) usm: bool,
 }
 
 impl Facts {
@@ -192,6 +197,7 @@ impl Facts {
             available: number(id, cl::CL_DEVICE_AVAILABLE).unwrap_or(0) != 0,
             fine_grained_svm: svm & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
             any_svm: svm != 0,
+            usm: has("cl_intel_unified_shared_memory"),
             name,
         })
     }

@@ -21,6 +21,7 @@ use crate::{
     device::{Device, DeviceId, Facts, Platform, clean, made_up_uuid},
     fault::{Fault, Kind},
     handle::{Context, Gate, TARGET},
+    usm::Usm,
 };
 
 /// Whether OpenCL is here.
@@ -149,6 +150,11 @@ fn open_platform(raw: RawPlatform, gate: &Arc<Gate>) -> Result<Vec<Device>, Faul
     let platform = Arc::new(Platform {
         context: create_context(raw, &ids, gate)?,
         version: fact(raw, cl_platform::CL_PLATFORM_VERSION),
+        usm: found
+            .iter()
+            .all(|(_, facts)| facts.usm)
+            .then(|| Usm::of(raw))
+            .flatten(),
         name,
     });
     found

@@ -11,7 +11,7 @@
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
 //! | `memory`, `pointers` | allocations, the table of known ones |
-//! | `mapping`, `view` | what the host has mapped of them |
+//! | `mapping`, `view`, `usm` | what the host has mapped of them, memory with one address |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
@@ -42,6 +42,7 @@ mod rect;
 mod stream;
 mod table;
 mod transfer;
+mod usm;
 mod view;
 
 pub use plugin::OpenCl;

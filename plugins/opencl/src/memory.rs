@@ -29,9 +29,9 @@ use crate::{
 pub(crate) enum Flavour {
     /// A memory object; the host reaches it by `host` only where the device shares host memory.
     Device,
-    /// A memory object that stays mapped: the host owns the bytes, the device copies them.
+    /// The host's bytes, which the device copies: Intel's, or an object that stays mapped.
     Pinned,
-    /// Fine-grained shared virtual memory: one address for both, no memory object.
+    /// One address for both, no memory object.
     Managed,
 }
 
@@ -85,6 +85,16 @@ impl Allocation {
     /// Allocates host memory that the driver copies from and to directly; mapped for life.
     pub(crate) fn pinned(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
         let (bytes, alignment) = with_room(device, size, alignment)?;
+        if let Some(usm) = &device.platform.usm {
+            let whole = HostAddress(usm.allocate_host(device, bytes)?);
+            return Ok(Self::addressed(
+                device,
+                Flavour::Pinned,
+                size,
+                whole,
+                alignment,
+            ));
+        }
         let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_ALLOC_HOST_PTR;
         let memory = create(device, flags, bytes, std::ptr::null_mut())?;
         let whole = HostAddress(map(&device.queue, &memory, 0, bytes)?);
@@ -94,21 +104,34 @@ impl Allocation {
         Ok(made)
     }
 
-    /// Allocates fine-grained shared virtual memory.
+    /// Allocates memory with one address for both: Intel's, or fine-grained SVM.
     pub(crate) fn managed(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
         const OPERATION: &str = "clSVMAlloc";
+        let (bytes, alignment) = with_room(device, size, alignment)?;
+        if let Some(usm) = &device.platform.usm {
+            let whole = HostAddress(usm.allocate_shared(device, bytes)?);
+            return Ok(Self::addressed(
+                device,
+                Flavour::Managed,
+                size,
+                whole,
+                alignment,
+            ));
+        }
         if !device.facts.fine_grained_svm {
             return Err(Fault::unsupported(
                 OPERATION,
                 "the device has no fine-grained SVM",
             ));
         }
-        let (bytes, alignment) = with_room(device, size, alignment)?;
         let whole = HostAddress(svm_alloc(device, bytes)?);
-        let host = whole.aligned(alignment);
-        let mut made = Self::new(device, Flavour::Managed, size, None, host);
-        made.whole = Some(whole);
-        Ok(made)
+        Ok(Self::addressed(
+            device,
+            Flavour::Managed,
+            size,
+            whole,
+            alignment,
+        ))
     }
 
     /// Makes a memory object over host memory of others.
@@ -274,6 +297,19 @@ impl Allocation {
         self.adopted && self.flavour == Flavour::Device
     }
 
+    /// Memory that is an address and no object.
+    fn addressed(
+        device: &Arc<Device>,
+        flavour: Flavour,
+        size: u64,
+        whole: HostAddress,
+        alignment: usize,
+    ) -> Self {
+        let mut made = Self::new(device, flavour, size, None, whole.aligned(alignment));
+        made.whole = Some(whole);
+        made
+    }
+
     fn new(
         device: &Arc<Device>,
         flavour: Flavour,
@@ -305,24 +341,23 @@ impl Drop for Allocation {
             gate.leak();
             return;
         }
-        match (self.flavour, &self.memory) {
-            (Flavour::Pinned, Some(memory)) => {
-                let unmapped = unmap(&self.device.queue, memory, whole.0);
-                let done = unmapped.and_then(|mark| event::synchronize(&mark, None));
-                if let Err(fault) = done {
-                    gate.record_late(fault);
-                }
-            }
-            (Flavour::Managed, None) => {
+        let given = match (&self.memory, self.device.platform.usm) {
+            // The object goes with its field.
+            (Some(memory), _) => unmap(&self.device.queue, memory, whole.0)
+                .and_then(|mark| event::synchronize(&mark, None)),
+            // SAFETY: `free` needs memory of this context with no later use: `addressed` got it from
+            // the same functions, and this is its last owner.
+            (None, Some(usm)) => unsafe { usm.free(self.device.context(), whole.0) },
+            (None, None) => {
                 let context = self.device.context().raw();
                 // SAFETY: `svm_free` needs SVM of this context with no later use: `managed` made
                 // it, and this is its last owner.
-                if let Err(code) = unsafe { cl::svm_free(context, whole.0.as_ptr()) } {
-                    gate.record_late(Fault::native("clSVMFree", code));
-                }
+                unsafe { cl::svm_free(context, whole.0.as_ptr()) }
+                    .map_err(|code| Fault::native("clSVMFree", code))
             }
-            // The object goes with its field; memory of ours under it goes with the object.
-            (Flavour::Device | Flavour::Pinned | Flavour::Managed, _) => {}
+        };
+        if let Err(fault) = given {
+            gate.record_late(fault);
         }
     }
 }

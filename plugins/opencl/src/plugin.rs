@@ -158,6 +158,7 @@ impl Plugin for OpenCl {
         };
         let inside = found.filter(|(found, distance)| *distance < found.size);
         let info = inside.map(|(found, distance)| self.describe_pointer(&found, distance));
+        let info = info.or_else(|| self.shared_by_others(address));
         Ok(info.unwrap_or_default())
     }
 
@@ -272,6 +273,41 @@ impl OpenCl {
             .unwrap_or(u32::MAX)
     }
 
+    /// Memory with one address that others allocated in one of our contexts.
+    pub(crate) fn shared_by_others(&self, address: Address) -> Option<PointerInfo> {
+        let pointer = address.as_pointer()?;
+        let devices = self.driver.devices.iter();
+        let (owner, found) = devices.clone().find_map(|device| {
+            let usm = device.platform.usm.as_ref()?;
+            Some((device, usm.look(device.context(), pointer)?))
+        })?;
+        let device = found
+            .device
+            .and_then(|id| devices.clone().find(|device| device.id == id))
+            .unwrap_or(owner);
+        let on_host = found.kind != MemoryKind::DEVICE;
+        let mut flags = PointerFlags::FOREIGN;
+        if on_host {
+            flags = flags.with(PointerFlags::HOST_ACCESSIBLE);
+        }
+        if found.kind == MemoryKind::MANAGED {
+            flags = flags.with(PointerFlags::MANAGED);
+        }
+        Some(PointerInfo {
+            kind: found.kind,
+            device: self.index_of(device),
+            base: Address::pointer(found.base),
+            size: found.size,
+            // The driver does not say when its owner frees it and another takes its place.
+            allocation_id: 0,
+            host_pointer: if on_host { pointer } else { 0 },
+            device_pointer: pointer,
+            context: device.context().word(),
+            flags,
+            reserved: 0,
+        })
+    }
+
     fn describe_pointer(&self, found: &Allocation, distance: u64) -> PointerInfo {
         let host = found
             .host_word()
@@ -351,7 +387,7 @@ fn capabilities(device: &Device) -> Capabilities {
         .with(Capabilities::ADOPT_NATIVE)
         .with(Capabilities::TIMING)
         .with(Capabilities::HOST_EVENTS);
-    if device.facts.fine_grained_svm {
+    if device.facts.fine_grained_svm || device.platform.usm.is_some() {
         all = all.with(Capabilities::MANAGED);
     }
     if device.aliases_host {

@@ -200,8 +200,15 @@ impl OpenCl {
             Some(_) => Ok(Place::Host(pointer)),
             // Memory that another plugin pinned is host memory for this one.
             None if side.kind == MemoryKind::PINNED => Ok(Place::Host(pointer)),
+            // So is memory that others share with the host in our context.
+            None if self.is_shared(side.address) => Ok(Place::Host(pointer)),
             None => Err(unknown("copy")),
         }
+    }
+
+    fn is_shared(&self, address: Address) -> bool {
+        let found = self.shared_by_others(address);
+        found.is_some_and(|found| found.host_pointer != 0)
     }
 
     fn object_at(
