@@ -18,6 +18,17 @@ use crate::stream::{self, Stream};
 #[derive(Debug, Clone)]
 pub struct Device(Arc<Inner>);
 
+/// A device that keeps neither itself nor its plugin alive.
+#[derive(Debug)]
+pub(crate) struct WeakDevice(Weak<Inner>);
+
+impl WeakDevice {
+    #[inline]
+    pub(crate) fn upgrade(&self) -> Option<Device> {
+        self.0.upgrade().map(Device)
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     id: dlpack::Device,
@@ -52,8 +63,13 @@ impl Device {
         }))
     }
 
+    pub(crate) fn downgrade(&self) -> WeakDevice {
+        WeakDevice(Arc::downgrade(&self.0))
+    }
+
     /// The DLPack pair: `opencl:0`.
     #[must_use]
+    #[inline]
     pub fn id(&self) -> dlpack::Device {
         self.0.id
     }

@@ -1,9 +1,14 @@
 //! Import: tensors of others are checked, verified by pointer query, and taken with their owner.
+#![expect(unsafe_code, reason = "managed tensors arrive as raw pointers")]
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
-use crossdock_sdk::dlpack::{DeviceType, Layout, Received, TensorView};
+use crossdock_sdk::dlpack::{
+    DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView, VERSION,
+    take_owner,
+};
 
 use crate::device::Device;
 use crate::error::Error;
@@ -12,6 +17,31 @@ use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 
 impl Tensor {
+    /// Takes a managed tensor over, whoever made it. Our own exports give their tensor back, and
+    /// nothing of them is checked; others go through [`Tensor::import`].
+    ///
+    /// # Errors
+    /// As [`Received::from_versioned`] and [`Tensor::import`]; the managed tensor is released.
+    ///
+    /// # Safety
+    /// As [`Received::from_versioned`].
+    #[inline]
+    pub unsafe fn import_managed(
+        runtime: &Runtime,
+        managed: NonNull<DLManagedTensorVersioned>,
+    ) -> Result<Self, Error> {
+        // SAFETY: every version begins with its version.
+        let version = unsafe { managed.cast::<DLPackVersion>().read_unaligned() };
+        if version.major == VERSION.major {
+            // SAFETY: alive, of this major version, and the caller's to give up.
+            if let Some(own) = unsafe { take_owner::<_, Self>(managed) } {
+                return Ok(own);
+            }
+        }
+        // SAFETY: the caller's promise, passed on.
+        Self::import(runtime, unsafe { Received::from_versioned(managed) }?)
+    }
+
     /// Takes a tensor of others, without a copy. Its deleter runs when the last view is dropped.
     ///
     /// Our own exports are recognised and need no query. Any other address is verified by

@@ -27,6 +27,7 @@ mod event;
 mod exchange;
 mod hooks;
 mod host_services;
+mod index;
 mod layers;
 mod life;
 pub mod loader;

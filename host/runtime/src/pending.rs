@@ -46,6 +46,7 @@ impl Pending {
     }
 
     /// Whether some work may be running.
+    #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }

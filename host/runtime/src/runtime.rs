@@ -8,6 +8,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::index::DeviceIndex;
 use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::{self, Environment};
@@ -26,6 +27,8 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     /// What there is now; readers take no lock.
     registry: Published<Registry>,
+    /// The devices of `registry`, to be found fast.
+    index: DeviceIndex,
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
@@ -91,6 +94,7 @@ impl RuntimeBuilder {
         let layers = self.layers.iter().cloned().chain(new).collect();
         let runtime = Runtime(Arc::new(Inner {
             registry: Published::default(),
+            index: DeviceIndex::default(),
             environment,
             layers,
         }));
@@ -136,17 +140,15 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the devices that are here.
+    #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
-        let registry = self.0.registry.read();
-        registry
-            .devices
-            .iter()
-            .find(|device| device.id() == id)
-            .cloned()
-            .ok_or_else(|| {
-                let known = registry.devices.iter().map(Device::id).collect();
-                Error::UnknownDevice { device: id, known }
-            })
+        self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
+    }
+
+    #[cold]
+    fn unknown_device(&self, id: dlpack::Device) -> Error {
+        let known = self.devices().iter().map(Device::id).collect();
+        Error::UnknownDevice { device: id, known }
     }
 
     /// Loads a plugin file beside those that are here; the same file is loaded once.
@@ -171,6 +173,8 @@ impl Runtime {
             registry
                 .devices
                 .retain(|device| !Arc::ptr_eq(device.plugin(), plugin));
+            let index = &self.0.index;
+            index.retire(|device| Arc::ptr_eq(device.plugin(), plugin));
         });
         if *plugin.state() == PluginState::Ready {
             plugin.hooks().retire(RETIRE_DEADLINE_NS)
@@ -250,7 +254,9 @@ impl Runtime {
                 let Ok(index) = u32::try_from(index) else {
                     return;
                 };
-                registry.devices.push(Device::new(plugin, index, id, *info));
+                let device = Device::new(plugin, index, id, *info);
+                self.0.index.add(&device);
+                registry.devices.push(device);
             }
         });
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{
-    AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Produced, TensorView,
+    AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
 use crate::device::Device;
@@ -17,7 +17,11 @@ use crate::transfer;
 
 /// A typed view of memory on one device. Cheap to clone: clones share the memory.
 #[derive(Debug, Clone)]
-pub struct Tensor {
+pub struct Tensor(Arc<View>);
+
+/// One allocation for all clones, so that an export or an import of one moves a pointer.
+#[derive(Debug)]
+struct View {
     memory: Arc<Memory>,
     layout: Layout,
     /// Bytes from the memory's start to the element with index 0 in every dimension.
@@ -32,11 +36,7 @@ impl Tensor {
     pub fn empty(device: &Device, layout: &Layout) -> Result<Self, Error> {
         let layout = compact(layout)?;
         let memory = Arc::new(Memory::allocate(device, layout.bytes())?);
-        Ok(Self {
-            memory,
-            layout,
-            offset: 0,
-        })
+        Ok(Self::view(memory, layout, 0))
     }
 
     /// Allocates a compact tensor and fills it with `bytes`.
@@ -74,64 +74,65 @@ impl Tensor {
     }
 
     /// A view of `memory`; the caller has checked that `layout` lies inside.
-    pub(crate) const fn view(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
-        Self {
+    pub(crate) fn view(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
+        Self(Arc::new(View {
             memory,
             layout,
             offset,
-        }
+        }))
     }
 
-    pub(crate) const fn memory(&self) -> &Arc<Memory> {
-        &self.memory
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.0.memory
     }
 
-    pub(crate) const fn offset(&self) -> u64 {
-        self.offset
+    pub(crate) fn offset(&self) -> u64 {
+        self.0.offset
     }
 
     /// Dtype, shape and strides.
     #[must_use]
-    pub const fn layout(&self) -> &Layout {
-        &self.layout
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
     }
 
     /// The dtype.
     #[must_use]
-    pub const fn dtype(&self) -> Dtype {
-        self.layout.dtype()
+    pub fn dtype(&self) -> Dtype {
+        self.layout().dtype()
     }
 
     /// The device that holds it.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.memory.device
+        &self.memory().device
     }
 
     /// Whether writing is refused.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.memory.read_only
+        self.memory().read_only
     }
 
     /// Bytes of its elements, packed.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        self.layout.bytes()
+        self.layout().bytes()
     }
 
     /// Whose memory it is.
     #[must_use]
     pub fn memory_kind(&self) -> MemoryKind {
-        self.memory.kind
+        self.memory().kind
     }
 
     /// Whether the elements of both may share bytes, whichever device's view they go through.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let ranges = [self, other].map(|tensor| {
-            let span = tensor.layout.span();
-            let [first, end] = [span.min, span.max].map(|at| tensor.offset.wrapping_add_signed(at));
-            tensor.memory.place(first..end)
+            let span = tensor.layout().span();
+            let [first, end] =
+                [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
+            tensor.memory().place(first..end)
         });
         let [(ours, a), (theirs, b)] = ranges;
         ours == theirs && a.start < b.end && b.start < a.end
@@ -140,7 +141,7 @@ impl Tensor {
     /// Where its first element is.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.memory.side(self.offset).address
+        self.memory().side(self.offset()).address
     }
 
     /// Its elements as compact bytes, read through the device plugin's own copy hook.
@@ -205,10 +206,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Exchange`] when `axes` is no permutation.
     pub fn permute(&self, axes: &[usize]) -> Result<Self, Error> {
-        Ok(Self {
-            layout: self.layout.permute(axes)?,
-            ..self.clone()
-        })
+        Ok(self.with_layout(self.layout().permute(axes)?))
     }
 
     /// A view of a part; one slice an axis.
@@ -216,19 +214,15 @@ impl Tensor {
     /// # Errors
     /// [`Error::Exchange`] when a slice leaves its axis.
     pub fn slice(&self, slices: &[AxisSlice]) -> Result<Self, Error> {
-        let (layout, elements) = self.layout.slice(slices)?;
-        let bytes = self.layout.byte_offset_of(elements)?;
-        let Some(offset) = self.offset.checked_add_signed(bytes) else {
+        let (layout, elements) = self.layout().slice(slices)?;
+        let bytes = self.layout().byte_offset_of(elements)?;
+        let Some(offset) = self.offset().checked_add_signed(bytes) else {
             return Err(Error::misuse(
                 "slice a tensor",
                 "the part lies before its memory",
             ));
         };
-        Ok(Self {
-            memory: Arc::clone(&self.memory),
-            layout,
-            offset,
-        })
+        Ok(Self::view(Arc::clone(self.memory()), layout, offset))
     }
 
     /// A view with another shape.
@@ -236,13 +230,14 @@ impl Tensor {
     /// # Errors
     /// [`Error::Misuse`] when that would need a copy.
     pub fn reshape(&self, shape: &[i64]) -> Result<Self, Error> {
-        let Some(layout) = self.layout.reshape(shape) else {
+        let Some(layout) = self.layout().reshape(shape) else {
             return Err(Error::misuse("reshape a tensor", "this shape needs a copy"));
         };
-        Ok(Self {
-            layout,
-            ..self.clone()
-        })
+        Ok(self.with_layout(layout))
+    }
+
+    fn with_layout(&self, layout: Layout) -> Self {
+        Self::view(Arc::clone(self.memory()), layout, self.offset())
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor that shares its memory, without looking
@@ -253,6 +248,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Exchange`] when DLPack cannot represent it.
+    #[inline]
     pub fn export_unordered(&self) -> Result<Produced, Error> {
         self.export_as()
     }
@@ -261,6 +257,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Exchange`] when DLPack, or its struct of 0.x, cannot represent it.
+    #[inline]
     pub fn export_as<M: Managed>(&self) -> Result<Produced<M>, Error> {
         let address = self.address();
         let (word, byte_offset) = match address.form {
@@ -269,14 +266,13 @@ impl Tensor {
         };
         let data = data_word(word)?;
         let flags = Flags::default().with(Flags::READ_ONLY, self.is_read_only());
-        let view = TensorView::new(
-            self.layout.clone(),
+        let place = Place {
             data,
             byte_offset,
-            self.device().id(),
+            device: self.device().id(),
             flags,
-        )?;
-        Ok(Produced::new(self.clone(), &view)?)
+        };
+        Ok(Produced::at(self.clone(), self.layout(), place)?)
     }
 }
 

@@ -184,8 +184,11 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::export_unordered`]; the failure of the work that wrote it.
+    #[inline]
     pub fn export(&self) -> Result<Produced, Error> {
-        self.synchronize(None)?;
+        if self.memory().pending().is_busy() {
+            self.synchronize(None)?;
+        }
         self.export_unordered()
     }
 

@@ -1,6 +1,7 @@
 //! Storage for shape and strides that needs no allocation up to eight dimensions.
 
-use std::fmt;
+use std::sync::Arc;
+use std::{fmt, iter};
 
 const INLINE: usize = 8;
 
@@ -14,7 +15,8 @@ pub(super) struct Dims {
 #[derive(Clone)]
 enum Storage {
     Inline([i64; INLINE], [i64; INLINE]),
-    Heap(Box<[i64]>, Box<[i64]>),
+    /// Shape, then strides; shared, so that a clone allocates nothing.
+    Heap(Arc<[i64]>),
 }
 
 impl Dims {
@@ -24,10 +26,7 @@ impl Dims {
         let storage = if rank <= INLINE {
             Storage::Inline([0; INLINE], [0; INLINE])
         } else {
-            Storage::Heap(
-                vec![0; rank].into_boxed_slice(),
-                vec![0; rank].into_boxed_slice(),
-            )
+            Storage::Heap(iter::repeat_n(0, 2 * rank).collect())
         };
         Self { rank, storage }
     }
@@ -41,7 +40,7 @@ impl Dims {
     pub(super) fn shape(&self) -> &[i64] {
         let all: &[i64] = match &self.storage {
             Storage::Inline(shape, _) => shape,
-            Storage::Heap(shape, _) => shape,
+            Storage::Heap(numbers) => numbers.split_at(self.rank).0,
         };
         all.get(..self.rank).unwrap_or(all)
     }
@@ -50,7 +49,7 @@ impl Dims {
     pub(super) fn strides(&self) -> &[i64] {
         let all: &[i64] = match &self.storage {
             Storage::Inline(_, strides) => strides,
-            Storage::Heap(_, strides) => strides,
+            Storage::Heap(numbers) => numbers.split_at(self.rank).1,
         };
         all.get(..self.rank).unwrap_or(all)
     }
@@ -74,7 +73,7 @@ impl Dims {
                 let used = rank.min(INLINE);
                 (shape.split_at_mut(used).0, strides.split_at_mut(used).0)
             }
-            Storage::Heap(shape, strides) => (shape, strides),
+            Storage::Heap(numbers) => Arc::make_mut(numbers).split_at_mut(rank),
         }
     }
 

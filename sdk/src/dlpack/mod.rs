@@ -47,9 +47,9 @@ pub use layout::{
     DLPackManagedTensorAllocator, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLPackSetError, DLPackVersion, DLTensor, VERSION,
 };
-pub use produced::{Managed, Produced, export, export_legacy, is_own_export, owner_of};
+pub use produced::{Managed, Produced, export, export_legacy, is_own_export, owner_of, take_owner};
 pub use received::Received;
 pub use strided::{Layout, MAX_RANK, Span};
-pub use tensor_view::TensorView;
+pub use tensor_view::{Place, TensorView};
 pub use validate::validate;
 pub use views::AxisSlice;

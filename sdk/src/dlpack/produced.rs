@@ -15,7 +15,8 @@ use std::ptr::NonNull;
 use super::error::DlpackError;
 use super::flags::Flags;
 use super::layout::{DLManagedTensor, DLManagedTensorVersioned, DLTensor, VERSION};
-use super::tensor_view::TensorView;
+use super::strided::Layout;
+use super::tensor_view::{Place, TensorView};
 use crate::fence::fence;
 
 /// The two C structs that own a tensor. Sealed: DLPack defines them.
@@ -52,8 +53,31 @@ impl<M: Managed> Produced<M> {
     /// [`DlpackError::OutOfMemory`]. The owner is dropped.
     #[inline]
     pub fn new<O: Send + 'static>(owner: O, view: &TensorView) -> Result<Self, DlpackError> {
-        M::check(view)?;
-        let rank = view.layout().rank();
+        Self::filled(owner, view.layout(), view.place())
+    }
+
+    /// As [`Produced::new`], for a layout that is at hand and a place that is checked here.
+    ///
+    /// # Errors
+    /// As [`TensorView::new`] and [`Produced::new`]. The owner is dropped.
+    #[inline]
+    pub fn at<O: Send + 'static>(
+        owner: O,
+        layout: &Layout,
+        place: Place,
+    ) -> Result<Self, DlpackError> {
+        Self::filled(owner, layout, place.checked(layout)?)
+    }
+
+    /// Makes the block; `place` was checked against `layout`.
+    #[inline]
+    fn filled<O: Send + 'static>(
+        owner: O,
+        layout: &Layout,
+        place: Place,
+    ) -> Result<Self, DlpackError> {
+        M::check(layout, place.flags)?;
+        let rank = layout.rank();
         let (memory, tail) = memory_of::<M, O>(rank)?;
         // SAFETY: `memory` has the size of a block at least, which is not zero.
         let start = unsafe { alloc::alloc(memory) };
@@ -70,12 +94,12 @@ impl<M: Managed> Produced<M> {
             // SAFETY: the tail has room for twice `rank` numbers.
             strides = unsafe { shape.add(rank) };
             // SAFETY: as above; the numbers are in another allocation.
-            unsafe { shape.copy_from_nonoverlapping(view.layout().shape().as_ptr(), rank) };
+            unsafe { shape.copy_from_nonoverlapping(layout.shape().as_ptr(), rank) };
             // SAFETY: as above.
-            unsafe { strides.copy_from_nonoverlapping(view.layout().strides().as_ptr(), rank) };
+            unsafe { strides.copy_from_nonoverlapping(layout.strides().as_ptr(), rank) };
         }
-        let tensor = tensor_of(view, shape, strides);
-        let managed = M::filled(tensor, start.cast(), view.flags());
+        let tensor = tensor_of(layout, place, (shape, strides));
+        let managed = M::filled(tensor, start.cast(), place.flags);
         let head = Head {
             managed,
             memory,
@@ -142,6 +166,7 @@ pub fn export_legacy<O: Send + 'static>(
 /// # Safety
 /// `managed` is a live managed tensor; a versioned one has the major version 1.
 #[must_use]
+#[inline]
 pub unsafe fn is_own_export<M: Managed>(managed: NonNull<M>) -> bool {
     // SAFETY: the caller promises a live struct of this layout.
     let (context, is_ours) = unsafe { M::identity(managed.as_ptr()) };
@@ -153,20 +178,56 @@ pub unsafe fn is_own_export<M: Managed>(managed: NonNull<M>) -> bool {
 /// # Safety
 /// As [`is_own_export`], and the tensor is not released during `'a`.
 #[must_use]
+#[inline]
 pub unsafe fn owner_of<'a, M: Managed, O: Send + Sync + 'static>(
     managed: NonNull<M>,
 ) -> Option<&'a O> {
+    // SAFETY: the caller's promise, passed on.
+    let block = unsafe { block_of::<M, O>(managed) }?;
+    // SAFETY: it lives during `'a`, in which nobody changes the owner.
+    Some(unsafe { &(*block.as_ptr()).owner })
+}
+
+/// Ends an export of this library whose owner is an `O` and gives the owner back; its deleter is not called. `None`
+/// changed nothing. What a consumer wrote into the struct is not looked at.
+///
+/// # Safety
+/// - As [`is_own_export`].
+/// - The caller owns the tensor, and gives it up where the result is an owner.
+#[must_use]
+#[inline]
+pub unsafe fn take_owner<M: Managed, O: Send + 'static>(managed: NonNull<M>) -> Option<O> {
+    // SAFETY: the caller's promise, passed on.
+    let block = unsafe { block_of::<M, O>(managed) }?.as_ptr();
+    // SAFETY: alive, and written as this type.
+    let memory = unsafe { (*block).head.memory };
+    // SAFETY: the owner lies inside the block.
+    let owner = unsafe { &raw const (*block).owner };
+    // SAFETY: alive; the block is freed below, so that nobody drops the owner a second time.
+    let owner = unsafe { owner.read() };
+    // SAFETY: allocated with the same allocator and this layout, and given up by the caller.
+    unsafe { alloc::dealloc(block.cast(), memory) };
+    Some(owner)
+}
+
+/// The block of an export of this library whose owner is an `O`.
+///
+/// # Safety
+/// As [`is_own_export`].
+#[inline]
+unsafe fn block_of<M: Managed, O: Send + 'static>(
+    managed: NonNull<M>,
+) -> Option<NonNull<Block<M, O>>> {
     // SAFETY: the caller's promise, passed on.
     if !unsafe { is_own_export(managed) } {
         return None;
     }
     // SAFETY: our own exports all begin with a `Head`, and this one is alive.
     let owner_type = unsafe { (*managed.as_ptr().cast::<Head<M>>()).owner_type };
-    if (owner_type.id)() != TypeId::of::<O>() {
-        return None;
-    }
-    // SAFETY: the type ids agree, so the block was written as a `Block<M, O>`; it lives during `'a`.
-    Some(unsafe { &(*managed.as_ptr().cast::<Block<M, O>>()).owner })
+    // A constant may be there twice: then the type tells.
+    let is_same =
+        std::ptr::eq(owner_type, &OwnerOf::<M, O>::TYPE) || (owner_type.id)() == TypeId::of::<O>();
+    is_same.then(|| managed.cast())
 }
 
 /// What every export begins with, whatever its owner is.
@@ -223,21 +284,21 @@ fn memory_of<M, O>(rank: usize) -> Result<(MemoryLayout, usize), DlpackError> {
 }
 
 #[inline]
-fn tensor_of(view: &TensorView, shape: *mut i64, strides: *mut i64) -> DLTensor {
-    let empty = view.layout().numel() == 0;
+fn tensor_of(layout: &Layout, place: Place, (shape, strides): (*mut i64, *mut i64)) -> DLTensor {
+    let empty = layout.numel() == 0;
     DLTensor {
         data: if empty {
             std::ptr::null_mut()
         } else {
-            view.data().as_ptr()
+            place.data.as_ptr()
         },
-        device: view.device().to_raw(),
+        device: place.device.to_raw(),
         // At most 64.
-        ndim: i32::try_from(view.layout().rank()).unwrap_or(i32::MAX),
-        dtype: view.layout().dtype().to_raw(),
+        ndim: i32::try_from(layout.rank()).unwrap_or(i32::MAX),
+        dtype: layout.dtype().to_raw(),
         shape,
         strides,
-        byte_offset: if empty { 0 } else { view.byte_offset() },
+        byte_offset: if empty { 0 } else { place.byte_offset },
     }
 }
 
@@ -288,7 +349,7 @@ mod sealed {
     //! What the two structs differ in.
 
     use super::{
-        DLManagedTensor, DLManagedTensorVersioned, DLTensor, DlpackError, Flags, TensorView, c_void,
+        DLManagedTensor, DLManagedTensorVersioned, DLTensor, DlpackError, Flags, Layout, c_void,
     };
     use super::{VERSION, delete_legacy, delete_versioned};
 
@@ -298,7 +359,7 @@ mod sealed {
     )]
     pub trait Sealed {
         /// Whether the struct can say what the tensor is.
-        fn check(view: &TensorView) -> Result<(), DlpackError>;
+        fn check(layout: &Layout, flags: Flags) -> Result<(), DlpackError>;
         /// The struct with our deleter.
         fn filled(tensor: DLTensor, context: *mut c_void, flags: Flags) -> Self;
         /// The context, and whether the deleter is ours.
@@ -310,7 +371,7 @@ mod sealed {
 
     impl Sealed for DLManagedTensorVersioned {
         #[inline]
-        fn check(_view: &TensorView) -> Result<(), DlpackError> {
+        fn check(_layout: &Layout, _flags: Flags) -> Result<(), DlpackError> {
             Ok(())
         }
 
@@ -326,6 +387,7 @@ mod sealed {
             }
         }
 
+        #[inline]
         unsafe fn identity(managed: *const Self) -> (*mut c_void, bool) {
             // SAFETY: the caller promises a live struct; foreign ones may be unaligned.
             let copy = unsafe { managed.read_unaligned() };
@@ -339,10 +401,10 @@ mod sealed {
     }
 
     impl Sealed for DLManagedTensor {
-        fn check(view: &TensorView) -> Result<(), DlpackError> {
-            let what = if view.is_read_only() {
+        fn check(layout: &Layout, flags: Flags) -> Result<(), DlpackError> {
+            let what = if flags.contains(Flags::READ_ONLY) {
                 "read-only"
-            } else if view.layout().is_padded() && view.layout().dtype().is_sub_byte() {
+            } else if layout.is_padded() && layout.dtype().is_sub_byte() {
                 "padded elements"
             } else {
                 return Ok(());
@@ -362,6 +424,7 @@ mod sealed {
             }
         }
 
+        #[inline]
         unsafe fn identity(managed: *const Self) -> (*mut c_void, bool) {
             // SAFETY: the caller promises a live struct; foreign ones may be unaligned.
             let copy = unsafe { managed.read_unaligned() };

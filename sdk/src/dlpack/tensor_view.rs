@@ -6,6 +6,42 @@ use super::error::DlpackError;
 use super::flags::Flags;
 use super::strided::{Layout, Span};
 
+/// Where a tensor is, without how it lies: all that an export needs beside a [`Layout`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "four plain values that callers write out"
+)]
+pub struct Place {
+    /// The address or handle.
+    pub data: DataWord,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+    /// The device.
+    pub device: Device,
+    /// The flags; that for padding follows the layout.
+    pub flags: Flags,
+}
+
+impl Place {
+    /// Checks the place of a tensor with this layout, and completes the flags.
+    #[inline]
+    pub(super) fn checked(self, layout: &Layout) -> Result<Self, DlpackError> {
+        check_flags(self.flags)?;
+        check_place(
+            layout.span(),
+            layout.numel(),
+            self.data,
+            self.byte_offset,
+            self.device,
+        )?;
+        let flags = self
+            .flags
+            .with(Flags::IS_SUBBYTE_TYPE_PADDED, layout.is_padded());
+        Ok(Self { flags, ..self })
+    }
+}
+
 /// Where a tensor is and how it lies. Everything in it was checked against everything else; whether the memory is
 /// really there only its owner knows ([`TensorView::check_within`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +80,18 @@ impl TensorView {
             device,
             flags,
         })
+    }
+
+    /// Where it is.
+    #[must_use]
+    #[inline]
+    pub const fn place(&self) -> Place {
+        Place {
+            data: self.data,
+            byte_offset: self.byte_offset,
+            device: self.device,
+            flags: self.flags,
+        }
     }
 
     /// Dtype, shape and strides.

@@ -187,3 +187,45 @@ fn mapped_bytes_are_a_read_only_tensor_without_a_copy() {
     let short: Box<Vec<u8>> = Box::new(vec![0; 64]);
     assert!(Tensor::from_host_memory(&runtime, short, 4, &too_long).is_err());
 }
+
+#[test]
+fn a_managed_tensor_of_any_maker_is_imported_by_its_pointer() {
+    let runtime = runtime();
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let layout = Layout::compact(Dtype::FLOAT32, &[4]).unwrap();
+    let tensor = Tensor::from_bytes(&cpu, &layout, &[7; 16]).unwrap();
+    let managed = tensor.export().unwrap().into_raw();
+    // SAFETY: a live export that nobody else owns.
+    let own = unsafe { Tensor::import_managed(&runtime, managed) }.unwrap();
+    drop(tensor);
+    assert_eq!(own.read().unwrap(), [7; 16]);
+
+    let owner = Arc::new(vec![1.0_f32, 2.0, 3.0, 4.0]);
+    let data = DataWord::from_ptr(owner.as_ptr().cast_mut().cast());
+    let view = TensorView::new(layout, data, 0, Device::CPU, Flags::READ_ONLY).unwrap();
+    let produced = Produced::<DLManagedTensorVersioned>::new(Arc::clone(&owner), &view).unwrap();
+    // SAFETY: as above.
+    let foreign = unsafe { Tensor::import_managed(&runtime, produced.into_raw()) }.unwrap();
+    assert!(foreign.is_read_only());
+    assert_eq!(
+        foreign.read().unwrap().get(..4),
+        Some(1.0_f32.to_ne_bytes().as_slice())
+    );
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop(foreign);
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+#[test]
+fn a_managed_tensor_of_another_major_version_is_released_unread() {
+    let runtime = runtime();
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let layout = Layout::compact(Dtype::FLOAT32, &[4]).unwrap();
+    let tensor = Tensor::empty(&cpu, &layout).unwrap();
+    let managed = tensor.export().unwrap().into_raw();
+    // SAFETY: a live export that nobody else uses.
+    unsafe { (*managed.as_ptr()).version.major = 2 };
+    // SAFETY: a live export that nobody else owns.
+    let refused = unsafe { Tensor::import_managed(&runtime, managed) }.unwrap_err();
+    assert!(refused.why().contains("2.3"), "{}", refused.why());
+}

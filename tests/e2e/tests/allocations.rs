@@ -1,0 +1,63 @@
+//! An export is at most one allocation, and our own export comes back without one.
+#![expect(
+    unsafe_code,
+    reason = "a counting allocator, and a managed tensor by its pointer"
+)]
+
+use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
+use std::cell::Cell;
+
+use crossdock::{Runtime, Tensor};
+use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: MemoryLayout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn counted<R>(f: impl FnOnce() -> R) -> (R, usize) {
+    let before = COUNT.get();
+    let result = f();
+    (result, COUNT.get() - before)
+}
+
+#[test]
+fn an_exchange_of_an_own_tensor_of_any_rank_is_one_allocation() {
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let cpu = runtime.device(Device::CPU).unwrap();
+    for rank in 0..=64 {
+        let layout = Layout::compact(Dtype::FLOAT32, &vec![1; rank]).unwrap();
+        let tensor = Tensor::empty(&cpu, &layout).unwrap();
+        let (managed, exported) = counted(|| tensor.export().unwrap().into_raw());
+        let (_device, looked_up) = counted(|| runtime.device(tensor.device().id()).unwrap());
+        let (back, imported) = counted(|| {
+            // SAFETY: a live export that nobody else owns.
+            unsafe { Tensor::import_managed(&runtime, managed) }.unwrap()
+        });
+        assert_eq!(back.address(), tensor.address());
+        let ((), dropped) = counted(|| drop(back));
+        assert_eq!(
+            (exported, looked_up, imported, dropped),
+            (1, 0, 0, 0),
+            "rank {rank}"
+        );
+    }
+}
