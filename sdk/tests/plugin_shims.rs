@@ -385,3 +385,16 @@ fn the_table_says_what_it_is() {
 fn the_root_symbol_is_the_one_that_abi_stable_looks_for() {
     assert_eq!(ROOT_SYMBOL, ROOT_MODULE_LOADER_NAME);
 }
+
+#[test]
+fn a_poll_that_says_not_yet_makes_no_error_object() {
+    let plugin = open();
+    // SAFETY: the group is a constant of this program.
+    let streams = unsafe { table().streams.as_ptr().read() };
+    let mut error = null_mut();
+    let stream = StreamHandle::from_raw(9);
+    let status = hook!(streams, stream_query(plugin, stream, &raw mut error));
+    assert_eq!(status, Status::NOT_READY);
+    assert!(error.is_null());
+    assert_eq!(hook!(table(), close(plugin, null_mut())), Status::OK);
+}

@@ -17,7 +17,6 @@
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
-//! | `logger` | this library's log lines on their way to the host |
 
 mod backing;
 mod convert;
@@ -29,7 +28,6 @@ mod event;
 mod fault;
 mod handle;
 mod host_call;
-mod logger;
 mod mapping;
 mod memory;
 mod ordering;

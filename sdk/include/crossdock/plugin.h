@@ -65,7 +65,8 @@ typedef uint64_t xd_features;
 /** The hooks of one plugin, read by `struct_size`.
  *
  * Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
- * that the caller gives back to `error_free`. Out parameters are written on success only.
+ * that the caller gives back to `error_free`; `XD_NOT_READY` needs none. Out parameters are written
+ * on success only.
  */
 typedef struct xd_plugin {
     /** Bytes of this struct as the plugin knows it. */

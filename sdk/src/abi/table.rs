@@ -52,7 +52,8 @@ bits!(
 /// The hooks of one plugin, read by `struct_size`. `xd_plugin` in C.
 ///
 /// Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
-/// that the caller gives back to `error_free`. Out parameters are written on success only.
+/// that the caller gives back to `error_free`; `NOT_READY` needs none. Out parameters are written on
+/// success only.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 #[sabi(kind(Prefix(prefix_ref = PluginTableRef)))]

@@ -17,6 +17,17 @@ impl<P: Plugin> StaticTable for TableOf<P> {
     const PREFIXED: &'static PrefixedTable = &PrefixedTable::new(table::<P>());
 }
 
+/// Carries the table of `P` as a plugin file exports it: `open` connects the file's `log` first.
+#[derive(Debug)]
+pub struct FileTableOf<P>(PhantomData<fn() -> P>);
+
+impl<P: Plugin> StaticTable for FileTableOf<P> {
+    const PREFIXED: &'static PrefixedTable = &PrefixedTable::new(PluginTable {
+        open: Some(shims::Life::<P>::open_in_file),
+        ..table::<P>()
+    });
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the table is some hundred bytes long, and a constant cannot convert with a check"
@@ -69,7 +80,7 @@ pub fn table_of<P: Plugin>() -> NonNull<PluginTable> {
 /// The header that [`export_plugin!`](crate::export_plugin) exports.
 #[must_use]
 pub const fn header_of<P: Plugin>() -> ExportedHeader {
-    exported_header::<TableOf<P>>()
+    exported_header::<FileTableOf<P>>()
 }
 
 /// The description's bytes, for the section `.crossdock`.
@@ -105,6 +116,8 @@ macro_rules! describe {
 
 /// Exports a type that implements [`Plugin`] from a `cdylib`: its root module under
 /// [`ROOT_SYMBOL`](crate::abi::ROOT_SYMBOL), and its description in the section `.crossdock`.
+///
+/// What the file logs through the crate `log` goes to the host's log from `open` on.
 #[macro_export]
 macro_rules! export_plugin {
     ($plugin:ty) => {

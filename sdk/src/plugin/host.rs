@@ -1,6 +1,8 @@
 //! What the host offers a plugin.
 #![expect(unsafe_code, reason = "the host's services are C functions")]
 
+use log::{LevelFilter, Log, Metadata, Record};
+
 use crate::abi::{HostServices, Text};
 
 /// The host's services, copied out at `open`.
@@ -38,6 +40,18 @@ impl Host {
         }
     }
 
+    /// Sends what this library logs through `log` to the host, which has a `log` of its own. The
+    /// first host that opens the plugin keeps it, and a logger that was set by hand stays.
+    pub(super) fn with_log(self) -> Self {
+        let wanted = self.services.map_or(0, |services| services.log_level);
+        let wanted = LevelFilter::iter().take_while(|level| *level as u32 <= wanted);
+        let wanted = wanted.last().unwrap_or(LevelFilter::Off);
+        if wanted > LevelFilter::Off && log::set_boxed_logger(Box::new(self)).is_ok() {
+            log::set_max_level(wanted);
+        }
+        self
+    }
+
     /// Writes one line to the host's log under `crossdock::plugin::...`; drops it where the host
     /// wants none.
     pub fn log(&self, level: log::Level, target: &str, message: &str) {
@@ -63,4 +77,17 @@ impl Host {
             )
         };
     }
+}
+
+impl Log for Host {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let message = record.args().to_string();
+        Self::log(self, record.level(), record.target(), &message);
+    }
+
+    fn flush(&self) {}
 }

@@ -40,7 +40,7 @@ mod texts;
 mod traits;
 
 pub use error::Error;
-pub use export::{TableOf, description_bytes, header_of, table_of};
+pub use export::{FileTableOf, TableOf, description_bytes, header_of, table_of};
 pub use groups::Groups;
 pub use host::Host;
 pub use texts::{fixed_text, read_fixed_text};

@@ -77,7 +77,8 @@ unsafe fn fenced(error: ErrorOut, body: impl FnOnce() -> Result<(), Error>) -> S
         ),
     };
     let status = failure.status();
-    if !error.is_null() {
+    // A poll that says "not yet" says all there is to say, and allocates nothing.
+    if !error.is_null() && status != Status::NOT_READY {
         // SAFETY: not NULL, and valid for a write by the caller's promise.
         unsafe { error.write(failure.into_raw()) };
     }
@@ -149,18 +150,41 @@ impl<P: Plugin> Life<P> {
         error: ErrorOut,
     ) -> Status {
         let work = || {
-            if out.is_null() {
-                return Err(null("the out parameter"));
-            }
             // SAFETY: the host keeps its services alive until the process ends.
-            let plugin = P::open(unsafe { Host::from_raw(host) })?;
-            let word = Box::into_raw(Box::new(plugin)).expose_provenance();
-            // SAFETY: not NULL, and the host's to be written.
-            unsafe { out.write(PluginHandle::from_raw(word as u64)) };
-            Ok(())
+            let host = unsafe { Host::from_raw(host) };
+            // SAFETY: `out` is the host's, NULL or valid for a write.
+            unsafe { Self::open_with(host, out) }
         };
         // SAFETY: `error` is the host's, NULL or valid for a write.
         unsafe { fenced(error, work) }
+    }
+
+    /// `open` of a plugin file, whose `log` is not the host's and is connected first.
+    pub(super) unsafe extern "C" fn open_in_file(
+        host: *const HostServices,
+        out: *mut PluginHandle,
+        error: ErrorOut,
+    ) -> Status {
+        let work = || {
+            // SAFETY: the host keeps its services alive until the process ends.
+            let host = unsafe { Host::from_raw(host) };
+            // SAFETY: `out` is the host's, NULL or valid for a write.
+            unsafe { Self::open_with(host.with_log(), out) }
+        };
+        // SAFETY: `error` is the host's, NULL or valid for a write.
+        unsafe { fenced(error, work) }
+    }
+
+    /// # Safety
+    /// - `out` is NULL or valid for a write.
+    unsafe fn open_with(host: Host, out: *mut PluginHandle) -> Result<(), Error> {
+        if out.is_null() {
+            return Err(null("the out parameter"));
+        }
+        let word = Box::into_raw(Box::new(P::open(host)?)).expose_provenance();
+        // SAFETY: not NULL, and valid for a write by the caller's promise.
+        unsafe { out.write(PluginHandle::from_raw(word as u64)) };
+        Ok(())
     }
 
     pub(super) unsafe extern "C" fn close(plugin: PluginHandle, error: ErrorOut) -> Status {
