@@ -37,6 +37,12 @@ impl Flags {
         self.0 & !Self::KNOWN
     }
 
+    /// Only the flags that DLPack 1.3 defines.
+    #[must_use]
+    pub const fn known(self) -> Self {
+        Self(self.0 & Self::KNOWN)
+    }
+
     /// Whether every flag of `other` is set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

@@ -145,7 +145,7 @@ impl TensorView {
     }
 }
 
-/// Refuses flag bits without a meaning: they could change that of the rest.
+/// Refuses flag bits without a meaning where a tensor is made: they would say nothing to anyone.
 #[inline]
 pub(super) fn check_flags(flags: Flags) -> Result<(), DlpackError> {
     match flags.unknown() {

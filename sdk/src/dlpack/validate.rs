@@ -12,11 +12,11 @@ use super::error::DlpackError;
 use super::flags::Flags;
 use super::layout::DLTensor;
 use super::strided::{Layout, MAX_RANK, check_span, count};
-use super::tensor_view::{TensorView, check_flags, check_place};
+use super::tensor_view::{TensorView, check_place};
 
 /// Checks a tensor and copies it out of the producer's memory. Nothing is written there.
 ///
-/// The order is: flags, rank, shape, extents, number of elements, dtype, strides (compact row-major where NULL) and their
+/// Flag bits without a meaning are dropped, as everyone drops them: a newer producer may set them. Then the order is: rank, shape, extents, number of elements, dtype, strides (compact row-major where NULL) and their
 /// span, `byte_offset`, data, device. The first that is wrong is reported. Unaligned shape and strides are read as they are.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ use super::tensor_view::{TensorView, check_flags, check_place};
 /// that many 64-bit numbers. Nothing else about the tensor needs to be true.
 #[inline(always)]
 pub unsafe fn validate(tensor: &DLTensor, flags: Flags) -> Result<TensorView, DlpackError> {
-    check_flags(flags)?;
+    let flags = flags.known();
     let refused = |_| DlpackError::Rank {
         ndim: i64::from(tensor.ndim),
         limit: MAX_RANK,
