@@ -14,6 +14,7 @@ fn crossdock(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .env("CROSSDOCK_COSTS", "off")
         .env_remove("NO_COLOR");
     command
 }

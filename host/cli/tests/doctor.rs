@@ -20,6 +20,7 @@ fn doctor(plugin: &Path) -> Output {
         .arg(plugin)
         .env("CROSSDOCK_PROBE_LIMIT_MS", "5000")
         .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .env("CROSSDOCK_COSTS", "off")
         .output()
         .unwrap()
 }

@@ -10,11 +10,13 @@ use crossdock_plugin_cpu::Cpu;
 use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
+use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
 use crate::layers::Layer;
 use crate::loader::Description;
 use crate::plugin::{Plugin, PluginIdentity};
+use crate::routing::Routing;
 use crate::table::Table;
 
 /// The built-in CPU plugin; all runtimes of the process share it.
@@ -52,5 +54,8 @@ pub(crate) fn cpu(layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
 pub(crate) fn device() -> Result<Device, Error> {
     let plugin = cpu(&[])?;
     let info = plugin.hooks().device_info(0)?;
-    Ok(Device::new(&plugin, 0, dlpack::Device::CPU, info))
+    // It is copied on, and nothing is moved from it to another device.
+    let routing = Arc::new(Routing::new(None, &CostCache::Off));
+    let id = dlpack::Device::CPU;
+    Ok(Device::new(&plugin, 0, id, info, &routing))
 }

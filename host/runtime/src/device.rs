@@ -11,6 +11,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::plugin::Plugin;
+use crate::routing::Routing;
 use crate::stream::{self, Stream};
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
@@ -41,6 +42,7 @@ struct Inner {
     runtime_version: String,
     /// The streams that live on it.
     streams: Mutex<Vec<Weak<stream::Inner>>>,
+    routing: Arc<Routing>,
 }
 
 impl Device {
@@ -49,11 +51,13 @@ impl Device {
         index: u32,
         id: dlpack::Device,
         info: DeviceInfo,
+        routing: &Arc<Routing>,
     ) -> Self {
         Self(Arc::new(Inner {
             id,
             index,
             plugin: Arc::clone(plugin),
+            routing: Arc::clone(routing),
             name: read_fixed_text(&info.name),
             pci_bus_id: read_fixed_text(&info.pci_bus_id),
             driver_version: read_fixed_text(&info.driver_version),
@@ -195,6 +199,11 @@ impl Device {
 
     pub(crate) fn hooks(&self) -> &Hooks {
         self.0.plugin.hooks()
+    }
+
+    /// What the devices of its runtime share for moving tensors.
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.0.routing
     }
 
     /// Whether the host can dereference this device's addresses.

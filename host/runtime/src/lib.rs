@@ -20,11 +20,14 @@
 #[cfg(feature = "cpu")]
 mod builtin;
 mod chain;
+mod costs;
 mod courier;
 mod device;
 mod error;
 mod event;
 mod exchange;
+#[cfg(test)]
+mod far_memory;
 mod hooks;
 mod host_services;
 mod index;
@@ -35,12 +38,14 @@ mod memory;
 mod memory_hooks;
 mod order;
 mod pending;
+mod plan;
 mod plugin;
 mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
 mod route;
+mod routing;
 mod runtime;
 mod span;
 mod staging;
@@ -51,8 +56,10 @@ mod tensor;
 mod tensor_order;
 pub mod trace;
 mod transfer;
+mod way;
 
 pub use chain::Chain;
+pub use costs::{Cost, CostCache, CostOrigin};
 pub use device::Device;
 pub use error::Error;
 pub use event::Event;

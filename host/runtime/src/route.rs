@@ -3,18 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::Capabilities;
-use crossdock_sdk::dlpack::{self, DeviceType, Layout};
+use crossdock_sdk::dlpack::{self, Layout};
 
+use crate::costs::Cost;
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::pending::Access;
-use crate::staging;
+use crate::plan::{self, Alias, Copies, Curiosity};
 use crate::stream::Stream;
-use crate::tensor::{Tensor, compact};
+use crate::tensor::Tensor;
 use crate::trace;
-use crate::transfer;
 
 /// How a tensor reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,17 +44,17 @@ impl fmt::Display for RouteKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RouteChoice {
-    /// The first that works of alias, direct, staged.
+    /// An alias where there can be one, else the cheapest copy.
     Best,
     /// This one, or an error that says why not.
     Only(RouteKind),
 }
 
 impl RouteChoice {
-    fn kinds(self) -> Vec<RouteKind> {
+    pub(crate) fn allows(self, kind: RouteKind) -> bool {
         match self {
-            Self::Best => vec![RouteKind::Alias, RouteKind::Direct, RouteKind::Staged],
-            Self::Only(kind) => vec![kind],
+            Self::Best => true,
+            Self::Only(only) => only == kind,
         }
     }
 }
@@ -73,6 +72,10 @@ pub struct Route {
     pub steps: Vec<String>,
     /// The routes before it, with the reason why each fell.
     pub refused: Vec<String>,
+    /// The routes that could be taken instead, with what they would cost.
+    pub instead: Vec<String>,
+    /// What it is expected to take, for a compact tensor.
+    pub cost: Cost,
     /// Bytes that are copied; 0 for an alias.
     pub bytes_copied: u64,
 }
@@ -87,6 +90,12 @@ impl fmt::Display for Route {
         for step in &self.steps {
             write!(f, "\n  {step}")?;
         }
+        if self.kind != RouteKind::Refused {
+            write!(f, "\n  cost: {}", self.cost)?;
+        }
+        for other in &self.instead {
+            write!(f, "\n  instead of {other}")?;
+        }
         for reason in &self.refused {
             write!(f, "\n  not {reason}")?;
         }
@@ -94,161 +103,109 @@ impl fmt::Display for Route {
     }
 }
 
-/// What moving a tensor of this layout would do, as far as the devices' properties tell.
+/// What moving a tensor of this layout would do and cost. Where the costs between these devices are
+/// not known yet, this measures them.
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
     let mut route = Route::new(from, to);
-    for kind in choice.kinds() {
-        match plan(kind, from, to) {
-            Ok(step) => {
-                route.kind = kind;
-                route.steps.push(step);
-                route.bytes_copied = bytes_copied(kind, layout);
-                return route;
-            }
-            Err(reason) => route.refused.push(format!("{kind}: {reason}")),
-        }
+    match alias_step(from, to, choice) {
+        Some(Ok((_, step))) => return route.taken(RouteKind::Alias, step, 0),
+        Some(Err(reason)) => route.refused.push(reason),
+        None => {}
     }
-    route
+    let bytes = layout.bytes();
+    let copies = plan::copies(bytes, (from, to), choice, Curiosity::Always);
+    route.refused.extend(copies.refused.iter().cloned());
+    match copies.ways.first() {
+        Some(_) => route.copied(&copies, 0, (from, to), bytes),
+        None => route,
+    }
 }
 
-/// Moves a tensor by the first allowed route that works, in the order of a stream or at once.
+/// Moves a tensor by the cheapest allowed route that works, in the order of a stream or at once.
 pub(crate) fn move_to(
     tensor: &Tensor,
     to: &Device,
     choice: RouteChoice,
     stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
-    let mut route = Route::new(tensor.device(), to);
     let mut span = trace::span("route", "move", || {
-        let (from, to) = (route.from.to_string(), route.to.to_string());
+        let (from, to) = (tensor.device().id().to_string(), to.id().to_string());
         serde_json::json!({ "from": from, "to": to, "bytes": tensor.nbytes() })
     });
-    for kind in choice.kinds() {
-        let step = match plan(kind, tensor.device(), to) {
-            Ok(step) => step,
-            Err(reason) => {
-                route.refused.push(format!("{kind}: {reason}"));
-                continue;
-            }
-        };
-        match take(kind, tensor, to, stream) {
-            Ok(moved) => {
-                route.kind = kind;
-                route.steps.push(step);
-                route.bytes_copied = bytes_copied(kind, tensor.layout());
-                span.add("route", || kind.to_string().into());
-                log::debug!(target: "crossdock::route", "{route}");
-                return Ok((moved, route));
-            }
-            Err(error) if error.is_unsupported() => {
-                route.refused.push(format!("{kind}: {}", error.why()));
-            }
-            Err(error) => return Err(error),
+    let taken = take_cheapest(tensor, to, choice, stream);
+    match &taken {
+        Ok((_, route)) => {
+            span.add("route", || route.kind.to_string().into());
+            log::debug!(target: "crossdock::route", "{route}");
         }
-    }
-    span.add("route", || RouteKind::Refused.to_string().into());
-    Err(Error::Refused {
-        from: route.from,
-        to: route.to,
-        reasons: route.refused,
-    })
-}
-
-impl Route {
-    fn new(from: &Device, to: &Device) -> Self {
-        Self {
-            kind: RouteKind::Refused,
-            from: from.id(),
-            to: to.id(),
-            steps: Vec::new(),
-            refused: Vec::new(),
-            bytes_copied: 0,
+        Err(Error::Refused { .. }) => {
+            span.add("route", || RouteKind::Refused.to_string().into());
         }
+        Err(_) => {}
     }
+    taken
 }
 
-fn bytes_copied(kind: RouteKind, layout: &Layout) -> u64 {
-    match kind {
-        RouteKind::Alias | RouteKind::Refused => 0,
-        RouteKind::Direct => layout.bytes(),
-        RouteKind::Staged => layout.bytes().saturating_mul(2),
-    }
-}
-
-/// What a route of this kind would do, or why it cannot be.
-fn plan(kind: RouteKind, from: &Device, to: &Device) -> Result<String, String> {
-    match kind {
-        RouteKind::Alias => plan_alias(from, to).map(|(_, step)| step),
-        RouteKind::Direct => plan_direct(from, to).map(|(_, step)| step),
-        RouteKind::Staged => Ok(format!(
-            "`{}` reads into host memory and `{}` writes from it, two chunks of {} MiB in turn",
-            from.plugin().name(),
-            to.plugin().name(),
-            staging::CHUNK_BYTES >> 20,
-        )),
-        RouteKind::Refused => Err("it was asked to be refused".to_owned()),
-    }
-}
-
-/// How memory becomes another device's without a copy.
-enum Alias {
-    Same,
-    Adopt,
-    Map,
-}
-
-fn plan_alias(from: &Device, to: &Device) -> Result<(Alias, String), String> {
-    if from == to {
-        return Ok((Alias::Same, "the same device: the same memory".to_owned()));
-    }
-    let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
-    if from.is_host_accessible() && adopts {
-        let step = format!("`{}` adopts the memory of `{from}`", to.plugin().name());
-        return Ok((Alias::Adopt, step));
-    }
-    if to.id().ty == DeviceType::CPU && from.hooks().table().map().is_some() {
-        let step = format!("`{}` maps its memory for the host", from.plugin().name());
-        return Ok((Alias::Map, step));
-    }
-    Err(format!("`{to}` cannot adopt memory of `{from}`"))
-}
-
-/// Which side's plugin makes the copy.
-enum Maker {
-    Source,
-    Destination,
-}
-
-fn plan_direct(from: &Device, to: &Device) -> Result<(Maker, String), String> {
-    let says = |device: &Device| format!("`{}` copies by itself", device.plugin().name());
-    if Arc::ptr_eq(from.plugin(), to.plugin()) || to.is_host_accessible() {
-        return Ok((Maker::Source, says(from)));
-    }
-    if from.is_host_accessible() {
-        return Ok((Maker::Destination, says(to)));
-    }
-    Err("neither plugin reaches the other's memory".to_owned())
-}
-
-fn take(
-    kind: RouteKind,
+fn take_cheapest(
     tensor: &Tensor,
     to: &Device,
+    choice: RouteChoice,
     stream: Option<&Stream>,
-) -> Result<Tensor, Error> {
-    match kind {
-        RouteKind::Alias => alias(tensor, to),
-        RouteKind::Direct => direct(tensor, to, stream),
-        RouteKind::Staged => staged(tensor, to),
-        RouteKind::Refused => Err(unreachable_route(tensor, to)),
+) -> Result<(Tensor, Route), Error> {
+    let from = tensor.device();
+    let mut route = Route::new(from, to);
+    match alias_step(from, to, choice) {
+        Some(Ok((alias, step))) => match take_alias(alias, tensor, to) {
+            Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
+            Err(error) => route.fell(RouteKind::Alias, error)?,
+        },
+        Some(Err(reason)) => route.refused.push(reason),
+        None => {}
     }
+    let bytes = tensor.nbytes();
+    let copies = plan::copies(bytes, (from, to), choice, Curiosity::ForChoices);
+    route.refused.extend(copies.refused.iter().cloned());
+    for (index, (way, _)) in copies.ways.iter().enumerate() {
+        let moved = Tensor::empty(to, tensor.layout())?;
+        match way.copy(&moved, tensor, stream) {
+            Ok(()) => return Ok((moved, route.copied(&copies, index, (from, to), bytes))),
+            Err(error) => route.fell(way.kind(), error)?,
+        }
+    }
+    Err(route.refused())
 }
 
-fn alias(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
-    let Ok((alias, _)) = plan_alias(tensor.device(), to) else {
-        return Err(unreachable_route(tensor, to));
-    };
+/// Copies into memory that exists, by the cheapest way that works. The two do not overlap.
+pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    let (from, to) = (src.device(), dst.device());
+    let mut route = Route::new(from, to);
+    let copies = plan::copies(
+        src.nbytes(),
+        (from, to),
+        RouteChoice::Best,
+        Curiosity::ForChoices,
+    );
+    for (way, _) in copies.ways {
+        match way.copy(dst, src, stream) {
+            Ok(()) => return Ok(()),
+            Err(error) => route.fell(way.kind(), error)?,
+        }
+    }
+    Err(route.refused())
+}
+
+/// The alias, where it was asked for: what is done, or why it cannot be.
+fn alias_step(
+    from: &Device,
+    to: &Device,
+    choice: RouteChoice,
+) -> Option<Result<(Alias, String), String>> {
+    let step = || plan::alias(from, to).map_err(|reason| format!("alias: {reason}"));
+    choice.allows(RouteKind::Alias).then(step)
+}
+
+fn take_alias(alias: Alias, tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
     }
@@ -266,58 +223,66 @@ fn alias(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
     ))
 }
 
-fn direct(tensor: &Tensor, to: &Device, stream: Option<&Stream>) -> Result<Tensor, Error> {
-    let moved = Tensor::empty(to, tensor.layout())?;
-    copy_direct(&moved, tensor, stream)?;
-    Ok(moved)
-}
-
-/// Copies by the plugin that reaches both sides; a pattern that it cannot make is packed first, on
-/// the side where it is.
-fn copy_direct(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    let (from, to) = (src.device(), dst.device());
-    let maker = match plan_direct(from, to) {
-        Ok((Maker::Source, _)) => from,
-        Ok((Maker::Destination, _)) => to,
-        Err(_) => return Err(unreachable_route(src, to)),
-    };
-    match transfer::copy_tensor(maker, dst, src, stream) {
-        Err(error) if error.is_unsupported() => {}
-        done => return done,
+impl Route {
+    fn new(from: &Device, to: &Device) -> Self {
+        Self {
+            kind: RouteKind::Refused,
+            from: from.id(),
+            to: to.id(),
+            steps: Vec::new(),
+            refused: Vec::new(),
+            instead: Vec::new(),
+            cost: Cost::NOTHING,
+            bytes_copied: 0,
+        }
     }
-    if !src.layout().is_contiguous() {
-        return copy_direct(dst, &transfer::packed(src, stream)?, stream);
-    }
-    if dst.layout().is_contiguous() {
-        return Err(unreachable_route(src, to));
-    }
-    let packed = Tensor::empty(to, dst.layout())?;
-    copy_direct(&packed, src, stream)?;
-    transfer::unpack(dst, &packed, stream)
-}
 
-fn staged(tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
-    let packed = transfer::packed(tensor, None)?;
-    let moved = Tensor::empty(to, &compact(tensor.layout())?)?;
-    staging::stage(&moved, &packed)?;
-    Ok(moved)
-}
-
-/// Copies into memory that exists, by the first of direct and staged that works. The two do not
-/// overlap.
-pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    match copy_direct(dst, src, stream) {
-        Err(error) if error.is_unsupported() || matches!(error, Error::Refused { .. }) => {}
-        done => return done,
+    fn taken(mut self, kind: RouteKind, step: String, bytes_copied: u64) -> Self {
+        self.kind = kind;
+        self.steps.push(step);
+        self.bytes_copied = bytes_copied;
+        self
     }
-    let moved = staged(src, dst.device())?;
-    transfer::unpack(dst, &moved, stream)
-}
 
-fn unreachable_route(tensor: &Tensor, to: &Device) -> Error {
-    Error::Refused {
-        from: tensor.device().id(),
-        to: to.id(),
-        reasons: Vec::new(),
+    /// The copy with this index, and those behind it as what it is taken instead of.
+    fn copied(
+        mut self,
+        copies: &Copies,
+        index: usize,
+        (from, to): (&Device, &Device),
+        bytes: u64,
+    ) -> Self {
+        let mut ways = copies.ways.iter().skip(index);
+        let Some((way, cost)) = ways.next() else {
+            return self;
+        };
+        self.cost = *cost;
+        self.instead = ways
+            .map(|(way, cost)| format!("{}: {}; {cost}", way.kind(), way.step(from, to)))
+            .collect();
+        let legs = if way.kind() == RouteKind::Staged {
+            2
+        } else {
+            1
+        };
+        let copied = bytes.saturating_mul(legs);
+        self.taken(way.kind(), way.step(from, to), copied)
+    }
+
+    fn refused(self) -> Error {
+        Error::Refused {
+            from: self.from,
+            to: self.to,
+            reasons: self.refused,
+        }
+    }
+
+    /// Notes why a route fell; an error that another route would not mend is given back.
+    fn fell(&mut self, kind: RouteKind, error: Error) -> Result<(), Error> {
+        if !error.is_unsupported() {
+            return Err(error);
+        }
+        self.refused.push(format!("{kind}: {}", error.why()));
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, DeviceType};
 
+use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
 use crate::index::DeviceIndex;
@@ -14,6 +15,7 @@ use crate::life;
 use crate::loader::{self, Environment};
 use crate::plugin::{Plugin, PluginState};
 use crate::published::Published;
+use crate::routing::Routing;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
@@ -32,6 +34,7 @@ struct Inner {
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
+    routing: Arc<Routing>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -49,6 +52,8 @@ pub struct RuntimeBuilder {
     folders: Vec<PathBuf>,
     search: bool,
     layers: Vec<Layer>,
+    costs: Option<CostCache>,
+    staging_bytes: Option<u64>,
 }
 
 impl RuntimeBuilder {
@@ -78,6 +83,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether costs are measured, and where they are kept; `CROSSDOCK_COSTS` unless said
+    /// otherwise.
+    pub fn costs(mut self, cache: CostCache) -> Self {
+        self.costs = Some(cache);
+        self
+    }
+
+    /// Host memory that one staged copy may use, and that is kept for the next one;
+    /// `CROSSDOCK_STAGING_BYTES` unless said otherwise, else 8 MiB.
+    pub const fn staging_bytes(mut self, bytes: u64) -> Self {
+        self.staging_bytes = Some(bytes);
+        self
+    }
+
     /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
     ///
     /// # Errors
@@ -95,6 +114,7 @@ impl RuntimeBuilder {
         let runtime = Runtime(Arc::new(Inner {
             registry: Published::default(),
             index: DeviceIndex::default(),
+            routing: Arc::new(self.routing(&environment)),
             environment,
             layers,
         }));
@@ -105,6 +125,23 @@ impl RuntimeBuilder {
         runtime.search(&self);
         Ok(runtime)
     }
+
+    fn routing(&self, environment: &Environment) -> Routing {
+        let staging = self.staging_bytes.or_else(|| staging_bytes(environment));
+        let of_process = || CostCache::of_process(environment);
+        Routing::new(staging, &self.costs.clone().unwrap_or_else(of_process))
+    }
+}
+
+/// What the environment says, where it may say something.
+fn staging_bytes(environment: &Environment) -> Option<u64> {
+    let text = std::env::var("CROSSDOCK_STAGING_BYTES").ok();
+    let text = text.filter(|_| !environment.privileged)?;
+    let bytes = text.parse().ok();
+    if bytes.is_none() {
+        log::warn!(target: "crossdock::route", "CROSSDOCK_STAGING_BYTES=`{text}` is no number");
+    }
+    bytes
 }
 
 impl Runtime {
@@ -115,6 +152,8 @@ impl Runtime {
             folders: Vec::new(),
             search: true,
             layers: Vec::new(),
+            costs: None,
+            staging_bytes: None,
         }
     }
 
@@ -176,6 +215,7 @@ impl Runtime {
             let index = &self.0.index;
             index.retire(|device| Arc::ptr_eq(device.plugin(), plugin));
         });
+        self.0.routing.chunks().forget(plugin);
         if *plugin.state() == PluginState::Ready {
             plugin.hooks().retire(RETIRE_DEADLINE_NS)
         } else {
@@ -254,7 +294,7 @@ impl Runtime {
                 let Ok(index) = u32::try_from(index) else {
                     return;
                 };
-                let device = Device::new(plugin, index, id, *info);
+                let device = Device::new(plugin, index, id, *info, &self.0.routing);
                 self.0.index.add(&device);
                 registry.devices.push(device);
             }

@@ -1,0 +1,54 @@
+//! Where measured costs are kept between processes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::loader::Environment;
+
+/// Whether the costs of copies are measured, and where they are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CostCache {
+    /// Nothing is measured: routes are chosen by the devices' properties.
+    Off,
+    /// Measured in each process anew.
+    Memory,
+    /// Kept in this file, which is replaced as a whole and ignored where it cannot be read.
+    File(PathBuf),
+}
+
+impl CostCache {
+    /// What the environment says: `CROSSDOCK_COSTS=FILE|off`, else a file of the user's cache
+    /// folder. A privileged process believes no environment and writes no file.
+    pub(crate) fn of_process(environment: &Environment) -> Self {
+        if environment.privileged {
+            return Self::Memory;
+        }
+        Self::of(|name| std::env::var_os(name))
+    }
+
+    pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        match set("CROSSDOCK_COSTS") {
+            Some(value) if value == "off" => return Self::Off,
+            Some(file) => return Self::File(PathBuf::from(file)),
+            None => {}
+        }
+        // The specification of these folders says that a relative one is to be ignored.
+        let folder = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+        let cache = set("XDG_CACHE_HOME").and_then(folder).or_else(|| {
+            let home = set("HOME").and_then(folder)?;
+            Some(home.join(".cache"))
+        });
+        cache.map_or(Self::Memory, |cache| {
+            Self::File(cache.join("crossdock").join("costs.json"))
+        })
+    }
+
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Off | Self::Memory => None,
+        }
+    }
+}

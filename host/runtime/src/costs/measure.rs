@@ -1,0 +1,83 @@
+//! Measuring: short copies of a few sizes between two devices, in a bounded time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use super::curve::{Curve, Point};
+use super::table::PairCosts;
+use crate::device::Device;
+use crate::error::Error;
+use crate::tensor::Tensor;
+use crate::way::Way;
+
+/// Times each way between two devices. What fails, or is too slow to be timed, is not measured.
+pub(super) fn measure(from: &Device, to: &Device, ways: &[Way]) -> PairCosts {
+    let mut costs = PairCosts::default();
+    let Ok((dst, src)) = ends(from, to, LARGEST_BYTES) else {
+        return costs;
+    };
+    let share = BUDGET / u32::try_from(ways.len()).unwrap_or(1).max(1);
+    for way in ways {
+        let deadline = Instant::now() + share;
+        let curve = curve(deadline, |bytes| {
+            let part = Layout::compact(Dtype::UINT8, &[bytes.cast_signed()])?;
+            let view = |whole: &Tensor| Tensor::view(Arc::clone(whole.memory()), part.clone(), 0);
+            way.copy(&view(&dst), &view(&src), None)
+        });
+        costs.set(*way, curve);
+    }
+    costs
+}
+
+fn ends(from: &Device, to: &Device, bytes: u64) -> Result<(Tensor, Tensor), Error> {
+    let layout = Layout::compact(Dtype::UINT8, &[bytes.cast_signed()])?;
+    Ok((Tensor::empty(to, &layout)?, Tensor::empty(from, &layout)?))
+}
+
+/// The times of one way, from the smallest size up, until the time is over.
+fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
+    let mut points: Vec<Point> = Vec::new();
+    for bytes in SIZES {
+        let last = points.last().copied();
+        let expected = last.map_or(0.0, |last| {
+            last.seconds * (bytes as f64 / last.bytes as f64)
+        });
+        let left = deadline.saturating_duration_since(Instant::now());
+        // The first copy of a size touches new memory and takes longer than the others.
+        if expected * 2.0 > left.as_secs_f64() {
+            break;
+        }
+        let seconds = best(deadline, || copy(bytes))?;
+        // More bytes take no less time; what says so is noise.
+        let seconds = seconds.max(last.map_or(f64::MIN_POSITIVE, |last| last.seconds));
+        points.push(Point { bytes, seconds });
+    }
+    Curve::try_from(points).ok()
+}
+
+/// The shortest of a few runs, the first of which does not count unless the time is over.
+fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
+    let mut best = None;
+    for run in 0..RUNS {
+        let start = Instant::now();
+        copy().ok()?;
+        let seconds = start.elapsed().as_secs_f64();
+        best = match best {
+            Some(before) if run > 1 => Some(f64::min(before, seconds)),
+            _ => Some(seconds),
+        };
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    best
+}
+
+/// Copies of these sizes are timed.
+const SIZES: [u64; 4] = [4 << 10, 128 << 10, 1 << 20, LARGEST_BYTES];
+const LARGEST_BYTES: u64 = 8 << 20;
+const RUNS: u32 = 4;
+/// The time that one pair of devices may take, all ways together.
+const BUDGET: Duration = Duration::from_millis(45);

@@ -1,0 +1,161 @@
+//! The file of measured costs: JSON that is replaced as a whole and never believed unchecked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::table::PairCosts;
+use crate::device::Device;
+use crate::life;
+
+/// Reads and writes the file, where there is one.
+#[derive(Debug)]
+pub(super) struct Store {
+    file: Option<PathBuf>,
+    chunk_bytes: u64,
+}
+
+/// Two devices as another process finds them again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PairIdentity {
+    from: Identity,
+    to: Identity,
+}
+
+/// What the costs of a device hang on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    plugin: String,
+    version: String,
+    /// The uuid; without one the place on the bus, or the name and the index.
+    device: String,
+    driver: String,
+}
+
+/// The whole file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    records: Vec<Record>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    pair: PairIdentity,
+    /// Staged copies cost otherwise with other chunks.
+    chunk_bytes: u64,
+    costs: PairCosts,
+}
+
+impl PairIdentity {
+    pub(super) fn new(from: &Device, to: &Device) -> Self {
+        Self {
+            from: Identity::new(from),
+            to: Identity::new(to),
+        }
+    }
+}
+
+impl Identity {
+    fn new(device: &Device) -> Self {
+        let uuid = device
+            .uuid()
+            .map(|uuid| format!("{:032x}", u128::from_be_bytes(uuid)));
+        let bus = || device.pci_bus_id().map(ToOwned::to_owned);
+        let name = || format!("{} {}", device.name(), device.index());
+        Self {
+            plugin: device.plugin().name().to_owned(),
+            version: device.plugin().version().to_owned(),
+            device: uuid.or_else(bus).unwrap_or_else(name),
+            driver: format!("{} {}", device.driver_version(), device.runtime_version()),
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn new(file: Option<&Path>, chunk_bytes: u64) -> Self {
+        Self {
+            file: file.map(ToOwned::to_owned),
+            chunk_bytes,
+        }
+    }
+
+    /// The kept costs of a pair; `None` also for a file that cannot be read or is not as it
+    /// should be.
+    pub(super) fn read(&self, pair: &PairIdentity) -> Option<PairCosts> {
+        let records = self.content()?.records;
+        let record = records
+            .into_iter()
+            .find(|record| self.is_for(record, pair))?;
+        Some(record.costs)
+    }
+
+    /// Keeps the costs of a pair beside those that are in the file. A failure is told in the log.
+    pub(super) fn write(&self, pair: &PairIdentity, costs: &PairCosts) {
+        let Some(file) = self.file.as_deref().filter(|_| life::generation() == 0) else {
+            return;
+        };
+        let mut content = self.content().unwrap_or_default();
+        content.version = VERSION;
+        content.records.retain(|record| !self.is_for(record, pair));
+        content.records.push(Record {
+            pair: pair.clone(),
+            chunk_bytes: self.chunk_bytes,
+            costs: costs.clone(),
+        });
+        let surplus = content.records.len().saturating_sub(MOST_RECORDS);
+        content.records.drain(..surplus);
+        if let Err(error) = replace(file, &content) {
+            let file = file.display();
+            log::debug!(target: "crossdock::route", "costs are not kept in `{file}`: {error}");
+        }
+    }
+
+    fn is_for(&self, record: &Record, pair: &PairIdentity) -> bool {
+        record.pair == *pair && record.chunk_bytes == self.chunk_bytes
+    }
+
+    fn content(&self) -> Option<Content> {
+        let mut text = Vec::new();
+        let file = self.file.as_deref()?;
+        // Opening a pipe would wait for a writer.
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut opened = File::open(file).ok()?.take(MOST_BYTES);
+        opened.read_to_end(&mut text).ok()?;
+        let content: Content = serde_json::from_slice(&text).ok()?;
+        (content.version == VERSION).then_some(content)
+    }
+}
+
+/// Writes beside the file and renames: a reader sees the old content or the new one.
+fn replace(file: &Path, content: &Content) -> io::Result<()> {
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut beside = file.as_os_str().to_owned();
+    let thread = std::thread::current().id();
+    beside.push(format!(".{}.{thread:?}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    // Only a new file: what lies there under this name may lead elsewhere.
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&beside)
+        .and_then(|mut new| new.write_all(&serde_json::to_vec_pretty(content)?))
+        .and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        // Nothing more can be done about what is left of it.
+        let _removed = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Another version of the file is another file.
+const VERSION: u32 = 1;
+/// More than so many pairs are old ones.
+const MOST_RECORDS: usize = 1024;
+/// A longer file is not ours.
+const MOST_BYTES: u64 = 4 << 20;

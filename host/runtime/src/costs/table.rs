@@ -1,0 +1,180 @@
+//! The costs of all pairs of devices that were used. Readers take no lock, and one thread measures.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
+
+use super::cache::CostCache;
+use super::curve::Curve;
+use super::measure::measure;
+use super::store::{PairIdentity, Store};
+use crate::device::Device;
+use crate::plugin::Plugin;
+use crate::way::Way;
+
+/// What a route is expected to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The time; `None` where it is not known.
+    pub time: Option<Duration>,
+    /// Where that is from.
+    pub origin: CostOrigin,
+}
+
+/// Where a cost is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CostOrigin {
+    /// From what the devices say of themselves.
+    Properties,
+    /// Measured by this process.
+    Measured,
+    /// Measured by a process before, and kept in the file.
+    Kept,
+}
+
+impl Cost {
+    /// Nothing is copied.
+    pub(crate) const NOTHING: Self = Self {
+        time: Some(Duration::ZERO),
+        origin: CostOrigin::Properties,
+    };
+
+    /// Nothing was measured.
+    pub(crate) const UNKNOWN: Self = Self {
+        time: None,
+        origin: CostOrigin::Properties,
+    };
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.time {
+            None => return f.write_str("unknown; chosen by the devices' properties"),
+            Some(Duration::ZERO) => return f.write_str("nothing is copied"),
+            Some(time) => write!(f, "about {time:.1?}, ")?,
+        }
+        f.write_str(match self.origin {
+            CostOrigin::Properties => "by the devices' properties",
+            CostOrigin::Measured => "measured",
+            CostOrigin::Kept => "measured before",
+        })
+    }
+}
+
+/// The curves of one ordered pair of devices, by the way of the copy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PairCosts {
+    by_source: Option<Curve>,
+    by_destination: Option<Curve>,
+    staged: Option<Curve>,
+}
+
+impl PairCosts {
+    const fn of(&self, way: Way) -> Option<&Curve> {
+        match way {
+            Way::BySource => self.by_source.as_ref(),
+            Way::ByDestination => self.by_destination.as_ref(),
+            Way::Staged => self.staged.as_ref(),
+        }
+    }
+
+    pub(super) fn set(&mut self, way: Way, curve: Option<Curve>) {
+        match way {
+            Way::BySource => self.by_source = curve,
+            Way::ByDestination => self.by_destination = curve,
+            Way::Staged => self.staged = curve,
+        }
+    }
+}
+
+/// What a runtime knows of costs.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    store: Option<Store>,
+    pairs: ArcSwap<HashMap<Key, Arc<Pair>>>,
+}
+
+/// The addresses of the plugins and the devices' indices in them.
+type Key = [(usize, u32); 2];
+
+#[derive(Debug)]
+struct Pair {
+    is_claimed: AtomicBool,
+    costs: OnceLock<(PairCosts, CostOrigin)>,
+    /// While these are held, no other plugin gets the addresses in the key.
+    _plugins: [Weak<Plugin>; 2],
+}
+
+impl Costs {
+    pub(crate) fn new(cache: &CostCache, chunk_bytes: u64) -> Self {
+        Self {
+            store: (*cache != CostCache::Off).then(|| Store::new(cache.file(), chunk_bytes)),
+            pairs: ArcSwap::default(),
+        }
+    }
+
+    /// What a copy of so many bytes takes by `way`. At the first use of the pair, all its `ways`
+    /// are measured; another thread that asks meanwhile is told that nothing is known.
+    pub(crate) fn of(&self, (from, to): (&Device, &Device), ways: &[Way]) -> Option<Known> {
+        let store = self.store.as_ref()?;
+        let pair = self.pair(from, to);
+        if pair.costs.get().is_none() && !pair.is_claimed.swap(true, Ordering::AcqRel) {
+            let identity = PairIdentity::new(from, to);
+            let found = match store.read(&identity) {
+                Some(costs) => (costs, CostOrigin::Kept),
+                None => (measure(from, to, ways), CostOrigin::Measured),
+            };
+            if found.1 == CostOrigin::Measured {
+                store.write(&identity, &found.0);
+            }
+            // Only the thread with the claim comes here.
+            let _set = pair.costs.set(found);
+        }
+        pair.costs.get()?;
+        Some(Known(pair))
+    }
+
+    fn pair(&self, from: &Device, to: &Device) -> Arc<Pair> {
+        let key = [from, to].map(|device| (Arc::as_ptr(device.plugin()).addr(), device.index()));
+        if let Some(pair) = self.pairs.load().get(&key) {
+            return Arc::clone(pair);
+        }
+        let new = Arc::new(Pair {
+            is_claimed: AtomicBool::new(false),
+            costs: OnceLock::new(),
+            _plugins: [from, to].map(|device| Arc::downgrade(device.plugin())),
+        });
+        let mut entered = Arc::clone(&new);
+        self.pairs.rcu(|pairs| {
+            let mut pairs = HashMap::clone(pairs);
+            entered = Arc::clone(pairs.entry(key).or_insert_with(|| Arc::clone(&new)));
+            pairs
+        });
+        entered
+    }
+}
+
+/// The costs of a pair, once they are known.
+pub(crate) struct Known(Arc<Pair>);
+
+impl Known {
+    /// What a copy of so many bytes takes.
+    pub(crate) fn cost(&self, way: Way, bytes: u64) -> Cost {
+        let Some((costs, origin)) = self.0.costs.get() else {
+            return Cost::UNKNOWN;
+        };
+        let Some(curve) = costs.of(way) else {
+            return Cost::UNKNOWN;
+        };
+        Cost {
+            time: Duration::try_from_secs_f64(curve.seconds(bytes)).ok(),
+            origin: *origin,
+        }
+    }
+}

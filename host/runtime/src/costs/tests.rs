@@ -1,0 +1,178 @@
+//! Costs as the planner uses them, and the file as a stranger could leave it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use super::curve::{Curve, Point};
+use super::{CostCache, CostOrigin};
+use crate::far_memory::{asked, device};
+use crate::route::{Route, RouteChoice, explain};
+use crate::routing::Routing;
+
+fn curve(points: &[(u64, f64)]) -> Result<Curve, String> {
+    let point = |(bytes, seconds): &(u64, f64)| Point {
+        bytes: *bytes,
+        seconds: *seconds,
+    };
+    let points: Vec<Point> = points.iter().map(point).collect();
+    Curve::try_from(points).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_curve_is_flat_below_its_first_point_and_goes_on_straight_behind_its_last() {
+    let curve = curve(&[(1000, 1.0), (2000, 2.0), (4000, 3.0)]).unwrap();
+    let expected = [
+        (1, 1.0),
+        (1000, 1.0),
+        (1500, 1.5),
+        (3000, 2.5),
+        (4000, 3.0),
+        (6000, 4.0),
+    ];
+    for (bytes, seconds) in expected {
+        assert!((curve.seconds(bytes) - seconds).abs() < 1e-9, "{bytes}");
+    }
+}
+
+#[test]
+fn points_that_are_no_curve_are_refused() {
+    let wrong: [&[(u64, f64)]; 7] = [
+        &[],
+        &[(0, 1.0)],
+        &[(1, 0.0)],
+        &[(1, -1.0)],
+        &[(2, 1.0), (2, 2.0)],
+        &[(1, 2.0), (2, 1.0)],
+        &[(1, f64::INFINITY)],
+    ];
+    for points in wrong {
+        assert!(curve(points).is_err(), "{points:?}");
+    }
+    let many: Vec<(u64, f64)> = (1..100).map(|at| (at, 1.0)).collect();
+    assert!(curve(&many).is_err());
+}
+
+#[test]
+fn the_environment_names_the_file_or_turns_costs_off() {
+    let of = |set: &[(&str, &str)]| {
+        let set: HashMap<String, OsString> = set
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+            .collect();
+        CostCache::of(|name| set.get(name).cloned())
+    };
+    let file = |path: &str| CostCache::File(path.into());
+    let cases = [
+        (
+            of(&[("CROSSDOCK_COSTS", "off"), ("HOME", "/h")]),
+            CostCache::Off,
+        ),
+        (of(&[("CROSSDOCK_COSTS", "/f"), ("HOME", "/h")]), file("/f")),
+        (
+            of(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]),
+            file("/x/crossdock/costs.json"),
+        ),
+        (
+            of(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/h")]),
+            file("/h/.cache/crossdock/costs.json"),
+        ),
+        (of(&[]), CostCache::Memory),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+}
+
+/// Explains a copy of 1 MiB between the devices of plugins 8 and 9.
+fn explained(cache: &CostCache) -> Route {
+    let routing = Arc::new(Routing::new(None, cache));
+    let (from, to) = (device::<8>(&routing), device::<9>(&routing));
+    let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
+    explain(&layout, &from, &to, RouteChoice::Best)
+}
+
+#[test]
+fn costs_are_measured_once_kept_in_the_file_and_ignored_where_it_is_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new folder/costs.json");
+    let cache = CostCache::File(file.clone());
+    let origin = || explained(&cache).cost.origin;
+    let copies = || asked::<8>().copies.load(SeqCst);
+
+    assert_eq!(explained(&CostCache::Off).cost.time, None);
+    assert_eq!(copies(), 0);
+    let route = explained(&cache);
+    assert_eq!(route.cost.origin, CostOrigin::Measured);
+    assert!(route.cost.time.unwrap() > Duration::ZERO);
+    assert!(route.to_string().contains("measured"), "{route}");
+    let measured = copies();
+    assert_eq!(origin(), CostOrigin::Kept);
+    assert_eq!(copies(), measured);
+
+    let kept = fs::read_to_string(&file).unwrap();
+    let other_plugin = kept.replace("\"1.0.0\"", "\"1.0.1\"");
+    let other_file = kept.replacen("\"version\": 1", "\"version\": 2", 1);
+    for text in [
+        "",
+        "{",
+        "[]",
+        "\u{0}",
+        &other_plugin,
+        &other_file,
+        &kept[..kept.len() / 2],
+    ] {
+        fs::write(&file, text).unwrap();
+        assert_eq!(origin(), CostOrigin::Measured, "{text}");
+        assert_eq!(origin(), CostOrigin::Kept, "{text}");
+    }
+    only_the_file_is_in(folder.path());
+}
+
+fn only_the_file_is_in(folder: &Path) {
+    let names: Vec<_> = fs::read_dir(folder.join("new folder"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["costs.json"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_costs_nothing_but_the_measuring() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let beneath_a_file = CostCache::File(folder.path().join("file/costs.json"));
+    let a_folder = CostCache::File(folder.path().to_owned());
+    for cache in [beneath_a_file, a_folder] {
+        let routing = Arc::new(Routing::new(None, &cache));
+        let (from, to) = (device::<10>(&routing), device::<11>(&routing));
+        let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+        let route = explain(&layout, &from, &to, RouteChoice::Best);
+        assert_eq!(route.cost.origin, CostOrigin::Measured);
+    }
+}
+
+#[test]
+fn measuring_a_slow_device_ends_in_time_and_many_threads_measure_once() {
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let (from, to) = (device::<12>(&routing), device::<13>(&routing));
+    // 1 MB/s: eight MiB would take eight seconds.
+    asked::<12>().slowness.store(1000, SeqCst);
+    let layout = Layout::compact(Dtype::UINT8, &[8 << 20]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| explain(&layout, &from, &to, RouteChoice::Best));
+        }
+    });
+    // Some copies of the smallest size, each of 4 ms, and none of the next, which takes 128 ms.
+    assert_eq!(asked::<12>().longest.load(SeqCst), 4 << 10);
+    assert!(asked::<12>().copies.load(SeqCst) <= 4);
+    let route = explain(&layout, &from, &to, RouteChoice::Best);
+    assert!(route.cost.time.unwrap() > Duration::from_secs(4), "{route}");
+}

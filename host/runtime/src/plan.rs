@@ -1,0 +1,91 @@
+//! The planner: how a tensor could become another device's, the cheapest way first.
+
+use crossdock_sdk::abi::Capabilities;
+use crossdock_sdk::dlpack::DeviceType;
+
+use crate::costs::Cost;
+use crate::device::Device;
+use crate::route::{RouteChoice, RouteKind};
+use crate::way::Way;
+
+/// How memory becomes another device's without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alias {
+    /// It is this device's.
+    Same,
+    /// The destination's plugin adopts host memory.
+    Adopt,
+    /// The source's plugin shows its memory to the host.
+    Map,
+}
+
+/// Whether an alias is possible, and what is done; else why not.
+pub(crate) fn alias(from: &Device, to: &Device) -> Result<(Alias, String), String> {
+    if from == to {
+        return Ok((Alias::Same, "the same device: the same memory".to_owned()));
+    }
+    let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
+    if from.is_host_accessible() && adopts {
+        let step = format!("`{}` adopts the memory of `{from}`", to.plugin().name());
+        return Ok((Alias::Adopt, step));
+    }
+    if to.id().ty == DeviceType::CPU && from.hooks().table().map().is_some() {
+        let step = format!("`{}` maps its memory for the host", from.plugin().name());
+        return Ok((Alias::Map, step));
+    }
+    Err(format!("`{to}` cannot adopt memory of `{from}`"))
+}
+
+/// The copies that two devices allow.
+pub(crate) struct Copies {
+    /// The cheapest first.
+    pub(crate) ways: Vec<(Way, Cost)>,
+    /// The kinds that were asked for and that there are not, with the reason.
+    pub(crate) refused: Vec<String>,
+}
+
+/// Whether to measure what nobody has measured yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Curiosity {
+    /// Only where there is a choice to make.
+    ForChoices,
+    /// Also where there is but one way, to tell what it costs.
+    Always,
+}
+
+/// The copies of `bytes` that `choice` allows, by their cost.
+pub(crate) fn copies(
+    bytes: u64,
+    (from, to): (&Device, &Device),
+    choice: RouteChoice,
+    curiosity: Curiosity,
+) -> Copies {
+    let all = Way::all(from, to);
+    let allowed: Vec<Way> = all
+        .iter()
+        .copied()
+        .filter(|way| choice.allows(way.kind()))
+        .collect();
+    let mut refused = Vec::new();
+    let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
+    if choice.allows(RouteKind::Direct) && !has_direct {
+        refused.push("direct: neither plugin reaches the other's memory".to_owned());
+    }
+    // Within a device, a way through the host is no choice.
+    let is_choice = allowed.len() > 1 && from != to;
+    let is_asked = bytes > 0 && (is_choice || curiosity == Curiosity::Always);
+    let known = if is_asked {
+        from.routing().costs().of((from, to), &all)
+    } else {
+        None
+    };
+    let cost = |way| {
+        known
+            .as_ref()
+            .map_or(Cost::UNKNOWN, |known| known.cost(way, bytes))
+    };
+    let mut ways: Vec<(Way, Cost)> = allowed.into_iter().map(|way| (way, cost(way))).collect();
+    // Stable: what is not known keeps its place at the end.
+    ways.sort_by_key(|(_, cost)| (cost.time.is_none(), cost.time));
+    Copies { ways, refused }
+}

@@ -1,0 +1,133 @@
+//! A chunk of host memory, locked for the devices at both ends where both can lock it.
+#![expect(
+    unsafe_code,
+    reason = "allocates host memory and lends it to register hooks"
+)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{Capabilities, Side};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::life;
+use crate::plugin::Plugin;
+use crate::transfer::{address_of, host_length, host_side};
+
+/// Host memory through which staged bytes go; its content is undefined.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    base: NonNull<u8>,
+    layout: Layout,
+    locks: Vec<Lock>,
+}
+
+/// What became of asking one device to lock the chunk.
+#[derive(Debug)]
+struct Lock {
+    plugin: Arc<Plugin>,
+    device: u32,
+    is_held: bool,
+}
+
+// SAFETY: the memory is the chunk's own and any thread may use and free it; hooks may be called
+// from any thread.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    pub(super) fn new(bytes: u64) -> Result<Self, Error> {
+        let refuse = |why: String| Error::misuse("make host memory for a staged copy", why);
+        let length = host_length(bytes.max(1))?;
+        let layout = Layout::from_size_align(length, PAGE_BYTES)
+            .map_err(|error| refuse(error.to_string()))?;
+        // SAFETY: the layout's size is not 0.
+        let memory = unsafe { alloc(layout) };
+        let base = NonNull::new(memory).ok_or_else(|| refuse(format!("no {bytes} bytes left")))?;
+        Ok(Self {
+            base,
+            layout,
+            locks: Vec::new(),
+        })
+    }
+
+    /// Asks each device that can to lock the memory. One that does not only makes copies slower.
+    pub(super) fn lock_for(&mut self, devices: [&Device; 2]) {
+        let can = |device: &Device| device.capabilities().contains(Capabilities::REGISTER);
+        if !devices.into_iter().all(can) {
+            return;
+        }
+        for device in devices {
+            if !self.locks.iter().any(|lock| lock.is_of(device)) {
+                self.lock(device);
+            }
+        }
+    }
+
+    fn lock(&mut self, device: &Device) {
+        let (pointer, size) = (self.base.as_ptr().cast(), self.layout.size() as u64);
+        // SAFETY: the memory lives until `unlock`, which comes before it is freed.
+        let locked = unsafe { device.hooks().register_host(device.index(), pointer, size) };
+        if let Err(error) = &locked {
+            log::debug!(target: "crossdock::route", "{error}: {}", error.why());
+        }
+        self.locks.push(Lock {
+            plugin: Arc::clone(device.plugin()),
+            device: device.index(),
+            is_held: locked.is_ok(),
+        });
+    }
+
+    /// Whether a device of this plugin has locked it.
+    pub(super) fn is_known_to(&self, plugin: &Arc<Plugin>) -> bool {
+        self.locks
+            .iter()
+            .any(|lock| Arc::ptr_eq(&lock.plugin, plugin))
+    }
+
+    /// The memory as one side of a copy.
+    pub(super) fn side(&self) -> Side {
+        host_side(address_of(self.base.as_ptr()))
+    }
+
+    /// Gives up every lock; whether the memory may be freed.
+    fn unlock(&mut self) -> bool {
+        let pointer = self.base.as_ptr().cast();
+        let mut is_free = true;
+        for lock in self.locks.drain(..).filter(|lock| lock.is_held) {
+            if life::exiting() || lock.plugin.hooks().is_forked() {
+                is_free = false;
+                continue;
+            }
+            // SAFETY: this device took the pointer, and each copy was done when it returned.
+            let unlocked = unsafe { lock.plugin.hooks().unregister_host(lock.device, pointer) };
+            if let Err(error) = unlocked {
+                log::error!(target: "crossdock::memory", "{error}: {}", error.why());
+                is_free = false;
+            }
+        }
+        is_free
+    }
+}
+
+impl Lock {
+    fn is_of(&self, device: &Device) -> bool {
+        Arc::ptr_eq(&self.plugin, device.plugin()) && self.device == device.index()
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if !self.unlock() {
+            // A vendor still believes that it has the pages.
+            life::count_leak();
+            return;
+        }
+        // SAFETY: allocated with this layout; no device has it locked, and nobody else has it.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// What vendors lock is whole pages.
+const PAGE_BYTES: usize = 4096;

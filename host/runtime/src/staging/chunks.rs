@@ -1,0 +1,108 @@
+//! The staging memory of a runtime: how large a chunk is, and the idle chunks that are kept.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossdock_sdk::abi::Side;
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::plugin::Plugin;
+use crate::staging::chunk::Chunk;
+
+/// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
+/// many are kept for the next one.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    chunk_bytes: u64,
+    /// Never held across a hook.
+    idle: Mutex<Vec<Chunk>>,
+}
+
+/// A chunk in use; it goes back to its runtime when dropped.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    /// `None` only while it is dropped.
+    chunk: Option<Chunk>,
+    side: Side,
+    home: &'a Chunks,
+}
+
+/// While one chunk is read, the other is written.
+pub(super) const PER_COPY: usize = 2;
+
+/// Host memory of one staged copy where nobody says otherwise.
+const DEFAULT_BYTES: u64 = 8 << 20;
+
+/// Less than this is all latency.
+const LEAST_BYTES: u64 = 8 << 10;
+
+impl Chunks {
+    /// Chunks of which [`PER_COPY`] make `bytes`.
+    pub(crate) fn new(bytes: Option<u64>) -> Self {
+        let bytes = bytes.unwrap_or(DEFAULT_BYTES).max(LEAST_BYTES);
+        Self {
+            chunk_bytes: bytes / PER_COPY as u64,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Bytes of one chunk.
+    pub(crate) const fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// A chunk, locked for both devices where both can do that.
+    pub(super) fn lease(&self, devices: [&Device; 2]) -> Result<Lease<'_>, Error> {
+        let idle = self.idle().pop();
+        let mut chunk = match idle {
+            Some(chunk) => chunk,
+            None => Chunk::new(self.chunk_bytes)?,
+        };
+        chunk.lock_for(devices);
+        Ok(Lease {
+            side: chunk.side(),
+            chunk: Some(chunk),
+            home: self,
+        })
+    }
+
+    /// Gives back the idle chunks that a device of this plugin has locked.
+    pub(crate) fn forget(&self, plugin: &Arc<Plugin>) {
+        let known: Vec<Chunk> = self
+            .idle()
+            .extract_if(.., |chunk| chunk.is_known_to(plugin))
+            .collect();
+        // After the lock: this calls hooks.
+        drop(known);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Chunk>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_back(&self, chunk: Chunk) {
+        let mut idle = self.idle();
+        if idle.len() < PER_COPY {
+            idle.push(chunk);
+        } else {
+            // Before the chunk is dropped, which calls hooks.
+            drop(idle);
+            drop(chunk);
+        }
+    }
+}
+
+impl Lease<'_> {
+    /// The memory as one side of a copy.
+    pub(super) const fn side(&self) -> Side {
+        self.side
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(chunk) = self.chunk.take() {
+            self.home.take_back(chunk);
+        }
+    }
+}

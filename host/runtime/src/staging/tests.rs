@@ -1,0 +1,113 @@
+//! Staged copies between two plugins that reach nothing of each other.
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use crate::costs::CostCache;
+use crate::far_memory::{asked, device};
+use crate::route::{RouteChoice, RouteKind};
+use crate::routing::Routing;
+use crate::tensor::Tensor;
+
+const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
+
+fn routing(staging_bytes: u64) -> Arc<Routing> {
+    Arc::new(Routing::new(Some(staging_bytes), &CostCache::Off))
+}
+
+/// Bytes in which no part is like another.
+fn pattern(length: i64) -> (Layout, Vec<u8>) {
+    let layout = Layout::compact(Dtype::UINT8, &[length]).unwrap();
+    let bytes = (0..length)
+        .map(|at| ((at * 167) >> 3).to_le_bytes()[0])
+        .collect();
+    (layout, bytes)
+}
+
+#[test]
+fn every_length_around_a_chunk_arrives_whole() {
+    let routing = routing(64 << 10);
+    let (from, to) = (device::<0>(&routing), device::<1>(&routing));
+    let chunk = 32 << 10;
+    for length in [1, chunk - 1, chunk, chunk + 1, 2 * chunk, 5 * chunk + 7] {
+        let (layout, bytes) = pattern(length);
+        let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+        let (moved, _) = source.to(&to, STAGED).unwrap();
+        assert!(moved.read().unwrap() == bytes, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_long_copy_uses_two_chunks_of_host_memory_and_locks_them_once() {
+    let routing = routing(64 << 10);
+    let (from, to) = (device::<2>(&routing), device::<3>(&routing));
+    let (layout, bytes) = pattern(10 << 20);
+    let source = Tensor::empty(&from, &layout).unwrap();
+    drop(bytes);
+    for _ in 0..3 {
+        source.to(&to, STAGED).unwrap();
+    }
+    for asked in [asked::<2>(), asked::<3>()] {
+        assert_eq!(asked.host_pages.lock().unwrap().len(), 2);
+        assert_eq!(asked.longest.load(SeqCst), 32 << 10);
+        assert_eq!(asked.locked.load(SeqCst), 2);
+    }
+    routing.chunks().forget(from.plugin());
+    assert_eq!(asked::<2>().locked.load(SeqCst), 0);
+    assert_eq!(asked::<3>().locked.load(SeqCst), 0);
+}
+
+#[test]
+fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
+    for step in 1..=8 {
+        for is_reader in [true, false] {
+            let routing = routing(64 << 10);
+            let (from, to) = (device::<4>(&routing), device::<5>(&routing));
+            let (layout, bytes) = pattern(20 * (32 << 10));
+            let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+            let fails = if is_reader {
+                asked::<4>()
+            } else {
+                asked::<5>()
+            };
+            fails
+                .failing
+                .store(fails.copies.load(SeqCst) + step, SeqCst);
+            let error = source.to(&to, STAGED).unwrap_err();
+            assert!(
+                error.why().contains("this one was to fail"),
+                "{}",
+                error.why()
+            );
+            fails.failing.store(0, SeqCst);
+            let (moved, _) = source.to(&to, STAGED).unwrap();
+            assert!(moved.read().unwrap() == bytes, "step {step}");
+            drop((source, moved, from, to, routing));
+            for asked in [asked::<4>(), asked::<5>()] {
+                assert_eq!((asked.live.load(SeqCst), asked.locked.load(SeqCst)), (0, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_at_the_same_time_keep_no_more_than_one_of_them_needs() {
+    let routing = routing(64 << 10);
+    let (from, to) = (device::<6>(&routing), device::<7>(&routing));
+    let (layout, bytes) = pattern(10 * (32 << 10) + 5);
+    let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let (moved, _) = source.to(&to, STAGED).unwrap();
+                assert!(moved.read().unwrap() == bytes);
+            });
+        }
+    });
+    assert!(asked::<6>().locked.load(SeqCst) <= 2);
+    assert_eq!(
+        asked::<6>().locked.load(SeqCst),
+        asked::<7>().locked.load(SeqCst)
+    );
+}

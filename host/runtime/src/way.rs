@@ -1,0 +1,102 @@
+//! The ways to copy between two devices: who makes the copy, and what it is told.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::route::RouteKind;
+use crate::staging;
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+use crate::transfer;
+
+/// Who makes a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The plugin of the source.
+    BySource,
+    /// The plugin of the destination.
+    ByDestination,
+    /// Both, through host memory.
+    Staged,
+}
+
+impl Way {
+    /// What two devices' properties allow, in the order in which to try it when no cost is known.
+    pub(crate) fn all(from: &Device, to: &Device) -> Vec<Self> {
+        let by_source = is_shared(from, to) || to.is_host_accessible();
+        let by_destination = !is_shared(from, to) && from.is_host_accessible();
+        let direct = [
+            (by_source, Self::BySource),
+            (by_destination, Self::ByDestination),
+        ];
+        let direct = direct.into_iter().filter(|(is_allowed, _)| *is_allowed);
+        direct.map(|(_, way)| way).chain([Self::Staged]).collect()
+    }
+
+    pub(crate) const fn kind(self) -> RouteKind {
+        match self {
+            Self::BySource | Self::ByDestination => RouteKind::Direct,
+            Self::Staged => RouteKind::Staged,
+        }
+    }
+
+    /// What is done, for people.
+    pub(crate) fn step(self, from: &Device, to: &Device) -> String {
+        let (source, destination) = (from.plugin().name(), to.plugin().name());
+        match self {
+            Self::BySource => format!("`{source}` copies by itself"),
+            Self::ByDestination => format!("`{destination}` copies by itself"),
+            Self::Staged => format!(
+                "`{source}` reads into host memory and `{destination}` writes from it, two chunks \
+                 of at most {} KiB in turn",
+                from.routing().chunks().chunk_bytes() >> 10,
+            ),
+        }
+    }
+
+    /// Copies every element of `src` to `dst`, which has the same shape and does not overlap it, in
+    /// the order of a stream, or done when it returns. What a plugin cannot make as a strided copy is
+    /// packed first, on the side where it is.
+    ///
+    /// # Errors
+    /// What the hooks answered; `UNSUPPORTED` changed nothing.
+    pub(crate) fn copy(
+        self,
+        dst: &Tensor,
+        src: &Tensor,
+        stream: Option<&Stream>,
+    ) -> Result<(), Error> {
+        let copied = match self {
+            Self::BySource => transfer::copy_tensor(src.device(), dst, src, stream),
+            Self::ByDestination => transfer::copy_tensor(dst.device(), dst, src, stream),
+            Self::Staged => return stage(dst, src, stream),
+        };
+        let is_compact = src.layout().is_contiguous() && dst.layout().is_contiguous();
+        match copied {
+            Err(error) if error.is_unsupported() && !is_compact => {}
+            done => return done,
+        }
+        if !src.layout().is_contiguous() {
+            return self.copy(dst, &transfer::packed(src, stream)?, stream);
+        }
+        let packed = Tensor::empty(dst.device(), dst.layout())?;
+        self.copy(&packed, src, stream)?;
+        transfer::unpack(dst, &packed, stream)
+    }
+}
+
+/// Host memory is not part of any stream: this is done when it returns, but for the unpacking.
+fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    let src = transfer::packed(src, None)?;
+    if dst.layout().is_contiguous() {
+        return staging::stage(dst, &src);
+    }
+    let packed = Tensor::empty(dst.device(), dst.layout())?;
+    staging::stage(&packed, &src)?;
+    transfer::unpack(dst, &packed, stream)
+}
+
+fn is_shared(from: &Device, to: &Device) -> bool {
+    Arc::ptr_eq(from.plugin(), to.plugin())
+}
