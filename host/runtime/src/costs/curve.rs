@@ -24,6 +24,11 @@ pub(super) struct Point {
 pub(super) struct CurveError;
 
 impl Curve {
+    /// Whether it was measured far enough to tell what more bytes cost.
+    pub(super) const fn has_bandwidth(&self) -> bool {
+        self.points.len() > 1
+    }
+
     /// The time of a copy of so many bytes.
     pub(crate) fn seconds(&self, bytes: u64) -> f64 {
         let mut before = Point {

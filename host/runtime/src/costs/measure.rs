@@ -20,8 +20,7 @@ pub(super) fn measure(from: &Device, to: &Device, ways: &[Way]) -> PairCosts {
     };
     let share = BUDGET / u32::try_from(ways.len()).unwrap_or(1).max(1);
     for way in ways {
-        let deadline = Instant::now() + share;
-        let curve = curve(deadline, |bytes| {
+        let curve = curve(share, |bytes| {
             let part = Layout::compact(Dtype::UINT8, &[bytes.cast_signed()])?;
             let view = |whole: &Tensor| Tensor::view(Arc::clone(whole.memory()), part.clone(), 0);
             way.copy(&view(&dst), &view(&src), None)
@@ -37,7 +36,10 @@ fn ends(from: &Device, to: &Device, bytes: u64) -> Result<(Tensor, Tensor), Erro
 }
 
 /// The times of one way, from the smallest size up, until the time is over.
-fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
+fn curve(share: Duration, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
+    // What is done once, and a machine that is busy just now, do not count.
+    copy(SMALLEST_BYTES).ok()?;
+    let deadline = Instant::now() + share;
     let mut points: Vec<Point> = Vec::new();
     for bytes in SIZES {
         let last = points.last().copied();
@@ -57,7 +59,7 @@ fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<C
     Curve::try_from(points).ok()
 }
 
-/// The shortest of a few runs, the first of which does not count unless the time is over.
+/// The shortest of a few runs, two at least, the first of which does not count.
 fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
     let mut best = None;
     for run in 0..RUNS {
@@ -68,7 +70,7 @@ fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> 
             Some(before) if run > 1 => Some(f64::min(before, seconds)),
             _ => Some(seconds),
         };
-        if Instant::now() >= deadline {
+        if run > 0 && Instant::now() >= deadline {
             break;
         }
     }
@@ -76,7 +78,8 @@ fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> 
 }
 
 /// Copies of these sizes are timed.
-const SIZES: [u64; 4] = [4 << 10, 128 << 10, 1 << 20, LARGEST_BYTES];
+const SIZES: [u64; 4] = [SMALLEST_BYTES, 128 << 10, 1 << 20, LARGEST_BYTES];
+const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: u64 = 8 << 20;
 const RUNS: u32 = 4;
 /// The time that one pair of devices may take, all ways together.

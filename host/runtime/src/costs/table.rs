@@ -84,6 +84,13 @@ impl PairCosts {
         }
     }
 
+    /// Whether another process may go by it: one point tells a latency, and may have been bad luck.
+    fn is_worth_keeping(&self) -> bool {
+        let curves = [&self.by_source, &self.by_destination, &self.staged];
+        let mut curves = curves.into_iter().flatten().peekable();
+        curves.peek().is_some() && curves.all(Curve::has_bandwidth)
+    }
+
     pub(super) fn set(&mut self, way: Way, curve: Option<Curve>) {
         match way {
             Way::BySource => self.by_source = curve,
@@ -130,7 +137,7 @@ impl Costs {
                 Some(costs) => (costs, CostOrigin::Kept),
                 None => (measure(from, to, ways), CostOrigin::Measured),
             };
-            if found.1 == CostOrigin::Measured {
+            if found.1 == CostOrigin::Measured && found.0.is_worth_keeping() {
                 store.write(&identity, &found.0);
             }
             // Only the thread with the claim comes here.
