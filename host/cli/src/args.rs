@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Matrix(command::matrix::Arguments),
     /// Check a plugin against the contract.
     Conform(command::conform::Arguments),
+    /// Time exchange and copies on this machine.
+    Bench(command::bench::Arguments),
     /// Print the completions for a shell.
     Completions(command::completions::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
@@ -72,6 +74,7 @@ impl Command {
             Self::Copy(arguments) => command::copy::run(arguments, globals),
             Self::Matrix(arguments) => command::matrix::run(arguments, globals),
             Self::Conform(arguments) => command::conform::run(arguments, globals),
+            Self::Bench(arguments) => command::bench::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),
             Self::ProbeChild(arguments) => command::probe_child::run(arguments),
         }

@@ -115,7 +115,11 @@ fn a_required_type_that_is_absent_is_exit_code_1() {
 fn the_route_to_the_same_device_is_an_alias() {
     let output = run(&["route", "cpu:0", "cpu:0", "--shape", "4x4"]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    assert!(out(&output).contains("alias"), "{}", out(&output));
+    let text = out(&output);
+    assert!(
+        text.contains("alias") && text.contains("cost: nothing"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -211,6 +215,39 @@ fn the_members_of_an_archive_come_back_as_arrays() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     let written = std::fs::read(back.join("z.a.npy")).unwrap();
     assert_eq!(written, std::fs::read(&array).unwrap());
+}
+
+#[test]
+fn bench_times_calls_and_every_route_there_is() {
+    let output = run(&["bench", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let calls = value["calls"].as_array().unwrap();
+    assert!(
+        calls
+            .iter()
+            .all(|row| row["seconds"].as_f64().unwrap() > 0.0)
+    );
+    let names: Vec<_> = calls
+        .iter()
+        .map(|row| row["call"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["exchange", "device lookup", "pointer query"]);
+    let copies = value["copies"].as_array().unwrap();
+    assert_eq!(copies.len(), 9);
+    for row in copies {
+        let copied = row["gb_per_s"].as_f64().is_some();
+        assert_eq!(copied, row["route"] != "alias", "{row}");
+    }
+}
+
+#[test]
+fn bench_prints_a_line_for_each_route() {
+    let output = run(&["bench"]);
+    let text = out(&output);
+    for word in ["CALL", "exchange", "alias", "direct", "staged", "64 MiB"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn main() -> Result<(), Error> {
 
 fn pair(from: &Device, to: &Device) -> Result<(), Error> {
     let layout = Layout::compact(Dtype::UINT8, &[BYTES])?;
-    let source = Tensor::from_bytes(from, &layout, &vec![7; BYTES.unsigned_abs() as usize])?;
+    let source = Tensor::from_bytes(from, &layout, &vec![7; PART_LENGTH * PARTS])?;
     let mut rounds = Vec::new();
     for _ in 0..=RUNS {
         rounds.push(round(&source, to, &layout)?);
@@ -62,9 +62,9 @@ fn pair(from: &Device, to: &Device) -> Result<(), Error> {
 }
 
 fn round(source: &Tensor, to: &Device, layout: &Layout) -> Result<Round, Error> {
-    let mut chunk = vec![1; PART.unsigned_abs() as usize];
+    let mut chunk = vec![1; PART_LENGTH];
     let start = Instant::now();
-    for at in (0..BYTES).step_by(PART.unsigned_abs() as usize) {
+    for at in (0..BYTES).step_by(PART_LENGTH) {
         part(source, at)?.read_into(&mut chunk)?;
     }
     let read = start.elapsed().as_secs_f64();
@@ -76,7 +76,7 @@ fn round(source: &Tensor, to: &Device, layout: &Layout) -> Result<Round, Error> 
 
     let start = Instant::now();
     let written = Tensor::empty(to, layout)?;
-    for at in (0..BYTES).step_by(PART.unsigned_abs() as usize) {
+    for at in (0..BYTES).step_by(PART_LENGTH) {
         part(&written, at)?.write(&chunk)?;
     }
     let write = start.elapsed().as_secs_f64();
@@ -98,5 +98,7 @@ fn part(whole: &Tensor, at: i64) -> Result<Tensor, Error> {
 const BYTES: i64 = 64 << 20;
 /// As much as a staged copy moves at once.
 const PART: i64 = 4 << 20;
+const PART_LENGTH: usize = 4 << 20;
+const PARTS: usize = 16;
 const RUNS: u32 = 15;
 const TARGET: f64 = 0.85;

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod conform;
 pub(crate) mod copy;
@@ -9,6 +10,7 @@ pub(crate) mod matrix;
 pub(crate) mod probe_child;
 pub(crate) mod route;
 
+mod bench_run;
 mod matrix_page;
 mod matrix_run;
 mod probe;
