@@ -1,6 +1,6 @@
 //! Prints each copy's speed as a ratio to `memcpy` of the same bytes, with one thread and with two.
 //!
-//! An argument keeps the copies whose name contains it.
+//! An argument keeps the copies whose name contains it; `--serve` times one copy a line of input.
 #![expect(unsafe_code, reason = "times copies between addresses")]
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
@@ -20,6 +20,10 @@ struct Case {
 }
 
 fn main() -> Result<(), Refusal> {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    if wanted == "--serve" {
+        return serve();
+    }
     println!(
         "{:<34} {:>8} {:>16} {:>16}",
         "copy", "memcpy", "1 thread", "2 threads"
@@ -29,9 +33,88 @@ fn main() -> Result<(), Refusal> {
         "", "GB/s", "ratio / target", "ratio / target"
     );
     let pools = [Pool::new(1), Pool::new(2)];
-    let wanted = std::env::args().nth(1).unwrap_or_default();
     let wanted = |case: &Case| case.name.contains(&wanted);
     for case in targeted().into_iter().chain(watched()).filter(wanted) {
+        measure(&case, &Work::new(&case)?, &pools);
+    }
+    let clones = Clones::new();
+    let first = gb_per_s(Clones::BYTES, clones.seconds(1));
+    let later = median((0..5).map(|_| clones.seconds(8)).collect());
+    let later = gb_per_s(Clones::BYTES, later);
+    println!("new 64 MiB, copied and dropped     first {first:.1} GB/s, then {later:.1} GB/s");
+    Ok(())
+}
+
+/// Answers lines `WHO CASE` with the seconds of one copy, so that a peer can be timed in between.
+/// `WHO` is `memcpy` or the number of threads; `clone N` is the mean of `N` copies into new memory.
+fn serve() -> Result<(), Refusal> {
+    let (cases, clones) = (targeted(), Clones::new());
+    let pools = [Pool::new(1), Pool::new(2)];
+    let mut work: Option<(&Case, Work)> = None;
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let (who, name) = line.split_once(' ').unwrap_or((&line, ""));
+        if who == "clone" {
+            println!(
+                "{} {}",
+                clones.seconds(name.parse().unwrap_or(1)),
+                Clones::BYTES
+            );
+            continue;
+        }
+        if work.as_ref().is_none_or(|(case, _)| case.name != name) {
+            let case = cases.iter().find(|case| case.name == name);
+            work = match case {
+                Some(case) => Some((case, Work::new(case)?)),
+                None => None,
+            };
+        }
+        let seconds = work.as_ref().map(|(_, work)| match who {
+            "memcpy" => work.memcpy(),
+            "1" => work.seconds(&pools[0]),
+            _ => work.seconds(&pools[1]),
+        });
+        let bytes = work.as_ref().map_or(0, |(_, work)| work.plan.bytes());
+        println!("{} {bytes}", seconds.unwrap_or(f64::NAN));
+    }
+    Ok(())
+}
+
+/// Times `memcpy` and both pools in turn, five times, and prints the medians' ratios.
+fn measure(case: &Case, work: &Work, pools: &[Pool; 2]) {
+    let mut times = [const { Vec::new() }; 3];
+    for round in 0..6 {
+        let [memcpy, one, two] = &mut times;
+        let taken = [
+            work.memcpy(),
+            work.seconds(&pools[0]),
+            work.seconds(&pools[1]),
+        ];
+        if round > 0 {
+            for (seconds, taken) in [memcpy, one, two].into_iter().zip(taken) {
+                seconds.push(taken);
+            }
+        }
+    }
+    let [memcpy, one, two] = times.map(median);
+    let speed = gb_per_s(work.plan.bytes(), memcpy);
+    let [first, second] = case.targets;
+    let (one, two) = (memcpy / one, memcpy / two);
+    println!(
+        "{:<34} {speed:>8.1} {one:>7.2} / {first:>6.2} {two:>7.2} / {second:>6.2}",
+        case.name
+    );
+}
+
+/// A case with its memory.
+struct Work {
+    plan: Plan,
+    from: Memory,
+    to: Memory,
+    repeats: usize,
+}
+
+impl Work {
+    fn new(case: &Case) -> Result<Self, Refusal> {
         let plan = Plan::new(&Elements {
             bits: case.bits,
             shape: &case.shape,
@@ -40,70 +123,74 @@ fn main() -> Result<(), Refusal> {
             dst_offset_bits: 0,
             src_offset_bits: 0,
         })?;
-        let reach: i64 = case
-            .shape
-            .iter()
-            .zip(&case.src_strides)
-            .map(|(n, s)| (n - 1) * s)
-            .sum();
+        let extents = case.shape.iter().zip(&case.src_strides);
+        let reach: i64 = extents.map(|(n, s)| (n - 1) * s).sum();
         let source = usize::try_from(reach + 1).unwrap_or(0) * 16_usize.min(bytes(case.bits));
-        measure(&case, &plan, &pools, source);
+        Ok(Self {
+            from: Memory::new(source.max(plan.bytes())),
+            to: Memory::new(plan.bytes()),
+            repeats: ((256 << 20) / plan.bytes()).clamp(1, 64),
+            plan,
+        })
     }
-    clones();
-    Ok(())
-}
 
-/// Copies 64 MiB into new memory and drops it, over and over; the first time apart.
-fn clones() {
-    let (bytes, cache, pool) = (64 << 20, Cache::for_machine(), Pool::new(1));
-    let from = Memory::new(bytes);
-    let plan = Plan::of_bytes(bytes);
-    let clone = || {
-        if let Ok(block) = cache.allocate(bytes, 256) {
-            // SAFETY: both hold the bytes.
-            unsafe { plan.run(&pool, block.address().as_ptr(), from.0) };
-            cache.free(block);
-        }
-    };
-    let first = time(1, clone);
-    let later = median((0..5).map(|_| time(8, clone)).collect());
-    let speed = |seconds: f64| 64.0 * 1024.0 * 1024.0 / seconds / 1e9;
-    let (first, later) = (speed(first), speed(later));
-    println!("new 64 MiB, copied and dropped     first {first:.1} GB/s, then {later:.1} GB/s");
-}
-
-/// Times `memcpy` and both pools in turn, five times, and prints the medians' ratios.
-fn measure(case: &Case, plan: &Plan, pools: &[Pool; 2], source: usize) {
-    let from = Memory::new(source.max(plan.bytes()));
-    let to = Memory::new(plan.bytes());
-    let repeats = ((256 << 20) / plan.bytes()).clamp(1, 64);
-    let mut times = [const { Vec::new() }; 3];
-    for round in 0..6 {
-        let [memcpy, one, two] = &mut times;
+    /// Seconds of a plain copy of as many bytes.
+    fn memcpy(&self) -> f64 {
         // SAFETY: both memories hold the plan's bytes.
-        let seconds = time(repeats, || unsafe {
-            to.0.copy_from_nonoverlapping(from.0, plan.bytes());
-        });
-        if round > 0 {
-            memcpy.push(seconds);
-        }
-        for (pool, seconds) in pools.iter().zip([one, two]) {
-            // SAFETY: both memories hold all that the plan reaches.
-            let taken = time(repeats, || unsafe { plan.run(pool, to.0, from.0) });
-            if round > 0 {
-                seconds.push(taken);
-            }
+        time(self.repeats, || unsafe {
+            self.to
+                .0
+                .copy_from_nonoverlapping(self.from.0, self.plan.bytes());
+        })
+    }
+
+    /// Seconds of the copy.
+    fn seconds(&self, pool: &Pool) -> f64 {
+        // SAFETY: both memories hold all that the plan reaches.
+        time(self.repeats, || unsafe {
+            self.plan.run(pool, self.to.0, self.from.0);
+        })
+    }
+}
+
+/// Copies of 64 MiB into new memory that is dropped again.
+struct Clones {
+    cache: Cache,
+    pool: Pool,
+    plan: Plan,
+    from: Memory,
+}
+
+impl Clones {
+    const BYTES: usize = 64 << 20;
+
+    fn new() -> Self {
+        Self {
+            cache: Cache::for_machine(),
+            pool: Pool::new(1),
+            plan: Plan::of_bytes(Self::BYTES),
+            from: Memory::new(Self::BYTES),
         }
     }
-    let [memcpy, one, two] = times.map(median);
-    #[expect(clippy::cast_precision_loss, reason = "a speed needs no more digits")]
-    let speed = plan.bytes() as f64 / memcpy / 1e9;
-    let [first, second] = case.targets;
-    let (one, two) = (memcpy / one, memcpy / two);
-    println!(
-        "{:<34} {speed:>8.1} {one:>7.2} / {first:>6.2} {two:>7.2} / {second:>6.2}",
-        case.name
-    );
+
+    /// Seconds of one.
+    fn seconds(&self, repeats: usize) -> f64 {
+        time(repeats, || {
+            if let Ok(block) = self.cache.allocate(Self::BYTES, 256) {
+                // SAFETY: both hold the bytes.
+                unsafe {
+                    self.plan
+                        .run(&self.pool, block.address().as_ptr(), self.from.0)
+                };
+                self.cache.free(block);
+            }
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a speed needs no more digits")]
+fn gb_per_s(bytes: usize, seconds: f64) -> f64 {
+    bytes as f64 / seconds / 1e9
 }
 
 /// Seconds that one copy takes.
