@@ -1,11 +1,8 @@
 //! The command line: its flags, and where each subcommand begins.
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
-use crossdock_sdk::dlpack::DeviceType;
-
-use crate::{command, exit::Exit, failure::Failure};
+use crate::{command, exit::Exit, failure::Failure, globals::Globals};
 
 /// Move tensors between accelerators that know nothing of each other.
 ///
@@ -19,27 +16,6 @@ pub(crate) struct Cli {
     pub(crate) globals: Globals,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What every subcommand takes.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Everywhere")]
-pub(crate) struct Globals {
-    /// Load this plugin file as well (repeatable).
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) plugin: Vec<PathBuf>,
-    /// Search this folder for plugins as well.
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) plugin_path: Option<PathBuf>,
-    /// End with exit code 1 where a device of one of these types is absent.
-    #[arg(long, global = true, value_name = "TYPE", value_delimiter = ',')]
-    pub(crate) require: Vec<DeviceType>,
-    /// Say nothing on stderr but errors.
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
-    /// When to use colour.
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: clap::ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,6 +5,7 @@ mod command;
 mod exit;
 mod failure;
 mod files;
+mod globals;
 mod progress;
 mod report;
 mod screen;

@@ -3,8 +3,8 @@
 use crossdock::Runtime;
 
 use crate::{
-    args::Globals,
     failure::{Failure, Problem},
+    globals::Globals,
     screen,
 };
 

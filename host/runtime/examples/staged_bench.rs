@@ -33,7 +33,7 @@ fn main() -> Result<(), Error> {
         }
     }
     if devices.len() < 2 {
-        println!("staged skipped: one plugin only; name others in CROSSDOCK_PLUGIN_PATH");
+        println!("skip\tstaged\tone plugin only; name others in CROSSDOCK_PLUGIN_PATH");
     }
     Ok(())
 }
@@ -52,10 +52,10 @@ fn pair(from: &Device, to: &Device) -> Result<(), Error> {
     let staged = best(|round| round.staged);
     let speed = |seconds: f64| BYTES as f64 / seconds / 1e9;
     println!(
-        "staged {from} -> {to}: read {:.2}, write {:.2}, staged {:.2}, ratio {:.2} (target {TARGET})",
+        "row\tstaged {from} -> {to}\t{:.2} GB/s\tread {:.2}, write {:.2}\t{:.2}\t>= {TARGET}",
+        speed(staged),
         speed(read),
         speed(write),
-        speed(staged),
         read.max(write) / staged,
     );
     Ok(())

@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::bench_run::{Bench, CopyRow, SIZES, run_all};
 use crate::{
-    args::Globals,
     exit::Exit,
     failure::{Failure, Problem},
+    globals::Globals,
     screen, session,
     table::{Cell, Table},
 };

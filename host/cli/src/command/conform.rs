@@ -7,9 +7,9 @@ use crossdock::{Device, Runtime};
 use crossdock_conformance::{Level, Report, Subject};
 
 use crate::{
-    args::Globals,
     exit::Exit,
     failure::{Failure, Problem},
+    globals::Globals,
     screen,
 };
 

@@ -7,10 +7,10 @@ use crossdock::{Device, RouteChoice, Runtime};
 use crossdock_sdk::dlpack;
 
 use crate::{
-    args::Globals,
     exit::{self, Exit},
     failure::{Failure, Problem},
     files::{self, FileTensor, TensorFile},
+    globals::Globals,
     progress::Progress,
     screen, session,
     table::{Cell, Table},

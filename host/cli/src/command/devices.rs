@@ -3,9 +3,9 @@
 use clap::Args;
 
 use crate::{
-    args::Globals,
     exit::{self, Exit},
     failure::Failure,
+    globals::Globals,
     report::Report,
     screen, session,
 };

@@ -11,9 +11,9 @@ use super::{
     probe_child::Answer,
 };
 use crate::{
-    args::Globals,
     exit::Exit,
     failure::{Failure, Problem},
+    globals::Globals,
     report::{BROKEN, Report},
     screen, session,
 };

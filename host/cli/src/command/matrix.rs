@@ -10,10 +10,11 @@ use super::{
     route::RouteArgument,
 };
 use crate::{
-    args::Globals,
     exit::Exit,
     failure::{Failure, Problem},
-    files, screen, session,
+    files,
+    globals::Globals,
+    screen, session,
     table::{Cell, Table},
 };
 

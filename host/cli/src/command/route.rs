@@ -5,9 +5,9 @@ use crossdock::{RouteChoice, RouteKind};
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
 
 use crate::{
-    args::Globals,
     exit::Exit,
     failure::{Failure, Problem},
+    globals::Globals,
     screen, session,
 };
 

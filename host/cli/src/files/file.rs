@@ -8,8 +8,8 @@ use std::{
 use crossdock::{Runtime, Tensor};
 use crossdock_sdk::dlpack::Layout;
 
-use super::{Bytes, npy, npz, safetensors};
-use crate::failure::{Failure, Problem};
+use super::{Bytes, FileError, npy, npz, safetensors};
+use crate::failure::{self, Failure, Problem};
 
 /// One tensor of a file.
 #[derive(Debug, Clone)]
@@ -84,13 +84,13 @@ pub(crate) fn read(path: &Path) -> Result<TensorFile, Failure> {
         Some("npy") => npy::part(name, bytes).map(|part| vec![part]),
         Some("npz") => npz::parts(&name, &bytes),
         Some("safetensors") => safetensors::part(name, bytes).map(|part| vec![part]),
-        _ => Err("its name ends in none of `.npy`, `.npz` and `.safetensors`".to_owned()),
+        _ => Err(FileError::Extension),
     };
-    let parts = parts.map_err(|why| {
+    let parts = parts.map_err(|error| {
         let hint = "give a whole .npy, .npz or .safetensors file of plain numbers";
         Problem::new(
             format!("read the tensors of `{}`", path.display()),
-            why,
+            failure::chain(&error),
             hint,
         )
     })?;

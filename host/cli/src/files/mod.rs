@@ -1,6 +1,7 @@
 //! Tensors in files: `.npy`, `.npz` and `.safetensors`, mapped so that the file is the tensor.
 
 mod bytes;
+mod error;
 mod file;
 mod generated;
 mod npy;
@@ -8,5 +9,6 @@ mod npz;
 mod safetensors;
 
 pub(crate) use bytes::Bytes;
+pub(crate) use error::FileError;
 pub(crate) use file::{FileTensor, TensorFile, read, write};
 pub(crate) use generated::generated;

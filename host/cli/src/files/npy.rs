@@ -6,23 +6,22 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, TypeStr};
 
 use super::{
-    Bytes,
+    Bytes, FileError,
     file::{FileTensor, Part},
 };
 
 /// The array of a `.npy` file.
-pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
+pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, FileError> {
     let mut cursor = Cursor::new(bytes.as_ref());
-    let header = NpyHeader::from_reader(&mut cursor).map_err(|error| error.to_string())?;
+    let header = NpyHeader::from_reader(&mut cursor).map_err(FileError::Header)?;
     let offset = cursor.position();
     let layout = layout_of(&header)?;
     let end = offset.checked_add(layout.bytes());
     let has = u64::try_from(bytes.as_ref().len()).unwrap_or(u64::MAX);
     if end.is_none_or(|end| end > has) {
-        let needs = layout.bytes();
-        return Err(format!(
-            "its array takes {needs} bytes after the header; the file ends before"
-        ));
+        return Err(FileError::Short {
+            bytes: layout.bytes(),
+        });
     }
     let length = usize::try_from(offset).unwrap_or(usize::MAX);
     let header = bytes.as_ref().get(..length).unwrap_or_default().to_vec();
@@ -39,40 +38,40 @@ pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
     })
 }
 
-fn layout_of(header: &NpyHeader) -> Result<Layout, String> {
+fn layout_of(header: &NpyHeader) -> Result<Layout, FileError> {
     let DType::Plain(ty) = header.dtype() else {
-        return Err("its elements are records; only plain numbers travel".to_owned());
+        return Err(FileError::Records);
     };
     let dtype = dtype_of(&ty)?;
     let shape: Result<Vec<i64>, _> = header.shape().iter().map(|n| i64::try_from(*n)).collect();
-    let shape = shape.map_err(|error| format!("its shape {:?}: {error}", header.shape()))?;
-    let compact = Layout::compact(dtype, &shape).map_err(|error| error.to_string())?;
+    let shape = shape?;
+    let compact = Layout::compact(dtype, &shape)?;
     if header.order() == Order::C || shape.len() < 2 {
         return Ok(compact);
     }
     // Fortran order is the compact layout of the reversed shape, seen with its axes reversed.
     let reversed: Vec<i64> = shape.iter().rev().copied().collect();
     let axes: Vec<usize> = (0..shape.len()).rev().collect();
-    Layout::compact(dtype, &reversed)
-        .and_then(|layout| layout.permute(&axes))
-        .map_err(|error| error.to_string())
+    Ok(Layout::compact(dtype, &reversed)?.permute(&axes)?)
 }
 
-fn dtype_of(ty: &TypeStr) -> Result<Dtype, String> {
+fn dtype_of(ty: &TypeStr) -> Result<Dtype, FileError> {
     let bytes = ty.size_field();
     if ty.endianness() == Endianness::Big && bytes > 1 {
-        return Err(format!(
-            "its dtype `{ty}` is big-endian; only little-endian numbers travel"
-        ));
+        return Err(FileError::BigEndian {
+            dtype: ty.to_string(),
+        });
     }
+    let unknown = || FileError::Dtype {
+        dtype: ty.to_string(),
+    };
     let name = match ty.type_char() {
         TypeChar::Bool => "bool".to_owned(),
         TypeChar::Int => format!("int{}", bytes.saturating_mul(8)),
         TypeChar::Uint => format!("uint{}", bytes.saturating_mul(8)),
         TypeChar::Float => format!("float{}", bytes.saturating_mul(8)),
         TypeChar::Complex => format!("complex{}", bytes.saturating_mul(8)),
-        _ => return Err(format!("its dtype `{ty}` is no plain number")),
+        _ => return Err(unknown()),
     };
-    name.parse()
-        .map_err(|_unknown| format!("its dtype `{ty}` has no name in DLPack"))
+    name.parse().map_err(|_unknown| unknown())
 }

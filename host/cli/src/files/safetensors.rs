@@ -4,15 +4,15 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use safetensors::SafeTensors;
 
 use super::{
-    Bytes,
+    Bytes, FileError,
     file::{FileTensor, Part},
 };
 
 /// The whole file: its header and its tensors in the order of their bytes.
-pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
+pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, FileError> {
     let whole = bytes.as_ref();
     // This checks that the tensors lie one after the other and fill the file.
-    let parsed = SafeTensors::deserialize(whole).map_err(|error| error.to_string())?;
+    let parsed = SafeTensors::deserialize(whole)?;
     let data_bytes: usize = parsed.iter().map(|(_, view)| view.data().len()).sum();
     let data_at = whole.len().saturating_sub(data_bytes);
     let mut tensors = Vec::new();
@@ -22,10 +22,8 @@ pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
             .as_ptr()
             .addr()
             .saturating_sub(whole.as_ptr().addr());
-        let shape: Result<Vec<i64>, _> = view.shape().iter().map(|n| i64::try_from(*n)).collect();
-        let shape = shape.map_err(|error| format!("the shape of `{name}`: {error}"))?;
-        let dtype = dtype_of(view.dtype()).map_err(|why| format!("`{name}`: {why}"))?;
-        let layout = Layout::compact(dtype, &shape).map_err(|e| format!("`{name}`: {e}"))?;
+        let layout = layout_of(view.dtype(), view.shape());
+        let layout = layout.map_err(|error| error.in_tensor(name))?;
         let bytes = bytes.clone();
         tensors.push(FileTensor {
             name: name.to_owned(),
@@ -43,8 +41,16 @@ pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, String> {
     })
 }
 
-fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, String> {
+fn layout_of(ty: safetensors::Dtype, shape: &[usize]) -> Result<Layout, FileError> {
+    let shape: Result<Vec<i64>, _> = shape.iter().map(|n| i64::try_from(*n)).collect();
+    Ok(Layout::compact(dtype_of(ty)?, &shape?)?)
+}
+
+fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, FileError> {
     use safetensors::Dtype as Ty;
+    let unknown = || FileError::Dtype {
+        dtype: format!("{ty:?}"),
+    };
     let name = match ty {
         Ty::BOOL => "bool",
         Ty::U8 => "uint8",
@@ -68,8 +74,7 @@ fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, String> {
         Ty::F6_E2M3 => "float6_e2m3fn",
         Ty::F6_E3M2 => "float6_e3m2fn",
         Ty::F4 => "float4_e2m1fn",
-        _ => return Err(format!("the dtype {ty:?} is not known")),
+        _ => return Err(unknown()),
     };
-    name.parse()
-        .map_err(|_unknown| format!("the dtype {ty:?} has no name in DLPack"))
+    name.parse().map_err(|_unknown| unknown())
 }

@@ -1,0 +1,27 @@
+//! The flags that every subcommand takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use crossdock_sdk::dlpack::DeviceType;
+
+/// What every subcommand takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Globals {
+    /// Load this plugin file as well (repeatable).
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) plugin: Vec<PathBuf>,
+    /// Search this folder for plugins as well.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) plugin_path: Option<PathBuf>,
+    /// End with exit code 1 where a device of one of these types is absent.
+    #[arg(long, global = true, value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) require: Vec<DeviceType>,
+    /// Say nothing on stderr but errors.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// When to use colour.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: clap::ColorChoice,
+}
