@@ -129,7 +129,7 @@ impl Work {
         Ok(Self {
             from: Memory::new(source.max(plan.bytes())),
             to: Memory::new(plan.bytes()),
-            repeats: ((256 << 20) / plan.bytes()).clamp(1, 64),
+            repeats: ((128 << 20) / plan.bytes()).max(1),
             plan,
         })
     }
