@@ -62,8 +62,8 @@ fn compare(sizes: &str, smallest: u64, powers: u64) -> Result<(), Box<dyn Error>
         let [ours, theirs] = times.map(median);
         let ratio = theirs / ours;
         println!(
-            "{sizes}, {writers} writers: pointer_query {ours:6.1} ns, \
-             RwLock<BTreeMap> {theirs:6.1} ns, {ratio:.2} times faster (asked {ASKED})"
+            "row\tpointer query, {sizes}, {writers} writers\t{ours:.1} ns\t\
+             RwLock<BTreeMap> {theirs:.1} ns\t{ratio:.2}\t>= {ASKED}"
         );
     }
     map.close()?;
