@@ -8,7 +8,7 @@ mod readme {}
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crossdock::{Layer, Runtime, RuntimeBuilder};
+use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 
 /// The checkout's root.
 #[must_use]
@@ -86,6 +86,7 @@ pub fn everything(folder: &Path) -> Runtime {
 #[must_use]
 pub fn everything_behind(folder: &Path, layers: &[Layer]) -> Runtime {
     let builder = Runtime::builder().search(false).layers(layers);
+    let builder = builder.costs(CostCache::Off);
     let mut builder: RuntimeBuilder = builder.plugin(ext_dev(folder));
     match plugin_file("opencl") {
         Some(file) => builder = builder.plugin(file),

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crossdock::{Chain, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{
+    Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
+};
 use crossdock_e2e::{ext_dev, plugin_file, report};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
@@ -13,7 +15,10 @@ const MOMENT: Option<Duration> = Some(Duration::from_millis(30));
 
 /// The CPU twice (built in and as a file), OpenCL, and a plugin without streams.
 fn runtime(folder: &std::path::Path) -> Runtime {
-    let mut builder = Runtime::builder().search(false).plugin(ext_dev(folder));
+    let mut builder = Runtime::builder()
+        .search(false)
+        .costs(CostCache::Off)
+        .plugin(ext_dev(folder));
     for name in ["cpu", "opencl"] {
         match plugin_file(name) {
             Some(file) => builder = builder.plugin(file),

@@ -47,11 +47,11 @@ fn curve(share: Duration, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Cur
             last.seconds * (bytes as f64 / last.bytes as f64)
         });
         let left = deadline.saturating_duration_since(Instant::now());
-        // The first copy of a size touches new memory and takes longer than the others.
+        // Two copies at least, the first of which touches new memory.
         if expected * 2.0 > left.as_secs_f64() {
             break;
         }
-        let seconds = best(deadline, || copy(bytes))?;
+        let seconds = best(deadline, bytes, || copy(bytes))?;
         // More bytes take no less time; what says so is noise.
         let seconds = seconds.max(last.map_or(f64::MIN_POSITIVE, |last| last.seconds));
         points.push(Point { bytes, seconds });
@@ -59,17 +59,15 @@ fn curve(share: Duration, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Cur
     Curve::try_from(points).ok()
 }
 
-/// The shortest of a few runs, two at least, the first of which does not count.
-fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
-    let mut best = None;
-    for run in 0..RUNS {
+/// The shortest of some runs, two at least: short ones are many, as any may be interrupted.
+fn best(deadline: Instant, bytes: u64, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
+    let runs = if bytes == SMALLEST_BYTES { 16 } else { 4 };
+    let mut best: Option<f64> = None;
+    for run in 0..runs {
         let start = Instant::now();
         copy().ok()?;
         let seconds = start.elapsed().as_secs_f64();
-        best = match best {
-            Some(before) if run > 1 => Some(f64::min(before, seconds)),
-            _ => Some(seconds),
-        };
+        best = Some(best.map_or(seconds, |best| best.min(seconds)));
         if run > 0 && Instant::now() >= deadline {
             break;
         }
@@ -81,6 +79,5 @@ fn best(deadline: Instant, copy: impl Fn() -> Result<(), Error>) -> Option<f64> 
 const SIZES: [u64; 4] = [SMALLEST_BYTES, 128 << 10, 1 << 20, LARGEST_BYTES];
 const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: u64 = 8 << 20;
-const RUNS: u32 = 4;
 /// The time that one pair of devices may take, all ways together.
 const BUDGET: Duration = Duration::from_millis(45);
