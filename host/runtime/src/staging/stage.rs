@@ -167,8 +167,8 @@ fn copy(device: &Device, dst: Side, src: Side, bytes: u64) -> Result<(), Error> 
 /// In so many parts a copy's first and last part, which nothing overlaps, hardly count.
 const OVERLAPPED: u64 = 16;
 
-/// Parts that are shorter than this are all latency.
-const SHORTEST_BYTES: u64 = 512 << 10;
+/// Shorter parts cost less than the thread that would read them.
+const SHORTEST_BYTES: u64 = 1 << 20;
 
 /// Parts begin at whole pages.
 const ALIGNED_BYTES: u64 = 4096;
