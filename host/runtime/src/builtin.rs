@@ -4,7 +4,7 @@
     reason = "reads the linked-in plugin's table by address, as for a file"
 )]
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use crossdock_plugin_cpu::Cpu;
 use crossdock_sdk::dlpack;
@@ -15,17 +15,17 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::layers::Layer;
 use crate::loader::Description;
+use crate::opened::{Source, open_once};
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::routing::Routing;
 use crate::table::Table;
 
 /// The built-in CPU plugin; all runtimes of the process share it.
 pub(crate) fn cpu(layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
-    static OPEN: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(plugin) = open.upgrade().filter(|plugin| !plugin.hooks().is_forked()) {
-        return Ok(plugin);
-    }
+    open_once(Source::BuiltIn, None, |_| open(layers))
+}
+
+fn open(layers: &[Layer]) -> Result<Plugin, Error> {
     let refuse = |why: String| Error::Load {
         path: "cpu (built in)".into(),
         why,
@@ -42,9 +42,7 @@ pub(crate) fn cpu(layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
         version: description.version,
         path: None,
     };
-    let plugin = Arc::new(Plugin::start(identity, table, layers));
-    *open = Arc::downgrade(&plugin);
-    Ok(plugin)
+    Ok(Plugin::start(identity, table, layers))
 }
 
 /// Its device, for work in host memory, whether a runtime has registered it or not.

@@ -71,6 +71,16 @@ impl Device {
         WeakDevice(Arc::downgrade(&self.0))
     }
 
+    /// The same device under another pair.
+    pub(crate) fn with_id(&self, id: dlpack::Device) -> Self {
+        Self::new(&self.0.plugin, self.0.index, id, self.0.info)
+    }
+
+    /// The id that its plugin asks for.
+    pub(crate) fn claimed_id(&self) -> i32 {
+        self.0.info.dl_id
+    }
+
     /// The DLPack pair: `opencl:0`.
     #[must_use]
     #[inline]

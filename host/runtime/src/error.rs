@@ -74,6 +74,12 @@ pub enum Error {
         /// Each route with the reason why it fell.
         reasons: Vec<String>,
     },
+    /// The runtime was opened before a fork, and this is the child. Misuse: open a new one.
+    #[error("{operation}")]
+    Forked {
+        /// What was asked.
+        operation: &'static str,
+    },
     /// An argument is wrong. Misuse: fix the call.
     #[error("{operation}")]
     Misuse {
@@ -121,6 +127,7 @@ impl Error {
                 format!("two plugins own it: {one}, and {other}")
             }
             Self::Refused { reasons, .. } => reasons.join("; "),
+            Self::Forked { .. } => "the runtime was opened before a fork".to_owned(),
         }
     }
 
@@ -143,6 +150,7 @@ impl Error {
             Self::Refused { .. } => {
                 "take another route, or run `crossdock route` for the explanation".to_owned()
             }
+            Self::Forked { .. } => hint_for(Status::FORKED).to_owned(),
             Self::Misuse { .. } => "fix the arguments".to_owned(),
         }
     }
@@ -158,6 +166,7 @@ impl Error {
     pub const fn status(&self) -> Option<Status> {
         match self {
             Self::Hook { status, .. } => Some(*status),
+            Self::Forked { .. } => Some(Status::FORKED),
             Self::Load { .. }
             | Self::UnknownDevice { .. }
             | Self::Exchange(_)

@@ -253,7 +253,12 @@ impl Hooks {
             return Err(self.failure(hook, Status::PANIC, "a hook of this plugin panicked before"));
         }
         if self.is_forked() {
+            self.count_release(hook);
             return Err(self.failure(hook, Status::FORKED, "the plugin was opened before a fork"));
+        }
+        if life::exiting() {
+            self.count_release(hook);
+            return Err(self.failure(hook, Status::EXITING, "the process is exiting"));
         }
         let mut raw: *mut RawError = std::ptr::null_mut();
         let status = call(&raw mut raw);
@@ -294,6 +299,37 @@ impl Hooks {
         error
     }
 
+    /// What would have been given back is a leak that is counted.
+    fn count_release(&self, hook: &str) {
+        if RELEASES.contains(&hook) {
+            life::count_leak();
+        }
+    }
+
+    /// Tells the plugin that the process exits; no hook is called afterwards.
+    pub(crate) fn at_exit(&self) {
+        let target = self.target();
+        let hook = target.table().raw().at_exit;
+        if let Some(hook) = hook.filter(|_| self.is_usable()) {
+            // SAFETY: a live handle; the hook takes nothing else.
+            unsafe { hook(target.handle()) };
+        }
+    }
+
+    /// Tells the plugin that this is the child of a fork; no hook is called afterwards.
+    pub(crate) fn at_fork_child(&self) {
+        let target = self.target();
+        let hook = target.table().raw().at_fork_child;
+        if let Some(hook) = hook.filter(|_| self.is_usable()) {
+            // SAFETY: a live handle; the hook takes nothing else.
+            unsafe { hook(target.handle()) };
+        }
+    }
+
+    fn is_usable(&self) -> bool {
+        self.own.handle() != PluginHandle::NONE && !self.is_quarantined()
+    }
+
     pub(crate) fn missing(&self, hook: &str) -> Error {
         self.failure(
             hook,
@@ -321,6 +357,18 @@ impl Hooks {
         }
     }
 }
+
+/// The hooks that give something back.
+const RELEASES: [&str; 8] = [
+    "close",
+    "free",
+    "free_async",
+    "release_adopted",
+    "unmap",
+    "unregister_host",
+    "stream_destroy",
+    "event_destroy",
+];
 
 /// At most this much of a plugin's text is believed.
 const TEXT_LIMIT: u64 = 64 * 1024;

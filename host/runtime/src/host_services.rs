@@ -6,6 +6,8 @@ use std::ffi::c_void;
 use crossdock_sdk::abi::{HostServices, Text};
 use crossdock_sdk::fence::fence;
 
+use crate::{late_log, life};
+
 /// The services, alive until the process ends.
 pub(crate) fn services() -> *const HostServices {
     #[expect(
@@ -26,7 +28,7 @@ struct Shared(HostServices);
 // SAFETY: constant, and its context is NULL.
 unsafe impl Sync for Shared {}
 
-/// Writes a plugin's line to the host's log.
+/// Writes a plugin's line to the host's log; once the process exits, to a fixed place.
 unsafe extern "C" fn log(_context: *mut c_void, level: u32, target: Text, message: Text) {
     let write = || {
         let level = match level {
@@ -40,7 +42,11 @@ unsafe extern "C" fn log(_context: *mut c_void, level: u32, target: Text, messag
         let target = unsafe { borrow(&target) };
         // SAFETY: as above.
         let message = unsafe { borrow(&message) };
-        log::log!(target: "crossdock::plugin", level, "{target}: {message}");
+        if life::exiting() {
+            late_log::keep(&target, &message);
+        } else {
+            log::log!(target: "crossdock::plugin", level, "{target}: {message}");
+        }
     };
     let _caught = fence(write);
 }

@@ -4,7 +4,11 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::fence::fence;
+
+use crate::error::Error;
+use crate::opened;
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -28,6 +32,12 @@ pub(crate) fn generation() -> u32 {
     FORKS.load(Ordering::Acquire)
 }
 
+/// Whether a hook was not called because the process exits or is a fork; what it would have given
+/// back is a counted leak.
+pub(crate) fn is_over(error: &Error) -> bool {
+    matches!(error.status(), Some(Status::EXITING | Status::FORKED))
+}
+
 pub(crate) fn count_leak() {
     LEAKS.fetch_add(1, Ordering::Relaxed);
 }
@@ -36,23 +46,35 @@ pub(crate) fn count_leak() {
 pub(crate) fn watch() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
-        // SAFETY: `at_exit` takes nothing and only stores a flag.
-        let exit = unsafe { libc::atexit(at_exit) };
-        // SAFETY: `in_child` takes nothing and only adds to a counter, which is async-signal-safe.
+        watch_exit();
+        // SAFETY: `in_child` takes nothing, takes no lock, and calls only what a plugin promises to
+        // be able to do in a child.
         let fork = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        if exit != 0 || fork != 0 {
-            log::warn!(target: "crossdock::load", "exit or fork will not be noticed");
+        if fork != 0 {
+            log::warn!(target: "crossdock::load", "forks will not be noticed");
         }
     });
 }
 
+/// Puts our notice of exit in front of every destructor that is registered by now: the latest
+/// registered runs first.
+pub(crate) fn watch_exit() {
+    // SAFETY: `at_exit` takes nothing and does its work once, however often it is registered.
+    let exit = unsafe { libc::atexit(at_exit) };
+    if exit != 0 {
+        log::warn!(target: "crossdock::load", "the exit of the process will not be noticed");
+    }
+}
+
 extern "C" fn at_exit() {
-    let _caught = fence(|| {
-        EXITING.store(true, Ordering::Release);
-        crate::trace::finish();
-    });
+    let begun = EXITING.swap(true, Ordering::AcqRel);
+    if !begun {
+        let _caught = fence(opened::tell_exit);
+        let _caught = fence(crate::trace::finish);
+    }
 }
 
 unsafe extern "C" fn in_child() {
-    let _caught = fence(|| FORKS.fetch_add(1, Ordering::AcqRel));
+    FORKS.fetch_add(1, Ordering::AcqRel);
+    let _caught = fence(opened::tell_fork);
 }

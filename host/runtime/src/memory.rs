@@ -200,6 +200,20 @@ impl Memory {
         }
     }
 
+    /// At exit, and in the child of a fork, no hook is called: what would be given back is a counted
+    /// leak. So is a tensor of others, whose deleter may lead into code that is gone; a child
+    /// releases the ones in host memory.
+    fn leak(&mut self) {
+        if matches!(self.owner, Owner::Received { .. } | Owner::Host { .. }) {
+            if !life::exiting() && self.host_address(0).is_some() {
+                return;
+            }
+            let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+            let _leaked = std::mem::ManuallyDrop::new(owner);
+        }
+        life::count_leak();
+    }
+
     /// The work that may still be running on these bytes, whichever device's view it went through.
     pub(crate) fn pending(&self) -> &Pending {
         match &self.owner {
@@ -232,7 +246,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if life::exiting() || self.device.hooks().is_forked() {
-            return life::count_leak();
+            return self.leak();
         }
         let earlier = self.pending().before(Access::Write);
         if earlier.is_empty() {
@@ -272,7 +286,9 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner)
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
     };
-    if let Err(error) = given {
+    if let Err(error) = given
+        && !life::is_over(&error)
+    {
         log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }

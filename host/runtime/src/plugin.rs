@@ -1,6 +1,7 @@
 //! A registered plugin: its description, what its probe found, and its hooks.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
@@ -50,6 +51,7 @@ pub struct Plugin {
     state: PluginState,
     hooks: Hooks,
     couriers: Couriers,
+    retired: AtomicBool,
 }
 
 impl Plugin {
@@ -67,7 +69,29 @@ impl Plugin {
             state,
             hooks,
             couriers: Couriers::default(),
+            retired: AtomicBool::new(false),
         }
+    }
+
+    /// Whether something is there that does not work.
+    pub(crate) const fn is_broken(&self) -> bool {
+        matches!(self.state, PluginState::Broken { .. })
+    }
+
+    /// Says more of why it is broken.
+    pub(crate) fn set_broken(&mut self, why: String) {
+        self.state = PluginState::Broken { why };
+    }
+
+    /// From now on no new runtime takes it.
+    pub(crate) fn set_retired(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether it was removed from a runtime: it takes no new work.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     fn bring_up(hooks: &mut Hooks, layers: &[Layer]) -> Result<PluginState, Error> {
@@ -136,7 +160,9 @@ impl Drop for Plugin {
             return;
         }
         self.couriers.close(&self.hooks);
-        if let Err(error) = self.hooks.close() {
+        if let Err(error) = self.hooks.close()
+            && !life::is_over(&error)
+        {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());
         }
     }

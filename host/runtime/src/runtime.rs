@@ -8,11 +8,13 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::costs::CostCache;
 use crate::device::Device;
+use crate::device_order::DeviceOrder;
 use crate::error::Error;
 use crate::index::DeviceIndex;
 use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::{self, Environment};
+use crate::opened;
 use crate::plugin::{Plugin, PluginState};
 use crate::published::Published;
 use crate::routing::Routing;
@@ -35,6 +37,8 @@ struct Inner {
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
     routing: Arc<Routing>,
+    /// The child of a fork must not use it.
+    generation: u32,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -54,6 +58,7 @@ pub struct RuntimeBuilder {
     layers: Vec<Layer>,
     costs: Option<CostCache>,
     staging_bytes: Option<u64>,
+    device_order: Option<String>,
 }
 
 impl RuntimeBuilder {
@@ -97,13 +102,21 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Gives these devices the first ids of their types, in this order: uuids, PCI bus ids or
+    /// `PLUGIN:INDEX`, with `,` between them. Goes before `CROSSDOCK_DEVICE_ORDER`.
+    pub fn device_order(mut self, order: impl Into<String>) -> Self {
+        self.device_order = Some(order.into());
+        self
+    }
+
     /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
     ///
     /// # Errors
     /// [`Error::Load`] for a given file. A file that only the search found is listed by
     /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
-    /// be read.
+    /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {
+        opened::check_reentry("open a runtime")?;
         life::watch();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;
@@ -117,12 +130,16 @@ impl RuntimeBuilder {
             routing: Arc::new(self.routing(&environment)),
             environment,
             layers,
+            generation: life::generation(),
         }));
         runtime.register_builtin();
         for path in &self.given {
             runtime.load(path)?;
         }
         runtime.search(&self);
+        if let Some(order) = self.order(&runtime.0.environment) {
+            runtime.number(&order);
+        }
         Ok(runtime)
     }
 
@@ -130,6 +147,18 @@ impl RuntimeBuilder {
         let staging = self.staging_bytes.or_else(|| staging_bytes(environment));
         let of_process = || CostCache::of_process(environment);
         Routing::new(staging, &self.costs.clone().unwrap_or_else(of_process))
+    }
+
+    fn order(&self, environment: &Environment) -> Option<DeviceOrder> {
+        let text = match &self.device_order {
+            Some(order) => order.clone(),
+            None => environment.device_order()?.to_string_lossy().into_owned(),
+        };
+        let (order, warnings) = DeviceOrder::parse(&text);
+        for warning in warnings {
+            log::warn!(target: "crossdock::load", "{warning}");
+        }
+        Some(order)
     }
 }
 
@@ -154,6 +183,7 @@ impl Runtime {
             layers: Vec::new(),
             costs: None,
             staging_bytes: None,
+            device_order: None,
         }
     }
 
@@ -190,13 +220,41 @@ impl Runtime {
         Error::UnknownDevice { device: id, known }
     }
 
-    /// Loads a plugin file beside those that are here; the same file is loaded once.
+    /// The first device with this identity.
+    #[must_use]
+    pub fn device_by_uuid(&self, uuid: [u8; 16]) -> Option<Device> {
+        self.find(|device| device.uuid() == Some(uuid))
+    }
+
+    /// The first device at this place of the PCI bus, as in `0000:03:00.0`.
+    #[must_use]
+    pub fn device_by_pci(&self, pci_bus_id: &str) -> Option<Device> {
+        self.find(|device| {
+            let own = device.pci_bus_id();
+            own.is_some_and(|own| own.eq_ignore_ascii_case(pci_bus_id))
+        })
+    }
+
+    fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
+        let registry = self.0.registry.read();
+        registry
+            .devices
+            .iter()
+            .find(|device| is_it(device))
+            .cloned()
+    }
+
+    /// Loads a plugin file beside those that are here. The same file is loaded once, whatever its
+    /// names are, and so are copies with equal bytes.
     ///
     /// # Errors
-    /// [`Error::Load`] that says why the file was refused.
+    /// [`Error::Load`] that says why the file was refused; [`Error::Forked`] in the child of a fork;
+    /// [`Error::Misuse`] from a plugin that is being loaded.
     pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
+        self.check_process("load a plugin")?;
+        opened::check_reentry("load a plugin")?;
         let found = loader::inspect(path, &self.0.environment)?;
-        let plugin = loader::load(&found, &self.0.layers)?;
+        let plugin = loader::load(found, &self.0.layers)?;
         self.register(&plugin)?;
         Ok(plugin)
     }
@@ -206,7 +264,10 @@ impl Runtime {
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.
+    /// [`Error::Forked`] in the child of a fork.
     pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
+        self.check_process("retire a plugin")?;
+        plugin.set_retired();
         self.change(|registry| {
             registry.plugins.retain(|other| !Arc::ptr_eq(other, plugin));
             registry
@@ -221,6 +282,29 @@ impl Runtime {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether this process opened the runtime: any lock of an inherited one may be held for ever.
+    fn check_process(&self, operation: &'static str) -> Result<(), Error> {
+        if self.0.generation == life::generation() {
+            Ok(())
+        } else {
+            Err(Error::Forked { operation })
+        }
+    }
+
+    /// Numbers all devices anew. Nobody has one yet.
+    fn number(&self, order: &DeviceOrder) {
+        self.change(|registry| {
+            for warning in order.unmatched(&registry.devices) {
+                log::warn!(target: "crossdock::load", "{warning}");
+            }
+            for (device, named) in order.sort(&std::mem::take(&mut registry.devices)) {
+                let claimed = if named { 0 } else { device.claimed_id() };
+                let id = registry.free_id(device.id().ty, claimed);
+                registry.devices.push(device.with_id(id));
+            }
+        });
     }
 
     #[cfg(feature = "cpu")]
@@ -252,7 +336,8 @@ impl Runtime {
         }
     }
 
-    /// A plugin whose name is already registered is skipped; only given files stand side by side.
+    /// A plugin whose name is already registered is skipped, unless that one is broken; only given
+    /// files stand side by side.
     fn load_found(&self, path: &Path) -> Result<(), Error> {
         let found = loader::inspect(path, &self.0.environment)?;
         let name = &found.description.name;
@@ -262,7 +347,7 @@ impl Runtime {
             .read()
             .plugins
             .iter()
-            .any(|plugin| plugin.name() == name)
+            .any(|plugin| plugin.name() == name && !plugin.is_broken())
         {
             let file = path.display();
             log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
@@ -271,7 +356,7 @@ impl Runtime {
         if !self.0.environment.wants(name) {
             return Ok(());
         }
-        let plugin = loader::load(&found, &self.0.layers)?;
+        let plugin = loader::load(found, &self.0.layers)?;
         self.register(&plugin)
     }
 

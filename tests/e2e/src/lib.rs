@@ -5,8 +5,11 @@
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+pub mod every_hook;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 
@@ -16,7 +19,8 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compiles a C plugin with the system's compiler into `folder`.
+/// Compiles a C plugin with the system's compiler into `folder`. No two results have equal bytes,
+/// which would be one plugin.
 ///
 /// # Panics
 /// When the compiler is missing or says no.
@@ -29,7 +33,7 @@ pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
         "libcrossdock_plugin_{}.so",
         name.unwrap_or_default()
     ));
-    let status = Command::new("cc")
+    let status = compiler("cc")
         .args([
             "-std=c99",
             "-O1",
@@ -52,6 +56,47 @@ pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
         source.display()
     );
     output
+}
+
+/// The C++ plugin of the tests, whose copies throw, compiled into `folder`.
+///
+/// # Panics
+/// When a compiler is missing or says no.
+#[must_use]
+pub fn throwing(folder: &Path) -> PathBuf {
+    let (part, output) = (folder.join("part.o"), folder.join("throws.so"));
+    let plugins = root().join("tests/plugins");
+    let include = root().join("sdk/include");
+    let common = ["-fPIC", "-fvisibility=hidden", "-pthread", "-I"];
+    let mut c = Command::new("cc");
+    c.args(["-std=c99", "-c", "-Dcrossdock_plugin=crossdock_plugin_in_c"]);
+    c.args(common).arg(&include);
+    c.arg(plugins.join("ext_dev.c")).arg("-o").arg(&part);
+    let mut cpp = compiler("c++");
+    cpp.args(["-std=c++17", "-shared"])
+        .args(common)
+        .arg(&include);
+    cpp.arg(plugins.join("throws.cpp"))
+        .arg(&part)
+        .arg("-o")
+        .arg(&output);
+    for mut command in [c, cpp] {
+        let status = command.status();
+        assert!(status.is_ok_and(|status| status.success()), "{command:?}");
+    }
+    output
+}
+
+/// A C or C++ compiler that gives each result a name of its own.
+fn compiler(name: &str) -> Command {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mut command = Command::new(name);
+    command.arg(format!(
+        "-Wl,--build-id=0x{:08x}{number:08x}",
+        std::process::id()
+    ));
+    command
 }
 
 /// The small C plugin of the tests, compiled into `folder`.

@@ -13,12 +13,18 @@ use super::refused::PreflightError;
 /// `DF_STATIC_TLS`.
 const STATIC_TLS: u64 = 0x10;
 
-/// The dynamic section: whole, and its tables in the file. Returns the needed libraries.
+/// The libraries that a file needs, and the folders of its own where they may be.
+pub(super) struct Needs {
+    pub(super) needed: Vec<String>,
+    pub(super) run_path: Vec<String>,
+}
+
+/// The dynamic section: whole, and its tables in the file.
 pub(super) fn check_dynamic(
     file: &File<'_>,
     damaged: Refused<'_>,
     remarks: &mut Vec<Remark>,
-) -> Result<Vec<String>, PreflightError> {
+) -> Result<Needs, PreflightError> {
     let table = file
         .elf_dynamic_table()
         .map_err(|error| damaged(&error.to_string()))?;
@@ -73,8 +79,8 @@ fn needed_libraries(
     entries: &[Dynamic],
     damaged: Refused<'_>,
     remarks: &mut Vec<Remark>,
-) -> Result<Vec<String>, PreflightError> {
-    let mut needed = Vec::new();
+) -> Result<Needs, PreflightError> {
+    let (mut needed, mut run_path) = (Vec::new(), Vec::new());
     for entry in entries {
         if ![elf::DT_NEEDED, elf::DT_RUNPATH, elf::DT_RPATH].contains(&entry.tag) {
             continue;
@@ -89,13 +95,14 @@ fn needed_libraries(
             remarks.extend(parts.map(|part| Remark::RunPath {
                 entry: part.to_owned(),
             }));
+            run_path.extend(text.split(':').map(ToOwned::to_owned));
         } else if text.is_empty() {
             return Err(damaged("it needs a library without a name"));
         } else {
             needed.push(text);
         }
     }
-    Ok(needed)
+    Ok(Needs { needed, run_path })
 }
 
 fn check_address(

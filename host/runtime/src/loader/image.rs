@@ -16,7 +16,7 @@ use object::{
 
 use super::{
     describe::Description,
-    dynamic::check_dynamic,
+    dynamic::{Needs, check_dynamic},
     preflight::{Flavour, Remark},
     refused::PreflightError,
 };
@@ -31,6 +31,7 @@ pub(super) struct Image {
     pub(super) description: Description,
     pub(super) flavour: Flavour,
     pub(super) needed: Vec<String>,
+    pub(super) run_path: Vec<String>,
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
             source,
         })?;
     let mut remarks = Vec::new();
-    let needed = check_dynamic(&file, &damaged, &mut remarks)?;
+    let Needs { needed, run_path } = check_dynamic(&file, &damaged, &mut remarks)?;
     check_symbols(&file, &damaged, &mut remarks)?;
     check_relocations(&file, bytes, &damaged)?;
     let flavour = find_root(path, &file, bytes, &damaged)?;
@@ -65,6 +66,7 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
         description,
         flavour,
         needed,
+        run_path,
         remarks,
     })
 }
@@ -228,7 +230,7 @@ fn check_symbols(
     if symbols.is_empty() {
         return Err(damaged("its table of dynamic symbols is missing"));
     }
-    let mut unique = Vec::new();
+    let (mut unique, mut exports) = (Vec::new(), Vec::new());
     for (index, symbol) in symbols.enumerate().filter(|(index, _)| index.0 != 0) {
         let name = symbols
             .symbol_name(endian, symbol)
@@ -236,12 +238,21 @@ fn check_symbols(
         if name.is_empty() && symbol.st_type() != elf::STT_SECTION {
             return Err(damaged(&format!("its dynamic symbol {index} has no name")));
         }
+        let is_root = [C_ROOT, RUST_ROOT]
+            .iter()
+            .any(|root| root.as_bytes() == name);
+        if !symbol.is_undefined(endian) && symbol.st_bind() == elf::STB_GLOBAL && !is_root {
+            exports.push(String::from_utf8_lossy(name).into_owned());
+        }
         if symbol.st_bind() == elf::STB_GNU_UNIQUE {
             unique.push(String::from_utf8_lossy(name).into_owned());
         }
     }
     if !unique.is_empty() {
         remarks.push(Remark::UniqueSymbols { names: unique });
+    }
+    if !exports.is_empty() {
+        remarks.push(Remark::Exports { names: exports });
     }
     let hash = file
         .elf_section_table()

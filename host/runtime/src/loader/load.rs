@@ -1,20 +1,16 @@
 //! From a candidate file to a registered plugin: trust, preflight, negotiate, open, probe.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use crossdock_sdk::abi::{ABI_MAJOR, ABI_MINOR};
 
 use super::open::{open_c, open_rust};
-use super::{
-    AbiVersion, Environment, FileIdentity, Flavour, Preflight, check_ownership, preflight,
-};
+use super::{AbiVersion, Environment, Flavour, Preflight, check_ownership, preflight};
 use crate::error::Error;
 use crate::layers::Layer;
+use crate::opened::{self, Source, open_once};
 use crate::plugin::{Plugin, PluginIdentity};
-
-/// The open plugins of the process: two runtimes share one, and a file is opened once.
-static OPEN: Mutex<Vec<(FileIdentity, Weak<Plugin>)>> = Mutex::new(Vec::new());
 
 /// Looks at a file without running any of its code.
 ///
@@ -43,34 +39,51 @@ pub(crate) fn inspect(path: &Path, environment: &Environment) -> Result<Prefligh
     Ok(found)
 }
 
-/// Loads an inspected file, or gives the plugin that was loaded from it before, in its own layers.
+/// Loads an inspected file, or gives the plugin that was loaded from it, or from its equal, before, in
+/// its own layers.
 ///
 /// # Errors
 /// Why its table was refused.
-pub(crate) fn load(found: &Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
-    if let Some(open) = already_open(found.identity) {
-        return Ok(open);
+pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
+    if let Some(plugin) = already_open(&found)? {
+        return Ok(plugin);
     }
-    let table = match found.flavour {
-        Flavour::Rust => open_rust(&found.path)?,
-        Flavour::C => open_c(&found.path)?,
-    };
-    let identity = PluginIdentity {
-        name: found.description.name.clone(),
-        vendor: found.description.vendor.clone(),
-        version: found.description.version.clone(),
-        path: Some(found.path.clone()),
-    };
-    let plugin = Arc::new(Plugin::start(identity, table, layers));
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|(_, plugin)| plugin.strong_count() > 0);
-    open.push((found.identity, Arc::downgrade(&plugin)));
-    Ok(plugin)
+    open_once(Source::File(found.identity), Some(found), |found| {
+        let Some(found) = found else {
+            return Err(Error::misuse("load a plugin", "there is no file"));
+        };
+        let table = match found.flavour {
+            Flavour::Rust => open_rust(found)?,
+            Flavour::C => open_c(found)?,
+        };
+        let identity = PluginIdentity {
+            name: found.description.name.clone(),
+            vendor: found.description.vendor.clone(),
+            version: found.description.version.clone(),
+            path: Some(found.path.clone()),
+        };
+        Ok(Plugin::start(identity, table, layers))
+    })
 }
 
-fn already_open(identity: FileIdentity) -> Option<Arc<Plugin>> {
-    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.iter()
-        .find(|(other, _)| *other == identity)
-        .and_then(|(_, plugin)| plugin.upgrade())
+/// The open plugin of the same file, or of one with equal bytes.
+fn already_open(found: &Preflight) -> Result<Option<Arc<Plugin>>, Error> {
+    for open in opened::files() {
+        let (Some(file), Some(plugin)) = (&open.file, open.plugin()) else {
+            continue;
+        };
+        if file.identity == found.identity && !file.is_unchanged(found) {
+            return Err(Error::Load {
+                path: found.path.clone(),
+                why: "it was written over while it is loaded".to_owned(),
+                hint: "start again, and put a new build there by rename (`mv new old`)".to_owned(),
+            });
+        }
+        if file.identity != found.identity && file.has_the_bytes_of(found) {
+            let (copy, first) = (found.path.display(), file.path.display());
+            log::info!(target: "crossdock::load", "`{copy}` is a duplicate of `{first}`");
+            return Ok(Some(plugin));
+        }
+    }
+    Ok(None)
 }

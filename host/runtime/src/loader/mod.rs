@@ -3,7 +3,10 @@
 mod describe;
 mod dynamic;
 mod image;
+mod layout_report;
 mod load;
+mod mapped;
+mod needed;
 mod open;
 mod paths;
 mod preflight;

@@ -1,16 +1,21 @@
 //! Opening a plugin file that passed the preflight, down to its checked table.
 #![expect(unsafe_code, reason = "runs code of another library")]
 
+use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr::NonNull;
 
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
-use abi_stable::library::{LibHeader, lib_header_from_path};
+use abi_stable::library::{AbiHeaderRef, LibHeader};
 use crossdock_sdk::abi::{C_ENTRY_SYMBOL, PluginTable, PluginTableRef, address_of};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use super::image::RUST_ROOT;
+use super::layout_report::summary;
+use super::mapped::{PrivateCopy, is_mapped_from};
+use super::{Preflight, PreflightError, Remark};
 use crate::error::Error;
 use crate::table::Table;
 
@@ -18,8 +23,15 @@ use crate::table::Table;
 ///
 /// # Errors
 /// What the loader said, or which layout differs.
-pub(crate) fn open_rust(path: &Path) -> Result<Table, Error> {
-    let header = lib_header_from_path(path).map_err(|error| {
+pub(crate) fn open_rust(found: &Preflight) -> Result<Table, Error> {
+    let mapped = Mapped::of(found, RUST_ROOT)?;
+    let path = &found.path;
+    // SAFETY: the preflight found the symbol, which by its name has this type, and the library is
+    // never unloaded.
+    let header = unsafe { mapped.library.get::<AbiHeaderRef>(RUST_ROOT) };
+    let header = header
+        .map_err(|error| refuse(path, &error.to_string(), "export it with `export_plugin!`"))?;
+    let header = header.upgrade().map_err(|error| {
         refuse(
             path,
             &error.to_string(),
@@ -42,20 +54,15 @@ pub(crate) fn open_rust(path: &Path) -> Result<Table, Error> {
 ///
 /// # Errors
 /// What the loader said, or what is wrong with the table.
-pub(crate) fn open_c(path: &Path) -> Result<Table, Error> {
-    // SAFETY: running the file's constructors is what loading a plugin means; the preflight
-    // found it whole and the path rules found it to be trusted.
-    let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-    let library = opened.map_err(|error| {
-        let reason = std::error::Error::source(&error)
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        refuse(path, &reason, "install what it needs, or rebuild it")
-    })?;
-    // Never unloaded: a late deleter still has its code.
-    let library = ManuallyDrop::new(library);
+pub(crate) fn open_c(found: &Preflight) -> Result<Table, Error> {
+    let mapped = Mapped::of(found, C_ENTRY_SYMBOL)?;
+    let path = &found.path;
     // SAFETY: the preflight found the symbol, and the contract gives it this type.
-    let entry =
-        unsafe { library.get::<unsafe extern "C" fn() -> *const PluginTable>(C_ENTRY_SYMBOL) };
+    let entry = unsafe {
+        mapped
+            .library
+            .get::<unsafe extern "C" fn() -> *const PluginTable>(C_ENTRY_SYMBOL)
+    };
     let entry = entry.map_err(|error| {
         refuse(
             path,
@@ -73,6 +80,103 @@ pub(crate) fn open_c(path: &Path) -> Result<Table, Error> {
         ));
     };
     read_table(path, table)
+}
+
+/// A library that was opened, and is the file that the preflight looked at.
+struct Mapped {
+    /// Never unloaded: a late deleter still has its code.
+    library: ManuallyDrop<Library>,
+    /// Removed once the table was read; what is mapped stays.
+    _copy: Option<PrivateCopy>,
+}
+
+impl Mapped {
+    /// Opens the file. Where its path gives an earlier build that is still loaded, a private copy of
+    /// the file is opened under a name of its own.
+    fn of(found: &Preflight, root: &str) -> Result<Self, Error> {
+        let known = open_library(&found.path, libc::RTLD_NOLOAD).is_ok();
+        let library = open_library(&found.path, 0).map_err(|reason| refused(found, &reason))?;
+        let library = ManuallyDrop::new(library);
+        match is_from(&library, root, &found.file) {
+            Some(true) => {}
+            None => {
+                let path = found.path.display();
+                log::warn!(target: "crossdock::load", "cannot see what `{path}` was loaded from");
+            }
+            Some(false) if known => return Self::of_copy(found, root),
+            Some(false) => {
+                let why = "another file was put in its place while it was loaded";
+                return Err(refuse(
+                    &found.path,
+                    why,
+                    "load it again once it is installed",
+                ));
+            }
+        }
+        Ok(Self {
+            library,
+            _copy: None,
+        })
+    }
+
+    fn of_copy(found: &Preflight, root: &str) -> Result<Self, Error> {
+        let cannot = |reason: &str| {
+            let why = format!(
+                "its path is that of an earlier build that is still loaded, and a copy of the new \
+                 one cannot be loaded beside it: {reason}"
+            );
+            refuse(
+                &found.path,
+                &why,
+                "give the new build another name, or start again",
+            )
+        };
+        let copy = PrivateCopy::of(&found.file, &found.path);
+        let copy = copy.map_err(|error| cannot(&error.to_string()))?;
+        let library = open_library(&copy.path, 0).map_err(|reason| cannot(&reason))?;
+        let library = ManuallyDrop::new(library);
+        if is_from(&library, root, &copy.file) == Some(false) {
+            return Err(cannot("the copy was replaced"));
+        }
+        let (new, at) = (found.path.display(), copy.path.display());
+        log::info!(target: "crossdock::load", "the new build of `{new}` is loaded as `{at}`");
+        Ok(Self {
+            library,
+            _copy: Some(copy),
+        })
+    }
+}
+
+fn open_library(path: &Path, flags: i32) -> Result<Library, String> {
+    // SAFETY: running the file's constructors is what loading a plugin means; the preflight
+    // found it whole and the path rules found it to be trusted.
+    let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | flags) };
+    opened.map_err(|error| {
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+    })
+}
+
+/// Whether a library's root symbol lies in a mapping of `file`.
+fn is_from(library: &Library, root: &str, file: &File) -> Option<bool> {
+    // SAFETY: only the address is taken; nothing is read there.
+    let symbol = unsafe { library.get::<*const u8>(root) }.ok()?;
+    is_mapped_from(*symbol, file)
+}
+
+/// The dynamic linker's reason, in words that name what is to be done.
+fn refused(found: &Preflight, reason: &str) -> Error {
+    let missing = found.missing();
+    if !missing.is_empty() {
+        let error = PreflightError::MissingDependency {
+            path: found.path.clone(),
+            library: missing.join("`, `"),
+        };
+        return refuse(&found.path, &error.why(), &error.hint());
+    }
+    if reason.contains("static TLS") && found.remarks.contains(&Remark::StaticTls) {
+        return refuse(&found.path, reason, &Remark::StaticTls.to_string());
+    }
+    refuse(&found.path, reason, "install what it needs, or rebuild it")
 }
 
 fn read_table(path: &Path, address: NonNull<PluginTable>) -> Result<Table, Error> {
@@ -110,18 +214,6 @@ fn check_layout(path: &Path, header: &LibHeader) -> Result<(), Error> {
         &summary(&report),
         "rebuild it with the crossdock-sdk of this host",
     ))
-}
-
-/// The `field_name:` and `Error:` lines of a layout report, which is hundreds of lines long.
-fn summary(report: &str) -> String {
-    let telling = |line: &&str| line.starts_with("field_name:") || line.starts_with("Error:");
-    let lines: Vec<_> = report
-        .lines()
-        .map(str::trim)
-        .filter(telling)
-        .take(8)
-        .collect();
-    format!("its hook table has another layout: {}", lines.join(", "))
 }
 
 fn refuse(path: &Path, why: &str, hint: &str) -> Error {

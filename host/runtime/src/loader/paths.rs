@@ -18,9 +18,11 @@ pub struct Environment {
     pub plugin_path: Option<OsString>,
     /// `CROSSDOCK_PLUGINS`: the only names to load, with `,` between them.
     pub plugins: Option<OsString>,
+    /// `CROSSDOCK_DEVICE_ORDER`: the devices that get the first ids of their types.
+    pub device_order: Option<OsString>,
     /// `CROSSDOCK_TRUST_PATHS=1`: skip the ownership rule.
     pub trust_paths: bool,
-    /// The process has rights that its caller has not: the three above are ignored.
+    /// The process has rights that its caller has not: the four above are ignored.
     pub privileged: bool,
     /// The folders of the executable and of the library with this code.
     pub beside: Vec<PathBuf>,
@@ -117,6 +119,7 @@ impl Environment {
         Self {
             plugin_path: std::env::var_os("CROSSDOCK_PLUGIN_PATH"),
             plugins: std::env::var_os("CROSSDOCK_PLUGINS"),
+            device_order: std::env::var_os("CROSSDOCK_DEVICE_ORDER"),
             trust_paths: std::env::var_os("CROSSDOCK_TRUST_PATHS").is_some_and(|v| v == "1"),
             privileged: process::is_privileged(),
             beside: executable.into_iter().chain(library).collect(),
@@ -136,10 +139,15 @@ impl Environment {
         }
     }
 
+    pub(crate) fn device_order(&self) -> Option<&OsString> {
+        self.device_order.as_ref().filter(|_| !self.privileged)
+    }
+
     fn ignored(&self) -> impl Iterator<Item = String> {
         let set = [
             ("CROSSDOCK_PLUGIN_PATH", self.plugin_path.is_some()),
             ("CROSSDOCK_PLUGINS", self.plugins.is_some()),
+            ("CROSSDOCK_DEVICE_ORDER", self.device_order.is_some()),
             ("CROSSDOCK_TRUST_PATHS", self.trust_paths),
         ];
         let names = set

@@ -4,13 +4,14 @@ use std::{
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Read as _},
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use super::{
     describe::{AbiVersion, Description},
     image::{self, Image},
+    needed,
     refused::PreflightError,
 };
 
@@ -30,8 +31,20 @@ pub struct Preflight {
     pub needed: Vec<String>,
     /// What a person should know, and what refuses nothing.
     pub remarks: Vec<Remark>,
-    // Held, so that the inode is not used again before the file is loaded.
-    _file: File,
+    /// Where its needed libraries are looked for, beside the standard folders.
+    pub(super) run_path: Vec<String>,
+    // Held, so that the inode is not used again while the plugin is open, and so that what is
+    // loaded can be compared with what was looked at.
+    pub(super) file: File,
+    written: Written,
+}
+
+/// What changes when a file is written.
+#[derive(Debug, PartialEq, Eq)]
+struct Written {
+    length: u64,
+    seconds: i64,
+    nanoseconds: i64,
 }
 
 /// Device and inode: the same for every name of one file.
@@ -70,6 +83,11 @@ pub enum Remark {
         /// The entry.
         entry: String,
     },
+    /// Symbols beside the root: the program's of the same names would be used in their place.
+    Exports {
+        /// Their names.
+        names: Vec<String>,
+    },
 }
 
 impl Preflight {
@@ -83,6 +101,48 @@ impl Preflight {
         }
         let (path, plugin) = (self.path.clone(), self.description.abi);
         Err(PreflightError::Version { path, plugin, host })
+    }
+
+    /// Whether it is another name, or another copy, of the same bytes.
+    #[must_use]
+    pub fn is_duplicate_of(&self, other: &Self) -> bool {
+        self.identity == other.identity || self.has_the_bytes_of(other)
+    }
+
+    /// Whether another file has the same bytes.
+    pub(super) fn has_the_bytes_of(&self, other: &Self) -> bool {
+        self.written.length == other.written.length && same_bytes(&self.file, &other.file)
+    }
+
+    /// Whether the file was not written between two looks at it.
+    pub(super) fn is_unchanged(&self, later: &Self) -> bool {
+        self.written == later.written
+    }
+
+    /// The needed libraries that the dynamic linker will not find, as far as its folders and its
+    /// cache tell.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let is_missing = |name: &&String| !needed::is_found(name, &self.path, &self.run_path);
+        self.needed.iter().filter(is_missing).cloned().collect()
+    }
+}
+
+fn same_bytes(one: &File, two: &File) -> bool {
+    let (mut left, mut right) = ([0; 16 << 10], [0; 16 << 10]);
+    let mut at = 0;
+    loop {
+        let (Ok(length), Ok(other)) = (one.read_at(&mut left, at), two.read_at(&mut right, at))
+        else {
+            return false;
+        };
+        if left.get(..length) != right.get(..other) {
+            return false;
+        }
+        if length == 0 {
+            return true;
+        }
+        at += length as u64;
     }
 }
 
@@ -117,6 +177,13 @@ impl fmt::Display for Remark {
             Self::RunPath { entry } if entry.is_empty() => {
                 f.write_str("its run path has an empty entry, which is the working directory")
             }
+            Self::Exports { names } => write!(
+                f,
+                "it exports {} symbols beside its root (`{}`), which one of the program can \
+                 replace: build it with an export list",
+                names.len(),
+                names.first().map_or("", String::as_str)
+            ),
             Self::RunPath { entry } => {
                 write!(f, "its run path `{entry}` is absolute: use `$ORIGIN`")
             }
@@ -150,8 +217,8 @@ pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
         path: named(),
         source,
     };
-    let kind = file.metadata().map_err(read)?.file_type();
-    if let Some(kind) = name_of_kind(kind) {
+    let facts = file.metadata().map_err(read)?;
+    if let Some(kind) = name_of_kind(facts.file_type()) {
         return Err(PreflightError::NotAFile {
             path: named(),
             kind,
@@ -169,6 +236,7 @@ pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
         description,
         flavour,
         needed,
+        run_path,
         remarks,
     } = image::inspect(path, &bytes)?;
     Ok(Preflight {
@@ -178,7 +246,13 @@ pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
         description,
         needed,
         remarks,
-        _file: file,
+        run_path,
+        file,
+        written: Written {
+            length: facts.len(),
+            seconds: facts.mtime(),
+            nanoseconds: facts.mtime_nsec(),
+        },
     })
 }
 

@@ -285,7 +285,11 @@ fn static_thread_storage_and_absolute_run_paths_are_remarked() {
         entry: "/opt/mine".to_owned(),
     };
     assert!(seen.remarks.contains(&path), "{:?}", seen.remarks);
-    assert_eq!(seen.remarks.len(), 2, "{:?}", seen.remarks);
+    let exports = Remark::Exports {
+        names: vec!["spot".to_owned(), "mine".to_owned()],
+    };
+    assert!(seen.remarks.contains(&exports), "{:?}", seen.remarks);
+    assert_eq!(seen.remarks.len(), 3, "{:?}", seen.remarks);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Three facts about this process that only the C library knows.
+//! Facts about this process that only the C library knows.
 #![expect(unsafe_code, reason = "calls of the C library")]
 
 use std::{ffi::CStr, os::unix::ffi::OsStrExt, path::PathBuf, ptr};
@@ -35,4 +35,16 @@ pub(super) fn own_file() -> Option<PathBuf> {
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
     // For the executable it is `argv[0]`, which any caller can choose.
     path.is_absolute().then_some(path)
+}
+
+/// Whether a library of this name is loaded already.
+pub(super) fn is_loaded(name: &CStr) -> bool {
+    // SAFETY: `name` is a C string, and RTLD_NOLOAD runs nobody's code.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    if handle.is_null() {
+        return false;
+    }
+    // SAFETY: the handle was given just now; the library was open before, so it stays.
+    unsafe { libc::dlclose(handle) };
+    true
 }

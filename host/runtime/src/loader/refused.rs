@@ -108,7 +108,7 @@ pub enum PreflightError {
         /// The host's version.
         host: AbiVersion,
     },
-    /// A library that it needs is not on this machine; said by the loader after `dlopen`.
+    /// A library that it needs is not on this machine; told from its list of needed libraries.
     #[error("find `{library}`, which the plugin `{}` needs", .path.display())]
     MissingDependency {
         /// The file.
@@ -150,9 +150,10 @@ impl PreflightError {
                 super::image::RUST_ROOT
             ),
             Self::Version { .. } => "the major versions of the contract differ".to_owned(),
-            Self::MissingDependency { .. } => {
-                "the dynamic linker found it neither loaded nor in its folders".to_owned()
-            }
+            Self::MissingDependency { library, .. } => format!(
+                "it needs `{library}`, which is neither loaded nor in the folders of the dynamic \
+                 linker"
+            ),
         }
     }
 

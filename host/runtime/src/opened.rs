@@ -1,0 +1,250 @@
+//! The open plugins of the process: each file is opened once, and all are told of exit and fork.
+
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use crate::error::Error;
+use crate::life;
+use crate::loader::{FileIdentity, Preflight};
+use crate::plugin::{Plugin, PluginState};
+
+/// What is open in this process, or in the one that it was forked from.
+static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
+
+thread_local! {
+    /// Whether this thread runs code of a plugin that is being loaded.
+    static LOADING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The child of a fork begins with a table of its own: the lock of the parent's may be held by a
+/// thread that the child does not have.
+#[derive(Debug, Default)]
+struct Table {
+    generation: u32,
+    /// The parent's, never given back: its plugins may not be closed here.
+    _inherited: Option<Arc<Self>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Told of exit and fork, where no lock may be taken.
+    told: ArcSwap<Vec<Weak<Plugin>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    opened: Vec<Opened>,
+    loading: Vec<Source>,
+    /// Why a source failed at first; a later try may know less.
+    failures: Vec<(Source, String)>,
+}
+
+/// Where a plugin comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The CPU plugin that is linked in.
+    #[cfg(feature = "cpu")]
+    BuiltIn,
+    /// A file.
+    File(FileIdentity),
+}
+
+/// An open plugin, and the file that it was loaded from, held open to be compared with others.
+#[derive(Debug, Clone)]
+pub(crate) struct Opened {
+    source: Source,
+    pub(crate) file: Option<Arc<Preflight>>,
+    plugin: Weak<Plugin>,
+}
+
+impl Opened {
+    /// The plugin, while it is of use to a new runtime.
+    pub(crate) fn plugin(&self) -> Option<Arc<Plugin>> {
+        self.plugin.upgrade().filter(|plugin| !plugin.is_retired())
+    }
+}
+
+/// The files that are open, with their plugins.
+pub(crate) fn files() -> Vec<Opened> {
+    let table = table();
+    let state = table.state();
+    let files = state.opened.iter().filter(|open| open.file.is_some());
+    files.cloned().collect()
+}
+
+/// Refuses a plugin that uses Crossdock while it is being loaded by Crossdock.
+///
+/// # Errors
+/// [`Error::Misuse`].
+pub(crate) fn check_reentry(operation: &'static str) -> Result<(), Error> {
+    if LOADING.get() {
+        let why = "a plugin is being loaded on this thread, and it called Crossdock again: \
+                   a plugin must not use the host while it is loaded, probed or opened";
+        return Err(Error::misuse(operation, why));
+    }
+    Ok(())
+}
+
+/// Gives the open plugin of a source, or opens it; a second thread waits for the first.
+///
+/// # Errors
+/// What `open` said, with what it said at first where that was something else.
+pub(crate) fn open_once(
+    source: Source,
+    file: Option<Preflight>,
+    open: impl FnOnce(Option<&Preflight>) -> Result<Plugin, Error>,
+) -> Result<Arc<Plugin>, Error> {
+    check_reentry("load a plugin")?;
+    let table = table();
+    let loading = match table.begin(source) {
+        Ok(plugin) => return Ok(plugin),
+        Err(loading) => loading,
+    };
+    let result = open(file.as_ref());
+    loading.finish(file, result)
+}
+
+/// Tells every open plugin that the process exits.
+pub(crate) fn tell_exit() {
+    tell(|plugin| plugin.hooks().at_exit());
+}
+
+/// Tells every inherited plugin that this is the child of a fork.
+pub(crate) fn tell_fork() {
+    tell(|plugin| plugin.hooks().at_fork_child());
+}
+
+fn tell(call: impl Fn(&Plugin)) {
+    let table = TABLE.load();
+    let Some(table) = table.as_ref() else {
+        return;
+    };
+    for plugin in table.told.load().iter().filter_map(Weak::upgrade) {
+        call(&plugin);
+    }
+}
+
+fn table() -> Arc<Table> {
+    let generation = life::generation();
+    loop {
+        let now = TABLE.load();
+        if let Some(table) = now.as_ref().filter(|table| table.generation == generation) {
+            return Arc::clone(table);
+        }
+        let fresh = Table {
+            generation,
+            _inherited: now.as_ref().map(Arc::clone),
+            ..Table::default()
+        };
+        TABLE.compare_and_swap(&*now, Some(Arc::new(fresh)));
+    }
+}
+
+impl Table {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change of the state is one push or one removal.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The open plugin, or the right to open it.
+    fn begin(self: &Arc<Self>, source: Source) -> Result<Arc<Plugin>, Loading> {
+        let mut state = self.state();
+        loop {
+            state.opened.retain(|open| open.plugin.strong_count() > 0);
+            let mut same = state.opened.iter().filter(|open| open.source == source);
+            if let Some(plugin) = same.find_map(Opened::plugin) {
+                return Ok(plugin);
+            }
+            if !state.loading.contains(&source) {
+                break;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.loading.push(source);
+        drop(state);
+        LOADING.set(true);
+        Err(Loading {
+            table: Arc::clone(self),
+            source,
+        })
+    }
+}
+
+/// The right to load one source; given back when it is dropped.
+struct Loading {
+    table: Arc<Table>,
+    source: Source,
+}
+
+impl Loading {
+    fn finish(
+        self,
+        file: Option<Preflight>,
+        result: Result<Plugin, Error>,
+    ) -> Result<Arc<Plugin>, Error> {
+        let mut state = self.table.state();
+        let mut plugin = match result {
+            Ok(plugin) => plugin,
+            Err(error) => return Err(state.with_first_cause(self.source, error)),
+        };
+        if let PluginState::Broken { why } = plugin.state() {
+            let why = state.first_cause(self.source, why);
+            plugin.set_broken(why);
+        } else {
+            state.failures.retain(|(source, _)| *source != self.source);
+        }
+        let plugin = Arc::new(plugin);
+        state.opened.push(Opened {
+            source: self.source,
+            file: file.map(Arc::new),
+            plugin: Arc::downgrade(&plugin),
+        });
+        drop(state);
+        self.table.told.rcu(|told| {
+            let mut next: Vec<_> = told
+                .iter()
+                .filter(|old| old.strong_count() > 0)
+                .cloned()
+                .collect();
+            next.push(Arc::downgrade(&plugin));
+            next
+        });
+        // What the plugin's library destroys at exit was registered before this.
+        life::watch_exit();
+        Ok(plugin)
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        LOADING.set(false);
+        let source = self.source;
+        self.table.state().loading.retain(|other| *other != source);
+        self.table.changed.notify_all();
+    }
+}
+
+impl State {
+    fn with_first_cause(&mut self, source: Source, mut error: Error) -> Error {
+        if let Error::Load { why, .. } = &mut error {
+            *why = self.first_cause(source, why);
+        }
+        error
+    }
+
+    /// The cause of this failure, and that of the first one where it was another.
+    fn first_cause(&mut self, source: Source, why: &str) -> String {
+        let first = self.failures.iter().find(|(other, _)| *other == source);
+        match first {
+            Some((_, first)) if first != why => format!("{why}; the first try failed: {first}"),
+            Some(_) => why.to_owned(),
+            None => {
+                self.failures.push((source, why.to_owned()));
+                why.to_owned()
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A program that ends, or forks, while plugins are open: `leaving SCENARIO PLUGIN..`.
+//!
+//! It ends with code 0 when every hook answered what it may, and with a text and code 3 otherwise.
+#![expect(unsafe_code, reason = "registers destructors and forks")]
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crossdock::{RouteChoice, Runtime, Tensor, counted_leaks, late_log};
+use crossdock_e2e::every_hook::every_hook;
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+
+/// What lives until the process is gone.
+static KEPT: OnceLock<(Runtime, Vec<Tensor>)> = OnceLock::new();
+static AT_THE_VERY_END: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static AT_THREAD_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+}
+
+/// Uses every hook, and tensors of its own, when it is dropped.
+struct AtEnd(Vec<Tensor>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        use_everything(&[Status::OK, Status::EXITING]);
+        self.0.clear();
+    }
+}
+
+// The linker gives the section this meaning: functions of this type that run last.
+#[unsafe(link_section = ".fini_array")]
+#[used]
+static FINI: extern "C" fn() = at_the_very_end;
+
+extern "C" fn at_the_very_end() {
+    if AT_THE_VERY_END.load(Ordering::Relaxed) {
+        use_everything(&[Status::EXITING]);
+        write(&late_log());
+    }
+}
+
+extern "C" fn registered_before() {
+    use_everything(&[Status::EXITING]);
+    if counted_leaks() == 0 {
+        fail("no release was counted as a leak");
+    }
+}
+
+extern "C" fn registered_after() {
+    use_everything(&[Status::OK, Status::EXITING]);
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let scenario = arguments.next().unwrap_or_default();
+    // A hang is an end by SIGALRM.
+    // SAFETY: it only starts a timer.
+    unsafe { libc::alarm(20) };
+    let signals = handlers();
+    if scenario == "atexit-before" {
+        at_exit(registered_before);
+    }
+    let mut builder = Runtime::builder().search(false);
+    for plugin in arguments {
+        builder = builder.plugin(plugin);
+    }
+    let runtime = match builder.open() {
+        Ok(runtime) => runtime,
+        Err(error) => fail(&format!("{error}: {}", error.why())),
+    };
+    let tensors = tensors(&runtime);
+    if scenario == "retire" {
+        return retire(runtime, tensors);
+    }
+    let kept = KEPT.get_or_init(|| (runtime, tensors));
+    let answers = use_everything(&[Status::OK]);
+    match scenario.as_str() {
+        "static-destructor" => AT_THE_VERY_END.store(true, Ordering::Relaxed),
+        "atexit-before" => {}
+        "atexit-after" => at_exit(registered_after),
+        "thread-local" => AT_THREAD_END.set(Some(AtEnd(kept.1.clone()))),
+        "detached-thread" => start_busy_threads(),
+        "fork" => fork_and_check(answers),
+        "fork-busy" => {
+            start_busy_threads();
+            (0..20).for_each(|_| fork_and_check(answers));
+        }
+        "signals" if handlers() == signals => {}
+        _ => fail("unknown scenario, or signal handlers were changed"),
+    }
+}
+
+/// Removes every plugin while its tensors live, and gives everything back.
+fn retire(runtime: Runtime, tensors: Vec<Tensor>) {
+    for plugin in runtime.plugins() {
+        let answers = every_hook(plugin.hooks());
+        let fine = [Status::OK, Status::NOT_READY, Status::UNSUPPORTED];
+        let other = answers.other_than(&fine);
+        let retired = runtime.retire(&plugin);
+        if !other.is_empty() || retired.is_err() {
+            fail(&format!("{}: {other:?} {retired:?}", plugin.name()));
+        }
+    }
+    drop((runtime, tensors));
+    if counted_leaks() > 0 {
+        fail("something was not given back");
+    }
+}
+
+fn tensors(runtime: &Runtime) -> Vec<Tensor> {
+    let layout = Layout::compact(Dtype::UINT8, &[64, 64]);
+    let make = |device: &crossdock::Device| {
+        let layout = layout.as_ref().ok()?;
+        Tensor::from_bytes(device, layout, &[5; 64 * 64]).ok()
+    };
+    runtime.devices().iter().filter_map(make).collect()
+}
+
+/// Calls every hook of every plugin; an absent group may always answer `UNSUPPORTED`.
+fn use_everything(allowed: &[Status]) -> usize {
+    let Some((runtime, _)) = KEPT.get() else {
+        return 0;
+    };
+    let mut count = 0;
+    for plugin in runtime.plugins() {
+        let answers = every_hook(plugin.hooks());
+        // A query may come too early, where anything is called at all.
+        let query = if allowed.contains(&Status::OK) {
+            Status::NOT_READY
+        } else {
+            Status::UNSUPPORTED
+        };
+        let allowed = [allowed, &[Status::UNSUPPORTED, query]].concat();
+        let other = answers.other_than(&allowed);
+        if !other.is_empty() {
+            fail(&format!("{}: {other:?}", plugin.name()));
+        }
+        count += answers.count();
+    }
+    count
+}
+
+/// Threads that nobody waits for, each in the middle of some hook at any moment.
+fn start_busy_threads() {
+    static RUNNING: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..2 {
+        let busy = || loop {
+            use_everything(&[Status::OK, Status::EXITING]);
+            RUNNING.fetch_add(1, Ordering::Release);
+        };
+        drop(std::thread::spawn(busy));
+    }
+    while RUNNING.load(Ordering::Acquire) < 4 {
+        std::thread::yield_now();
+    }
+}
+
+fn fork_and_check(answers: usize) {
+    // SAFETY: the child only uses what the library promises for a child, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: it only starts a timer.
+        unsafe { libc::alarm(5) };
+        in_child(answers);
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if ended != child || status != 0 {
+        fail(&format!("the child ended with status {status:#x}"));
+    }
+}
+
+fn in_child(answers: usize) {
+    let begin = Instant::now();
+    let Some((inherited, tensors)) = KEPT.get() else {
+        fail("nothing was inherited");
+    };
+    let count = use_everything(&[Status::FORKED]);
+    if count != answers {
+        fail("not every hook was called");
+    }
+    let forked = |result: Result<(), crossdock::Error>| {
+        let status = result.err().and_then(|error| error.status());
+        if status != Some(Status::FORKED) {
+            fail(&format!("an inherited runtime answered {status:?}"));
+        }
+    };
+    for plugin in inherited.plugins() {
+        forked(inherited.retire(&plugin));
+        let path = plugin.path().unwrap_or(std::path::Path::new("/"));
+        forked(inherited.load(path).map(drop));
+    }
+    for tensor in tensors {
+        let is_host = tensor.device().id() == Device::CPU;
+        let bytes = tensor.permute(&[1, 0]).and_then(|turned| turned.read());
+        match bytes {
+            Ok(bytes) if bytes == [5; 64 * 64] => {}
+            Err(error) if !is_host && error.status() == Some(Status::FORKED) => {}
+            other => fail(&format!("{}: {other:?}", tensor.device())),
+        }
+        drop(tensor.clone());
+    }
+    new_runtime();
+    if begin.elapsed() > Duration::from_secs(4) {
+        fail("the child took too long");
+    }
+}
+
+/// A child may open a runtime of its own, with the CPU.
+fn new_runtime() {
+    let moved = || {
+        let runtime = Runtime::builder().search(false).open()?;
+        let cpu = runtime.device(Device::CPU)?;
+        let layout = Layout::compact(Dtype::UINT8, &[1 << 20])?;
+        let tensor = Tensor::from_bytes(&cpu, &layout, &vec![3; 1 << 20])?;
+        let (copy, _) = tensor.to(&cpu, RouteChoice::Best)?;
+        copy.read()
+    };
+    match moved() {
+        Ok(bytes) if bytes.iter().all(|byte| *byte == 3) => {}
+        Ok(_) => fail("the new runtime moved other bytes"),
+        Err(error) => fail(&format!("{error}: {}", error.why())),
+    }
+}
+
+/// The handler of each signal.
+fn handlers() -> Vec<usize> {
+    let handler = |signal| {
+        // SAFETY: zero is a value of each field.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: `action` is ours; nothing is changed.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+        action.sa_sigaction
+    };
+    (1..32).map(handler).collect()
+}
+
+fn at_exit(function: extern "C" fn()) {
+    // SAFETY: a function of this program that takes nothing.
+    if unsafe { libc::atexit(function) } != 0 {
+        fail("atexit");
+    }
+}
+
+fn fail(text: &str) -> ! {
+    write(text);
+    // SAFETY: it ends the process.
+    unsafe { libc::_exit(3) }
+}
+
+/// Writes without the standard library's lock, which another thread may hold for ever.
+fn write(text: &str) {
+    // SAFETY: the bytes are readable for the call.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}

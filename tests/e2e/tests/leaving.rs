@@ -1,0 +1,97 @@
+//! The end of a process and its forks, each in a process of its own: nothing crashes and nothing hangs.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crossdock_e2e::{compile_plugin, ext_dev, plugin_file, report, root};
+
+fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_leaving"))
+        .arg(scenario)
+        .args(plugins)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "{scenario} {plugins:?}: {:?} {text}",
+        output.status
+    );
+    output
+}
+
+/// The C plugin, the CPU's file and, where they were built and run here, OpenCL.
+fn plugins(folder: &Path) -> Vec<PathBuf> {
+    let mut plugins = vec![ext_dev(folder)];
+    for name in ["cpu", "opencl"] {
+        match plugin_file(name) {
+            Some(file) => plugins.push(file),
+            None => report(&format!(
+                "skipped in part: `{name}` was not built in this run"
+            )),
+        }
+    }
+    plugins
+}
+
+fn both_orders(scenarios: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plugins = plugins(folder.path());
+    for scenario in scenarios {
+        leave(scenario, &plugins);
+    }
+    plugins.reverse();
+    for scenario in scenarios {
+        leave(scenario, &plugins);
+    }
+}
+
+#[test]
+fn l4_3_hooks_called_from_destructors_answer_exiting_or_work_in_both_load_orders() {
+    both_orders(&[
+        "static-destructor",
+        "atexit-before",
+        "atexit-after",
+        "thread-local",
+    ]);
+}
+
+#[test]
+fn plugins_that_are_retired_while_tensors_live_give_everything_back() {
+    both_orders(&["retire"]);
+}
+
+#[test]
+fn l4_3_a_thread_that_outlives_main_ends_with_the_process() {
+    both_orders(&["detached-thread"]);
+}
+
+#[test]
+fn l4_5_every_inherited_hook_answers_forked_and_a_child_has_the_cpu() {
+    both_orders(&["fork"]);
+}
+
+#[test]
+fn l4_5_a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
+    let folder = tempfile::tempdir().unwrap();
+    leave("fork-busy", &[ext_dev(folder.path())]);
+}
+
+#[test]
+fn l4_23_loading_plugins_installs_no_signal_handler() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plugins = vec![ext_dev(folder.path())];
+    plugins.extend(plugin_file("cpu"));
+    leave("signals", &plugins);
+}
+
+#[test]
+fn l4_29_a_plugin_may_log_after_exit_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/logs_late.c");
+    let plugin = compile_plugin(&source, folder.path(), &[]);
+    let output = leave("static-destructor", &[plugin]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("logs_late: the process ends"), "{text}");
+}

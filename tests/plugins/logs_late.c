@@ -1,0 +1,29 @@
+/**
+ * \file logs_late.c
+ * \brief The plugin of `ext_dev.c`, which writes to the host's log once more when the process ends.
+ */
+#define crossdock_plugin crossdock_plugin_quiet
+#include "ext_dev.c"
+#undef crossdock_plugin
+
+XD_EXPORT const xd_plugin *crossdock_plugin(void);
+
+static const xd_host_services *services;
+
+static void at_the_end(void) {
+    services->log(services->context, 3, text_of("logs_late"), text_of("the process ends"));
+}
+
+static xd_status open_and_keep(const xd_host_services *host, xd_plugin_handle *out,
+                               xd_plugin_error **error) {
+    services = host;
+    atexit(at_the_end);
+    return ext_open(host, out, error);
+}
+
+const xd_plugin *crossdock_plugin(void) {
+    static xd_plugin table;
+    table = *crossdock_plugin_quiet();
+    table.open = open_and_keep;
+    return &table;
+}

@@ -1,0 +1,52 @@
+/**
+ * \file throws.cpp
+ * \brief A plugin in C++ over that of `ext_dev.c`, whose copies throw; its fence answers XD_PANIC.
+ *
+ * No exception may leave a hook: each function of the table that runs C++ code is behind `fenced`.
+ * The C part is compiled into an object file whose entry is named `crossdock_plugin_in_c`.
+ */
+#include <crossdock/plugin.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+extern "C" const xd_plugin *crossdock_plugin_in_c(void);
+
+namespace {
+
+const char *const message = "the C++ code threw";
+
+xd_status panic(xd_plugin_error **error) {
+    if (error) {
+        *error = static_cast<xd_plugin_error *>(std::calloc(1, sizeof **error));
+    }
+    if (error && *error) {
+        (*error)->status = XD_PANIC;
+        (*error)->message = {reinterpret_cast<const uint8_t *>(message), std::strlen(message)};
+    }
+    return XD_PANIC;
+}
+
+template <typename Work> xd_status fenced(xd_plugin_error **error, Work work) noexcept {
+    try {
+        return work();
+    } catch (...) {
+        return panic(error);
+    }
+}
+
+xd_status copy(xd_plugin_handle, const xd_copy_args *, xd_stream_handle, xd_plugin_error **error) {
+    return fenced(error, []() -> xd_status { throw std::runtime_error("no copy today"); });
+}
+
+} // namespace
+
+extern "C" XD_EXPORT const xd_plugin *crossdock_plugin(void) {
+    static const xd_plugin table = [] {
+        xd_plugin made = *crossdock_plugin_in_c();
+        made.copy = copy;
+        return made;
+    }();
+    return &table;
+}
