@@ -27,17 +27,23 @@ fn doctor(plugin: &Path) -> Output {
 
 /// The C plugin, with something more done when it is loaded and when it is probed.
 fn build(folder: &Path, at_load: &str, at_probe: &str) -> PathBuf {
+    build_as("hostile", folder, (at_load, at_probe), &[])
+}
+
+fn build_as(name: &str, folder: &Path, code: (&str, &str), flags: &[&str]) -> PathBuf {
+    let (at_load, at_probe) = code;
     let source = fs::read_to_string(SOURCE).unwrap();
     assert!(source.contains(PROBE));
     let source = source.replace(PROBE, &format!("{PROBE}\n{at_probe}\n"));
     let source = format!(
         "#define _POSIX_C_SOURCE 200112L\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         #include <fcntl.h>\n#include <locale.h>\n#include <signal.h>\n#include <sys/resource.h>\n\
          __attribute__((constructor)) static void at_load(void) {{ {at_load} }}\n{}",
         source.replace("#define _POSIX_C_SOURCE 200112L", "")
     );
-    let file = folder.join("hostile.c");
+    let file = folder.join(format!("{name}.c"));
     fs::write(&file, source).unwrap();
-    let plugin = folder.join("libcrossdock_plugin_hostile.so");
+    let plugin = folder.join(format!("libcrossdock_plugin_{name}.so"));
     let built = Command::new("cc")
         .args([
             "-std=gnu99",
@@ -49,6 +55,7 @@ fn build(folder: &Path, at_load: &str, at_probe: &str) -> PathBuf {
             INCLUDE,
         ])
         .args([&file, Path::new("-o"), &plugin])
+        .args(flags)
         .output()
         .unwrap();
     assert!(
@@ -174,4 +181,178 @@ fn a_plugin_that_others_can_write_is_refused() {
     let plugin = build(folder.path(), "", "");
     fs::set_permissions(&plugin, fs::Permissions::from_mode(0o666)).unwrap();
     assert_one_error(&plugin, "");
+}
+
+fn text(output: &Output) -> String {
+    let streams = [&output.stdout, &output.stderr];
+    streams.map(|bytes| String::from_utf8_lossy(bytes)).concat()
+}
+
+#[test]
+fn l4_11_each_bad_plugin_is_contained_and_the_others_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = [
+        (
+            "garbage",
+            "",
+            "memset(out, 0x7f, sizeof *out); return XD_OK;",
+        ),
+        ("crash", "", "*(volatile int *)8 = 1;"),
+        ("loop", "", "for (;;) pause();"),
+        ("leave", "", "exit(0);"),
+    ];
+    let odd = [
+        ("good", "", ""),
+        (
+            "handlers",
+            "signal(SIGSEGV, SIG_IGN); signal(SIGTERM, SIG_IGN);",
+            "",
+        ),
+        (
+            "locale",
+            "setlocale(LC_ALL, \"C.UTF-8\"); chdir(\"/\");",
+            "",
+        ),
+    ];
+    for (name, at_load, at_probe) in bad.iter().chain(&odd) {
+        let _plugin = build_as(name, folder.path(), (at_load, at_probe), &[]);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
+        .args(["doctor", "--json", "--plugin-path"])
+        .arg(folder.path())
+        .env("CROSSDOCK_PROBE_LIMIT_MS", "3000")
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for file in report["files"].as_array().unwrap() {
+        let path = file["path"].as_str().unwrap();
+        let is_bad = bad.iter().any(|(name, ..)| path.contains(name));
+        assert_eq!(file["state"] != "ready", is_bad, "{file}");
+    }
+    assert_eq!(text(&output).matches("error: ").count(), bad.len());
+}
+
+#[test]
+fn l7_3_a_probed_plugin_inherits_no_secret_no_file_and_writes_no_core() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = "struct rlimit core; getrlimit(RLIMIT_CORE, &core);\
+                 if (getenv(\"MY_SECRET\") || !getenv(\"CUDA_VISIBLE_DEVICES\")) abort();\
+                 if (core.rlim_cur != 0) abort();\
+                 for (int i = 3; i < 20; i++) if (fcntl(i, F_GETFD) != -1) { char name[64], to[256] = {0};\
+                 snprintf(name, sizeof name, \"/proc/self/fd/%d\", i); readlink(name, to, 255);\
+                 if (!strstr(to, \"hostile\")) abort(); }";
+    let plugin = build(folder.path(), "", check);
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$0\" doctor --plugin \"$1\" 9</etc/passwd"])
+        .arg(env!("CARGO_BIN_EXE_crossdock"))
+        .arg(&plugin)
+        .env("MY_SECRET", "word")
+        .env("CUDA_VISIBLE_DEVICES", "0")
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn l7_3_run_paths_outside_the_plugins_folder_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-Wl,-rpath,/opt/mine::$ORIGIN"];
+    let plugin = build_as("paths", folder.path(), ("", ""), &flags);
+    let output = doctor(&plugin);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("`/opt/mine` is absolute"), "{text}");
+    assert!(text.contains("empty entry"), "{text}");
+    assert!(!text.contains("`$ORIGIN` is"), "{text}");
+}
+
+#[test]
+fn l4_31_static_thread_storage_is_told_before_it_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_load = "static __thread volatile char little[8]; little[1] = 1;";
+    let flags = ["-ftls-model=initial-exec"];
+    let plugin = build_as("tls", folder.path(), (at_load, ""), &flags);
+    let output = doctor(&plugin);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("DF_STATIC_TLS"), "{}", text(&output));
+}
+
+#[test]
+fn l4_26_a_missing_library_is_named_with_the_plugin_that_needs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libgone.so");
+    let source = folder.path().join("gone.c");
+    fs::write(&source, "int gone(void) { return 1; }").unwrap();
+    let built = Command::new("cc")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libcrossdock_gone.so.7",
+            "-o",
+        ])
+        .args([&library, &source])
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let flags = ["-Wl,--no-as-needed", library.to_str().unwrap()];
+    let plugin = build_as("needy", folder.path(), ("", ""), &flags);
+    assert_one_error(&plugin, "libcrossdock_gone.so.7");
+    assert!(
+        text(&doctor(&plugin)).contains("it needs `libcrossdock_gone.so.7`, which was not found")
+    );
+}
+
+#[test]
+fn l4_12_copies_and_links_are_reported_as_duplicates() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build(folder.path(), "", "");
+    let (copy, link) = (folder.path().join("copy.so"), folder.path().join("link.so"));
+    fs::copy(&plugin, &copy).unwrap();
+    std::os::unix::fs::symlink(&plugin, &link).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
+        .args(["doctor", "--plugin-path"])
+        .arg(folder.path())
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(text.matches("duplicate of").count(), 2, "{text}");
+    assert_eq!(text.matches("ext_dev:0").count(), 1, "{text}");
+}
+
+#[test]
+fn l4_6_symbols_that_a_program_can_replace_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_load = "} __attribute__((visibility(\"default\"))) int helper(void) { return 1;";
+    let output = doctor(&build_as("open", folder.path(), (at_load, ""), &[]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("(`helper`)"), "{}", text(&output));
+}
+
+#[test]
+fn files_that_are_damaged_or_made_for_others_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = fs::read(build(folder.path(), "", "")).unwrap();
+    let write = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let abi = good.windows(7).position(|text| text == b"abi=1.0").unwrap();
+    let middle = good.len() / 4..good.len() * 3 / 4;
+    let zeroed = write("zeroed.so", &|bytes| bytes[middle.clone()].fill(0));
+    let machine = write("machine.so", &|bytes| bytes[18] = 8);
+    let newer = write("newer.so", &|bytes| bytes[abi + 4] = b'2');
+    let no_root = ["-Dcrossdock_plugin=something_else"];
+    let no_root = build_as("rootless", folder.path(), ("", ""), &no_root);
+    assert_one_error(&zeroed, "");
+    assert_one_error(&machine, "mips");
+    assert_one_error(&newer, "version");
+    assert_one_error(&no_root, "crossdock_plugin");
 }

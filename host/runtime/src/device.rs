@@ -73,7 +73,8 @@ impl Device {
 
     /// The same device under another pair.
     pub(crate) fn with_id(&self, id: dlpack::Device) -> Self {
-        Self::new(&self.0.plugin, self.0.index, id, self.0.info)
+        let Inner { plugin, index, info, .. } = &*self.0;
+        Self::new(plugin, *index, id, *info, &self.0.routing)
     }
 
     /// The id that its plugin asks for.

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use crossdock::{Runtime, loader};
+use crossdock::{
+    Runtime,
+    loader::{self, Preflight},
+};
 use serde::Serialize;
 
 use super::{
@@ -14,8 +17,9 @@ use crate::{
     exit::Exit,
     failure::{Failure, Problem},
     globals::Globals,
-    report::{BROKEN, Report},
-    screen, session,
+    report::{BROKEN, PluginRow, Report},
+    screen::{self, HEADING},
+    session,
 };
 
 #[derive(Debug, Args)]
@@ -36,8 +40,12 @@ struct Diagnosis {
 #[derive(Debug, Serialize)]
 struct FileRow {
     path: PathBuf,
-    /// `ready`, `absent`, `broken`, or `refused` for all that never answered.
+    /// `ready`, `absent`, `broken`, `duplicate`, or `refused` for all that never answered.
     state: String,
+    /// The file that it is another name or copy of; then it was not probed.
+    duplicate_of: Option<PathBuf>,
+    /// What a person should know, though it refuses nothing.
+    remarks: Vec<String>,
     /// What it printed, which is never shown whole.
     printed_bytes: u64,
 }
@@ -49,9 +57,9 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         report: Report::of(&built_in),
         files: Vec::new(),
     };
+    let mut seen = Vec::new();
     for path in candidates(globals)? {
-        let probed = probe(&path);
-        diagnosis.add(path, probed);
+        diagnosis.examine(path, &mut seen);
     }
     let report = &mut diagnosis.report;
     report.list_absent();
@@ -79,8 +87,8 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         screen::json(&diagnosis)?;
     } else {
         let shown = std::mem::take(&mut report.refused);
-        screen::result(&report.text())?;
-        report.refused = shown;
+        screen::result(&(report.text() + &remarks(&diagnosis.files)))?;
+        diagnosis.report.refused = shown;
     }
     for problem in &problems {
         screen::problem(problem);
@@ -96,12 +104,41 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 }
 
 impl Diagnosis {
-    fn add(&mut self, path: PathBuf, probed: Probed) {
+    /// Looks at a file, and probes it unless it is one that was seen before.
+    fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
+        let Ok(found) = loader::preflight(&path) else {
+            // Who loads it tells why it is refused, in the same words.
+            return self.add(path.clone(), Vec::new(), probe(&path));
+        };
+        let first = seen.iter().find(|(_, first)| first.is_duplicate_of(&found));
+        if let Some((first, _)) = first {
+            return self.files.push(FileRow {
+                path,
+                state: "duplicate".to_owned(),
+                duplicate_of: Some(first.clone()),
+                remarks: Vec::new(),
+                printed_bytes: 0,
+            });
+        }
+        let missing = found.missing().into_iter();
+        let missing = missing.map(|name| format!("it needs `{name}`, which was not found"));
+        let remarks = found.remarks.iter().map(ToString::to_string);
+        let remarks = missing.chain(remarks).collect();
+        self.add(path.clone(), remarks, probe(&path));
+        seen.push((path, found));
+    }
+
+    fn add(&mut self, path: PathBuf, remarks: Vec<String>, probed: Probed) {
         let state = match probed.result {
             Ok(Answer::Loaded { plugin, devices }) => {
                 let state = plugin.state.clone();
+                let built_in =
+                    |other: &PluginRow| other.path.is_none() && other.name == plugin.name;
+                // A host searches no further for what it has built in.
+                if !self.report.plugins.iter().any(built_in) {
+                    self.report.devices.extend(devices);
+                }
                 self.report.plugins.push(plugin);
-                self.report.devices.extend(devices);
                 state
             }
             Ok(Answer::Refused(problem)) | Err(problem) => {
@@ -112,9 +149,27 @@ impl Diagnosis {
         self.files.push(FileRow {
             path,
             state,
+            duplicate_of: None,
+            remarks,
             printed_bytes: probed.printed,
         });
     }
+}
+
+/// What the files' owners should know, for people.
+fn remarks(files: &[FileRow]) -> String {
+    let mut out = String::new();
+    for file in files {
+        let copy = file.duplicate_of.as_ref();
+        let copy = copy.map(|first| format!("duplicate of `{}`", first.display()));
+        for remark in copy.iter().chain(&file.remarks) {
+            out.push_str(&format!("  `{}`: {remark}\n", file.path.display()));
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!("\n{HEADING}Remarks{HEADING:#}\n{out}")
 }
 
 /// The files to probe: given ones first, whatever they are, then what the search finds.

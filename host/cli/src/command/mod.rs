@@ -8,6 +8,7 @@ pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod matrix;
 pub(crate) mod probe_child;
+mod probe_process;
 pub(crate) mod route;
 
 mod bench_run;

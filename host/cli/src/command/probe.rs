@@ -3,9 +3,9 @@
 use std::{
     env, io,
     io::Read,
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    os::unix::process::ExitStatusExt as _,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::Duration,
@@ -13,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use super::probe_child::Answer;
+use super::{probe_child::Answer, probe_process};
 use crate::failure::{Problem, one_line};
 
 /// What probing one file gave.
@@ -37,15 +37,10 @@ pub(crate) fn probe(path: &Path) -> Probed {
 fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     let folder = tempfile::tempdir()?;
     let answer_file = folder.path().join("answer.json");
-    let mut child = Command::new(env::current_exe()?)
-        .arg("probe-child")
-        .args([path, &answer_file])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A group of its own, so that what it starts ends with it.
-        .process_group(0)
-        .spawn()?;
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("probe-child").args([path, &answer_file]);
+    probe_process::prepare(&mut command);
+    let mut child = command.spawn()?;
     let outputs = [
         child.stdout.take().map(drain),
         child.stderr.take().map(drain),
@@ -145,13 +140,14 @@ fn wait_in_thread(mut child: Child) -> Receiver<io::Result<ExitStatus>> {
     receive
 }
 
-/// Reads to the end, so that the writer never blocks; keeps the first bytes only.
+/// Reads, so that the writer never blocks, and keeps the first bytes only. Who writes more than the
+/// limit finds the pipe closed.
 fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<(Vec<u8>, u64)> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut kept = Vec::new();
         let first = pipe.by_ref().take(KEPT_BYTES).read_to_end(&mut kept);
-        let more = first.and_then(|_| io::copy(&mut pipe, &mut io::sink()));
+        let more = first.and_then(|_| io::copy(&mut pipe.take(MOST_BYTES), &mut io::sink()));
         let count = more.unwrap_or(0).saturating_add(kept.len() as u64);
         drop(send.send((kept, count)));
     });
@@ -195,4 +191,5 @@ fn limit() -> Duration {
 }
 
 const KEPT_BYTES: u64 = 64 << 10;
+const MOST_BYTES: u64 = 64 << 20;
 const GRACE: Duration = Duration::from_secs(1);
