@@ -299,10 +299,13 @@ impl Runtime {
             for warning in order.unmatched(&registry.devices) {
                 log::warn!(target: "crossdock::load", "{warning}");
             }
+            self.0.index.retire(|_| true);
             for (device, named) in order.sort(&std::mem::take(&mut registry.devices)) {
                 let claimed = if named { 0 } else { device.claimed_id() };
                 let id = registry.free_id(device.id().ty, claimed);
-                registry.devices.push(device.with_id(id));
+                let device = device.with_id(id);
+                self.0.index.add(&device);
+                registry.devices.push(device);
             }
         });
     }
