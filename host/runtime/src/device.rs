@@ -73,7 +73,12 @@ impl Device {
 
     /// The same device under another pair.
     pub(crate) fn with_id(&self, id: dlpack::Device) -> Self {
-        let Inner { plugin, index, info, .. } = &*self.0;
+        let Inner {
+            plugin,
+            index,
+            info,
+            ..
+        } = &*self.0;
         Self::new(plugin, *index, id, *info, &self.0.routing)
     }
 
