@@ -116,7 +116,7 @@ static void refused_tensors_are_deleted_once(const xd_runtime *runtime) {
         case 5: inner->shape = NULL; break;
         case 6: inner->data = NULL; break;
         case 7: inner->dtype.bits = 33; break;
-        case 8: made->managed.flags = 1u << 20; break;
+        case 8: inner->dtype.lanes = 0; break;
         case 9: made->strides[0] = INT64_MAX; break;
         default:
             inner->device.device_type = kDLMetal;
