@@ -12,9 +12,9 @@ use std::mem::offset_of;
 use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 
 use crate::{
-    CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order, RouteKind,
-    RuntimeFlags, WaitKind, XdApi, XdAxisSlice, XdExportOptions, XdLayout, XdMemory, XdMoveOptions,
-    XdRuntimeOptions, XdTensorInfo,
+    COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
+    RouteKind, RuntimeFlags, WaitKind, XdApi, XdAxisSlice, XdExportOptions, XdLayout, XdMemory,
+    XdMoveOptions, XdRuntimeOptions, XdTensorInfo,
 };
 
 /// A struct under its name in C.
@@ -75,6 +75,7 @@ pub(crate) fn constants() -> BTreeMap<&'static str, u64> {
         ("XD_API_MAJOR", u64::from(crate::API_MAJOR)),
         ("XD_API_MINOR", u64::from(crate::API_MINOR)),
         ("XD_NO_LIMIT", NO_LIMIT),
+        ("XD_COST_UNKNOWN", COST_UNKNOWN),
         ("XD_NAME_BYTES", NameText::BYTES as u64),
     ]);
     macro_rules! put {

@@ -51,7 +51,7 @@ pub use self::numbers::{
     CopyMode, ErrorKind, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags, WaitKind,
 };
 pub use self::options::{
-    NO_LIMIT, XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions,
+    COST_UNKNOWN, NO_LIMIT, XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions,
 };
 pub use self::table::{API_MAJOR, API_MINOR, LogFunction, XdApi};
 pub use self::text::Text;

@@ -14,6 +14,9 @@ use crate::text::Text;
 /// A time limit that there is none: `XD_NO_LIMIT`.
 pub const NO_LIMIT: u64 = u64::MAX;
 
+/// A cost that is not known: `XD_COST_UNKNOWN`.
+pub const COST_UNKNOWN: u64 = u64::MAX;
+
 /// Dtype, shape and strides: `xd_layout`. It never changes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

@@ -346,12 +346,16 @@ table! {
     route_kind: extern "C" fn(Ref<'_, XdRoute>) -> RouteKind;
     /// Bytes that are copied; 0 for an alias.
     route_bytes_copied: extern "C" fn(Ref<'_, XdRoute>) -> u64;
+    /// Nanoseconds that it is expected to take for a compact tensor, where that is known.
+    route_cost_ns: extern "C" fn(Ref<'_, XdRoute>) -> u64;
     /// The whole explanation.
     route_text: extern "C" fn(Ref<'_, XdRoute>) -> Text<'_>;
     /// What is done, step by step; NULL behind the last one.
     route_step: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
     /// The routes that fell, with the reason of each; NULL behind the last one.
     route_refused: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
+    /// The routes that could be taken instead, and what they cost; NULL behind the last one.
+    route_instead: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
     /// Frees a route.
     route_free: extern "C" fn(Owned<XdRoute>);
 }

@@ -5,7 +5,8 @@ use std::ffi::CString;
 
 use crossdock::{Route, RouteKind as Kind, explain};
 use crossdock_api::{
-    Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions, XdRoute,
+    COST_UNKNOWN, Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions,
+    XdRoute,
 };
 
 use crate::boundary::{fence_free, fence_into, fence_value};
@@ -18,9 +19,11 @@ use crate::object::{borrow, give, look};
 pub(crate) struct RouteObject {
     kind: RouteKind,
     bytes_copied: u64,
+    cost_ns: u64,
     text: CString,
     steps: Vec<CString>,
     refused: Vec<CString>,
+    instead: Vec<CString>,
 }
 
 impl RouteObject {
@@ -34,9 +37,13 @@ impl RouteObject {
                 _ => RouteKind::REFUSED,
             },
             bytes_copied: route.bytes_copied,
+            cost_ns: route.cost.time.map_or(COST_UNKNOWN, |time| {
+                u64::try_from(time.as_nanos()).unwrap_or(COST_UNKNOWN)
+            }),
             text: c_text(route.to_string()),
             steps: texts(&route.steps),
             refused: texts(&route.refused),
+            instead: texts(&route.instead),
         }
     }
 }
@@ -86,6 +93,11 @@ pub(crate) extern "C" fn xd_route_bytes_copied(route: Ref<'_, XdRoute>) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_cost_ns(route: Ref<'_, XdRoute>) -> u64 {
+    fence_value(|| Some(look(route).map_or(COST_UNKNOWN, |route| route.cost_ns)))
+}
+
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_text(route: Ref<'_, XdRoute>) -> Text<'_> {
     fence_value(|| look(route).map(|route| Text::new(&route.text)))
 }
@@ -98,6 +110,11 @@ pub(crate) extern "C" fn xd_route_step(route: Ref<'_, XdRoute>, index: u64) -> T
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_refused(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
     fence_value(|| Some(nth(look(route).map(|route| &route.refused), index)))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_route_instead(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
+    fence_value(|| Some(nth(look(route).map(|route| &route.instead), index)))
 }
 
 /// NULL behind the last one and for no route, so that a loop over the texts ends.

@@ -129,9 +129,11 @@ static API: XdApi = XdApi {
     route_explain: xd_route_explain,
     route_kind: xd_route_kind,
     route_bytes_copied: xd_route_bytes_copied,
+    route_cost_ns: xd_route_cost_ns,
     route_text: xd_route_text,
     route_step: xd_route_step,
     route_refused: xd_route_refused,
+    route_instead: xd_route_instead,
     route_free: xd_route_free,
 };
 

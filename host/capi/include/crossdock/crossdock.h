@@ -43,6 +43,8 @@ extern "C" {
 #define XD_API_MINOR 0u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
+/** A cost that is not known. */
+#define XD_COST_UNKNOWN UINT64_MAX
 /** Room for every name of a dtype or device, with its NUL. */
 #define XD_NAME_BYTES 64
 
@@ -809,6 +811,11 @@ uint32_t xd_route_kind(const xd_route *route);
 /** \brief Bytes that are copied; 0 for an alias. */
 uint64_t xd_route_bytes_copied(const xd_route *route);
 
+/** \brief Nanoseconds that it is expected to take for a compact tensor, as the explanation says it
+ * with where that is from; `XD_COST_UNKNOWN` where it is not known.
+ */
+uint64_t xd_route_cost_ns(const xd_route *route);
+
 /** \brief The whole explanation, on several lines. */
 const char *xd_route_text(const xd_route *route);
 
@@ -817,6 +824,9 @@ const char *xd_route_step(const xd_route *route, uint64_t index);
 
 /** \brief The routes that fell, with the reason of each; NULL behind the last one. */
 const char *xd_route_refused(const xd_route *route, uint64_t index);
+
+/** \brief The routes that could be taken instead, with their costs; NULL behind the last one. */
+const char *xd_route_instead(const xd_route *route, uint64_t index);
 
 /** \brief Frees a route. */
 void xd_route_free(xd_route *route);
@@ -957,9 +967,11 @@ typedef struct xd_api {
                                const xd_move_options *options, xd_route **route);
     uint32_t (*route_kind)(const xd_route *route);
     uint64_t (*route_bytes_copied)(const xd_route *route);
+    uint64_t (*route_cost_ns)(const xd_route *route);
     const char *(*route_text)(const xd_route *route);
     const char *(*route_step)(const xd_route *route, uint64_t index);
     const char *(*route_refused)(const xd_route *route, uint64_t index);
+    const char *(*route_instead)(const xd_route *route, uint64_t index);
     void (*route_free)(xd_route *route);
 } xd_api;
 

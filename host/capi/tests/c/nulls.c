@@ -28,6 +28,7 @@ static void accessors(void) {
     CHECK(xd_plugin_state(NULL) == XD_PROBE_BROKEN);
     CHECK(xd_route_kind(NULL) == XD_ROUTE_REFUSED && xd_route_bytes_copied(NULL) == 0);
     CHECK(!*xd_route_text(NULL) && !xd_route_step(NULL, 0) && !xd_route_refused(NULL, 0));
+    CHECK(!xd_route_instead(NULL, 0) && xd_route_cost_ns(NULL) == XD_COST_UNKNOWN);
 }
 
 static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {

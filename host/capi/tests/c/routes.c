@@ -11,6 +11,7 @@ static void the_same_device(const xd_device *cpu) {
     OK(xd_tensor_to(tensor, cpu, &options, &moved, &route));
     OK(xd_tensor_describe(moved, &there));
     CHECK(xd_route_kind(route) == XD_ROUTE_ALIAS && xd_route_bytes_copied(route) == 0);
+    CHECK(xd_route_cost_ns(route) == XD_COST_UNKNOWN || xd_route_cost_ns(route) < 1000000);
     CHECK(here.data == there.data);
     xd_route_free(route);
     xd_tensor_free(moved);
