@@ -63,3 +63,6 @@ pub use crossdock_sdk::abi::{
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, MAX_RANK,
 };
+
+/// Runs code of others that must not unwind into C.
+pub use crossdock_sdk::fence::fence;

@@ -1,0 +1,110 @@
+//! `crossdock.Device`.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crossdock_api::{DLDevice, DeviceInfo, MemoryInfo, NameText, Out, XdDevice};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::check;
+use crate::handle::{Handle, written};
+use crate::table::api;
+
+/// A device of a plugin. Two are equal when they are the same device; `str()` is `"opencl:0"`.
+#[pyclass(frozen, module = "crossdock")]
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) handle: Handle<XdDevice>,
+    info: DeviceInfo,
+}
+
+impl Device {
+    pub(crate) fn new(handle: Handle<XdDevice>) -> PyResult<Self> {
+        let info = written(|out| (api().device_describe)(handle.lend(), out))?;
+        Ok(Self { handle, info })
+    }
+
+    /// The DLPack pair under which it is registered.
+    pub(crate) const fn pair(&self) -> DLDevice {
+        DLDevice {
+            device_type: self.info.dl_type,
+            device_id: self.info.dl_id,
+        }
+    }
+}
+
+/// `opencl:0`.
+pub(crate) fn device_name(pair: DLDevice) -> PyResult<String> {
+    let mut name = NameText::EMPTY;
+    check((api().dl_device_text)(pair, Out::from(&mut name)))?;
+    Ok(name.to_c_str().to_string_lossy().into_owned())
+}
+
+#[pymethods]
+impl Device {
+    /// The type's name, as in `"opencl"`.
+    #[getter]
+    fn r#type(&self) -> PyResult<String> {
+        let mut name = device_name(self.pair())?;
+        name.truncate(name.find(':').unwrap_or(name.len()));
+        Ok(name)
+    }
+
+    /// The id within its type.
+    #[getter]
+    const fn id(&self) -> i32 {
+        self.info.dl_id
+    }
+
+    /// Its name for people.
+    #[getter]
+    fn name(&self) -> String {
+        fixed_text(&self.info.name)
+    }
+
+    /// Its identity across processes as 16 bytes, or `None`.
+    #[getter]
+    fn uuid<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let uuid = self.info.uuid;
+        (uuid != [0; 16]).then(|| PyBytes::new(py, &uuid))
+    }
+
+    /// Its memory now, in bytes: `(free, total)`.
+    fn memory(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let mut memory = MemoryInfo::default();
+        let handle = &self.handle;
+        py.detach(|| check((api().device_memory)(handle.lend(), Out::from(&mut memory))))?;
+        Ok((memory.free, memory.total))
+    }
+
+    /// The DLPack pair `(type, id)`.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (self.info.dl_type, self.info.dl_id)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| {
+            (api().device_equal)(self.handle.lend(), other.get().handle.lend()) != 0
+        })
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.info.dl_type, self.info.dl_id).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __str__(&self) -> PyResult<String> {
+        device_name(self.pair())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("crossdock.device({:?})", device_name(self.pair())?))
+    }
+}
+
+/// A text in a fixed place that ends with a NUL.
+fn fixed_text(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}

@@ -1,0 +1,140 @@
+//! `crossdock.Dtype`, and a constant for every DLPack dtype.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crossdock_api::{DLDataType, NameText, Out};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::error::check;
+use crate::handle::c_text;
+use crate::table::api;
+
+/// The type of a tensor's elements. `str()` is its name, as in `"float32"`.
+#[pyclass(frozen, eq, module = "crossdock")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dtype(pub(crate) DLDataType);
+
+impl Dtype {
+    /// The dtype with a name, as in `float32` or `int8x4`.
+    pub(crate) fn named(name: &str) -> PyResult<Self> {
+        let name = c_text(name)?;
+        let mut dtype = DLDataType {
+            code: 0,
+            bits: 0,
+            lanes: 0,
+        };
+        check((api().dtype_from_text)(
+            name.as_c_str().into(),
+            Out::from(&mut dtype),
+        ))?;
+        Ok(Self(dtype))
+    }
+
+    /// A dtype as callers name it: a [`Dtype`], a name, or an object with a `name` (NumPy's).
+    pub(crate) fn from_any(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(dtype) = spec.cast::<Self>() {
+            return Ok(*dtype.get());
+        }
+        let Ok(name) = spec.extract::<String>().or_else(|_| named_by(spec)) else {
+            return Err(PyTypeError::new_err(format!(
+                "{spec} is no dtype: give crossdock.float32 or \"float32\""
+            )));
+        };
+        Self::named(&name)
+    }
+
+    pub(crate) fn name(self) -> PyResult<String> {
+        let mut name = NameText::EMPTY;
+        check((api().dtype_text)(self.0, Out::from(&mut name)))?;
+        Ok(name.to_c_str().to_string_lossy().into_owned())
+    }
+}
+
+/// The name of another library's dtype: `numpy.dtype("f4").name`, `numpy.float32.__name__`.
+fn named_by(spec: &Bound<'_, PyAny>) -> PyResult<String> {
+    let name = spec.getattr("name").or_else(|_| spec.getattr("__name__"))?;
+    name.extract()
+}
+
+#[pymethods]
+impl Dtype {
+    /// Its name.
+    #[getter(name)]
+    fn get_name(&self) -> PyResult<String> {
+        self.name()
+    }
+
+    /// The bits of one lane.
+    #[getter]
+    const fn bits(&self) -> u8 {
+        self.0.bits
+    }
+
+    /// The lanes of a vector type; 1 for others.
+    #[getter]
+    const fn lanes(&self) -> u16 {
+        self.0.lanes
+    }
+
+    /// The bytes of one element; packed elements of less than a byte count as a whole one.
+    #[getter]
+    fn itemsize(&self) -> u32 {
+        (u32::from(self.0.bits) * u32::from(self.0.lanes)).div_ceil(8)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.0.code, self.0.bits, self.0.lanes).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __str__(&self) -> PyResult<String> {
+        self.name()
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("crossdock.{}", self.name()?))
+    }
+}
+
+/// The dtypes that DLPack names, as constants of the module.
+const NAMES: &[&str] = &[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "complex64",
+    "complex128",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+];
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for name in NAMES {
+        module.add(name, Dtype::named(name)?)?;
+    }
+    Ok(())
+}

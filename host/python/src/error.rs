@@ -1,0 +1,147 @@
+//! Failures of the runtime as Python exceptions: the one place that maps them.
+
+use crossdock_api::{ErrorKind, Failure, Status, XdError};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use crate::handle::{Handle, text};
+use crate::table::api;
+
+create_exception!(
+    crossdock,
+    DeviceError,
+    PyRuntimeError,
+    "What a plugin or its driver said: `.operation`, `.plugin`, `.device`, `.code`."
+);
+
+static UNSUPPORTED_DEVICE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// A failure with its error object.
+#[derive(Debug)]
+pub(crate) struct Failed(Handle<XdError>);
+
+/// Whether a call failed.
+pub(crate) fn check(failure: Failure) -> Result<(), Failed> {
+    if failure.is_null() {
+        Ok(())
+    } else {
+        Err(Failed(Handle::new(failure)))
+    }
+}
+
+impl Failed {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        (api().error_kind)(self.0.lend())
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        (api().error_status)(self.0.lend())
+    }
+
+    fn what_and_why(&self) -> String {
+        let api = api();
+        let what = text((api.error_message)(self.0.lend()));
+        let why = text((api.error_why)(self.0.lend()));
+        let hint = text((api.error_hint)(self.0.lend()));
+        format!("{what}: {why} ({hint})")
+    }
+
+    /// What a driver said, with its attributes.
+    fn device_error(&self, py: Python<'_>) -> PyErr {
+        let api = api();
+        let error = DeviceError::new_err(self.what_and_why());
+        let value = error.value(py);
+        let lend = self.0.lend();
+        let attributes = [
+            ("operation", text((api.error_operation)(lend))),
+            ("plugin", text((api.error_plugin)(lend))),
+            ("device", text((api.error_device)(lend))),
+        ];
+        for (name, attribute) in attributes {
+            if let Err(failed) = value.setattr(name, attribute) {
+                return failed;
+            }
+        }
+        let native = (api.error_native_code)(lend);
+        let code = if native == 0 {
+            i64::from(self.status().raw())
+        } else {
+            native
+        };
+        match value.setattr("code", code) {
+            Ok(()) => error,
+            Err(failed) => failed,
+        }
+    }
+}
+
+impl From<Failed> for PyErr {
+    fn from(failed: Failed) -> Self {
+        Python::attach(|py| match failed.kind() {
+            ErrorKind::MISUSE => PyValueError::new_err(failed.what_and_why()),
+            ErrorKind::UNKNOWN_DEVICE => unsupported_device(py, failed.what_and_why()),
+            ErrorKind::COPY_REQUIRED => copy_required(py, failed.what_and_why()),
+            ErrorKind::EXCHANGE | ErrorKind::CLAIM | ErrorKind::REFUSED => {
+                PyBufferError::new_err(failed.what_and_why())
+            }
+            _ if [Status::OOM_DEVICE, Status::OOM_HOST].contains(&failed.status()) => {
+                PyMemoryError::new_err(failed.what_and_why())
+            }
+            _ => failed.device_error(py),
+        })
+    }
+}
+
+/// A device that nothing here can serve: both a `BufferError` and a `TypeError`.
+pub(crate) fn unsupported_device(py: Python<'_>, why: String) -> PyErr {
+    raise(py, &UNSUPPORTED_DEVICE, why)
+}
+
+/// A copy that was forbidden: both a `BufferError` and a `ValueError`.
+pub(crate) fn copy_required(py: Python<'_>, why: String) -> PyErr {
+    raise(py, &COPY_REQUIRED, why)
+}
+
+fn raise(py: Python<'_>, class: &PyOnceLock<Py<PyType>>, why: String) -> PyErr {
+    match class.get(py) {
+        Some(class) => PyErr::from_type(class.bind(py).clone(), why),
+        None => PyBufferError::new_err(why),
+    }
+}
+
+/// Adds the exception classes to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("DeviceError", py.get_type::<DeviceError>())?;
+    let buffer = py.get_type::<PyBufferError>();
+    let both = [
+        (
+            "UnsupportedDeviceError",
+            py.get_type::<PyTypeError>(),
+            &UNSUPPORTED_DEVICE,
+            "No plugin can serve the device.",
+        ),
+        (
+            "CopyRequiredError",
+            py.get_type::<PyValueError>(),
+            &COPY_REQUIRED,
+            "It would take a copy, and `copy=False` forbids one.",
+        ),
+    ];
+    for (name, second, place, doc) in both {
+        let namespace = PyDict::new(py);
+        namespace.set_item("__module__", "crossdock")?;
+        namespace.set_item("__doc__", doc)?;
+        let bases = PyTuple::new(py, [&buffer, &second])?;
+        let class = py.get_type::<PyType>().call1((name, bases, namespace))?;
+        let class = class.cast_into::<PyType>()?;
+        module.add(name, &class)?;
+        // The module is made once; a second interpreter keeps the first one's class.
+        let _kept = place.set(py, class.unbind());
+    }
+    Ok(())
+}

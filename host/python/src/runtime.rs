@@ -1,0 +1,165 @@
+//! The process's runtime, and the functions that ask it.
+
+use crossdock_api::{DLDevice, XdDevice, XdLayout, XdMoveOptions, XdPlugin, XdRuntime};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::device::Device;
+use crate::dtype::Dtype;
+use crate::error::check;
+use crate::handle::{Handle, made};
+use crate::plugin::Plugin;
+use crate::route::Route;
+use crate::table::api;
+use crate::tensor::Tensor;
+
+static RUNTIME: PyOnceLock<Handle<XdRuntime>> = PyOnceLock::new();
+
+/// The process's runtime, opened at the first question.
+pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
+    RUNTIME.get_or_try_init(py, || {
+        py.detach(|| made(|out| (api().runtime_default)(out)))
+            .map_err(PyErr::from)
+    })
+}
+
+/// The device with a DLPack pair.
+pub(crate) fn device_of(py: Python<'_>, pair: DLDevice) -> PyResult<Handle<XdDevice>> {
+    let runtime = runtime(py)?;
+    Ok(made(|out| {
+        (api().runtime_device)(runtime.lend(), pair, out)
+    })?)
+}
+
+/// A device as callers name it: a [`Device`], `"opencl:0"`, or a DLPack pair of numbers.
+pub(crate) fn device_from(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
+    let py = spec.py();
+    if let Ok(device) = spec.cast_exact::<Device>() {
+        return Ok(device.clone().unbind());
+    }
+    if let Ok(name) = spec.extract::<String>() {
+        let name = crate::handle::c_text(&name)?;
+        let runtime = runtime(py)?;
+        let found: Handle<XdDevice> =
+            made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))?;
+        return Py::new(py, Device::new(found)?);
+    }
+    let Ok((device_type, device_id)) = spec.extract::<(i32, i32)>() else {
+        return Err(PyTypeError::new_err(format!(
+            "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
+            spec.get_type().name()?
+        )));
+    };
+    let pair = DLDevice {
+        device_type,
+        device_id,
+    };
+    Py::new(py, Device::new(device_of(py, pair)?)?)
+}
+
+/// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own
+/// order (see the plugin's page) within one.
+#[pyfunction]
+fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+    let runtime = runtime(py)?;
+    (0..(api().runtime_device_count)(runtime.lend()))
+        .map(|at| {
+            Device::new(made(|out| {
+                (api().runtime_device_at)(runtime.lend(), at, out)
+            })?)
+        })
+        .collect()
+}
+
+/// The device that `spec` names: `"opencl:0"`, a `Device`, or a DLPack pair `(type, id)`.
+///
+/// Raises `UnsupportedDeviceError` when no plugin offers it, with the devices that are here.
+#[pyfunction]
+fn device(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
+    device_from(spec)
+}
+
+/// The registered plugins, also those whose devices are absent.
+#[pyfunction]
+fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
+    let runtime = runtime(py)?;
+    (0..(api().runtime_plugin_count)(runtime.lend()))
+        .map(|at| {
+            let plugin = made(|out| (api().runtime_plugin_at)(runtime.lend(), at, out))?;
+            Ok(Plugin::new(plugin))
+        })
+        .collect()
+}
+
+/// Loads a plugin file; its devices are there at once. The same file is loaded once.
+#[pyfunction]
+fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
+    let runtime = runtime(py)?;
+    let path = crate::handle::c_text(&path.to_string_lossy())?;
+    let loaded: Handle<XdPlugin> = py.detach(|| {
+        made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
+    })?;
+    Ok(Plugin::new(loaded))
+}
+
+/// Removes a plugin. Tensors on it can still be dropped.
+pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> {
+    let runtime = runtime(py)?;
+    let retire = || check((api().runtime_retire_plugin)(runtime.lend(), plugin.lend()));
+    Ok(py.detach(retire)?)
+}
+
+/// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with
+/// the `shape` and `dtype` of what would be moved.
+#[pyfunction]
+#[pyo3(signature = (x, device, *, shape=None, dtype=None))]
+fn explain(
+    x: &Bound<'_, PyAny>,
+    device: &Bound<'_, PyAny>,
+    shape: Option<Vec<i64>>,
+    dtype: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Route> {
+    let py = x.py();
+    let target = device_from(device)?;
+    let (source, shape, dtype) = match x.cast::<Tensor>() {
+        Ok(tensor) => {
+            let tensor = tensor.get();
+            let info = tensor.info();
+            let device = Device::new(device_of(py, info.device)?)?;
+            (Py::new(py, device)?, tensor.extents().to_vec(), info.dtype)
+        }
+        Err(_) => {
+            let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
+            (
+                device_from(x)?,
+                shape.unwrap_or_else(|| vec![1 << 20]),
+                dtype.0,
+            )
+        }
+    };
+    let layout = XdLayout::compact(dtype, &shape);
+    let options = XdMoveOptions::new();
+    let explain = || {
+        let (from, to) = (source.get().handle.lend(), target.get().handle.lend());
+        made(|out| (api().route_explain)(from, to, (&layout).into(), (&options).into(), out))
+    };
+    Ok(Route::new(explain()?))
+}
+
+/// The address of the runtime, by which a host, this module and an extension can see that they
+/// share one.
+#[pyfunction]
+fn _runtime_address(py: Python<'_>) -> PyResult<usize> {
+    Ok(runtime(py)?.address())
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device, module)?)?;
+    module.add_function(wrap_pyfunction!(plugins, module)?)?;
+    module.add_function(wrap_pyfunction!(load_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(_runtime_address, module)?)?;
+    Ok(())
+}
