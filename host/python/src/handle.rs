@@ -5,7 +5,7 @@
 )]
 
 use crossdock_api::{
-    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdPlugin, XdRoute, XdRuntime, XdTensor,
+    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdPluginEntry, XdRoute, XdRuntime, XdTensor,
 };
 
 use crate::table::api;
@@ -30,7 +30,7 @@ macro_rules! objects {
 objects! {
     XdDevice: device_free;
     XdError: error_free;
-    XdPlugin: plugin_free;
+    XdPluginEntry: plugin_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;
     XdTensor: tensor_free;

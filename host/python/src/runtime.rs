@@ -1,6 +1,6 @@
 //! The process's runtime, and the functions that ask it.
 
-use crossdock_api::{DLDevice, XdDevice, XdLayout, XdMoveOptions, XdPlugin, XdRuntime};
+use crossdock_api::{DLDevice, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -97,14 +97,14 @@ fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
 fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
     let runtime = runtime(py)?;
     let path = crate::handle::c_text(&path.to_string_lossy())?;
-    let loaded: Handle<XdPlugin> = py.detach(|| {
+    let loaded: Handle<XdPluginEntry> = py.detach(|| {
         made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
     })?;
     Ok(Plugin::new(loaded))
 }
 
 /// Removes a plugin. Tensors on it can still be dropped.
-pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> {
+pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult<()> {
     let runtime = runtime(py)?;
     let retire = || check((api().runtime_retire_plugin)(runtime.lend(), plugin.lend()));
     Ok(py.detach(retire)?)

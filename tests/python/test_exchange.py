@@ -1,0 +1,36 @@
+"""Tensors between crossdock and NumPy, by DLPack."""
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+
+def test_an_import_shares_the_memory_of_a_numpy_array():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = xd.from_dlpack(array)
+    assert (tensor.shape, tensor.strides, tensor.dtype) == ((2, 3), (3, 1), xd.float32)
+    back = np.from_dlpack(tensor)
+    back[0, 0] = 7
+    assert array[0, 0] == 7
+
+
+def test_a_capsule_is_taken_once():
+    capsule = np.zeros(3).__dlpack__(max_version=(1, 3))
+    xd.from_dlpack(capsule)
+    with pytest.raises(BufferError, match="taken before"):
+        xd.from_dlpack(capsule)
+
+
+def test_an_unknown_device_is_a_buffer_error_and_a_type_error():
+    with pytest.raises(xd.UnsupportedDeviceError) as caught:
+        xd.device("cuda:7")
+    assert isinstance(caught.value, BufferError) and isinstance(caught.value, TypeError)
+    assert "cpu:0" in str(caught.value)
+
+
+def test_a_tensor_goes_to_every_device_and_back():
+    array = np.arange(100, dtype=np.int64)
+    for device in xd.devices():
+        there = xd.from_dlpack(array).to(device)
+        assert there.device == device
+        assert np.array_equal(np.from_dlpack(there.to("cpu")), array)
