@@ -57,16 +57,19 @@ impl Tensor {
         if let Some(own) = received.owner_of::<Self>() {
             return Ok(own.clone());
         }
-        let view = received.view();
+        let (view, tensor) = received.into_parts();
         let claimed = runtime.device(view.device())?;
         if view.layout().numel() == 0 {
             return Self::empty(&claimed, view.layout());
         }
-        let found = verify(runtime, &claimed, view)?;
-        let (layout, read_only) = (view.layout().clone(), view.is_read_only());
-        let offset = found.offset;
-        let memory = Memory::received(&found.device, found.place, found.kind, received, read_only);
-        Ok(Self::view(Arc::new(memory), layout, offset))
+        let found = verify(runtime, claimed, &view)?;
+        let read_only = view.is_read_only();
+        let memory = Memory::received(found.device, found.place, found.kind, tensor, read_only);
+        Ok(Self::view(
+            Arc::new(memory),
+            view.into_layout(),
+            found.offset,
+        ))
     }
 
     /// Views host memory that `owner` keeps alive: a mapped file, a vector. No copy, read-only.
@@ -93,11 +96,11 @@ struct Verified {
     kind: MemoryKind,
 }
 
-fn verify(runtime: &Runtime, claimed: &Device, view: &TensorView) -> Result<Verified, Error> {
+fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
     if claimed.address_form() == AddressForm::HANDLE {
         let info = claimed.hooks().pointer_query(Address::handle(word, 0))?;
-        return known_handle(runtime, claimed, view, info);
+        return known_handle(runtime, &claimed, view, info);
     }
     let answer = runtime.pointer_query(word)?;
     let is_host = claimed.id().ty == DeviceType::CPU;
@@ -108,16 +111,16 @@ fn verify(runtime: &Runtime, claimed: &Device, view: &TensorView) -> Result<Veri
         }
         Some(owner) if is_host => {
             if !answer.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
-                return Err(other_owner(claimed, owner));
+                return Err(other_owner(&claimed, owner));
             }
             if answer.allocated_by().is_some() {
                 within(view, word, &answer.info)?;
             }
             foreign_host_memory(claimed, view)
         }
-        Some(owner) => registered(claimed, owner, view, word),
+        Some(owner) => registered(&claimed, owner, view, word),
         None if is_host => foreign_host_memory(claimed, view),
-        None => Err(unknown(claimed)),
+        None => Err(unknown(&claimed)),
     }
 }
 
@@ -209,7 +212,7 @@ fn other_owner(claimed: &Device, owner: &Device) -> Error {
 }
 
 /// Host memory that no plugin knows: its bounds are the view's own.
-fn foreign_host_memory(claimed: &Device, view: &TensorView) -> Result<Verified, Error> {
+fn foreign_host_memory(claimed: Device, view: &TensorView) -> Result<Verified, Error> {
     let span = view.layout().span();
     let first = (view.data().addr() as u64).checked_add(view.byte_offset());
     let start = first.and_then(|first| first.checked_add_signed(span.min));
@@ -221,7 +224,7 @@ fn foreign_host_memory(claimed: &Device, view: &TensorView) -> Result<Verified, 
     };
     let size = span.max.abs_diff(span.min);
     Ok(Verified {
-        device: claimed.clone(),
+        device: claimed,
         place: (Address::pointer(start), size),
         offset: first.wrapping_sub(start),
         kind: MemoryKind::HOST,

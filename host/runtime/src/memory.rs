@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, MemoryKind, Side};
-use crossdock_sdk::dlpack::Received;
+use crossdock_sdk::dlpack::Ownership;
 
 use crate::courier::{self, Task};
 use crate::device::Device;
@@ -31,17 +31,13 @@ pub(crate) struct Memory {
 pub type HostOwner = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// What is given back when the memory is dropped.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an import allocates once: this lies in its `Arc`"
-)]
 enum Owner {
     /// Nothing: no byte.
     Empty,
     /// Allocated from the device's plugin.
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
-    Received { _tensor: Received },
+    Received { _tensor: Ownership },
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
@@ -72,7 +68,7 @@ impl Memory {
     pub(crate) fn allocate(device: &Device, size: u64) -> Result<Self, Error> {
         if size == 0 {
             return Ok(Self::new(
-                device,
+                device.clone(),
                 Address::default(),
                 0,
                 MemoryKind::DEVICE,
@@ -87,7 +83,7 @@ impl Memory {
         };
         let address = device.hooks().allocate(args)?;
         Ok(Self::new(
-            device,
+            device.clone(),
             address,
             size,
             MemoryKind::DEVICE,
@@ -96,11 +92,12 @@ impl Memory {
     }
 
     /// Takes a tensor of others whose memory is `size` bytes from `address`.
+    #[inline]
     pub(crate) fn received(
-        device: &Device,
+        device: Device,
         (address, size): (Address, u64),
         kind: MemoryKind,
-        tensor: Received,
+        tensor: Ownership,
         read_only: bool,
     ) -> Self {
         let owner = Owner::Received { _tensor: tensor };
@@ -113,7 +110,7 @@ impl Memory {
         let address = Address::pointer(bytes.as_ptr().expose_provenance() as u64);
         let size = bytes.len() as u64;
         let owner = Owner::Host { _owner: owner };
-        Self::new(device, address, size, MemoryKind::HOST, owner).with_read_only(true)
+        Self::new(device.clone(), address, size, MemoryKind::HOST, owner).with_read_only(true)
     }
 
     /// Makes memory of `device` that aliases host-accessible memory of another device.
@@ -125,7 +122,7 @@ impl Memory {
                 .adopt(device.index(), of.address, MemoryKind::HOST, of.size)
         }?;
         let owner = Owner::Adopted { of: Arc::clone(of) };
-        let adopted = Self::new(device, address, of.size, MemoryKind::DEVICE, owner);
+        let adopted = Self::new(device.clone(), address, of.size, MemoryKind::DEVICE, owner);
         Ok(adopted.with_read_only(of.read_only))
     }
 
@@ -140,13 +137,14 @@ impl Memory {
             of: Arc::clone(of),
             pointer: Pointer(pointer),
         };
-        let mapped = Self::new(host, address, of.size, MemoryKind::HOST, owner);
+        let mapped = Self::new(host.clone(), address, of.size, MemoryKind::HOST, owner);
         Ok(mapped.with_read_only(of.read_only))
     }
 
-    fn new(device: &Device, address: Address, size: u64, kind: MemoryKind, owner: Owner) -> Self {
+    #[inline]
+    fn new(device: Device, address: Address, size: u64, kind: MemoryKind, owner: Owner) -> Self {
         Self {
-            device: device.clone(),
+            device,
             address,
             size,
             kind,
@@ -156,6 +154,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     const fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

@@ -34,8 +34,11 @@ impl Runtime {
         let mut search = Search::default();
         // A vendor's call may fail for NULL, which is nobody's.
         if address != 0 {
-            let devices = self.devices();
-            for devices in devices.chunk_by(|one, next| one.is_of(next.plugin())) {
+            let registry = self.registry();
+            for devices in registry
+                .devices
+                .chunk_by(|one, next| one.is_of(next.plugin()))
+            {
                 search.ask(devices, address)?;
             }
         }

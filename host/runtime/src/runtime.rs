@@ -1,6 +1,7 @@
 //! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,9 +43,10 @@ struct Inner {
 }
 
 #[derive(Debug, Default, Clone)]
-struct Registry {
+pub(crate) struct Registry {
     plugins: Vec<Arc<Plugin>>,
-    devices: Vec<Device>,
+    /// In the order of their plugins.
+    pub(crate) devices: Vec<Device>,
     refused: Vec<Error>,
 }
 
@@ -197,6 +199,11 @@ impl Runtime {
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
         self.0.registry.read().devices.clone()
+    }
+
+    /// What there is now, for a look that copies nothing.
+    pub(crate) fn registry(&self) -> impl Deref<Target = impl Deref<Target = Registry>> {
+        self.0.registry.read()
     }
 
     /// The files that the search found and that could not be loaded.

@@ -22,7 +22,7 @@ use super::validate::validate;
 #[derive(Debug)]
 pub struct Received {
     view: TensorView,
-    managed: Taken,
+    managed: Ownership,
 }
 
 impl Received {
@@ -40,7 +40,7 @@ impl Received {
     pub unsafe fn from_versioned(
         managed: NonNull<DLManagedTensorVersioned>,
     ) -> Result<Self, DlpackError> {
-        let taken = Taken(Struct::Versioned(managed));
+        let taken = Ownership(Struct::Versioned(managed));
         // SAFETY: every version begins with its version.
         let version = unsafe { managed.as_ptr().cast::<DLPackVersion>().read_unaligned() };
         if version.major != VERSION.major {
@@ -69,7 +69,7 @@ impl Received {
     /// - `managed` is a live managed tensor that the caller owns, and gives up with this call, whatever its result.
     /// - The tensor is as [`validate`] needs it, and its deleter may be called from any thread.
     pub unsafe fn from_legacy(managed: NonNull<DLManagedTensor>) -> Result<Self, DlpackError> {
-        let taken = Taken(Struct::Legacy(managed));
+        let taken = Ownership(Struct::Legacy(managed));
         // SAFETY: the caller promises a live struct.
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
@@ -78,6 +78,13 @@ impl Received {
             view,
             managed: taken,
         })
+    }
+
+    /// What was checked, apart from the ownership of it.
+    #[must_use]
+    #[inline]
+    pub fn into_parts(self) -> (TensorView, Ownership) {
+        (self.view, self.managed)
     }
 
     /// What was checked.
@@ -145,8 +152,8 @@ impl Received {
     }
 }
 
-/// The right and duty to call a deleter.
-struct Taken(Struct);
+/// The right and duty to call a tensor's deleter: dropping it does so, once, on whichever thread that happens.
+pub struct Ownership(Struct);
 
 #[derive(Clone, Copy)]
 enum Struct {
@@ -155,11 +162,11 @@ enum Struct {
 }
 
 // SAFETY: DLPack lets the deleter be called from any thread, and `from_versioned` and `from_legacy` ask for that.
-unsafe impl Send for Taken {}
-// SAFETY: through `&Taken` the struct is only read, nobody writes to it, and `owner_of` asks for a `Sync` owner.
-unsafe impl Sync for Taken {}
+unsafe impl Send for Ownership {}
+// SAFETY: through `&Ownership` the struct is only read, nobody writes to it, and `owner_of` asks for a `Sync` owner.
+unsafe impl Sync for Ownership {}
 
-impl Drop for Taken {
+impl Drop for Ownership {
     fn drop(&mut self) {
         match self.0 {
             Struct::Versioned(managed) => {
@@ -186,7 +193,7 @@ impl Drop for Taken {
     }
 }
 
-impl fmt::Debug for Taken {
+impl fmt::Debug for Ownership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Struct::Versioned(managed) => f.debug_tuple("Versioned").field(&managed).finish(),

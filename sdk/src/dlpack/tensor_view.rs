@@ -94,6 +94,13 @@ impl TensorView {
         }
     }
 
+    /// Dtype, shape and strides, and nothing else of it.
+    #[must_use]
+    #[inline]
+    pub fn into_layout(self) -> Layout {
+        self.layout
+    }
+
     /// Dtype, shape and strides.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
