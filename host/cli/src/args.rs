@@ -36,6 +36,9 @@ pub(crate) enum Command {
     Bench(command::bench::Arguments),
     /// Print the completions for a shell.
     Completions(command::completions::Arguments),
+    /// The cases of `conform`, one after another, told on stdout as they begin and end.
+    #[command(hide = true)]
+    ConformChild(command::conform_child::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
     #[command(hide = true)]
     ProbeChild(command::probe_child::Arguments),
@@ -52,6 +55,7 @@ impl Command {
             Self::Conform(arguments) => command::conform::run(arguments, globals),
             Self::Bench(arguments) => command::bench::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),
+            Self::ConformChild(arguments) => command::conform_child::run(arguments),
             Self::ProbeChild(arguments) => command::probe_child::run(arguments),
         }
     }

@@ -2,7 +2,7 @@
 
 use crossdock::Error;
 use crossdock_sdk::abi::Status;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Subject;
 
@@ -69,7 +69,7 @@ pub enum Level {
 }
 
 /// How a case ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "why", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {

@@ -43,20 +43,26 @@ pub struct CaseReport {
 }
 
 impl Report {
-    pub(crate) fn new(subject: &Subject<'_>, level: Level) -> Self {
-        let name = subject.info().name;
-        let text: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+    /// A report without a case.
+    #[must_use]
+    pub const fn new(plugin: String, device: u32, device_name: String, level: Level) -> Self {
         Self {
-            plugin: subject.hooks().name().to_owned(),
-            device: subject.device(),
-            device_name: String::from_utf8_lossy(&text).into_owned(),
+            plugin,
+            device,
+            device_name,
             level,
             cases: Vec::new(),
         }
     }
 
-    pub(crate) fn add(&mut self, case: CaseReport) {
-        self.cases.push(case);
+    /// A report on a subject without a case.
+    #[must_use]
+    pub fn of(subject: &Subject<'_>, level: Level) -> Self {
+        let name = subject.info().name;
+        let text: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+        let device_name = String::from_utf8_lossy(&text).into_owned();
+        let plugin = subject.hooks().name().to_owned();
+        Self::new(plugin, subject.device(), device_name, level)
     }
 
     /// Whether no case failed.
@@ -97,7 +103,9 @@ impl Report {
 }
 
 impl CaseReport {
-    pub(crate) const fn new(case: &Case, outcome: Outcome, time: Duration) -> Self {
+    /// How a case ended, and how long it took.
+    #[must_use]
+    pub const fn new(case: &Case, outcome: Outcome, time: Duration) -> Self {
         let seconds = time.as_secs_f64();
         Self {
             name: case.name,

@@ -2,21 +2,26 @@
 
 use std::time::Instant;
 
-use crate::{CaseReport, Level, Report, Subject, cases};
+use crate::{Case, CaseReport, Level, Report, Subject, cases};
+
+/// The cases up to `level` whose name contains `filter`, in the order of [`cases`].
+pub fn selected(level: Level, filter: Option<&str>) -> impl Iterator<Item = &'static Case> {
+    cases().iter().filter(move |case| {
+        case.level <= level && filter.is_none_or(|part| case.name.contains(part))
+    })
+}
 
 /// Runs every case up to `level` whose name contains `filter`, in the order of [`cases`].
 #[must_use]
 pub fn run(subject: &Subject<'_>, level: Level, filter: Option<&str>) -> Report {
-    let mut report = Report::new(subject, level);
-    for case in cases() {
-        let wanted = filter.is_none_or(|part| case.name.contains(part));
-        if !wanted || case.level > level {
-            continue;
-        }
+    let mut report = Report::of(subject, level);
+    for case in selected(level, filter) {
         log::debug!(target: "crossdock::conform", "{}", case.name);
         let start = Instant::now();
         let outcome = case.run(subject);
-        report.add(CaseReport::new(case, outcome, start.elapsed()));
+        report
+            .cases
+            .push(CaseReport::new(case, outcome, start.elapsed()));
     }
     report
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use crossdock::{Device, Runtime};
 use crossdock_conformance::{Level, Report, Subject};
 
+use super::{conform_process, known_failures::KnownFailures};
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},
@@ -17,13 +18,19 @@ use crate::{
 pub(crate) struct Arguments {
     /// The plugin's file, or `builtin`.
     #[arg(value_name = "PLUGIN")]
-    plugin: PathBuf,
+    pub(super) plugin: PathBuf,
     /// How much of the suite to run.
     #[arg(long, value_name = "LEVEL", default_value = "full")]
-    level: LevelArgument,
+    pub(super) level: LevelArgument,
     /// Run the cases with this text in their name only.
     #[arg(long, value_name = "NAME")]
-    case: Option<String>,
+    pub(super) case: Option<String>,
+    /// Run the cases in this process, for a debugger: a crash then ends the command.
+    #[arg(long)]
+    in_process: bool,
+    /// Cases that may fail, a name on each line with `#` before a remark. One that passes is an error.
+    #[arg(long, value_name = "F")]
+    known_failures: Option<PathBuf>,
     /// Write JUnit XML into this file; with several devices, into one file for each (`F.1`, ..).
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
@@ -34,28 +41,53 @@ pub(crate) struct Arguments {
 
 /// A level as it is asked for.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum LevelArgument {
+pub(super) enum LevelArgument {
     /// What every plugin must do.
     Core,
     /// And all that it says it can do.
     Full,
 }
 
+impl LevelArgument {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl From<LevelArgument> for Level {
+    fn from(level: LevelArgument) -> Self {
+        match level {
+            LevelArgument::Core => Self::Core,
+            LevelArgument::Full => Self::Full,
+        }
+    }
+}
+
+impl Arguments {
+    /// What the command does, for errors.
+    pub(super) fn what(&self) -> String {
+        format!("check plugin `{}`", self.plugin.display())
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
-    let runtime = open(&arguments.plugin)?;
-    let built_in = arguments.plugin == Path::new(BUILT_IN);
-    let devices = runtime.devices();
-    let own = devices
-        .iter()
-        .filter(|device| device.plugin().path().is_none() == built_in);
-    let reports: Result<Vec<Report>, Failure> = own
-        .map(|device| check(device, arguments, globals))
-        .collect();
-    let reports = reports?;
+    let known = arguments.known_failures.as_deref().map(KnownFailures::read);
+    let known = known.transpose()?.unwrap_or_default();
+    screen::talk(
+        globals.quiet,
+        &arguments.what().replacen("check", "checking", 1),
+    );
+    let reports = if arguments.in_process {
+        in_process(arguments)?
+    } else {
+        conform_process::run(arguments)?
+    };
     if reports.is_empty() {
-        let what = format!("check plugin `{}`", arguments.plugin.display());
         let hint = "run `crossdock doctor` for its state";
-        return Err(Problem::new(what, "it has no device here", hint).into());
+        return Err(Problem::new(arguments.what(), "it has no device here", hint).into());
     }
     if let Some(path) = &arguments.junit {
         write_junit(path, &reports)?;
@@ -76,10 +108,11 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         let hint = "leave `--case` out to see the names of all";
         return Err(Problem::new(what, "no name in this level has this text", hint).into());
     }
-    Ok(Exit::broken_if(!reports.iter().all(Report::passed)))
+    known.check_up_to_date(&reports)?;
+    Ok(Exit::broken_if(!known.excuses(&reports)))
 }
 
-fn open(plugin: &Path) -> Result<Runtime, Failure> {
+pub(super) fn open(plugin: &Path) -> Result<Runtime, Failure> {
     let builder = Runtime::builder().search(false);
     let builder = if plugin == Path::new(BUILT_IN) {
         builder
@@ -89,21 +122,29 @@ fn open(plugin: &Path) -> Result<Runtime, Failure> {
     Ok(builder.open()?)
 }
 
-fn check(device: &Device, arguments: &Arguments, globals: &Globals) -> Result<Report, Failure> {
-    screen::talk(
-        globals.quiet,
-        &format!("checking {} ({})", device.id(), device.name()),
-    );
-    let level = match arguments.level {
-        LevelArgument::Core => Level::Core,
-        LevelArgument::Full => Level::Full,
+/// The devices of the plugin that is checked.
+pub(super) fn own_devices(runtime: &Runtime, plugin: &Path) -> Vec<Device> {
+    let built_in = plugin == Path::new(BUILT_IN);
+    let mut devices = runtime.devices();
+    devices.retain(|device| device.plugin().path().is_none() == built_in);
+    devices
+}
+
+fn in_process(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
+    let runtime = open(&arguments.plugin)?;
+    let check = |device: Device| {
+        let subject = Subject::new(device.plugin().hooks(), device.index())?;
+        let case = arguments.case.as_deref();
+        Ok(crossdock_conformance::run(
+            &subject,
+            arguments.level.into(),
+            case,
+        ))
     };
-    let subject = Subject::new(device.plugin().hooks(), device.index())?;
-    Ok(crossdock_conformance::run(
-        &subject,
-        level,
-        arguments.case.as_deref(),
-    ))
+    own_devices(&runtime, &arguments.plugin)
+        .into_iter()
+        .map(check)
+        .collect()
 }
 
 fn write_junit(path: &Path, reports: &[Report]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod conform;
+pub(crate) mod conform_child;
 pub(crate) mod copy;
 pub(crate) mod devices;
 pub(crate) mod doctor;
@@ -12,6 +13,8 @@ mod probe_process;
 pub(crate) mod route;
 
 mod bench_run;
+mod conform_process;
+mod known_failures;
 mod matrix_page;
 mod matrix_run;
 mod probe;

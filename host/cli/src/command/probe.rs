@@ -164,7 +164,7 @@ fn last_line(output: &[u8]) -> Option<String> {
     Some(line.chars().take(200).collect())
 }
 
-fn signal_name(number: i32) -> String {
+pub(super) fn signal_name(number: i32) -> String {
     let names = [
         (libc::SIGABRT, "SIGABRT"),
         (libc::SIGSEGV, "SIGSEGV"),

@@ -1,0 +1,108 @@
+//! The child of `conform`: runs the cases and tells the parent of each, so that it knows which one a
+//! crash or a hang was in.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::PathBuf,
+    time::Instant,
+};
+
+use clap::Args;
+use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
+use rustix::{process::Signal, stdio};
+use serde::{Deserialize, Serialize};
+
+use super::conform::{LevelArgument, own_devices};
+use crate::{
+    exit::{self, Exit},
+    failure::{Failure, Problem},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    plugin: PathBuf,
+    #[arg(long)]
+    level: LevelArgument,
+    #[arg(long)]
+    case: Option<String>,
+    /// Leave out as many cases, of all devices together: an earlier child ran them.
+    #[arg(long)]
+    skip: usize,
+}
+
+/// What the parent is told, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Told {
+    /// The cases that come are about this device.
+    Device {
+        plugin: String,
+        device: u32,
+        device_name: String,
+    },
+    /// A case begins.
+    Begin(String),
+    /// It has ended.
+    End { outcome: Outcome, seconds: f64 },
+    /// No case can be run.
+    Refused(Problem),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    // Kindness to the machine; the cases are as good without it.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
+    let mut parent = take_stdout()?;
+    match run_cases(arguments, &mut parent) {
+        Err(Failure::Problem(problem)) => tell(&mut parent, &Told::Refused(problem))?,
+        done => done?,
+    }
+    Ok(exit::DONE)
+}
+
+fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
+    let runtime = super::conform::open(&arguments.plugin)?;
+    let level = Level::from(arguments.level);
+    let mut left_out = arguments.skip;
+    for device in own_devices(&runtime, &arguments.plugin) {
+        let subject = Subject::new(device.plugin().hooks(), device.index())?;
+        let Report {
+            plugin,
+            device,
+            device_name,
+            ..
+        } = Report::of(&subject, level);
+        tell(
+            parent,
+            &Told::Device {
+                plugin,
+                device,
+                device_name,
+            },
+        )?;
+        for case in selected(level, arguments.case.as_deref()) {
+            if left_out > 0 {
+                left_out -= 1;
+                continue;
+            }
+            tell(parent, &Told::Begin(case.name.to_owned()))?;
+            let start = Instant::now();
+            let outcome = case.run(&subject);
+            let seconds = start.elapsed().as_secs_f64();
+            tell(parent, &Told::End { outcome, seconds })?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps stdout for the parent: whatever the plugin prints goes to stderr.
+fn take_stdout() -> Result<File, Failure> {
+    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
+    stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
+    Ok(File::from(kept))
+}
+
+fn tell(parent: &mut File, told: &Told) -> Result<(), Failure> {
+    let mut line = serde_json::to_string(told).map_err(io::Error::from)?;
+    line.push('\n');
+    Ok(parent.write_all(line.as_bytes())?)
+}

@@ -1,0 +1,144 @@
+//! `conform` on plugins that crash, hang and print: each case that meets it fails, the others run.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by it, in what it shares too"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/ext_dev.c");
+const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/include");
+const MEMORY_INFO: &str = "static xd_status ext_memory_info(";
+
+/// The C plugin with something done first whenever it is asked for its memory.
+fn build(folder: &Path, code: &str) -> PathBuf {
+    let source = fs::read_to_string(SOURCE).unwrap();
+    let source = source.replace("#define _POSIX_C_SOURCE 200112L", "");
+    let body = source.find(MEMORY_INFO).unwrap();
+    let brace = body + source[body..].find('{').unwrap() + 1;
+    let (before, after) = source.split_at(brace);
+    let file = folder.join("bad.c");
+    let include =
+        "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n";
+    fs::write(&file, format!("{include}{before} {code} {after}")).unwrap();
+    let plugin = folder.join("libcrossdock_plugin_bad.so");
+    let flags = [
+        "-std=gnu99",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-pthread",
+        "-I",
+        INCLUDE,
+    ];
+    let built = Command::new("cc")
+        .args(flags)
+        .args([&file, Path::new("-o"), &plugin])
+        .status();
+    assert!(built.unwrap().success());
+    plugin
+}
+
+fn conform(plugin: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crossdock"))
+        .arg("conform")
+        .arg(plugin)
+        .args(["--level", "core", "--json", "--quiet"])
+        .args(more)
+        .env("CROSSDOCK_CASE_LIMIT_MS", "3000")
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap()
+}
+
+/// The names of the cases that failed, each with why.
+fn failures(output: &Output) -> Vec<(String, String)> {
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = reports[0]["cases"].as_array().unwrap().iter();
+    let failed = cases.filter(|case| case["outcome"] == "failed");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    failed
+        .map(|case| (text(&case["name"]), text(&case["why"])))
+        .collect()
+}
+
+fn count(output: &Output) -> usize {
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    reports[0]["cases"].as_array().unwrap().len()
+}
+
+#[test]
+fn a_crash_fails_the_cases_that_meet_it_and_the_others_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = conform(&build(folder.path(), ""), &[]);
+    assert_eq!(
+        good.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&good.stderr)
+    );
+    let bad = conform(&build(folder.path(), "abort();"), &[]);
+    assert_eq!(bad.status.code(), Some(1));
+    let failed = failures(&bad);
+    assert!(!failed.is_empty() && failed.len() < 5, "{failed:?}");
+    assert!(
+        failed.iter().all(|(_, why)| why.contains("SIGABRT")),
+        "{failed:?}"
+    );
+    assert_eq!(count(&bad), count(&good));
+}
+
+#[test]
+fn a_hang_ends_after_its_limit_and_what_is_printed_does_not_mix_with_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = failures(&conform(&build(folder.path(), "abort();"), &[]));
+    let hangs = "puts(\"noise\"); fflush(stdout); for (;;) pause();";
+    let output = conform(&build(folder.path(), hangs), &["--case", &names[0].0]);
+    let failed = failures(&output);
+    assert!(failed[0].1.contains("no answer within 3 s"), "{failed:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("noise"));
+}
+
+#[test]
+fn known_failures_are_excused_and_a_list_that_is_out_of_date_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build(folder.path(), "return XD_VENDOR;");
+    let names: Vec<String> = failures(&conform(&plugin, &[]))
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let list = folder.path().join("known.txt");
+    let option = ["--known-failures", list.to_str().unwrap()];
+    fs::write(
+        &list,
+        format!("# a driver that says no\n{}  # always\n", names.join("\n")),
+    )
+    .unwrap();
+    assert_eq!(conform(&plugin, &option).status.code(), Some(0));
+    let stale = conform(&build(folder.path(), ""), &option);
+    assert_eq!(stale.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&stale.stderr).contains("it passes"));
+    fs::write(&list, "no_such_case\n").unwrap();
+    let unknown = conform(&plugin, &option);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no case has this name"));
+}
+
+#[test]
+fn a_plugin_that_cannot_be_loaded_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("libcrossdock_plugin_text.so");
+    fs::write(&file, "text").unwrap();
+    for more in [&[][..], &["--in-process"]] {
+        let output = conform(&file, more);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert_eq!(told.matches("error:").count(), 1, "{told}");
+    }
+}
