@@ -1,0 +1,177 @@
+"""Forged producers: DLPack structs made by hand, in capsules, with a deleter that counts.
+
+    forged = forge(shape=(2, 3), version=(99, 0))
+    xd.from_dlpack(forged.capsule)
+    assert forged.deleted == 1
+
+Every field can be set to what no honest producer would write.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+CPU = (1, 0)
+FLOAT32 = (2, 32, 1)
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+
+
+class DLTensor(ctypes.Structure):
+    """`DLTensor` of `dlpack.h`, its inner structs written out."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Legacy(ctypes.Structure):
+    """`DLManagedTensor`."""
+
+    _fields_ = [
+        ("tensor", DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+class Versioned(ctypes.Structure):
+    """`DLManagedTensorVersioned`."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]
+
+
+Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_name_of = ctypes.pythonapi.PyCapsule_GetName
+_name_of.restype = ctypes.c_char_p
+_name_of.argtypes = [ctypes.py_object]
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+# A capsule does not copy its name, and a struct must outlive whoever took it.
+_kept: list[Any] = []
+
+
+def name_of(capsule: object) -> str:
+    """The name of a capsule: `used_dltensor` once it was taken."""
+    return str(_name_of(capsule).decode())
+
+
+def struct_of(capsule: object) -> Legacy | Versioned:
+    """The struct in a DLPack capsule, taken or not, to look at."""
+    name = _name_of(capsule)
+    kind = Versioned if name.endswith(b"versioned") else Legacy
+    return kind.from_address(_pointer_of(capsule, name))
+
+
+class Forged:
+    """A forged tensor: its `capsule`, its `struct`, its memory, and how often it was `deleted`."""
+
+    def __init__(self, struct: Legacy | Versioned, name: str, memory: Any) -> None:
+        self.struct = struct
+        self.memory = memory
+        self.deleted = 0
+        self.when_deleted: Callable[[], None] | None = None
+        self._name = ctypes.create_string_buffer(name.encode())
+        self._deleter = Deleter(self._delete)
+        _kept.append((struct, memory, self._name, self._deleter))
+
+    def _delete(self, _struct: int) -> None:
+        self.deleted += 1
+        if self.when_deleted:
+            self.when_deleted()
+
+    def give_deleter(self) -> None:
+        """Writes the counting deleter into the struct."""
+        self.struct.deleter = ctypes.cast(self._deleter, ctypes.c_void_p).value
+
+    @property
+    def capsule(self) -> Any:
+        """A new capsule with the struct. It has no destructor: one that nobody takes is lost."""
+        return new_capsule(ctypes.addressof(self.struct), self._name, None)
+
+    def producer(self) -> Producer:
+        """An object that hands the capsule out and names the struct's device."""
+        tensor = self.struct.tensor
+        return Producer(self, (tensor.device_type, tensor.device_id))
+
+
+class Producer:
+    """Answers `__dlpack__` with a forged capsule, whatever was asked; `asked` has the keywords."""
+
+    def __init__(self, forged: Forged, device: tuple[int, int]) -> None:
+        self.forged = forged
+        self.device = device
+        self.asked: list[dict[str, Any]] = []
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.asked.append(keywords)
+        return self.forged.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+def _numbers(values: Sequence[int] | None) -> Any:
+    return None if values is None else (ctypes.c_int64 * max(len(values), 1))(*values)
+
+
+def forge(
+    *,
+    versioned: bool = True,
+    shape: Sequence[int] | None = (2, 3),
+    strides: Sequence[int] | None = None,
+    ndim: int | None = None,
+    dtype: tuple[int, int, int] = FLOAT32,
+    device: tuple[int, int] = CPU,
+    data: int | None = -1,
+    byte_offset: int = 0,
+    version: tuple[int, int] = (1, 3),
+    flags: int = 0,
+    name: str | None = None,
+    deleter: bool = True,
+) -> Forged:
+    """A forged tensor. `data=-1` is 4096 bytes of zeros of its own; `None` is NULL, as in `shape`
+    and `strides`; `ndim=None` is the length of `shape`.
+    """
+    memory = (ctypes.c_uint8 * 4096)()
+    extents, steps = _numbers(shape), _numbers(strides)
+    struct: Legacy | Versioned = Versioned() if versioned else Legacy()
+    tensor = struct.tensor
+    tensor.data = ctypes.addressof(memory) if data == -1 else data
+    tensor.device_type, tensor.device_id = device
+    tensor.ndim = len(shape or ()) if ndim is None else ndim
+    tensor.code, tensor.bits, tensor.lanes = dtype
+    tensor.shape = None if extents is None else ctypes.addressof(extents)
+    tensor.strides = None if steps is None else ctypes.addressof(steps)
+    tensor.byte_offset = byte_offset
+    if isinstance(struct, Versioned):
+        struct.major, struct.minor = version
+        struct.flags = flags
+    name = name or ("dltensor_versioned" if versioned else "dltensor")
+    forged = Forged(struct, name, (memory, extents, steps))
+    if deleter:
+        forged.give_deleter()
+    return forged
