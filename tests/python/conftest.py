@@ -1,0 +1,56 @@
+"""What the tests share: the plugin that claims CUDA and ROCm, and Python in a child process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from accelerators import Accelerators, build
+
+Child = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def accelerators_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tests/plugins/accelerators.c`, compiled."""
+    return build(tmp_path_factory.mktemp("plugins"))
+
+
+@pytest.fixture(scope="module")
+def _loaded(
+    accelerators_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Accelerators]:
+    """The plugin while the tests of one file run: a copy of its own for each file."""
+    copy = tmp_path_factory.mktemp("plugins") / accelerators_library.name
+    copy.write_bytes(accelerators_library.read_bytes())
+    copy.chmod(0o755)
+    loaded = Accelerators(copy)
+    yield loaded
+    loaded.plugin.retire()
+
+
+@pytest.fixture
+def accelerators(_loaded: Accelerators) -> Iterator[Accelerators]:
+    """`cuda:0` to `cuda:2`, `rocm:0` and `rocm:1`, with an empty log and all switches off."""
+    _loaded.reset()
+    yield _loaded
+    _loaded.reset()
+
+
+@pytest.fixture
+def child() -> Child:
+    """Runs a program in a Python of its own, for what ends an interpreter or must not disturb."""
+
+    def run(program: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=Path(__file__).parent,
+        )
+
+    return run

@@ -1,0 +1,93 @@
+"""The plugin that the tests of CUDA's and ROCm's rules stand on does what they rely on."""
+
+from __future__ import annotations
+
+import crossdock as xd
+import numpy as np
+import pytest
+from accelerators import DEVICE, MANAGED, NAMES, PINNED, Accelerators
+from forge import forge
+
+CUDA, CUDA_HOST, CUDA_MANAGED, ROCM = 2, 3, 13, 10
+
+
+def test_its_devices_are_there_in_the_order_that_they_claim(accelerators: Accelerators) -> None:
+    here = [str(device) for device in xd.devices()]
+    assert [name for name in here if name in NAMES] == NAMES
+    assert xd.device((CUDA, 2)) == xd.device("cuda:2")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tensor_goes_there_and_back(accelerators: Accelerators, name: str) -> None:
+    array = np.arange(16, dtype=np.float32)
+    there = xd.from_dlpack(array).to(name)
+    assert str(there.device) == name
+    assert np.array_equal(np.from_dlpack(there.to("cpu")), array)
+    kinds = [line.split()[0] for line in accelerators.log()]
+    assert kinds.count("copy") == 2 and kinds[0] == "allocate"
+
+
+def test_its_memory_is_given_back(accelerators: Accelerators) -> None:
+    there = xd.from_dlpack(np.zeros(16, np.uint8)).to("cuda:1")
+    accelerators.log()
+    del there
+    assert accelerators.log() == ["free cuda:1 16"]
+
+
+KIND_REFUSED = pytest.mark.xfail(
+    raises=BufferError,
+    strict=True,
+    reason="the runtime looks `cuda_host` and `cuda_managed` up as devices, and finds none",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "claimed"),
+    [
+        (DEVICE, CUDA),
+        pytest.param(PINNED, CUDA_HOST, marks=KIND_REFUSED),
+        pytest.param(MANAGED, CUDA_MANAGED, marks=KIND_REFUSED),
+    ],
+)
+def test_memory_of_others_keeps_its_kind(
+    accelerators: Accelerators, kind: int, claimed: int
+) -> None:
+    """Bug 23: pinned and managed memory are not labelled as plain device memory."""
+    address = accelerators.make("cuda:0", kind)
+    forged = forge(data=address, device=(claimed, 0))
+    assert xd.from_dlpack(forged.producer()).__dlpack_device__() == (claimed, 0)
+    assert forged.deleted == 1
+
+
+def test_an_id_other_than_the_first_is_kept(accelerators: Accelerators) -> None:
+    """Bug 22: the device id is neither hard-coded nor the current device's."""
+    forged = forge(data=accelerators.make("cuda:2"), device=(CUDA, 2))
+    tensor = xd.from_dlpack(forged.producer())
+    assert str(tensor.device) == "cuda:2"
+    assert tensor.__dlpack_device__() == (CUDA, 2)
+
+
+@pytest.mark.parametrize("by", ["the producer", "the driver"])
+def test_an_id_that_the_pointer_denies_is_not_believed(
+    accelerators: Accelerators, by: str
+) -> None:
+    """Rule 72: where pointer and producer disagree, the pointer counts, or nothing is taken."""
+    stated = 0 if by == "the producer" else 1
+    forged = forge(data=accelerators.make("cuda:1"), device=(CUDA, stated))
+    accelerators.lie(by == "the driver")
+    owner = "cuda:1" if by == "the producer" else "cuda:2"
+    try:
+        tensor = xd.from_dlpack(forged.producer())
+        assert str(tensor.device) == owner
+        del tensor
+    except BufferError as refused:
+        assert owner in str(refused)
+    assert forged.deleted == 1
+
+
+def test_asking_for_the_device_calls_nothing(accelerators: Accelerators) -> None:
+    """Rule 71: `__dlpack_device__` touches no data, creates nothing and synchronizes nothing."""
+    tensor = xd.from_dlpack(np.zeros(4)).to("rocm:1")
+    accelerators.log()
+    assert tensor.__dlpack_device__() == (ROCM, 1)
+    assert accelerators.log() == []
