@@ -1,0 +1,51 @@
+"""The typed stubs say what the module has, and programs that use it pass `mypy --strict`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import crossdock as xd
+from crossdock import _crossdock as native
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PACKAGES = Path(xd.__file__).parents[1]
+
+
+def mypy(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "MYPYPATH": f"{PACKAGES}:{HERE}"}
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+
+
+def test_the_stubs_agree_with_the_module(tmp_path: Path) -> None:
+    # The module makes its list of names itself; the package has the list that people read.
+    allowed = tmp_path / "allowed"
+    allowed.write_text(r"crossdock\._crossdock\.__all__")
+    checked = mypy(tmp_path, "mypy.stubtest", "crossdock", "--allowlist", str(allowed))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_examples_and_what_the_tests_share_are_typed(tmp_path: Path) -> None:
+    shared = [file for file in HERE.glob("*.py") if not file.name.startswith("test_")]
+    files = [*shared, *ROOT.glob("examples/python/*.py")]
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    checked = mypy(tmp_path, "mypy", "--strict", cache, *map(str, sorted(files)))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_list_of_names_is_whole() -> None:
+    public = {name for name in native.__dict__ if not name.startswith("_")} | {"__version__"}
+    assert sorted(xd.__all__) == xd.__all__ and set(xd.__all__) == public
+
+
+def test_what_is_public_says_what_it_is() -> None:
+    for name in xd.__all__:
+        thing = getattr(xd, name)
+        assert isinstance(thing, (str, xd.Dtype)) or thing.__doc__, f"{name} has no docstring"
+        for inner, member in vars(thing).items() if isinstance(thing, type) else ():
+            if not inner.startswith("_"):
+                assert member.__doc__, f"{name}.{inner} has no docstring"
