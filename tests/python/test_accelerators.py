@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import crossdock as xd
 import numpy as np
 import pytest
@@ -91,3 +93,38 @@ def test_asking_for_the_device_calls_nothing(accelerators: Accelerators) -> None
     accelerators.log()
     assert tensor.__dlpack_device__() == (ROCM, 1)
     assert accelerators.log() == []
+
+
+OUTSIDE = {
+    "a shape that is too long": {"shape": (65,)},
+    "strides that leave it": {"shape": (2, 2), "strides": (64, 1)},
+    "negative strides before it": {"shape": (2,), "strides": (-1,)},
+    "an offset behind it": {"shape": (1,), "byte_offset": 256},
+    "an offset and a shape": {"shape": (64,), "byte_offset": 4},
+}
+
+
+@pytest.mark.parametrize("fields", OUTSIDE.values(), ids=OUTSIDE)
+def test_elements_outside_of_the_allocation_are_refused(
+    accelerators: Accelerators, fields: dict[str, Any]
+) -> None:
+    """The plugin says how large an allocation is, so a tensor that leaves it is not taken."""
+    forged = forge(data=accelerators.make("cuda:0", size=256), device=(CUDA, 0), **fields)
+    with pytest.raises(BufferError):
+        xd.from_dlpack(forged.capsule)
+    assert forged.deleted == 1
+
+
+def test_an_address_that_is_nobodys_is_refused(accelerators: Accelerators) -> None:
+    forged = forge(device=(CUDA, 0))
+    with pytest.raises(BufferError):
+        xd.from_dlpack(forged.capsule)
+    assert forged.deleted == 1
+    assert accelerators.log() == []
+
+
+def test_device_memory_is_not_taken_for_the_hosts(accelerators: Accelerators) -> None:
+    forged = forge(data=accelerators.make("rocm:0"))
+    with pytest.raises(BufferError, match="rocm:0"):
+        xd.from_dlpack(forged.capsule)
+    assert forged.deleted == 1
