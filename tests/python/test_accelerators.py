@@ -70,9 +70,7 @@ def test_an_id_other_than_the_first_is_kept(accelerators: Accelerators) -> None:
 
 
 @pytest.mark.parametrize("by", ["the producer", "the driver"])
-def test_an_id_that_the_pointer_denies_is_not_believed(
-    accelerators: Accelerators, by: str
-) -> None:
+def test_an_id_that_the_pointer_denies_is_not_believed(accelerators: Accelerators, by: str) -> None:
     """Rule 72: where pointer and producer disagree, the pointer counts, or nothing is taken."""
     stated = 0 if by == "the producer" else 1
     forged = forge(data=accelerators.make("cuda:1"), device=(CUDA, stated))

@@ -154,7 +154,9 @@ def test_what_is_no_capsule_is_refused(answer: object) -> None:
         xd.from_dlpack(lying(__dlpack__=lambda self, **_: answer))
 
 
-@pytest.mark.parametrize("name", [b"tensor", b"", b"dltensor_", b"used_dltensor", b"\xff\xfe", None])
+@pytest.mark.parametrize(
+    "name", [b"tensor", b"", b"dltensor_", b"used_dltensor", b"\xff\xfe", None]
+)
 def test_a_capsule_with_another_name_is_left_alone(name: bytes | None) -> None:
     """Rule 45: its pointer is not even read, and it keeps its name."""
     kept = None if name is None else ctypes.create_string_buffer(name)

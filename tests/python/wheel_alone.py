@@ -1,6 +1,6 @@
 """What an installed package does in an environment with nothing else: run by `scripts/python-wheel`.
 
-    python -I wheel_alone.py
+python -I wheel_alone.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,13 @@
+"""A short run of the soak; `soak.py` alone takes ten million exchanges in each direction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import Child
+
+
+def test_fifty_thousand_exchanges_leave_nothing_behind(child: Child) -> None:
+    assert Path(__file__).with_name("soak.py").is_file()
+    run = child("import soak; soak.main(50_000)")
+    assert run.returncode == 0, run.stdout + run.stderr
