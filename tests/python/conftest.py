@@ -13,6 +13,11 @@ from accelerators import Accelerators, build
 Child = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # NumPy's own tests parametrize by iterators.
+    config.addinivalue_line("filterwarnings", "ignore:Passing a non-Collection iterable")
+
+
 @pytest.fixture(scope="session")
 def accelerators_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tests/plugins/accelerators.c`, compiled."""
