@@ -1,4 +1,4 @@
-"""The interchange matrix: each cell shares, copies or refuses as promised (`scripts/python-matrix`)."""
+"""The interchange matrix: each cell shares, copies or refuses as promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an installed package does in an environment with nothing else: run by `scripts/python-wheel`.
+"""What an installed package does with nothing else installed: run by `scripts/python-wheel`.
 
 python -I wheel_alone.py
 """

@@ -116,5 +116,5 @@ def _compatibility(files: Iterable[Path]) -> list[str]:
 
 
 def _glibc_minors(file: Path) -> list[bytes]:
-    """The minors of the versions of glibc in the version table of an ELF file (names end in NUL)."""
+    """The minors of glibc in the version table of an ELF file, where names end in NUL."""
     return re.findall(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)", file.read_bytes())
