@@ -8,7 +8,7 @@ import crossdock as xd
 import numpy as np
 import pytest
 from accelerators import DEVICE, MANAGED, NAMES, PINNED, Accelerators
-from forge import forge
+from liars import forge
 
 CUDA, CUDA_HOST, CUDA_MANAGED, ROCM = 2, 3, 13, 10
 

@@ -10,7 +10,7 @@ from typing import Any
 import crossdock as xd
 import pytest
 from conftest import Child
-from forge import PADDED, Forged, forge, name_of
+from liars import PADDED, Forged, forge, name_of
 
 # No page is ever mapped here.
 WILD = 0x10
@@ -185,7 +185,7 @@ def test_many_threads_race_for_one_capsule_and_one_gets_it() -> None:
 AT_EXIT = """
 import ctypes, sys
 import crossdock as xd
-from forge import forge
+from liars import forge
 
 # A deleter that is no Python, and memory that is never given back.
 forged = forge(versioned={versioned})

@@ -9,7 +9,7 @@ from typing import Any
 
 import crossdock as xd
 import pytest
-from forge import Producer, forge, new_capsule
+from liars import Producer, forge, new_capsule
 
 # No page is ever mapped here.
 WILD = 0x10

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forge import forge  # noqa: E402
+from liars import forge  # noqa: E402
 
 before = set(sys.modules)
 import crossdock as xd  # noqa: E402
