@@ -10,6 +10,7 @@ Every field can be set to what no honest producer would write.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,6 +94,7 @@ class Forged:
         self.struct = struct
         self.memory = memory
         self.deleted = 0
+        self._gone = threading.Event()
         self.when_deleted: Callable[[], None] | None = None
         self._name = ctypes.create_string_buffer(name.encode())
         self._deleter = Deleter(self._delete)
@@ -100,8 +102,13 @@ class Forged:
 
     def _delete(self, _struct: int) -> None:
         self.deleted += 1
+        self._gone.set()
         if self.when_deleted:
             self.when_deleted()
+
+    def released(self) -> bool:
+        """Whether the deleter ran, once, or does so soon: after the work on the tensor."""
+        return self._gone.wait(20) and self.deleted == 1
 
     def give_deleter(self) -> None:
         """Writes the counting deleter into the struct."""

@@ -134,8 +134,9 @@ class Cell:
         if "empty" in self.layout or self.layout == "zero-size":
             return "empty"
         if self.partner.name == "tvm-ffi" and self.layout == "read-only":
-            # It asks NumPy, and us, for a struct that cannot say so.
-            return "not made" if self.way == "into" else "refused"
+            # It asks NumPy for a struct that cannot say so, and our type for its C functions.
+            by_functions = hasattr(xd.Tensor, "__dlpack_c_exchange_api__")
+            return "not made" if self.way == "into" else "shared" if by_functions else "refused"
         if self.way == "into":
             return "shared"
         # Our elements of less than a byte may be packed, and `numpy` unpacks them.
