@@ -12,6 +12,13 @@ from crossdock import _crossdock as native
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+# What stubtest may find: the module makes its list of names itself, and the package has the one that
+# people read; Python 3.11 does not show who has buffers; and modules in Python are their own stubs.
+ALLOWED = [
+    r"crossdock\._crossdock\.__all__",
+    r"crossdock\._crossdock\.Tensor\.__buffer__",
+    r"crossdock\._(?!crossdock).*",
+]
 PACKAGES = Path(xd.__file__).parents[1]
 
 
@@ -22,10 +29,10 @@ def mypy(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_stubs_agree_with_the_module(tmp_path: Path) -> None:
-    # The module makes its list of names itself; the package has the list that people read.
     allowed = tmp_path / "allowed"
-    allowed.write_text(r"crossdock\._crossdock\.__all__")
-    checked = mypy(tmp_path, "mypy.stubtest", "crossdock", "--allowlist", str(allowed))
+    allowed.write_text("\n".join(ALLOWED))
+    allow = ["--ignore-unused-allowlist", "--allowlist", str(allowed)]
+    checked = mypy(tmp_path, "mypy.stubtest", "crossdock", *allow)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
