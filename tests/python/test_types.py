@@ -12,8 +12,8 @@ from crossdock import _crossdock as native
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-# What stubtest may find: the module makes its list of names itself, and the package has the one that
-# people read; Python 3.11 does not show who has buffers; and modules in Python are their own stubs.
+# What stubtest may find: the module makes its list of names itself, and the package has the one
+# that people read; Python 3.11 does not show who has buffers; Python modules are their own stubs.
 ALLOWED = [
     r"crossdock\._crossdock\.__all__",
     r"crossdock\._crossdock\.Tensor\.__buffer__",
