@@ -182,7 +182,8 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
         if let Some(tensor) = NonNull::new(pointer.cast()) {
             // SAFETY: the capsule owns it, and dies.
             let delete = || unsafe { T::delete(tensor) };
-            with_error_aside(delete);
+            // SAFETY: Python calls destructors on threads that are attached.
+            unsafe { with_error_aside_attached(delete) };
         }
     };
     let _caught = fence(release);
@@ -191,10 +192,20 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
 /// Puts an exception in flight aside while a deleter runs, because that may run Python. A thread
 /// that is not attached has none.
 pub(crate) fn with_error_aside(run: impl FnOnce()) {
-    if !is_attached() {
-        return run();
+    if is_attached() {
+        // SAFETY: as was just asked.
+        unsafe { with_error_aside_attached(run) };
+    } else {
+        run();
     }
-    // SAFETY: attached.
+}
+
+/// The same on a thread that is known to be attached.
+///
+/// # Safety
+/// - The thread is attached to the interpreter.
+unsafe fn with_error_aside_attached(run: impl FnOnce()) {
+    // SAFETY: the caller's promise.
     if unsafe { ffi::PyErr_Occurred() }.is_null() {
         return run();
     }

@@ -94,7 +94,7 @@ unsafe extern "C" fn from_object(
         let tensor = object.get();
         let out = place(out)?;
         let managed = if tensor.is_plain() {
-            tensor.managed(&XdExportOptions::new())?
+            tensor.managed(Ref::NULL)?
         } else {
             ordered_export(py, tensor)?
         };
@@ -121,7 +121,7 @@ fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManaged
         Some(_) => options.order = Order::UNORDERED,
         None => tensor.make_ready(py)?,
     }
-    tensor.managed(&options)
+    tensor.managed(Ref::from(&options))
 }
 
 unsafe extern "C" fn to_object(

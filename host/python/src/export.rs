@@ -65,8 +65,8 @@ unsafe extern "C" fn dlpack(
         let tensor = slf.get();
         let capsule = match arguments.only_keyword(keyword, others) {
             Some(version) if tensor.is_plain() => match form_of(Some(&version))? {
-                Form::Versioned => tensor.versioned(py, &XdExportOptions::new())?,
-                Form::Legacy | Form::Draft => tensor.legacy(py, &XdExportOptions::new())?,
+                Form::Versioned => tensor.versioned(py, Ref::NULL)?,
+                Form::Legacy | Form::Draft => tensor.legacy(py, Ref::NULL)?,
             },
             _ => Python::attach(|_| export(py, tensor, &arguments))?,
         };
@@ -98,12 +98,12 @@ fn form_of(max_version: Option<&Bound<'_, PyAny>>) -> PyResult<Form> {
         ));
     }
     let number = |at| {
-        let part = pair.get_item(at)?;
+        let part = pair.get_borrowed_item(at)?;
         part.extract::<u32>().map_err(|error| {
-            match error.is_instance_of::<PyTypeError>(given.py()) {
-                true => error,
-                false => PyValueError::new_err("a version has no such number"),
+            if error.is_instance_of::<PyTypeError>(given.py()) {
+                return error;
             }
+            PyValueError::new_err("a version has no such number")
         })
     };
     let (major, _minor) = (number(0)?, number(1)?);
@@ -177,10 +177,11 @@ fn export<'py>(
         Wanted::Unordered => options.order = Order::UNORDERED,
         _ => exported.make_ready(py)?,
     }
+    let options = Ref::from(&options);
     match form {
-        Form::Versioned => exported.versioned(py, &options),
-        Form::Legacy => exported.legacy(py, &options),
-        Form::Draft => exported.draft(py, &options),
+        Form::Versioned => exported.versioned(py, options),
+        Form::Legacy => exported.legacy(py, options),
+        Form::Draft => exported.draft(py, options),
     }
 }
 
@@ -250,10 +251,10 @@ impl Tensor {
     /// `BufferError` where DLPack cannot say what the tensor is.
     pub(crate) fn managed(
         &self,
-        options: &XdExportOptions<'_>,
+        options: Ref<'_, XdExportOptions<'_>>,
     ) -> PyResult<NonNull<DLManagedTensorVersioned>> {
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
-        let (options, out) = (Ref::from(options), Out::from(&mut managed));
+        let out = Out::from(&mut managed);
         check((api().tensor_export)(self.handle().lend(), options, out))?;
         NonNull::new(managed).ok_or_else(nothing)
     }
@@ -261,7 +262,7 @@ impl Tensor {
     fn versioned<'py>(
         &self,
         py: Python<'py>,
-        options: &XdExportOptions<'_>,
+        options: Ref<'_, XdExportOptions<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         hand_out(py, self.managed(options)?)
     }
@@ -269,7 +270,7 @@ impl Tensor {
     fn draft<'py>(
         &self,
         py: Python<'py>,
-        options: &XdExportOptions<'_>,
+        options: Ref<'_, XdExportOptions<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         hand_out::<Draft>(py, self.managed(options)?.cast())
     }
@@ -277,10 +278,10 @@ impl Tensor {
     fn legacy<'py>(
         &self,
         py: Python<'py>,
-        options: &XdExportOptions<'_>,
+        options: Ref<'_, XdExportOptions<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut managed: *mut DLManagedTensor = std::ptr::null_mut();
-        let (options, out) = (Ref::from(options), Out::from(&mut managed));
+        let out = Out::from(&mut managed);
         check((api().tensor_export_legacy)(
             self.handle().lend(),
             options,
