@@ -115,3 +115,77 @@ def test_bug_25_work_on_the_producers_stream_is_waited_for(accelerators):
     waits = accelerators.waits()
     assert any(line.startswith("wait cuda:0/8192") for line in waits), waits
     assert not any(line.startswith("synchronize") for line in waits), waits
+
+
+def pending(accelerators, device: str) -> xd.Tensor:
+    """A tensor that work on a foreign stream still writes."""
+    tensor = there(device)
+    described = dict(tensor.__cuda_array_interface__, stream=4096)
+    accelerators.hold()
+    taken = xd.from_cuda_array_interface(described, tensor)
+    accelerators.log()
+    return taken
+
+
+@pytest.mark.parametrize(("stream", "native"), [(None, 0), (1, 0), (8192, 8192)])
+def test_rule_66_the_consumers_stream_waits_and_the_host_does_not(accelerators, stream, native):
+    tensor = pending(accelerators, CUDA)
+    tensor.__dlpack__(stream=stream, max_version=(1, 3))
+    waits = accelerators.waits()
+    assert [line.split()[:2] for line in waits] == [["wait", f"cuda:0/{native}"]], waits
+
+
+def test_rule_66_for_the_cpu_the_host_waits(accelerators):
+    tensor = pending(accelerators, CUDA)
+    tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
+    assert any(line.startswith("synchronize") for line in accelerators.waits())
+
+
+def test_rule_59_a_copy_for_a_consumer_is_on_its_stream(accelerators):
+    tensor = there(CUDA)
+    accelerators.log()
+    capsule = tensor.__dlpack__(stream=8192, copy=True, max_version=(1, 3))
+    assert handmade.struct_in(capsule).flags & 2
+    copies = [line for line in accelerators.log() if line.startswith("copy")]
+    assert len(copies) == 1 and copies[0].endswith("cuda:0/8192"), copies
+
+
+def test_rule_102_the_exchange_table_neither_waits_nor_records(accelerators):
+    import test_exchange_table as table
+
+    tensor = there(CUDA)
+    accelerators.log()
+    accelerators.capture()
+    answer, managed = table.exported(tensor)
+    assert answer == 0 and accelerators.waits() == []
+    accelerators.capture(False)
+    handmade.delete(managed)
+
+
+def test_rules_105_106_107_strides_empty_arrays_and_read_only(accelerators):
+    tensor = there(CUDA)
+    described = tensor.__cuda_array_interface__
+    assert described["strides"] is None
+    every_other = dict(described, shape=(8,), strides=(8,), data=(described["data"][0], True))
+    half = xd.from_cuda_array_interface(every_other, tensor)
+    assert half.strides == (2,) and half.readonly
+    again = half.__cuda_array_interface__
+    assert again["strides"] == (8,) and again["data"] == (described["data"][0], True)
+    assert np.from_dlpack(half.to("cpu")).tolist() == list(range(0, 16, 2))
+    with pytest.raises(BufferError, match="no number of elements"):
+        xd.from_cuda_array_interface(dict(every_other, strides=(6,)), tensor)
+
+
+def test_bug_18_an_empty_array_has_the_address_zero(accelerators):
+    accelerators.log()
+    empty = xd.from_cuda_array_interface(
+        {"version": 3, "shape": (0, 3), "typestr": "<f4", "data": (0, False)}
+    )
+    assert accelerators.log() == []
+    assert empty.__cuda_array_interface__["data"] == (0, False)
+
+
+@pytest.mark.parametrize("typestr", ["<i2", "|u1", "|b1", "<c8", "<f8", "<f2"])
+def test_rule_104_every_type_keeps_its_name(accelerators, typestr):
+    tensor = xd.from_dlpack(np.zeros(4, typestr)).to(CUDA)
+    assert tensor.__cuda_array_interface__["typestr"] == typestr
