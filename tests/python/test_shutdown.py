@@ -38,8 +38,10 @@ CASES = {
     """,
     "a thread that exchanges while the interpreter ends": """
         import threading
+        # Drivers are loaded before: some do not survive it while the process ends.
+        array = np.zeros(3)
+        xd.from_dlpack(array)
         def exchange():
-            array = np.zeros(3)
             while True:
                 np.from_dlpack(xd.from_dlpack(array))
         for _ in range(2):

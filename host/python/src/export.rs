@@ -18,6 +18,7 @@ use pyo3::types::PyTuple;
 use crate::arguments::{Arguments, add_method, fence_entry};
 use crate::capsule::{self, Draft, Traveller};
 use crate::error::check;
+use crate::interpreter::detached;
 use crate::runtime::device_from;
 use crate::streams::{self, Wanted};
 use crate::table::api;
@@ -240,7 +241,9 @@ impl Tensor {
     pub(crate) fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_pending() {
             let handle = self.handle();
-            py.detach(|| check((api().tensor_synchronize)(handle.lend(), NO_LIMIT)))?;
+            detached(py, || {
+                check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
+            })?;
         }
         Ok(())
     }

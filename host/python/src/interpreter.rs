@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::Library;
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 type Ask = unsafe extern "C" fn() -> c_int;
 
@@ -27,6 +28,20 @@ pub(crate) fn is_finalizing() -> bool {
     let has_ended = unsafe { ffi::Py_IsInitialized() } == 0;
     // SAFETY: as above.
     has_ended || ask.is_some_and(|ask| unsafe { ask() } != 0)
+}
+
+/// Runs what may block without the interpreter. Where that began to end meanwhile, the thread stays
+/// here: `CPython` before 3.14 would end it by unwinding, which no Rust frame survives.
+pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    // Who is attached while it ends is the thread that ends it, and comes back.
+    let is_ending_it = is_finalizing();
+    py.detach(|| {
+        let done = work();
+        while !is_ending_it && is_finalizing() {
+            std::thread::park();
+        }
+        done
+    })
 }
 
 /// The function by one of these names, whose type [`Ask`] must be.

@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::check;
 use crate::handle::{Handle, made};
+use crate::interpreter::detached;
 use crate::plugin::Plugin;
 use crate::route::Route;
 use crate::table::api;
@@ -19,8 +20,7 @@ static RUNTIME: PyOnceLock<Handle<XdRuntime>> = PyOnceLock::new();
 /// The process's runtime, opened at the first question.
 pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
     RUNTIME.get_or_try_init(py, || {
-        py.detach(|| made(|out| (api().runtime_default)(out)))
-            .map_err(PyErr::from)
+        detached(py, || made(|out| (api().runtime_default)(out))).map_err(PyErr::from)
     })
 }
 

@@ -18,6 +18,7 @@ use crate::capsule::with_error_aside;
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
+use crate::interpreter::detached;
 use crate::runtime::device_from;
 use crate::streams::Wanted;
 use crate::table::api;
@@ -153,7 +154,7 @@ impl Tensor {
             }
         };
         let handle = &self.handle;
-        let moved = py.detach(|| {
+        let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, crossdock_api::Owned<XdRoute>> = Out::NULL;
                 (api().tensor_to)(
