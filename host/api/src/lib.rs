@@ -61,7 +61,8 @@ pub use crossdock_sdk::abi::{
     ProbeState, Status,
 };
 pub use crossdock_sdk::dlpack::{
-    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, MAX_RANK,
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
+    DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK,
 };
 
 /// Runs code of others that must not unwind into C.

@@ -27,9 +27,18 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
 ) -> Failure {
     fence_call("xd_tensor_import", || {
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
-        // SAFETY: the caller passes a live managed tensor and gives it up with this call.
-        let received = unsafe { Received::from_versioned(managed) };
-        import(runtime, received, Ref::NULL, out)
+        let ready = required(out).and_then(|place| Ok((place, borrow(runtime)?)));
+        let (place, runtime) = match ready {
+            Ok(ready) => ready,
+            Err(refusal) => {
+                // SAFETY: the caller passes a live managed tensor and gives it up with this call.
+                drop(unsafe { Received::from_versioned(managed) });
+                return Err(refusal);
+            }
+        };
+        // SAFETY: as above.
+        place.put(give(unsafe { Tensor::import_managed(runtime, managed) }?));
+        Ok(())
     })
 }
 

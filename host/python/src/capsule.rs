@@ -9,10 +9,13 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, fence};
+use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, fence};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::incoming::{Incoming, Kind};
+use crate::interpreter::is_attached;
 
 /// A managed tensor that can travel in a capsule.
 pub(crate) trait Traveller: Sized + 'static {
@@ -53,6 +56,24 @@ traveller!(
 );
 traveller!(DLManagedTensor, c"dltensor", c"used_dltensor");
 
+/// The struct of DLPack 1.x as the draft of the Python protocol let it travel: under the old name.
+#[repr(transparent)]
+#[derive(Debug)]
+pub(crate) struct Draft(DLManagedTensorVersioned);
+
+impl Traveller for Draft {
+    const NAME: &'static CStr = DLManagedTensor::NAME;
+    const USED: &'static CStr = DLManagedTensor::USED;
+
+    unsafe fn delete(tensor: NonNull<Self>) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { DLManagedTensorVersioned::delete(tensor.cast()) };
+    }
+}
+
+/// The major version whose layout is known here.
+pub(crate) const MAJOR: u32 = 1;
+
 /// A capsule that owns `tensor` until somebody takes it.
 ///
 /// # Safety
@@ -73,28 +94,78 @@ pub(crate) unsafe fn wrap<T: Traveller>(
     Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
 }
 
-/// Takes the tensor out of a capsule, which is renamed at once; `None` where it is another capsule.
+/// How a capsule's tensor is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// By the capsule's name.
+    Today,
+    /// A version from 100 on was asked for in the words of the draft, which calls both `dltensor`.
+    DraftVersioned,
+}
+
+/// Takes the tensor out of a capsule of either kind, which is renamed at once; `None` where it is
+/// something else.
 ///
 /// # Errors
-/// `BufferError` for one whose tensor was taken before.
-pub(crate) fn take<T: Traveller>(capsule: &Bound<'_, PyAny>) -> PyResult<Option<NonNull<T>>> {
-    let object = capsule.as_ptr();
-    // SAFETY: any object may be asked, and both names are static.
-    if unsafe { ffi::PyCapsule_IsValid(object, T::USED.as_ptr()) } != 0 {
+/// `BufferError` for one whose tensor was taken before, and for a draft's of an unknown version.
+pub(crate) fn take(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Option<Incoming>> {
+    let capsule = object.as_ptr();
+    // SAFETY: any object may be asked.
+    if unsafe { ffi::PyCapsule_CheckExact(capsule) } == 0 {
+        return Ok(None);
+    }
+    // SAFETY: a capsule.
+    let name = unsafe { ffi::PyCapsule_GetName(capsule) };
+    if name.is_null() {
+        return Err(PyErr::take(object.py()).unwrap_or_else(|| no_dlpack("without a name")));
+    }
+    // SAFETY: a capsule's name lives as long as the capsule.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name == DLManagedTensorVersioned::NAME {
+        let tensor = rename::<DLManagedTensorVersioned>(object)?;
+        return Ok(Some(Incoming(Kind::Versioned(tensor))));
+    }
+    if name == DLManagedTensor::NAME {
+        return take_plain(object, asked).map(Some);
+    }
+    if name == DLManagedTensor::USED || name == DLManagedTensorVersioned::USED {
         return Err(PyBufferError::new_err(
             "the capsule's tensor was taken before; export it again",
         ));
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyCapsule_IsValid(object, T::NAME.as_ptr()) } == 0 {
-        return Ok(None);
+    Err(no_dlpack(&format!("named {name:?}")))
+}
+
+fn no_dlpack(what: &str) -> PyErr {
+    PyBufferError::new_err(format!("a capsule {what} holds no DLPack tensor"))
+}
+
+fn take_plain(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Incoming> {
+    if asked == Asked::Today {
+        return Ok(Incoming(Kind::Legacy(rename::<DLManagedTensor>(object)?)));
     }
+    // SAFETY: a capsule of this name.
+    let pointer = unsafe { ffi::PyCapsule_GetPointer(object.as_ptr(), Draft::NAME.as_ptr()) };
+    // SAFETY: every struct that the draft can put there is longer than a version.
+    let version = unsafe { pointer.cast::<DLPackVersion>().read_unaligned() };
+    if version.major != MAJOR {
+        return Err(PyBufferError::new_err(
+            "the producer was asked for version 100 or later and gave a struct of another one",
+        ));
+    }
+    let draft = rename::<Draft>(object)?;
+    Ok(Incoming(Kind::Versioned(draft.cast())))
+}
+
+/// Reads the pointer and renames the capsule, before anything that can fail.
+fn rename<T: Traveller>(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<T>> {
+    let object = capsule.as_ptr();
     // SAFETY: a capsule with this name.
     let pointer = unsafe { ffi::PyCapsule_GetPointer(object, T::NAME.as_ptr()) };
     // SAFETY: a capsule, and a static name.
     let renamed = unsafe { ffi::PyCapsule_SetName(object, T::USED.as_ptr()) };
     match NonNull::new(pointer.cast()) {
-        Some(tensor) if renamed == 0 => Ok(Some(tensor)),
+        Some(tensor) if renamed == 0 => Ok(tensor),
         _ => Err(PyErr::fetch(capsule.py())),
     }
 }
@@ -112,20 +183,35 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
             // SAFETY: the capsule owns it, and dies.
             let delete = || unsafe { T::delete(tensor) };
             // SAFETY: Python calls destructors on threads that are attached.
-            unsafe { with_error_aside(delete) };
+            unsafe { with_error_aside_attached(delete) };
         }
     };
     let _caught = fence(release);
 }
 
-/// Puts an exception in flight aside while a deleter runs, because that may run Python.
+/// Puts an exception in flight aside while a deleter runs, because that may run Python. A thread
+/// that is not attached has none.
+pub(crate) fn with_error_aside(run: impl FnOnce()) {
+    if is_attached() {
+        // SAFETY: as was just asked.
+        unsafe { with_error_aside_attached(run) };
+    } else {
+        run();
+    }
+}
+
+/// The same on a thread that is known to be attached.
 ///
 /// # Safety
 /// - The thread is attached to the interpreter.
-unsafe fn with_error_aside(run: impl FnOnce()) {
+unsafe fn with_error_aside_attached(run: impl FnOnce()) {
+    // SAFETY: the caller's promise.
+    if unsafe { ffi::PyErr_Occurred() }.is_null() {
+        return run();
+    }
     let mut error = std::ptr::null_mut();
     let (mut value, mut trace) = (error, error);
-    // SAFETY: three places of ours.
+    // SAFETY: three places of ours, and attached.
     unsafe { ffi::PyErr_Fetch(&raw mut error, &raw mut value, &raw mut trace) };
     run();
     // SAFETY: what was put aside.

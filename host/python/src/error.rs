@@ -1,5 +1,7 @@
 //! Failures of the runtime as Python exceptions: the one place that maps them.
 
+use std::ffi::CStr;
+
 use crossdock_api::{ErrorKind, Failure, Status, XdError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
@@ -42,12 +44,26 @@ impl Failed {
         (api().error_status)(self.0.lend())
     }
 
-    fn what_and_why(&self) -> String {
+    pub(crate) fn what_and_why(&self) -> String {
         let api = api();
         let what = text((api.error_message)(self.0.lend()));
         let why = text((api.error_why)(self.0.lend()));
         let hint = text((api.error_hint)(self.0.lend()));
         format!("{what}: {why} ({hint})")
+    }
+
+    /// The built-in exception that is nearest, for callers who can only name one.
+    pub(crate) fn class_name(&self) -> &'static CStr {
+        match self.kind() {
+            ErrorKind::MISUSE => c"ValueError",
+            _ if [Status::OOM_DEVICE, Status::OOM_HOST].contains(&self.status()) => c"MemoryError",
+            ErrorKind::UNKNOWN_DEVICE
+            | ErrorKind::COPY_REQUIRED
+            | ErrorKind::EXCHANGE
+            | ErrorKind::CLAIM
+            | ErrorKind::REFUSED => c"BufferError",
+            _ => c"RuntimeError",
+        }
     }
 
     /// What a driver said, with its attributes.

@@ -1,108 +1,304 @@
 //! DLPack out: `Tensor.__dlpack__` and its relatives.
-#![expect(unsafe_code, reason = "hands fresh exports to capsules")]
+#![expect(
+    unsafe_code,
+    reason = "is called by Python directly, and hands fresh exports to capsules"
+)]
 
 use std::ptr::NonNull;
 
 use crossdock_api::{
-    CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Out, XdExportOptions,
+    CopyMode, DLDevice, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, NO_LIMIT, Order,
+    Out, Owned, Ref, XdExportOptions,
 };
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use crate::capsule::{self, Traveller};
+use crate::arguments::{Arguments, add_method, fence_entry};
+use crate::capsule::{self, Draft, Traveller};
 use crate::error::check;
+use crate::interpreter::detached;
 use crate::runtime::device_from;
+use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
+use crate::vectorcall::names;
+
+const DOC: &std::ffi::CStr =
+    c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)
+--
+
+Hands the tensor out as a DLPack capsule.
+
+`max_version` of `None` or `(0, x)` gives the struct of DLPack 0.x, which cannot say that a
+tensor is read-only: `BufferError`. `stream`, `dl_device` and `copy` are as the array API says;
+an OpenCL device takes `None`, `-1` or one of its own queues. `version` is the keyword of the
+draft before `max_version`: up to 60 the old struct, from 100 on the new one, both as `dltensor`.
+
+Raises `BufferError`, `CopyRequiredError`, `UnsupportedDeviceError`, `TypeError`, `ValueError`.";
+
+/// Puts the methods on the class.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    add_method(
+        &module.py().get_type::<Tensor>(),
+        c"__dlpack__",
+        DOC,
+        dlpack,
+    )
+}
+
+unsafe extern "C" fn dlpack(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    fence_entry(|py| {
+        // SAFETY: what Python passes to such a method; it checked the class of `slf`.
+        let slf = unsafe { Bound::from_borrowed_ptr(py, slf) };
+        let slf = slf.cast::<Tensor>()?;
+        // SAFETY: as above.
+        let arguments = unsafe { Arguments::new(py, args, nargs, kwnames) };
+        let names = names(py)?;
+        let keyword = names.max_version_name.as_ptr();
+        let others = names.others.each_ref().map(Py::as_ptr);
+        let tensor = slf.get();
+        let capsule = match arguments.only_keyword(keyword, others) {
+            Some(version) if tensor.is_plain() => match form_of(Some(&version))? {
+                Form::Versioned => tensor.versioned(py, Ref::NULL)?,
+                Form::Legacy | Form::Draft => tensor.legacy(py, Ref::NULL)?,
+            },
+            _ => Python::attach(|_| export(py, tensor, &arguments))?,
+        };
+        Ok(capsule.into_ptr())
+    })
+}
+
+/// The struct, and the capsule's name.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Versioned,
+    Legacy,
+    /// The new struct under the old name.
+    Draft,
+}
+
+fn form_of(max_version: Option<&Bound<'_, PyAny>>) -> PyResult<Form> {
+    let Some(given) = max_version.filter(|given| !given.is_none()) else {
+        return Ok(Form::Legacy);
+    };
+    let pair = given.cast::<PyTuple>().map_err(|_other| {
+        PyTypeError::new_err(format!(
+            "max_version is a tuple (major, minor), not {given}"
+        ))
+    })?;
+    if pair.len() != 2 {
+        return Err(PyValueError::new_err(
+            "max_version is a tuple (major, minor)",
+        ));
+    }
+    let number = |at| {
+        let part = pair.get_borrowed_item(at)?;
+        part.extract::<u32>().map_err(|error| {
+            if error.is_instance_of::<PyTypeError>(given.py()) {
+                return error;
+            }
+            PyValueError::new_err("a version has no such number")
+        })
+    };
+    let (major, _minor) = (number(0)?, number(1)?);
+    Ok(if major >= 1 {
+        Form::Versioned
+    } else {
+        Form::Legacy
+    })
+}
+
+fn form_of_draft(version: &Bound<'_, PyAny>) -> PyResult<Form> {
+    if version.is_none() {
+        return Ok(Form::Legacy);
+    }
+    match version.extract::<i64>()? {
+        100.. => Ok(Form::Draft),
+        61.. => Err(PyBufferError::new_err(
+            "versions 61 to 99 of the draft were never released: ask for 60 or 100",
+        )),
+        _ => Ok(Form::Legacy),
+    }
+}
+
+fn export<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    arguments: &Arguments<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    const NAME: &str = "__dlpack__";
+    arguments.no_positional(NAME)?;
+    let [stream, max_version, dl_device, copy, version] = arguments.keywords(
+        NAME,
+        ["stream", "max_version", "dl_device", "copy", "version"],
+    )?;
+    let form = match (&max_version, &version) {
+        (Some(_), Some(_)) => {
+            return Err(PyTypeError::new_err(
+                "max_version and version are keywords of different protocols: give one",
+            ));
+        }
+        (None, Some(version)) => form_of_draft(version)?,
+        (max_version, None) => form_of(max_version.as_ref())?,
+    };
+    let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
+    let target = given(dl_device)
+        .map(|device| device_from(&device))
+        .transpose()?;
+    let target = target.as_ref().map(|device| device.get());
+    let copy = given(copy).map(|copy| truth(&copy)).transpose()?;
+    let own = tensor.info().device;
+    let goal = target.map_or(own, crate::device::Device::pair);
+    let wanted = streams::wanted(py, order_of(own, goal), given(stream).as_ref())?;
+    let moved = match (target, copy) {
+        (None, None | Some(false)) => None,
+        (_, copy) => Some(tensor.moved_on(py, target, mode_of(copy), &wanted)?),
+    };
+    let mut options = XdExportOptions::new();
+    let exported = moved.as_ref().unwrap_or(tensor);
+    if moved
+        .as_ref()
+        .is_some_and(|moved| moved.data() != tensor.data())
+    {
+        options.flags = ExportFlags::IS_COPIED;
+    }
+    // A copy that was made on the consumer's stream is in its order already.
+    match &wanted {
+        Wanted::On(stream) if goal == exported.info().device && streams::has_order(goal) => {
+            options.order = Order::STREAM;
+            options.stream = stream.lend();
+        }
+        Wanted::Unordered => options.order = Order::UNORDERED,
+        _ => exported.make_ready(py)?,
+    }
+    let options = Ref::from(&options);
+    match form {
+        Form::Versioned => exported.versioned(py, options),
+        Form::Legacy => exported.legacy(py, options),
+        Form::Draft => exported.draft(py, options),
+    }
+}
+
+/// The device whose rules a consumer's stream follows: the one that it asks for, or where that has
+/// no streams, the one whose work is waited for.
+fn order_of(own: DLDevice, goal: DLDevice) -> DLDevice {
+    if streams::has_order(goal) { goal } else { own }
+}
+
+fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
+    copy.extract()
+        .map_err(|_other| PyTypeError::new_err(format!("copy is None or a bool, not {copy}")))
+}
+
+const fn mode_of(copy: Option<bool>) -> CopyMode {
+    match copy {
+        None => CopyMode::IF_NEEDED,
+        Some(true) => CopyMode::ALWAYS,
+        Some(false) => CopyMode::NEVER,
+    }
+}
 
 #[pymethods]
 impl Tensor {
-    /// Hands the tensor out as a DLPack capsule.
-    ///
-    /// `max_version` of `None` or `(0, x)` gives the struct of DLPack 0.x, which cannot say that a
-    /// tensor is read-only. `dl_device` and `copy` as the array API says.
-    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    fn __dlpack__<'py>(
-        slf: &Bound<'py, Self>,
-        stream: Option<&Bound<'py, PyAny>>,
-        max_version: Option<(u32, u32)>,
-        dl_device: Option<&Bound<'py, PyAny>>,
-        copy: Option<bool>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        check_stream(stream)?;
-        let tensor = slf.get();
-        let target = dl_device.map(device_from).transpose()?;
-        let target = target.as_ref().map(|device| device.get());
-        let moved = match (target, copy) {
-            (None, None | Some(false)) => None,
-            (_, Some(true)) => Some(tensor.moved(py, target, CopyMode::ALWAYS)?),
-            (_, Some(false)) => Some(tensor.moved(py, target, CopyMode::NEVER)?),
-            (_, None) => Some(tensor.moved(py, target, CopyMode::IF_NEEDED)?),
-        };
-        let is_copied = moved
-            .as_ref()
-            .is_some_and(|moved| moved.data() != tensor.data());
-        let exported = moved.as_ref().unwrap_or(tensor);
-        match max_version {
-            Some((major, _)) if major >= 1 => exported.versioned(py, is_copied),
-            Some(_) | None => exported.legacy(py),
-        }
-    }
-
-    /// The DLPack pair `(type, id)` of its device.
+    /// The DLPack pair `(type, id)` of its device. Touches neither the data nor the device.
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = self.info().device;
         (device.device_type, device.device_id)
     }
+
+    /// The highest version that `__dlpack__(version=)` of the draft gives: 130, which is DLPack 1.3.
+    #[pyo3(name = "__dlpack_info__")]
+    fn dlpack_info(&self) -> u32 {
+        crate::negotiate::NEWEST
+    }
 }
 
 impl Tensor {
-    fn versioned<'py>(&self, py: Python<'py>, is_copied: bool) -> PyResult<Bound<'py, PyAny>> {
-        let mut options = XdExportOptions::new();
-        if is_copied {
-            options.flags = ExportFlags::IS_COPIED;
-        }
-        let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
-        let out = Out::from(&mut managed);
-        check((api().tensor_export)(
-            self.handle().lend(),
-            (&options).into(),
-            out,
-        ))?;
-        hand_out(py, managed)
+    /// Whether no stream has a say in its export, and no work on it is pending.
+    pub(crate) fn is_plain(&self) -> bool {
+        !streams::has_order(self.info().device) && !self.is_pending()
     }
 
-    fn legacy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let options = XdExportOptions::new();
+    /// Whether work that writes it may still run.
+    pub(crate) fn is_pending(&self) -> bool {
+        let mut event = Owned::NULL;
+        let failure = (api().tensor_ready)(self.handle().lend(), Out::from(&mut event));
+        let pending = check(failure).is_err() || !event.is_null();
+        if !event.is_null() {
+            (api().event_free)(event);
+        }
+        pending
+    }
+
+    /// Waits for that work, without the interpreter.
+    pub(crate) fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_pending() {
+            let handle = self.handle();
+            detached(py, || {
+                check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The struct of DLPack 1.x.
+    ///
+    /// # Errors
+    /// `BufferError` where DLPack cannot say what the tensor is.
+    pub(crate) fn managed(
+        &self,
+        options: Ref<'_, XdExportOptions<'_>>,
+    ) -> PyResult<NonNull<DLManagedTensorVersioned>> {
+        let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
+        let out = Out::from(&mut managed);
+        check((api().tensor_export)(self.handle().lend(), options, out))?;
+        NonNull::new(managed).ok_or_else(nothing)
+    }
+
+    fn versioned<'py>(
+        &self,
+        py: Python<'py>,
+        options: Ref<'_, XdExportOptions<'_>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        hand_out(py, self.managed(options)?)
+    }
+
+    fn draft<'py>(
+        &self,
+        py: Python<'py>,
+        options: Ref<'_, XdExportOptions<'_>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        hand_out::<Draft>(py, self.managed(options)?.cast())
+    }
+
+    fn legacy<'py>(
+        &self,
+        py: Python<'py>,
+        options: Ref<'_, XdExportOptions<'_>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let mut managed: *mut DLManagedTensor = std::ptr::null_mut();
         let out = Out::from(&mut managed);
         check((api().tensor_export_legacy)(
             self.handle().lend(),
-            (&options).into(),
+            options,
             out,
         ))?;
-        hand_out(py, managed)
+        hand_out(py, NonNull::new(managed).ok_or_else(nothing)?)
     }
 }
 
-fn hand_out<T: Traveller>(py: Python<'_>, managed: *mut T) -> PyResult<Bound<'_, PyAny>> {
-    let Some(managed) = NonNull::new(managed) else {
-        return Err(PyBufferError::new_err("the runtime exported nothing"));
-    };
+fn nothing() -> PyErr {
+    PyBufferError::new_err("the runtime exported nothing")
+}
+
+fn hand_out<T: Traveller>(py: Python<'_>, managed: NonNull<T>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: a fresh export that this call owns.
     unsafe { capsule::wrap(py, managed) }
-}
-
-/// Streams that a device without any takes: none.
-fn check_stream(stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    match stream {
-        None => Ok(()),
-        Some(stream) if stream.extract::<i64>().is_ok() => Err(PyValueError::new_err(
-            "this device has no streams: give stream=None",
-        )),
-        Some(stream) => Err(PyTypeError::new_err(format!(
-            "a stream is an int, not {stream}"
-        ))),
-    }
 }

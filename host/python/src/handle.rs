@@ -5,7 +5,8 @@
 )]
 
 use crossdock_api::{
-    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdPluginEntry, XdRoute, XdRuntime, XdTensor,
+    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdPluginEntry, XdRoute, XdRuntime, XdStream,
+    XdTensor,
 };
 
 use crate::table::api;
@@ -33,6 +34,7 @@ objects! {
     XdPluginEntry: plugin_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;
+    XdStream: stream_free;
     XdTensor: tensor_free;
 }
 

@@ -1,97 +1,215 @@
 //! DLPack in: `from_dlpack`.
-#![expect(unsafe_code, reason = "takes over managed tensors from capsules")]
+//!
+//! A call without keywords goes the shortest way: the producer's type says how it is asked
+//! (`producers`), and its capsule or struct is imported. Everything else is `negotiate`.
+#![expect(
+    unsafe_code,
+    reason = "is called by Python directly, and calls exchange tables"
+)]
 
-use crossdock_api::{CopyMode, DLManagedTensor, DLManagedTensorVersioned, XdTensor};
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use std::ptr::NonNull;
+
+use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, XdTensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
 
-use crate::capsule;
-use crate::handle::{Handle, made};
-use crate::runtime::{device_from, runtime};
+use crate::arguments::{Arguments, fence_entry};
+use crate::capsule::Asked;
+use crate::error::check;
+use crate::handle::Handle;
+use crate::incoming::{Incoming, Kind};
+use crate::negotiate::{self, Request};
+use crate::producers::{Producer, producer_of};
+use crate::runtime::device_from;
+use crate::streams;
 use crate::table::api;
 use crate::tensor::Tensor;
+use crate::vectorcall::names;
 
-/// The version that is asked for first.
-const VERSION: (u32, u32) = (1, 3);
+const DOC: &std::ffi::CStr = c"from_dlpack($module, x, /, *, device=None, copy=None)
+--
 
-/// Takes a tensor from any object that speaks DLPack, or from one of its capsules (once).
+Takes a tensor from any object that speaks DLPack, or from one of its capsules (once).
+
+The result shares the memory unless a copy is needed to reach `device`, or asked for by
+`copy=True`; then a write on one side is not seen on the other. `copy=False` forbids a copy.
+A type with the C exchange API of DLPack 1.3 is asked through that, every other object as the
+array API says: `__dlpack_device__` first, then `__dlpack__`.
+
+Raises `UnsupportedDeviceError`, `CopyRequiredError`, `BufferError`, or what the producer raises.";
+
+/// Adds `from_dlpack` to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    names(module.py())?;
+    let function = crate::arguments::function(module, c"from_dlpack", DOC, from_dlpack)?;
+    module.add("from_dlpack", function)
+}
+
+unsafe extern "C" fn from_dlpack(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    fence_entry(|py| {
+        // SAFETY: what Python passes to such a function.
+        let arguments = unsafe { Arguments::new(py, args, nargs, kwnames) };
+        let x = arguments.only_positional("from_dlpack")?;
+        let tensor = if arguments.has_keywords() {
+            // Whatever is dropped there is dropped at once.
+            Python::attach(|_| {
+                let [device, copy] = arguments.keywords("from_dlpack", ["device", "copy"])?;
+                from_with(&x, device.as_ref(), copy.as_ref())
+            })?
+        } else {
+            from(&x)?
+        };
+        Ok(Py::new(py, tensor)?.into_ptr())
+    })
+}
+
+/// The tensor of `x` on its own device.
 ///
-/// The result shares the memory unless a copy is needed to reach `device`, or asked for by
-/// `copy=True`; then a write on one side is not seen on the other. `copy=False` forbids a copy.
-///
-/// Raises `UnsupportedDeviceError`, `CopyRequiredError`, `BufferError`, or what the producer raises.
-#[pyfunction]
-#[pyo3(signature = (x, /, *, device=None, copy=None))]
-pub(crate) fn from_dlpack(
+/// # Errors
+/// As `from_dlpack`.
+pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if let Ok(own) = x.cast_exact::<Tensor>() {
+        return Ok(own.get().share());
+    }
+    match producer_of(x)? {
+        Producer::HostOnly => {
+            let capsule = match names(x.py())?.ask_for_versioned(x) {
+                Ok(capsule) => capsule,
+                Err(error) => {
+                    return Python::attach(|_| {
+                        drop(error);
+                        negotiated(x, &Request::default())
+                    });
+                }
+            };
+            let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
+            negotiate::check_device(
+                &incoming,
+                DLDevice {
+                    device_type: 1,
+                    device_id: 0,
+                },
+            )?;
+            Ok(Tensor::of(incoming.import(x.py())?))
+        }
+        Producer::Table(table) => Python::attach(|_| from_table(x, &table)),
+        Producer::Methods => negotiated(x, &Request::default()),
+    }
+}
+
+/// The tensor of `x`, on a device that is asked for, or copied.
+fn from_with(
     x: &Bound<'_, PyAny>,
     device: Option<&Bound<'_, PyAny>>,
-    copy: Option<bool>,
+    copy: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tensor> {
     let py = x.py();
+    let device = device.filter(|device| !device.is_none());
     let target = device.map(device_from).transpose()?;
-    let tensor = match x.cast_exact::<Tensor>() {
-        Ok(own) => own.get().share(),
-        Err(_) => import(x)?,
-    };
+    let copy = copy
+        .filter(|copy| !copy.is_none())
+        .map(|copy| copy.is_truthy())
+        .transpose()?;
     let mode = match copy {
         None => CopyMode::IF_NEEDED,
         Some(true) => CopyMode::ALWAYS,
         Some(false) => CopyMode::NEVER,
     };
-    let target = target.as_ref().map(|device| device.get());
     if target.is_none() && copy != Some(true) {
-        return Ok(tensor);
-    }
-    tensor.moved(py, target, mode)
-}
-
-/// The producer's tensor on its own device.
-fn import(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    if let Some(tensor) = taken(x)? {
-        return Tensor::new(tensor);
-    }
-    let capsule = ask(x)?;
-    match taken(&capsule)? {
-        Some(tensor) => Tensor::new(tensor),
-        None => Err(PyBufferError::new_err(format!(
-            "{}.__dlpack__ gave {}, which is no DLPack capsule",
-            x.get_type().name()?,
-            capsule.get_type().name()?
-        ))),
-    }
-}
-
-/// Asks a producer for a capsule; one that does not know the keyword is asked again without it.
-fn ask<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = x.py();
-    let method = x.getattr("__dlpack__")?;
-    let keywords = PyDict::new(py);
-    keywords.set_item("max_version", PyTuple::new(py, [VERSION.0, VERSION.1])?)?;
-    match method.call((), Some(&keywords)) {
-        Err(first) if first.is_instance_of::<PyTypeError>(py) => {
-            // The first error is the one to show: the producer may know the keyword.
-            method.call0().or(Err(first))
+        if copy.is_none() {
+            return from(x);
         }
-        capsule => capsule,
+        let is_fixed = x.cast_exact::<Tensor>().is_ok() || is_capsule(x);
+        if is_fixed || matches!(producer_of(x)?, Producer::Table(_)) {
+            return from(x);
+        }
     }
+    let target = target.as_ref().map(|device| device.get());
+    let is_own = x.cast_exact::<Tensor>().is_ok() || is_capsule(x);
+    let by_table = target.is_none() && matches!(producer_of(x)?, Producer::Table(_));
+    if is_own || by_table {
+        return from(x)?.moved(py, target, mode);
+    }
+    let request = Request {
+        target: target.map(crate::device::Device::pair),
+        copy,
+    };
+    Python::attach(|_| {
+        let found = negotiate::negotiate(x, &request)?;
+        let tensor = found.tensor;
+        let arrived = target.is_none_or(|target| tensor.info().device == target.pair());
+        match copy {
+            Some(true) if found.is_copied && arrived => Ok(tensor),
+            Some(true) if found.is_copied => tensor.moved(py, target, CopyMode::IF_NEEDED),
+            None | Some(false) if arrived => Ok(tensor),
+            _ => tensor.moved(py, target, mode),
+        }
+    })
 }
 
-/// The tensor in a capsule of either kind; `None` where `capsule` is something else.
-fn taken(capsule: &Bound<'_, PyAny>) -> PyResult<Option<Handle<XdTensor>>> {
-    let py = capsule.py();
-    let runtime = runtime(py)?;
-    if let Some(managed) = capsule::take::<DLManagedTensorVersioned>(capsule)? {
-        return Ok(Some(made(|out| {
-            // SAFETY: the capsule owned it, and has just given it up.
-            unsafe { (api().tensor_import)(runtime.lend(), managed.as_ptr(), out) }
-        })?));
-    }
-    let Some(managed) = capsule::take::<DLManagedTensor>(capsule)? else {
-        return Ok(None);
+fn is_capsule(x: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: any object may be asked.
+    unsafe { ffi::PyCapsule_CheckExact(x.as_ptr()) != 0 }
+}
+
+fn negotiated(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Tensor> {
+    Python::attach(|_| Ok(negotiate::negotiate(x, request)?.tensor))
+}
+
+/// Through the producer's C functions, and ordered behind the stream that it works on.
+fn from_table(x: &Bound<'_, PyAny>, table: &DLPackExchangeAPI) -> PyResult<Tensor> {
+    let py = x.py();
+    let Some(export) = table.managed_tensor_from_py_object_no_sync else {
+        return negotiated(x, &Request::default());
     };
-    Ok(Some(made(|out| {
-        // SAFETY: as above.
-        unsafe { (api().tensor_import_legacy)(runtime.lend(), managed.as_ptr(), out) }
-    })?))
+    let mut managed = std::ptr::null_mut();
+    // SAFETY: an object of exactly the type that published the table, and a place of ours.
+    let answer = unsafe { export(x.as_ptr().cast(), &raw mut managed) };
+    let managed = match NonNull::new(managed) {
+        Some(managed) if answer == 0 => Incoming(Kind::Versioned(managed)),
+        _ => {
+            return Err(PyErr::take(py).unwrap_or_else(|| {
+                PyBufferError::new_err("the producer's exchange table exported nothing")
+            }));
+        }
+    };
+    let device = managed.device();
+    let handle = managed.import(py)?;
+    if let Some(device) = device.filter(|device| streams::has_numbers(*device)) {
+        written_on_current(py, table, device, &handle)?;
+    }
+    Ok(Tensor::of(handle))
+}
+
+fn written_on_current(
+    py: Python<'_>,
+    table: &DLPackExchangeAPI,
+    device: DLDevice,
+    tensor: &Handle<XdTensor>,
+) -> PyResult<()> {
+    let Some(ask) = table.current_work_stream else {
+        return Ok(());
+    };
+    let mut native = std::ptr::null_mut();
+    // SAFETY: a place of ours.
+    let answer = unsafe { ask(device.device_type, device.device_id, &raw mut native) };
+    if answer != 0 {
+        return Err(PyErr::fetch(py));
+    }
+    let stream = if native.is_null() {
+        streams::current(py, device)?
+    } else {
+        // SAFETY: the producer names the stream that it works on.
+        Some(unsafe { streams::wrapped(py, device, native.addr() as u64) }?)
+    };
+    if let Some(stream) = stream {
+        check((api().tensor_written_on)(tensor.lend(), stream.lend()))?;
+    }
+    Ok(())
 }

@@ -11,20 +11,36 @@
 //! | `runtime` | the process's runtime, devices and plugins by name |
 //! | `device`, `plugin`, `tensor`, `route` | the classes |
 //! | `dtype` | dtypes |
-//! | `import`, `export`, `capsule` | DLPack in and out |
+//! | `import`, `negotiate`, `producers`, `incoming` | DLPack in: the short way, how a producer is asked, what is known of its type |
+//! | `export`, `capsule`, `exchange_table` | DLPack out: capsules, and the C exchange table |
+//! | `cuda_array`, `typestr` | the CUDA array interface |
+//! | `streams` | the numbers by which protocols name streams |
+//! | `kept`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
+//! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
 
+mod arguments;
 mod capsule;
+mod cuda_array;
 mod device;
 mod dtype;
 mod error;
+mod exchange_table;
 mod export;
 mod handle;
 mod import;
+mod incoming;
+mod interpreter;
+mod kept;
+mod negotiate;
 mod plugin;
+mod producers;
 mod route;
 mod runtime;
+mod streams;
 mod table;
 mod tensor;
+mod typestr;
+mod vectorcall;
 
 use pyo3::prelude::*;
 
@@ -39,6 +55,13 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::Tensor>()?;
     dtype::add_to(module)?;
     runtime::add_to(module)?;
-    module.add_function(wrap_pyfunction!(import::from_dlpack, module)?)?;
+    import::add_to(module)?;
+    export::add_to(module)?;
+    module.add_function(wrap_pyfunction!(cuda_array::as_cuda_array, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        cuda_array::from_cuda_array_interface,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(kept::_counted_leaks, module)?)?;
     module.add("__version__", handle::text((table::api().version)()))
 }

@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::check;
 use crate::handle::{Handle, made};
+use crate::interpreter::detached;
 use crate::plugin::Plugin;
 use crate::route::Route;
 use crate::table::api;
@@ -19,8 +20,7 @@ static RUNTIME: PyOnceLock<Handle<XdRuntime>> = PyOnceLock::new();
 /// The process's runtime, opened at the first question.
 pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
     RUNTIME.get_or_try_init(py, || {
-        py.detach(|| made(|out| (api().runtime_default)(out)))
-            .map_err(PyErr::from)
+        detached(py, || made(|out| (api().runtime_default)(out))).map_err(PyErr::from)
     })
 }
 
@@ -45,17 +45,27 @@ pub(crate) fn device_from(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
             made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))?;
         return Py::new(py, Device::new(found)?);
     }
-    let Ok((device_type, device_id)) = spec.extract::<(i32, i32)>() else {
+    let Some(pair) = pair_from(spec) else {
         return Err(PyTypeError::new_err(format!(
             "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
             spec.get_type().name()?
         )));
     };
-    let pair = DLDevice {
-        device_type,
-        device_id,
-    };
     Py::new(py, Device::new(device_of(py, pair)?)?)
+}
+
+/// A DLPack pair: of ints, or of members of an enumeration with such values.
+pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> Option<DLDevice> {
+    let (device_type, device_id) = spec
+        .extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+        .ok()?;
+    let number = |part: &Bound<'_, PyAny>| -> PyResult<i32> {
+        part.extract().or_else(|_| part.getattr("value")?.extract())
+    };
+    Some(DLDevice {
+        device_type: number(&device_type).ok()?,
+        device_id: number(&device_id).ok()?,
+    })
 }
 
 /// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own

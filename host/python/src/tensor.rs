@@ -1,27 +1,65 @@
 //! `crossdock.Tensor`: what it is, views, and moving.
-#![expect(unsafe_code, reason = "reads the shape that its handle lends")]
+#![expect(
+    unsafe_code,
+    reason = "reads the shape that its handle lends, and drops the handle with care"
+)]
 
-use crossdock_api::{CopyMode, Out, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo};
+use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
+
+use crossdock_api::{
+    AddressForm, CopyMode, DLDataType, DLDevice, MemoryKind, Out, XdMoveOptions, XdRoute, XdTensor,
+    XdTensorInfo,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::capsule::with_error_aside;
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
+use crate::interpreter::detached;
 use crate::runtime::device_from;
+use crate::streams::Wanted;
 use crate::table::api;
 
 /// A typed view of memory on one device.
 #[pyclass(frozen, module = "crossdock", weakref)]
 #[derive(Debug)]
 pub(crate) struct Tensor {
-    handle: Handle<XdTensor>,
-    info: Info,
+    handle: ManuallyDrop<Handle<XdTensor>>,
+    info: OnceLock<Info>,
 }
 
 /// What a tensor is. Its arrays live as long as the handle.
 #[derive(Debug)]
 struct Info(XdTensorInfo);
+
+/// What is said of no tensor at all.
+const NOTHING: XdTensorInfo = XdTensorInfo {
+    device: DLDevice {
+        device_type: 0,
+        device_id: 0,
+    },
+    dtype: DLDataType {
+        code: 0,
+        bits: 0,
+        lanes: 0,
+    },
+    ndim: 0,
+    shape: std::ptr::null(),
+    strides: std::ptr::null(),
+    numel: 0,
+    nbytes: 0,
+    data: 0,
+    byte_offset: 0,
+    form: AddressForm::POINTER,
+    memory_kind: MemoryKind::UNOWNED,
+    read_only: 1,
+    contiguous: 0,
+    padded: 0,
+    reserved: 0,
+};
 
 // SAFETY: the arrays are the handle's, which may be read from every thread.
 unsafe impl Send for Info {}
@@ -29,25 +67,38 @@ unsafe impl Send for Info {}
 unsafe impl Sync for Info {}
 
 impl Tensor {
-    pub(crate) fn new(handle: Handle<XdTensor>) -> PyResult<Self> {
-        let info = Info(written(|out| (api().tensor_describe)(handle.lend(), out))?);
-        Ok(Self { handle, info })
+    /// What the handle holds; it is described when somebody asks.
+    pub(crate) const fn of(handle: Handle<XdTensor>) -> Self {
+        Self {
+            handle: ManuallyDrop::new(handle),
+            info: OnceLock::new(),
+        }
     }
 
-    pub(crate) const fn handle(&self) -> &Handle<XdTensor> {
+    /// As [`Tensor::of`], described at once.
+    pub(crate) fn new(handle: Handle<XdTensor>) -> PyResult<Self> {
+        let info = Info(written(|out| (api().tensor_describe)(handle.lend(), out))?);
+        let tensor = Self::of(handle);
+        tensor.info.get_or_init(|| info);
+        Ok(tensor)
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<XdTensor> {
         &self.handle
     }
 
-    pub(crate) const fn info(&self) -> &XdTensorInfo {
-        &self.info.0
+    pub(crate) fn info(&self) -> &XdTensorInfo {
+        let describe = || {
+            let described = written(|out| (api().tensor_describe)(self.handle.lend(), out));
+            // It fails for a NULL handle only.
+            Info(described.unwrap_or(NOTHING))
+        };
+        &self.info.get_or_init(describe).0
     }
 
     /// The same tensor once more.
     pub(crate) fn share(&self) -> Self {
-        Self {
-            handle: Handle::new((api().tensor_retain)(self.handle.lend())),
-            info: Info(self.info.0),
-        }
+        Self::of(Handle::new((api().tensor_retain)(self.handle.lend())))
     }
 
     fn array(&self, first: *const i64) -> &[i64] {
@@ -67,8 +118,8 @@ impl Tensor {
     }
 
     /// Address or handle, and the offset, of the first element.
-    pub(crate) const fn data(&self) -> (u64, u64) {
-        (self.info.0.data, self.info.0.byte_offset)
+    pub(crate) fn data(&self) -> (u64, u64) {
+        (self.info().data, self.info().byte_offset)
     }
 
     /// The same values on `device` (its own where there is none).
@@ -78,8 +129,22 @@ impl Tensor {
         device: Option<&Device>,
         copy: CopyMode,
     ) -> PyResult<Self> {
+        self.moved_on(py, device, copy, &Wanted::Ready)
+    }
+
+    /// As [`Tensor::moved`], in the order of a consumer's stream.
+    pub(crate) fn moved_on(
+        &self,
+        py: Python<'_>,
+        device: Option<&Device>,
+        copy: CopyMode,
+        order: &Wanted,
+    ) -> PyResult<Self> {
         let mut options = XdMoveOptions::new();
         options.copy = copy;
+        if let Wanted::On(stream) = order {
+            options.stream = stream.lend();
+        }
         let own: Handle<crossdock_api::XdDevice>;
         let target = match device {
             Some(device) => &device.handle,
@@ -89,7 +154,7 @@ impl Tensor {
             }
         };
         let handle = &self.handle;
-        let moved = py.detach(|| {
+        let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, crossdock_api::Owned<XdRoute>> = Out::NULL;
                 (api().tensor_to)(
@@ -102,6 +167,16 @@ impl Tensor {
             })
         })?;
         Self::new(moved)
+    }
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        let release = || {
+            // SAFETY: dropped here and nowhere else.
+            unsafe { ManuallyDrop::drop(&mut self.handle) };
+        };
+        with_error_aside(release);
     }
 }
 
@@ -121,8 +196,8 @@ impl Tensor {
 
     /// The dtype.
     #[getter]
-    const fn dtype(&self) -> Dtype {
-        Dtype(self.info.0.dtype)
+    fn dtype(&self) -> Dtype {
+        Dtype(self.info().dtype)
     }
 
     /// The device that holds it.
@@ -133,31 +208,31 @@ impl Tensor {
 
     /// The number of dimensions.
     #[getter]
-    const fn ndim(&self) -> u32 {
-        self.info.0.ndim
+    fn ndim(&self) -> u32 {
+        self.info().ndim
     }
 
     /// The number of elements.
     #[getter]
-    const fn size(&self) -> u64 {
-        self.info.0.numel
+    fn size(&self) -> u64 {
+        self.info().numel
     }
 
     /// The bytes of its elements when they lie compact.
     #[getter]
-    const fn nbytes(&self) -> u64 {
-        self.info.0.nbytes
+    fn nbytes(&self) -> u64 {
+        self.info().nbytes
     }
 
     /// Whether writing is refused.
     #[getter]
-    const fn readonly(&self) -> bool {
-        self.info.0.read_only != 0
+    fn readonly(&self) -> bool {
+        self.info().read_only != 0
     }
 
     /// The address of its first element; a handle on devices that have handles.
-    const fn data_ptr(&self) -> u64 {
-        self.info.0.data
+    fn data_ptr(&self) -> u64 {
+        self.info().data
     }
 
     /// The same values on `device`: the same memory where that works, else a copy.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::dlpack::{
-    DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView, VERSION,
-    take_owner,
+    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView,
+    VERSION, take_owner,
 };
 
 use crate::device::Device;
@@ -58,7 +58,7 @@ impl Tensor {
             return Ok(own.clone());
         }
         let (view, tensor) = received.into_parts();
-        let claimed = runtime.device(view.device())?;
+        let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
             return Self::empty(&claimed, view.layout());
         }
@@ -83,9 +83,27 @@ impl Tensor {
         byte_offset: u64,
         layout: &Layout,
     ) -> Result<Self, Error> {
-        let cpu = runtime.device(crossdock_sdk::dlpack::Device::CPU)?;
+        let cpu = runtime.device(dlpack::Device::CPU)?;
         Self::from_host_owner(&cpu, owner, byte_offset, layout)
     }
+}
+
+/// The device that a tensor claims. What its type says that the host can read is the host's where
+/// no plugin offers the device itself; the host has one device, whatever id a producer gives it.
+#[inline]
+fn claimed_device(runtime: &Runtime, claim: dlpack::Device) -> Result<Device, Error> {
+    runtime.device(claim).or_else(|unknown| {
+        const HOST_READABLE: [DeviceType; 4] = [
+            DeviceType::CPU,
+            DeviceType::CUDA_HOST,
+            DeviceType::ROCM_HOST,
+            DeviceType::CUDA_MANAGED,
+        ];
+        if !HOST_READABLE.contains(&claim.ty) {
+            return Err(unknown);
+        }
+        runtime.device(dlpack::Device::CPU).or(Err(unknown))
+    })
 }
 
 /// Whose the memory really is, and where the first element lies in it.

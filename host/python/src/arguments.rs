@@ -1,0 +1,210 @@
+//! Functions that Python calls without a tuple or a dict, for the few calls that must be fast.
+#![expect(
+    unsafe_code,
+    reason = "reads argument vectors, and makes functions for Python"
+)]
+
+use std::ffi::CStr;
+
+use crossdock_api::fence;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// The arguments of one call.
+pub(crate) struct Arguments<'py> {
+    py: Python<'py>,
+    values: &'py [*mut ffi::PyObject],
+    positional: usize,
+    names: *mut ffi::PyObject,
+}
+
+impl<'py> Arguments<'py> {
+    /// # Safety
+    /// - They are what Python passes to a `METH_FASTCALL | METH_KEYWORDS` function, during its call.
+    pub(crate) unsafe fn new(
+        py: Python<'py>,
+        args: *const *mut ffi::PyObject,
+        nargs: ffi::Py_ssize_t,
+        names: *mut ffi::PyObject,
+    ) -> Self {
+        let positional = nargs.unsigned_abs();
+        let named = if names.is_null() {
+            0
+        } else {
+            // SAFETY: a tuple of names.
+            unsafe { ffi::PyTuple_Size(names) }.unsigned_abs()
+        };
+        let values = if args.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: Python passes as many values as there are positions and names.
+            unsafe { std::slice::from_raw_parts(args, positional + named) }
+        };
+        Self {
+            py,
+            values,
+            positional,
+            names,
+        }
+    }
+
+    pub(crate) const fn has_keywords(&self) -> bool {
+        !self.names.is_null()
+    }
+
+    /// The one positional argument.
+    ///
+    /// # Errors
+    /// `TypeError` for another number of them.
+    pub(crate) fn only_positional(&self, function: &str) -> PyResult<Bound<'py, PyAny>> {
+        match (self.positional, self.values.first()) {
+            (1, Some(value)) => Ok(self.share(*value)),
+            (given, _) => Err(PyTypeError::new_err(format!(
+                "{function}() takes exactly one positional argument ({given} given)"
+            ))),
+        }
+    }
+
+    /// No positional argument at all.
+    ///
+    /// # Errors
+    /// `TypeError` where there is one.
+    pub(crate) fn no_positional(&self, function: &str) -> PyResult<()> {
+        match self.positional {
+            0 => Ok(()),
+            given => Err(PyTypeError::new_err(format!(
+                "{function}() takes keywords only ({given} positional given)"
+            ))),
+        }
+    }
+
+    /// The value of the keyword whose name is this very object, if all that is given are keywords
+    /// and the others are `None` and named by `others`. `None` asks for a look at all of them.
+    pub(crate) fn only_keyword(
+        &self,
+        name: *mut ffi::PyObject,
+        others: [*mut ffi::PyObject; 3],
+    ) -> Option<Bound<'py, PyAny>> {
+        if self.positional != 0 {
+            return None;
+        }
+        let mut found = None;
+        for (at, value) in self.values.iter().enumerate() {
+            // SAFETY: the tuple has a name for every keyword's value.
+            let given = unsafe { ffi::PyTuple_GetItem(self.names, at.cast_signed()) };
+            if given == name {
+                found = Some(self.share(*value));
+            } else if !others.contains(&given) || !self.share(*value).is_none() {
+                return None;
+            }
+        }
+        found
+    }
+
+    /// The keywords' values by name.
+    ///
+    /// # Errors
+    /// `TypeError` for a name that is not among them.
+    pub(crate) fn keywords<const N: usize>(
+        &self,
+        function: &str,
+        names: [&str; N],
+    ) -> PyResult<[Option<Bound<'py, PyAny>>; N]> {
+        let mut found = [const { None }; N];
+        if self.names.is_null() {
+            return Ok(found);
+        }
+        // SAFETY: a borrowed tuple that lives during the call.
+        let given = unsafe { Bound::from_borrowed_ptr(self.py, self.names) };
+        let given = given.cast_into::<PyTuple>()?;
+        for (name, value) in given.iter().zip(self.values.iter().skip(self.positional)) {
+            let name: String = name.extract()?;
+            let at = names.iter().position(|known| *known == name);
+            let Some(place) = at.and_then(|at| found.get_mut(at)) else {
+                return Err(PyTypeError::new_err(format!(
+                    "{function}() got an unexpected keyword argument '{name}'"
+                )));
+            };
+            *place = Some(self.share(*value));
+        }
+        Ok(found)
+    }
+
+    fn share(&self, value: *mut ffi::PyObject) -> Bound<'py, PyAny> {
+        // SAFETY: the caller's reference lives during the call.
+        unsafe { Bound::from_borrowed_ptr(self.py, value) }
+    }
+}
+
+/// Runs the body of such a function: its error is raised, and no panic leaves it.
+pub(crate) fn fence_entry(
+    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python calls its functions on threads that are attached.
+    let py = unsafe { Python::assume_attached() };
+    match fence(|| body(py)) {
+        Some(Ok(result)) => result,
+        Some(Err(error)) => raise(error),
+        None => raise(PyRuntimeError::new_err("crossdock met a bug of its own")),
+    }
+}
+
+#[cold]
+fn raise(error: PyErr) -> *mut ffi::PyObject {
+    Python::attach(|py| error.restore(py));
+    std::ptr::null_mut()
+}
+
+/// How Python sees such a function. It lives as long as the process.
+fn definition(
+    name: &'static CStr,
+    doc: &'static CStr,
+    function: ffi::PyCFunctionFastWithKeywords,
+) -> *mut ffi::PyMethodDef {
+    Box::into_raw(Box::new(ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer {
+            PyCFunctionFastWithKeywords: function,
+        },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_doc: doc.as_ptr(),
+    }))
+}
+
+/// A function of the module.
+///
+/// # Errors
+/// What Python raises.
+pub(crate) fn function<'py>(
+    module: &Bound<'py, PyModule>,
+    name: &'static CStr,
+    doc: &'static CStr,
+    function: ffi::PyCFunctionFastWithKeywords,
+) -> PyResult<Bound<'py, PyAny>> {
+    let of = module.name()?;
+    let definition = definition(name, doc, function);
+    // SAFETY: a definition that is never freed, and two live objects.
+    let made = unsafe { ffi::PyCFunction_NewEx(definition, module.as_ptr(), of.as_ptr()) };
+    // SAFETY: a new reference, or NULL with an exception.
+    unsafe { Bound::from_owned_ptr_or_err(module.py(), made) }
+}
+
+/// Puts a method on a class.
+///
+/// # Errors
+/// What Python raises.
+pub(crate) fn add_method(
+    class: &Bound<'_, pyo3::types::PyType>,
+    name: &'static CStr,
+    doc: &'static CStr,
+    method: ffi::PyCFunctionFastWithKeywords,
+) -> PyResult<()> {
+    let definition = definition(name, doc, method);
+    // SAFETY: a definition that is never freed, and a live class.
+    let made = unsafe { ffi::PyDescr_NewMethod(class.as_type_ptr(), definition) };
+    // SAFETY: a new reference, or NULL with an exception.
+    let made = unsafe { Bound::from_owned_ptr_or_err(class.py(), made) }?;
+    class.setattr(&*name.to_string_lossy(), made)
+}

@@ -1,0 +1,287 @@
+//! The CUDA array interface, versions 0 to 3, both ways.
+#![expect(
+    unsafe_code,
+    reason = "takes addresses from descriptions that callers vouch for"
+)]
+
+use std::ffi::c_void;
+
+use crossdock_api::{
+    DLDataType, DLDevice, DeviceInfo, MemoryFlags, MemoryKind, Out, Owned, PointerInfo, Ref,
+    XdDevice, XdLayout, XdMemory, XdStream,
+};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyNotImplementedError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::{check, unsupported_device};
+use crate::handle::{Handle, made, written};
+use crate::kept;
+use crate::runtime::runtime;
+use crate::streams;
+use crate::table::api;
+use crate::tensor::Tensor;
+use crate::typestr::{dtype_of, typestr_of};
+
+const CUDA: i32 = 2;
+const CUDA_MANAGED: i32 = 13;
+
+#[pymethods]
+impl Tensor {
+    /// The CUDA array interface, version 3. Work that uses the memory waits for its `stream`.
+    ///
+    /// Raises `AttributeError` on devices other than CUDA, and for dtypes that it has no name for
+    /// (bfloat16, float8): DLPack carries those.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let info = self.info();
+        if ![CUDA, CUDA_MANAGED].contains(&info.device.device_type) {
+            return Err(PyAttributeError::new_err(
+                "__cuda_array_interface__: the tensor is not on a CUDA device",
+            ));
+        }
+        let typestr = typestr_of(info.dtype).ok_or_else(|| {
+            PyAttributeError::new_err("__cuda_array_interface__ has no name for the dtype")
+        })?;
+        let stream = self.exported_on(py)?;
+        let described = PyDict::new(py);
+        described.set_item("version", 3)?;
+        described.set_item("shape", PyTuple::new(py, self.extents())?)?;
+        described.set_item("typestr", typestr)?;
+        described.set_item(
+            "data",
+            (
+                info.data.wrapping_add(info.byte_offset),
+                info.read_only != 0,
+            ),
+        )?;
+        let item = i64::from(info.dtype.bits / 8);
+        let strides = (info.contiguous == 0)
+            .then(|| PyTuple::new(py, self.steps().iter().map(|step| step * item)))
+            .transpose()?;
+        described.set_item("strides", strides)?;
+        described.set_item("stream", stream)?;
+        Ok(described)
+    }
+}
+
+impl Tensor {
+    /// The stream on which everything that writes the tensor is done; `None` where there is none.
+    fn exported_on(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let Some((number, stream)) = streams::offered(py, self.info().device)? else {
+            return Ok(None);
+        };
+        check((api().tensor_wait_to_read)(
+            self.handle().lend(),
+            stream.lend(),
+        ))?;
+        Ok(Some(number))
+    }
+}
+
+/// Takes an array from any object with `__cuda_array_interface__`, which it keeps alive.
+///
+/// The result shares the memory. The interface names no device: it is looked up from the address.
+///
+/// Raises `AttributeError` where `x` has no such interface, and as `from_cuda_array_interface`.
+#[pyfunction]
+#[pyo3(signature = (x, /))]
+pub(crate) fn as_cuda_array(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let described = x.getattr("__cuda_array_interface__")?;
+    import(&described, Some(x))
+}
+
+/// Takes the array that a CUDA array interface (a dict of version 0 to 3) describes.
+///
+/// `owner` is kept alive as long as the memory is in use; without one nothing is, and the caller
+/// keeps the memory alive. An array with a mask raises `NotImplementedError`, an incomplete or wrong
+/// description `TypeError` or `ValueError`, a dtype that no tensor can have `BufferError`, and an
+/// address that no plugin knows `UnsupportedDeviceError`.
+#[pyfunction]
+#[pyo3(signature = (desc, owner=None))]
+pub(crate) fn from_cuda_array_interface(
+    desc: &Bound<'_, PyAny>,
+    owner: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Tensor> {
+    import(desc, owner)
+}
+
+/// What a description says.
+#[derive(Debug)]
+struct Described {
+    shape: Vec<i64>,
+    /// In bytes.
+    strides: Option<Vec<i64>>,
+    dtype: DLDataType,
+    address: u64,
+    is_read_only: bool,
+    stream: Option<u64>,
+}
+
+fn entry<'py>(described: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if !described.contains(name)? {
+        return Ok(None);
+    }
+    Ok(Some(described.get_item(name)?).filter(|value| !value.is_none()))
+}
+
+fn required<'py>(described: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    entry(described, name)?.ok_or_else(|| {
+        PyValueError::new_err(format!("the CUDA array interface lacks the entry {name:?}"))
+    })
+}
+
+fn read(described: &Bound<'_, PyAny>) -> PyResult<Described> {
+    let version: i64 = required(described, "version")?.extract()?;
+    if version < 0 {
+        return Err(PyValueError::new_err(format!(
+            "version {version} is refused"
+        )));
+    }
+    if entry(described, "mask")?.is_some() {
+        return Err(PyNotImplementedError::new_err(
+            "an array with a mask is not supported",
+        ));
+    }
+    let typestr: String = required(described, "typestr")?.extract()?;
+    if let Some(descr) = entry(described, "descr")? {
+        check_descr(&descr, &typestr)?;
+    }
+    let (address, is_read_only) = address_of(&required(described, "data")?)?;
+    let stream = if version >= 3 {
+        entry(described, "stream")?
+            .map(|stream| stream_of(&stream))
+            .transpose()?
+    } else {
+        None
+    };
+    Ok(Described {
+        shape: required(described, "shape")?.extract()?,
+        strides: entry(described, "strides")?
+            .map(|strides| strides.extract())
+            .transpose()?,
+        dtype: dtype_of(&typestr)?,
+        address,
+        is_read_only,
+        stream,
+    })
+}
+
+/// Only the trivial description of a type is the type that `typestr` names.
+fn check_descr(descr: &Bound<'_, PyAny>, typestr: &str) -> PyResult<()> {
+    match descr.extract::<Vec<(String, String)>>() {
+        Ok(fields) if fields == [(String::new(), typestr.to_owned())] => Ok(()),
+        _ => Err(PyBufferError::new_err(
+            "a structured type is no dtype of DLPack",
+        )),
+    }
+}
+
+fn address_of(data: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
+    data.extract().map_err(|_other| {
+        PyTypeError::new_err(format!("data is a tuple (address, read-only), not {data}"))
+    })
+}
+
+fn stream_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match stream.extract::<i64>()? {
+        number @ 1.. => Ok(number.unsigned_abs()),
+        number => Err(PyValueError::new_err(format!(
+            "stream {number} is refused: it is None, 1, 2 or a handle"
+        ))),
+    }
+}
+
+fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyResult<Tensor> {
+    let py = described.py();
+    let read = read(described)?;
+    let is_empty = read.shape.contains(&0);
+    // Nobody is asked about an address where nothing lies.
+    let device = if is_empty {
+        first_cuda()
+    } else {
+        device_at(py, read.address)?
+    };
+    let strides = read.strides.as_deref().filter(|_| !is_empty);
+    let strides = strides
+        .map(|strides| in_elements(strides, read.dtype))
+        .transpose()?;
+    let layout = match &strides {
+        Some(strides) => XdLayout::strided(read.dtype, &read.shape, strides)
+            .ok_or_else(|| PyValueError::new_err("strides and shape differ in length"))?,
+        None => XdLayout::compact(read.dtype, &read.shape),
+    };
+    let address = if is_empty { 0 } else { read.address };
+    let data: *mut c_void = std::ptr::with_exposed_provenance_mut(usize::try_from(address)?);
+    let stream = read
+        .stream
+        .filter(|_| !is_empty && streams::has_numbers(device));
+    let stream: Option<Handle<XdStream>> = stream
+        .map(|native| {
+            // SAFETY: the interface promises a stream that lives as long as its object.
+            unsafe { streams::wrapped(py, device, native) }
+        })
+        .transpose()?;
+    let runtime = runtime(py)?;
+    let mut memory = XdMemory::new(device, data, layout);
+    if read.is_read_only {
+        memory.flags = MemoryFlags::READ_ONLY;
+    }
+    if let Some(stream) = &stream {
+        memory.stream = stream.lend();
+    }
+    if let Some(owner) = owner {
+        memory.owner = kept::keep(owner.clone());
+        memory.release = Some(kept::release);
+    }
+    let tensor = made(|out| {
+        // SAFETY: the description promises memory that its owner keeps alive; the runtime checks the
+        // address against its plugin.
+        unsafe { (api().tensor_from_memory)(runtime.lend(), Ref::from(&memory), out) }
+    })?;
+    Ok(Tensor::of(tensor))
+}
+
+const fn first_cuda() -> DLDevice {
+    DLDevice {
+        device_type: CUDA,
+        device_id: 0,
+    }
+}
+
+/// The device that owns an address, as its plugin says.
+fn device_at(py: Python<'_>, address: u64) -> PyResult<DLDevice> {
+    let runtime = runtime(py)?;
+    let mut owner: Owned<XdDevice> = Owned::NULL;
+    let answer: Result<PointerInfo, _> =
+        written(|out| (api().pointer_query)(runtime.lend(), address, out, Out::from(&mut owner)));
+    let found = (!owner.is_null()).then(|| Handle::new(owner));
+    let answer = answer?;
+    match found {
+        Some(device) if answer.kind != MemoryKind::UNOWNED => {
+            let info: DeviceInfo = written(|out| (api().device_describe)(device.lend(), out))?;
+            Ok(DLDevice {
+                device_type: info.dl_type,
+                device_id: info.dl_id,
+            })
+        }
+        _ => Err(unsupported_device(
+            py,
+            format!("no plugin that is here knows the address {address:#x}"),
+        )),
+    }
+}
+
+fn in_elements(strides: &[i64], dtype: DLDataType) -> PyResult<Vec<i64>> {
+    let item = i64::from(dtype.bits / 8);
+    let whole = |bytes: &i64| {
+        (bytes % item == 0).then_some(bytes / item).ok_or_else(|| {
+            PyBufferError::new_err(format!(
+                "a stride of {bytes} bytes is no number of elements"
+            ))
+        })
+    };
+    strides.iter().map(whole).collect()
+}

@@ -1,0 +1,103 @@
+//! A managed tensor that was taken from its producer: released once, whatever happens to it.
+#![expect(unsafe_code, reason = "reads and gives on managed tensors of others")]
+
+use std::ptr::NonNull;
+
+use crossdock_api::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, XdTensor};
+use pyo3::prelude::*;
+
+use crate::capsule::{MAJOR, Traveller as _};
+use crate::error::Failed;
+use crate::handle::{Handle, made};
+use crate::runtime::runtime;
+use crate::table::api;
+
+/// A tensor that this code owns.
+#[derive(Debug)]
+pub(crate) struct Incoming(pub(crate) Kind);
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    Legacy(NonNull<DLManagedTensor>),
+}
+
+impl Incoming {
+    /// Where it says that it lies; `None` where its version is unknown.
+    pub(crate) fn device(&self) -> Option<DLDevice> {
+        match self.0 {
+            Kind::Versioned(tensor) => {
+                self.is_known().then(|| {
+                    // SAFETY: alive, and of a version whose layout this is.
+                    let place = unsafe { &raw const (*tensor.as_ptr()).dl_tensor.device };
+                    // SAFETY: as above; nothing is said of its alignment.
+                    unsafe { place.read_unaligned() }
+                })
+            }
+            Kind::Legacy(tensor) => {
+                // SAFETY: alive.
+                let place = unsafe { &raw const (*tensor.as_ptr()).dl_tensor.device };
+                // SAFETY: as above.
+                Some(unsafe { place.read_unaligned() })
+            }
+        }
+    }
+
+    /// Whether the producer says that it is a copy, which nobody else has.
+    pub(crate) fn is_copied(&self) -> bool {
+        match self.0 {
+            Kind::Versioned(tensor) if self.is_known() => {
+                // SAFETY: alive, and of a version whose layout this is.
+                let place = unsafe { &raw const (*tensor.as_ptr()).flags };
+                // SAFETY: as above.
+                let flags = unsafe { place.read_unaligned() };
+                flags & Flags::IS_COPIED.raw() != 0
+            }
+            _ => false,
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        match self.0 {
+            Kind::Versioned(tensor) => {
+                // SAFETY: alive; every version begins with it.
+                let place = unsafe { &raw const (*tensor.as_ptr()).version };
+                // SAFETY: as above.
+                unsafe { place.read_unaligned() }.major == MAJOR
+            }
+            Kind::Legacy(_) => true,
+        }
+    }
+
+    /// The runtime's tensor of it.
+    ///
+    /// # Errors
+    /// What `xd_tensor_import` answers; the tensor is released.
+    pub(crate) fn import(self, py: Python<'_>) -> PyResult<Handle<XdTensor>> {
+        // A failure before the call leaves `self` to its drop.
+        let runtime = runtime(py)?;
+        let kind = std::mem::ManuallyDrop::new(self).0;
+        let imported: Result<_, Failed> = match kind {
+            Kind::Versioned(tensor) => made(|out| {
+                // SAFETY: this code owned it, and gives it up.
+                unsafe { (api().tensor_import)(runtime.lend(), tensor.as_ptr(), out) }
+            }),
+            Kind::Legacy(tensor) => made(|out| {
+                // SAFETY: as above.
+                unsafe { (api().tensor_import_legacy)(runtime.lend(), tensor.as_ptr(), out) }
+            }),
+        };
+        Ok(imported?)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        match self.0 {
+            // SAFETY: owned, and the struct keeps the deleter's place in every version.
+            Kind::Versioned(tensor) => unsafe { DLManagedTensorVersioned::delete(tensor) },
+            // SAFETY: owned.
+            Kind::Legacy(tensor) => unsafe { DLManagedTensor::delete(tensor) },
+        }
+    }
+}

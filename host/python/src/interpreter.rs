@@ -1,0 +1,55 @@
+//! Whether this thread may talk to Python now: two questions that the limited interface leaves out
+//! and every `CPython` exports.
+#![expect(unsafe_code, reason = "looks functions up by name")]
+
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
+
+use libloading::os::unix::Library;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+type Ask = unsafe extern "C" fn() -> c_int;
+
+/// Whether this thread is attached to the interpreter.
+pub(crate) fn is_attached() -> bool {
+    static ASK: OnceLock<Option<Ask>> = OnceLock::new();
+    let ask = ASK.get_or_init(|| first_of(&[c"PyGILState_Check"]));
+    // SAFETY: every thread may ask, at any time.
+    ask.is_some_and(|ask| unsafe { ask() } != 0)
+}
+
+/// Whether the interpreter began to end: a thread that attaches then never comes back.
+pub(crate) fn is_finalizing() -> bool {
+    static ASK: OnceLock<Option<Ask>> = OnceLock::new();
+    // Public since 3.13; the other name was exported before.
+    let ask = ASK.get_or_init(|| first_of(&[c"Py_IsFinalizing", c"_Py_IsFinalizing"]));
+    // SAFETY: needs no interpreter.
+    let has_ended = unsafe { ffi::Py_IsInitialized() } == 0;
+    // SAFETY: as above.
+    has_ended || ask.is_some_and(|ask| unsafe { ask() } != 0)
+}
+
+/// Runs what may block without the interpreter. Where that began to end meanwhile, the thread stays
+/// here: `CPython` before 3.14 would end it by unwinding, which no Rust frame survives.
+pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    // Who is attached while it ends is the thread that ends it, and comes back.
+    let is_ending_it = is_finalizing();
+    py.detach(|| {
+        let done = work();
+        while !is_ending_it && is_finalizing() {
+            std::thread::park();
+        }
+        done
+    })
+}
+
+/// The function by one of these names, whose type [`Ask`] must be.
+fn first_of(names: &[&CStr]) -> Option<Ask> {
+    let process = Library::this();
+    names.iter().find_map(|name| {
+        // SAFETY: the functions that are asked for here take nothing and return an int.
+        let found = unsafe { process.get::<Ask>(name.to_bytes_with_nul()) };
+        found.ok().map(|function| *function)
+    })
+}

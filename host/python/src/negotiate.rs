@@ -1,0 +1,244 @@
+//! How a producer is asked: what it knows of today's protocol, of the first one and of the draft
+//! between them, and what is done where it refuses.
+
+use crossdock_api::{DLDevice, XdStream};
+use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::capsule::{self, Asked};
+use crate::error::check;
+use crate::handle::Handle;
+use crate::incoming::Incoming;
+use crate::runtime::{device_of, pair_from};
+use crate::streams;
+use crate::table::api;
+use crate::tensor::Tensor;
+use crate::vectorcall::{VERSION, names};
+
+/// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
+const HOST_READABLE: [i32; 4] = [1, 3, 11, 13];
+
+/// What is asked for beside the tensor itself.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Request {
+    /// Another device.
+    pub(crate) target: Option<DLDevice>,
+    /// As the array API's keyword.
+    pub(crate) copy: Option<bool>,
+}
+
+/// What a producer gave.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) tensor: Tensor,
+    /// The producer says that nobody else has this memory.
+    pub(crate) is_copied: bool,
+}
+
+/// The tensor that `x` gives: on the target if `x` can bring it there, else where it lies.
+///
+/// # Errors
+/// As `from_dlpack`.
+pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Found> {
+    let py = x.py();
+    if let Some(incoming) = capsule::take(x, Asked::Today)? {
+        return ordered(py, incoming, None);
+    }
+    let stated = stated_device(x)?;
+    // A device that is unknown here fails before the producer does any work.
+    if !HOST_READABLE.contains(&stated.device_type) {
+        drop(device_of(py, stated)?);
+    }
+    let target = request.target.filter(|target| *target != stated);
+    let request = Request { target, ..*request };
+    let mut refused = None;
+    if request.is_special() {
+        match special(x, stated, &request) {
+            Err(error) if request.may_ask_plainly(py, &error) => refused = Some(error),
+            answer => return answer,
+        }
+    }
+    // Where the shorter question fails as well, the first answer is the one to show.
+    plain(x, stated).map_err(|second| refused.unwrap_or(second))
+}
+
+impl Request {
+    const fn is_special(&self) -> bool {
+        self.target.is_some() || self.copy.is_some()
+    }
+
+    /// Whether what the producer refused can be done here, from what it gives when asked plainly.
+    fn may_ask_plainly(&self, py: Python<'_>, error: &PyErr) -> bool {
+        // It does not know the keyword.
+        let unknown = error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyNotImplementedError>(py);
+        let cannot =
+            error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyValueError>(py);
+        unknown || (cannot && (self.target.is_some() || self.copy == Some(true)))
+    }
+}
+
+/// Asks with the keywords `dl_device` and `copy`, those of them that are wanted.
+fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResult<Found> {
+    let py = x.py();
+    let goal = request.target.unwrap_or(stated);
+    let keywords = PyDict::new(py);
+    let stream = with_stream(&keywords, goal)?;
+    keywords.set_item("max_version", VERSION)?;
+    if let Some(target) = request.target {
+        keywords.set_item("dl_device", (target.device_type, target.device_id))?;
+    }
+    if let Some(copy) = request.copy {
+        keywords.set_item("copy", copy)?;
+    }
+    let capsule = x.call_method("__dlpack__", (), Some(&keywords))?;
+    let incoming = taken(x, &capsule, Asked::Today)?;
+    let is_there = incoming.device() == Some(goal);
+    if !is_there {
+        // One that ignores `dl_device` answers from its own device.
+        check_device(&incoming, stated)?;
+    }
+    ordered(py, incoming, stream.filter(|_| is_there))
+}
+
+/// Asks for the tensor as it is.
+fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
+    let py = x.py();
+    let keywords = PyDict::new(py);
+    let stream = with_stream(&keywords, stated)?;
+    let answer = if stream.is_none() {
+        names(py)?.ask_for_versioned(x)
+    } else {
+        keywords.set_item("max_version", VERSION)?;
+        x.call_method("__dlpack__", (), Some(&keywords))
+    };
+    let (capsule, asked) = match answer {
+        Ok(capsule) => (capsule, Asked::Today),
+        Err(first) if first.is_instance_of::<PyTypeError>(py) => older(x, &keywords, first)?,
+        Err(error) => return Err(error),
+    };
+    let incoming = taken(x, &capsule, asked)?;
+    check_device(&incoming, stated)?;
+    ordered(py, incoming, stream)
+}
+
+/// Asks one that does not know `max_version`: in the words of the draft if it speaks them, else
+/// in those of the first protocol.
+fn older<'py>(
+    x: &Bound<'py, PyAny>,
+    keywords: &Bound<'py, PyDict>,
+    first: PyErr,
+) -> PyResult<(Bound<'py, PyAny>, Asked)> {
+    if keywords.contains("max_version")? {
+        keywords.del_item("max_version")?;
+    }
+    let mut asked = Asked::Today;
+    if let Ok(info) = x.getattr("__dlpack_info__") {
+        let version = draft_version(info.call0()?.extract()?)?;
+        keywords.set_item("version", version)?;
+        if version >= FIRST_VERSIONED {
+            asked = Asked::DraftVersioned;
+        }
+    }
+    // The first error is the one to show: the producer may know the keyword, and have meant
+    // something else.
+    let capsule = x.call_method("__dlpack__", (), Some(keywords));
+    match capsule {
+        Ok(capsule) => Ok((capsule, asked)),
+        Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),
+        Err(second) if asked == Asked::DraftVersioned => Err(second),
+        Err(_) => Err(first),
+    }
+}
+
+/// The draft's number of a version: 60 is 0.6, 130 is 1.3.
+const OLDEST: i64 = 20;
+const LAST_LEGACY: i64 = 60;
+const FIRST_VERSIONED: i64 = 100;
+pub(crate) const NEWEST: u32 = VERSION.0 * 100 + VERSION.1 * 10;
+
+/// The highest version that both speak. The structs of 0.61 to 0.99 were never released.
+fn draft_version(theirs: i64) -> PyResult<i64> {
+    match theirs {
+        FIRST_VERSIONED.. => Ok(theirs.min(NEWEST.into())),
+        LAST_LEGACY.. => Ok(LAST_LEGACY),
+        OLDEST.. => Ok(theirs),
+        _ => Err(PyBufferError::new_err(format!(
+            "the producer speaks DLPack up to version {theirs}, which nothing here reads"
+        ))),
+    }
+}
+
+/// Adds the stream that work here is on, where the device's protocol names streams.
+fn with_stream(
+    keywords: &Bound<'_, PyDict>,
+    device: DLDevice,
+) -> PyResult<Option<Handle<XdStream>>> {
+    let Some((number, stream)) = streams::offered(keywords.py(), device)? else {
+        return Ok(None);
+    };
+    keywords.set_item("stream", number)?;
+    Ok(Some(stream))
+}
+
+/// What `x.__dlpack_device__()` says.
+fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
+    let answer = names(x.py())?.ask_for_device(x)?;
+    pair_from(&answer).ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
+        ))
+    })
+}
+
+/// The tensor in what `x.__dlpack__` gave.
+///
+/// # Errors
+/// `BufferError` where it is no capsule of DLPack that still has its tensor.
+pub(crate) fn taken(
+    x: &Bound<'_, PyAny>,
+    capsule: &Bound<'_, PyAny>,
+    asked: Asked,
+) -> PyResult<Incoming> {
+    if let Some(incoming) = capsule::take(capsule, asked)? {
+        return Ok(incoming);
+    }
+    Err(PyBufferError::new_err(format!(
+        "{}.__dlpack__ gave {}, which is no DLPack capsule",
+        x.get_type().name()?,
+        capsule.get_type().name()?
+    )))
+}
+
+/// Refuses a tensor that lies elsewhere than its producer said.
+///
+/// # Errors
+/// `BufferError` with both; one whose version is unknown is left to its import.
+pub(crate) fn check_device(incoming: &Incoming, stated: DLDevice) -> PyResult<()> {
+    match incoming.device() {
+        Some(device) if device != stated => Err(PyBufferError::new_err(format!(
+            "the producer said that its tensor is on device ({}, {}), and exported one on \
+             ({}, {})",
+            stated.device_type, stated.device_id, device.device_type, device.device_id
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Imports a tensor that is ready on `stream`: other streams wait for that.
+fn ordered(
+    py: Python<'_>,
+    incoming: Incoming,
+    stream: Option<Handle<XdStream>>,
+) -> PyResult<Found> {
+    let is_copied = incoming.is_copied();
+    let tensor = incoming.import(py)?;
+    if let Some(stream) = stream {
+        check((api().tensor_written_on)(tensor.lend(), stream.lend()))?;
+    }
+    Ok(Found {
+        tensor: Tensor::of(tensor),
+        is_copied,
+    })
+}

@@ -1,0 +1,169 @@
+//! What is known of a producer's type: its C exchange table, or that it is on the host only.
+//!
+//! It is asked once for each exact type, and kept until the type dies: a weak reference forgets it.
+//! The last answer of a thread needs no lock.
+#![expect(unsafe_code, reason = "reads the tables that types publish")]
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crossdock_api::{DLPackExchangeAPI, DLPackExchangeAPIHeader};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyType, PyWeakrefReference};
+
+/// The attribute of a type, and the name of the capsule in it.
+pub(crate) const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
+pub(crate) const CAPSULE: &CStr = c"dlpack_exchange_api";
+
+/// The major version whose table is known here.
+const MAJOR: u32 = 1;
+
+/// How a producer's type is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Producer {
+    /// By `__dlpack_device__` and `__dlpack__`.
+    Methods,
+    /// By `__dlpack__` alone: its arrays are on the host, which has no streams.
+    HostOnly,
+    /// By its C functions.
+    Table(Table),
+}
+
+/// A table, which lives as long as the process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table(&'static DLPackExchangeAPI);
+
+// SAFETY: a table is never written to, and its functions may be called from every thread.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl std::ops::Deref for Table {
+    type Target = DLPackExchangeAPI;
+
+    fn deref(&self) -> &DLPackExchangeAPI {
+        self.0
+    }
+}
+
+/// Raised when a type dies, because another one may get its address.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+static KNOWN: Mutex<Option<HashMap<usize, Known>>> = Mutex::new(None);
+
+#[derive(Debug)]
+struct Known {
+    producer: Producer,
+    watch: Py<PyWeakrefReference>,
+}
+
+thread_local! {
+    static LAST: Cell<(usize, u64, Producer)> = const { Cell::new((0, 0, Producer::Methods)) };
+}
+
+/// How `x` is asked.
+///
+/// # Errors
+/// What its type raises when it is asked for the attribute, other than that it lacks it.
+pub(crate) fn producer_of(x: &Bound<'_, PyAny>) -> PyResult<Producer> {
+    // SAFETY: a live object.
+    let address = unsafe { ffi::Py_TYPE(x.as_ptr()) }.addr();
+    let generation = GENERATION.load(Ordering::Acquire);
+    let (last, of_generation, producer) = LAST.get();
+    if last == address && of_generation == generation {
+        return Ok(producer);
+    }
+    let producer = look_up(&x.get_type(), address)?;
+    LAST.set((address, generation, producer));
+    Ok(producer)
+}
+
+#[cold]
+fn look_up(class: &Bound<'_, PyType>, address: usize) -> PyResult<Producer> {
+    let known = known()
+        .as_ref()
+        .and_then(|map| map.get(&address).map(|known| known.producer));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let producer = inspect(class)?;
+    let py = class.py();
+    let forget = wrap_pyfunction!(forget_type, py)?;
+    let watch = PyWeakrefReference::new_with(class, forget)?.unbind();
+    let replaced = known_map(|map| map.insert(address, Known { producer, watch }));
+    drop(replaced);
+    Ok(producer)
+}
+
+fn known() -> MutexGuard<'static, Option<HashMap<usize, Known>>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes the map. What comes out is dropped by the caller: without the lock.
+fn known_map<T>(change: impl FnOnce(&mut HashMap<usize, Known>) -> T) -> T {
+    change(known().get_or_insert_with(HashMap::new))
+}
+
+/// Called by Python when a type dies.
+#[pyfunction]
+fn forget_type(watch: &Bound<'_, PyAny>) {
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+    let forgotten = known_map(|map| {
+        let same = |known: &Known| known.watch.as_ptr() == watch.as_ptr();
+        let address = map
+            .iter()
+            .find_map(|(at, known)| same(known).then_some(*at))?;
+        map.remove(&address)
+    });
+    drop(forgotten);
+}
+
+/// Asks the type itself; what it inherits is the table of another type.
+fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
+    let own = class.getattr("__dict__")?;
+    if own.contains(ATTRIBUTE)? {
+        let capsule = class.getattr(ATTRIBUTE)?;
+        return Ok(table_in(&capsule).map_or(Producer::Methods, Producer::Table));
+    }
+    let is_static = {
+        // SAFETY: a live type.
+        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
+        flags & ffi::Py_TPFLAGS_HEAPTYPE == 0
+    };
+    // NumPy's arrays alone are known to be on the host whatever they hold.
+    let is_numpy = is_static && class.fully_qualified_name()? == "numpy.ndarray";
+    Ok(if is_numpy {
+        Producer::HostOnly
+    } else {
+        Producer::Methods
+    })
+}
+
+/// The table of our major version in a capsule of the right name, if it is complete.
+fn table_in(capsule: &Bound<'_, PyAny>) -> Option<Table> {
+    // SAFETY: any object may be asked.
+    if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: a capsule of this name.
+    let first = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()) };
+    let mut header = first.cast::<DLPackExchangeAPIHeader>();
+    // SAFETY: the header is the same in every version, and tables live as long as the process.
+    while let Some(seen) = unsafe { header.as_ref() } {
+        if seen.version.major == MAJOR {
+            // SAFETY: a table of this version, which lives as long as the process.
+            let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
+            return table.filter(|table| is_complete(table)).map(Table);
+        }
+        header = seen.prev_api;
+    }
+    None
+}
+
+const fn is_complete(table: &DLPackExchangeAPI) -> bool {
+    table.managed_tensor_from_py_object_no_sync.is_some() && table.current_work_stream.is_some()
+}

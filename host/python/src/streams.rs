@@ -1,0 +1,190 @@
+//! The numbers by which Python's protocols name streams, and what they mean on each device.
+//!
+//! | device | `None` | `-1` | numbers | refused |
+//! | --- | --- | --- | --- | --- |
+//! | CUDA | legacy default stream | no order | 1 legacy default, 2 per thread, a handle | 0 |
+//! | `ROCm` | default stream | no order | 0 default, a handle | 1, 2 |
+//! | `OpenCL` | ready for every queue | no order | the handle of a queue of this process's plugin | others |
+//! | others | ready | refused | none | all |
+//!
+//! The line for OpenCL is ours: no standard speaks of it.
+#![expect(unsafe_code, reason = "wraps stream handles that consumers vouch for")]
+
+use crossdock_api::{DLDevice, ErrorKind, Out, Status, XdDevice, XdStream};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error::{Failed, check};
+use crate::handle::{Handle, made};
+use crate::runtime::device_of;
+use crate::table::api;
+
+const CUDA: i32 = 2;
+const OPENCL: i32 = 4;
+const ROCM: i32 = 10;
+const CUDA_MANAGED: i32 = 13;
+
+/// Who numbers streams how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    Cuda,
+    Rocm,
+    OpenCl,
+    Streamless,
+}
+
+impl Rules {
+    const fn of(device: DLDevice) -> Self {
+        match device.device_type {
+            CUDA | CUDA_MANAGED => Self::Cuda,
+            ROCM => Self::Rocm,
+            OPENCL => Self::OpenCl,
+            _ => Self::Streamless,
+        }
+    }
+}
+
+/// Whether work on such a device is ordered by streams that Python's protocols can name.
+pub(crate) fn has_numbers(device: DLDevice) -> bool {
+    matches!(Rules::of(device), Rules::Cuda | Rules::Rocm)
+}
+
+/// Whether a consumer's stream has a say in an export from such a device.
+pub(crate) fn has_order(device: DLDevice) -> bool {
+    Rules::of(device) != Rules::Streamless
+}
+
+/// What a consumer's stream asks for.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// The tensor is ready when it is handed out.
+    Ready,
+    /// Nothing waits.
+    Unordered,
+    /// This stream waits.
+    On(Handle<XdStream>),
+}
+
+/// What `stream` asks for on `device`.
+///
+/// # Errors
+/// `TypeError` for what is no int, `ValueError` for a number that the device's rules refuse.
+pub(crate) fn wanted(
+    py: Python<'_>,
+    device: DLDevice,
+    stream: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Wanted> {
+    let rules = Rules::of(device);
+    let number = stream.map(number_of).transpose()?;
+    match (rules, number) {
+        (Rules::Streamless | Rules::OpenCl, None) => Ok(Wanted::Ready),
+        (Rules::Cuda | Rules::Rocm | Rules::OpenCl, Some(-1)) => Ok(Wanted::Unordered),
+        (Rules::Cuda, None | Some(1)) | (Rules::Rocm, None | Some(0)) => {
+            Ok(default_of(py, device)?.map_or(Wanted::Ready, Wanted::On))
+        }
+        (Rules::Cuda, Some(handle @ 2..)) | (Rules::Rocm, Some(handle @ 3..)) => {
+            // SAFETY: the consumer vouches for its handle, as the protocol asks.
+            unsafe { wrapped(py, device, handle.unsigned_abs()) }.map(Wanted::On)
+        }
+        (Rules::OpenCl, Some(handle)) => queue(py, device, handle),
+        (_, Some(number)) => Err(refused(rules, number)),
+    }
+}
+
+fn number_of(stream: &Bound<'_, PyAny>) -> PyResult<i64> {
+    stream
+        .extract::<i64>()
+        .map_err(|_other| PyTypeError::new_err(format!("a stream is None or an int, not {stream}")))
+}
+
+fn refused(rules: Rules, number: i64) -> PyErr {
+    let why = match rules {
+        Rules::Cuda => "on CUDA it is None, 1, 2, a handle or -1; 0 is ambiguous",
+        Rules::Rocm => "on ROCm it is None, 0, a handle or -1",
+        Rules::OpenCl => "on OpenCL it is None, -1, or a queue that this process's plugin made",
+        Rules::Streamless => "this device has no streams: give stream=None",
+    };
+    PyValueError::new_err(format!("stream {number} is refused: {why}"))
+}
+
+/// A queue is believed only where it is one of ours: a wrong handle cannot be told from a right one.
+fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
+    if let Some(default) = default_of(py, device)?
+        && handle > 0
+        && native(&default)? == handle.unsigned_abs()
+    {
+        return Ok(Wanted::On(default));
+    }
+    Err(refused(Rules::OpenCl, handle))
+}
+
+/// The default stream of a device, where it has one.
+fn default_of(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
+    let device: Handle<XdDevice> = device_of(py, device)?;
+    let stream: Result<Handle<XdStream>, Failed> =
+        made(|out| (api().stream_default)(device.lend(), out));
+    match stream {
+        Ok(stream) => Ok(Some(stream)),
+        Err(failed) if failed.status() == Status::UNSUPPORTED => Ok(None),
+        Err(failed) if failed.kind() == ErrorKind::REFUSED => Ok(None),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+/// A stream of somebody else.
+///
+/// # Safety
+/// - `native` is a live stream of the device, and lives until the work on it is done.
+pub(crate) unsafe fn wrapped(
+    py: Python<'_>,
+    device: DLDevice,
+    native: u64,
+) -> PyResult<Handle<XdStream>> {
+    let device: Handle<XdDevice> = device_of(py, device)?;
+    Ok(made(|out| {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { (api().stream_wrap)(device.lend(), native, out) }
+    })?)
+}
+
+/// The integer that the vendor's API uses for a stream.
+pub(crate) fn native(stream: &Handle<XdStream>) -> PyResult<u64> {
+    let mut native = 0;
+    check((api().stream_native_handle)(
+        stream.lend(),
+        Out::from(&mut native),
+    ))?;
+    Ok(native)
+}
+
+/// The stream that work here is on now, where the device has any.
+///
+/// # Errors
+/// The device is unknown, or its plugin failed.
+pub(crate) fn current(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
+    default_of(py, device)
+}
+
+/// That stream and its number for a producer; `None` on devices whose protocol names none.
+///
+/// # Errors
+/// As [`current`].
+pub(crate) fn offered(
+    py: Python<'_>,
+    device: DLDevice,
+) -> PyResult<Option<(u64, Handle<XdStream>)>> {
+    // Managed memory may come without a plugin for its device.
+    if !has_numbers(device) || device_of(py, device).is_err() {
+        return Ok(None);
+    }
+    let Some(stream) = current(py, device)? else {
+        return Ok(None);
+    };
+    let number = match (Rules::of(device), native(&stream)?) {
+        // Their numbers for the default stream.
+        (Rules::Cuda, 0) => 1,
+        (Rules::Rocm, 1) => 0,
+        (_, native) => native,
+    };
+    Ok(Some((number, stream)))
+}

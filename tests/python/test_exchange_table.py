@@ -1,0 +1,280 @@
+"""The C exchange API of DLPack 1.3, both ways (CHECKLIST 1.8)."""
+
+import builtins
+import ctypes
+import gc
+import sys
+import weakref
+
+import crossdock as xd
+import handmade
+import numpy as np
+import pytest
+
+NAME = "__dlpack_c_exchange_api__"
+CAPSULE = b"dlpack_exchange_api"
+
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+ALLOCATE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(handmade.Tensor), ctypes.c_void_p, ctypes.c_void_p, SET_ERROR
+)
+FROM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+TO = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+VIEW = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(handmade.Tensor))
+STREAM = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+)
+
+
+class Table(ctypes.Structure):
+    """`DLPackExchangeAPI`, with its functions as addresses."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("prev", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("from_object", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("view", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+def ours() -> Table:
+    return Table.from_address(pointer(getattr(xd.Tensor, NAME), CAPSULE))
+
+
+def tensor(**keywords) -> xd.Tensor:
+    return xd.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3), **keywords)
+
+
+def exported(x) -> tuple[int, handmade.Versioned | None]:
+    out = ctypes.c_void_p()
+    answer = FROM(ours().from_object)(x, ctypes.byref(out))
+    return answer, handmade.Versioned.from_address(out.value) if out.value else None
+
+
+def test_rule_93_the_attribute_is_a_capsule_on_the_type():
+    assert NAME in vars(xd.Tensor)
+    assert handmade.name_of(getattr(xd.Tensor, NAME)) == CAPSULE
+
+
+def test_rules_94_96_the_table_has_the_layout_of_the_header_and_every_function():
+    table = ours()
+    assert (table.major, table.minor, table.prev) == (1, 3, None)
+    offsets = [getattr(Table, name).offset for name, _ in Table._fields_]
+    assert offsets == [0, 4, 8, 16, 24, 32, 40, 48]
+    for name in ("allocate", "from_object", "to_object", "view", "stream"):
+        assert getattr(table, name)
+    gc.collect()
+    assert ctypes.addressof(ours()) == ctypes.addressof(table)
+
+
+def test_rule_97_an_object_of_another_type_is_a_type_error():
+    with pytest.raises(TypeError):
+        exported(np.zeros(3))
+
+
+def test_rule_98_an_export_is_the_same_memory_and_is_deleted_once():
+    array = np.zeros(3)
+    before = sys.getrefcount(array)
+    x = xd.from_dlpack(array)
+    answer, managed = exported(x)
+    assert answer == 0 and managed.tensor.data == array.ctypes.data
+    del x
+    assert sys.getrefcount(array) > before
+    handmade.delete(managed)
+    assert sys.getrefcount(array) == before
+
+
+def allocate(prototype):
+    errors, out = [], ctypes.c_void_p()
+    report = SET_ERROR(lambda context, kind, message: errors.append((kind, message)))
+    answer = ALLOCATE(ours().allocate)(prototype, ctypes.addressof(out), None, report)
+    return answer, out.value, errors
+
+
+def test_rule_99_the_allocator_makes_a_tensor_like_the_prototype():
+    prototype = handmade.Forged((3, 5)).managed.tensor
+    answer, out, errors = allocate(prototype)
+    managed = handmade.Versioned.from_address(out)
+    assert (answer, errors) == (0, [])
+    assert managed.tensor.data and list(managed.tensor.shape[:2]) == [3, 5]
+    assert (managed.tensor.code, managed.tensor.bits) == (2, 32)
+    handmade.delete(managed)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shape": (-1,)}, {"dtype": (99, 3, 1)}, {"device": (2, 9)}, {"ndim": 9999}]
+)
+def test_rule_99_the_allocator_reports_through_its_callback_only(wrong):
+    answer, out, errors = allocate(handmade.Forged(**wrong).managed.tensor)
+    assert (answer, out, len(errors)) == (-1, None, 1)
+    assert issubclass(getattr(builtins, errors[0][0].decode()), Exception)
+    assert errors[0][1]
+
+
+def to_object(managed) -> object:
+    out = ctypes.c_void_p()
+    assert TO(ours().to_object)(ctypes.addressof(managed), ctypes.byref(out)) == 0
+    made = ctypes.cast(out, ctypes.py_object).value
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(made))
+    return made
+
+
+def test_rule_100_a_tensor_that_is_given_is_taken():
+    forged = handmade.Forged()
+    made = to_object(forged.managed)
+    assert type(made) is xd.Tensor and made.data_ptr() == forged.address
+    del made
+    assert forged.deleted == 1
+
+
+def test_rule_100_a_tensor_is_taken_also_when_that_fails():
+    forged = handmade.Forged(device=(2, 9))
+    with pytest.raises(BufferError):
+        to_object(forged.managed)
+    assert forged.deleted == 1
+
+
+def test_rule_101_a_view_borrows_shape_and_strides():
+    x, view = tensor(copy=True), handmade.Tensor()
+    for _ in range(3):
+        assert VIEW(ours().view)(x, ctypes.byref(view)) == 0
+    assert view.data == x.data_ptr() and view.ndim == 2
+    assert list(view.shape[:2]) == [2, 3] and list(view.strides[:2]) == [3, 1]
+
+
+def test_rule_101_a_view_of_a_read_only_tensor_is_refused():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    with pytest.raises(BufferError):
+        VIEW(ours().view)(xd.from_dlpack(array), ctypes.byref(handmade.Tensor()))
+
+
+def test_rule_102_the_cpu_has_no_stream():
+    out = ctypes.c_void_p(7)
+    assert STREAM(ours().stream)(1, 0, ctypes.byref(out)) == 0
+    assert out.value is None
+
+
+def producer_type(table: Table, **members):
+    capsule = new_capsule(ctypes.addressof(table), CAPSULE, None)
+    return type("Foreign", (), {NAME: capsule, **members})
+
+
+class Counted:
+    """A foreign table over a forged tensor."""
+
+    def __init__(self, forged: handmade.Forged, major: int = 1) -> None:
+        self.calls = 0
+
+        def export(x, out):
+            self.calls += 1
+            out[0] = ctypes.addressof(forged.managed)
+            return 0
+
+        self.functions = FROM(export), STREAM(lambda kind, number, out: 0)
+        self.table = Table(major=major, minor=3)
+        self.table.from_object = ctypes.cast(self.functions[0], ctypes.c_void_p)
+        self.table.stream = ctypes.cast(self.functions[1], ctypes.c_void_p)
+        handmade._kept.append(self)
+
+
+def test_a_type_with_a_table_is_asked_through_it():
+    forged = handmade.Forged()
+    counted = Counted(forged)
+    x = xd.from_dlpack(producer_type(counted.table)())
+    assert counted.calls == 1 and x.data_ptr() == forged.address
+    del x
+    assert forged.deleted == 1
+    copied = xd.from_dlpack(producer_type(counted.table)(), copy=True)
+    assert counted.calls == 2 and copied.data_ptr() != forged.address
+
+
+def test_rule_95_an_older_table_is_found_behind_a_newer_one():
+    forged = handmade.Forged()
+    old = Counted(forged)
+    new = Counted(forged, major=2)
+    new.table.prev = ctypes.addressof(old.table)
+    xd.from_dlpack(producer_type(new.table)())
+    assert (new.calls, old.calls) == (0, 1)
+
+
+def test_rule_95_a_table_of_an_unknown_version_is_not_used():
+    counted = Counted(handmade.Forged(), major=9)
+    with pytest.raises(AttributeError):
+        xd.from_dlpack(producer_type(counted.table)())
+    assert counted.calls == 0
+
+
+def test_rule_97_a_subclass_is_not_asked_through_the_table_of_its_base():
+    counted = Counted(handmade.Forged())
+    base = producer_type(counted.table)
+    other = handmade.Forged((5,))
+    sub = type("Sub", (base,), {
+        "__dlpack_device__": lambda self: (1, 0),
+        "__dlpack__": lambda self, **_k: other.capsule(),
+    })
+    assert xd.from_dlpack(sub()).shape == (5,)
+    assert counted.calls == 0
+
+
+@pytest.mark.parametrize("value", [7, None, "capsule"])
+def test_rule_93_an_attribute_that_is_no_table_is_ignored(value):
+    forged = handmade.Forged()
+    kind = type("Odd", (handmade.Producer,), {NAME: value})
+    assert xd.from_dlpack(kind(forged)).data_ptr() == forged.address
+
+
+def test_rule_98_what_the_table_raises_is_raised():
+    counted = Counted(handmade.Forged())
+    # Our own function refuses every type but ours.
+    counted.table.from_object = ours().from_object
+    with pytest.raises(TypeError, match="crossdock.Tensor only"):
+        xd.from_dlpack(producer_type(counted.table)())
+
+
+def test_rule_98_a_table_that_fails_without_an_exception_is_a_buffer_error():
+    counted = Counted(handmade.Forged())
+    fails = FROM(lambda x, out: -1)
+    counted.table.from_object = ctypes.cast(fails, ctypes.c_void_p)
+    with pytest.raises(BufferError, match="exported nothing"):
+        xd.from_dlpack(producer_type(counted.table)())
+
+
+def test_what_is_known_of_a_type_dies_with_it():
+    counted = Counted(handmade.Forged())
+    kinds = []
+    for at in range(200):
+        if at % 2:
+            kind = producer_type(counted.table)
+        else:
+            forged = handmade.Forged((at + 1,), size=1024)
+            kind = type("Foreign", (handmade.Producer,), {})
+            assert xd.from_dlpack(kind(forged)).shape == (at + 1,)
+            kinds.append(weakref.ref(kind))
+            del kind
+            continue
+        assert xd.from_dlpack(kind()).shape == (2, 3)
+        kinds.append(weakref.ref(kind))
+        del kind
+        gc.collect()
+    gc.collect()
+    assert [known() for known in kinds if known() is not None] == []
+
+
+def test_torch_is_asked_through_its_table():
+    torch = pytest.importorskip("torch")
+    there = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    ours = xd.from_dlpack(there)
+    assert ours.data_ptr() == there.data_ptr()
+    assert torch.from_dlpack(ours).tolist() == there.tolist()
+    assert xd.from_dlpack(torch.nn.Parameter(there).detach()).shape == (2, 3)

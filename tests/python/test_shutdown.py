@@ -1,0 +1,63 @@
+"""Tensors that outlive the interpreter, each in a process of its own (CHECKLIST section 2, bug 2)."""
+
+import subprocess
+import sys
+
+import pytest
+
+SETUP = """
+import ctypes, sys
+sys.path[:0] = {path!r}
+import crossdock as xd, handmade, numpy as np
+libc = ctypes.CDLL(None)
+
+def at_exit(managed):
+    # Called when the C library ends the process: Python is gone by then.
+    deleter = ctypes.cast(managed.deleter, ctypes.c_void_p)
+    assert libc.__cxa_atexit(deleter, ctypes.c_void_p(ctypes.addressof(managed)), None) == 0
+"""
+
+CASES = {
+    "an export of a NumPy array": """
+        managed = handmade.consume(xd.from_dlpack(np.zeros(3)).__dlpack__(max_version=(1, 3)))
+        at_exit(managed)
+    """,
+    "an export of our own memory": """
+        ours = xd.from_dlpack(np.zeros(3), copy=True)
+        at_exit(handmade.consume(ours.__dlpack__(max_version=(1, 3))))
+    """,
+    "a tensor in a cycle": """
+        class Holder: pass
+        holder = Holder()
+        holder.me, holder.tensor = holder, xd.from_dlpack(np.zeros(3))
+        del holder
+    """,
+    "a tensor that a builtin holds": """
+        import builtins
+        builtins.kept = xd.from_dlpack(np.zeros(3)), np.zeros(3).__dlpack__()
+    """,
+    "a thread that exchanges while the interpreter ends": """
+        import threading
+        # Drivers are loaded before: some do not survive it while the process ends.
+        array = np.zeros(3)
+        xd.from_dlpack(array)
+        def exchange():
+            while True:
+                np.from_dlpack(xd.from_dlpack(array))
+        for _ in range(2):
+            threading.Thread(target=exchange, daemon=True).start()
+    """,
+    "an owner that a thread drops": """
+        import threading
+        there = xd.from_dlpack(handmade.Forged(on_delete=lambda: None).capsule())
+        threading.Thread(target=lambda held: None, args=(there,)).start()
+    """,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bug_2_a_tensor_may_outlive_the_interpreter(case):
+    body = "\n".join(line[8:] for line in CASES[case].splitlines())
+    script = SETUP.format(path=[*sys.path]) + body + "\nprint('end')\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "end"), done.stderr

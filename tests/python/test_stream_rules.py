@@ -1,0 +1,191 @@
+"""Streams on devices that claim CUDA and ROCm: who waits for what (CHECKLIST 1.5, 1.7, 1.9).
+
+They run over `tests/plugins/accelerators.c`, which writes down every wait.
+"""
+
+import threading
+
+import crossdock as xd
+import handmade
+import numpy as np
+import pytest
+
+pytest.importorskip("accelerators", reason="needs the plugin that claims CUDA and ROCm")
+
+CUDA, ROCM = "cuda:0", "rocm:0"
+TYPES = {"cuda": 2, "rocm": 10}
+
+
+def there(device: str) -> xd.Tensor:
+    """Sixteen floats on a device, ready."""
+    tensor = xd.from_dlpack(np.arange(16, dtype=np.float32)).to(device)
+    return tensor
+
+
+class Foreign(handmade.Producer):
+    """A producer on such a device."""
+
+    def __init__(self, accelerators, device: str) -> None:
+        kind, number = device.split(":")
+        address = accelerators.make(device)
+        forged = handmade.Forged((4,), data=address, device=(TYPES[kind], int(number)))
+        super().__init__(forged)
+
+
+@pytest.mark.parametrize(
+    ("device", "stream"),
+    [(CUDA, 0), (CUDA, -2), (ROCM, 1), (ROCM, 2), (ROCM, -2)],
+)
+def test_rules_64_65_streams_that_the_standard_refuses(accelerators, device, stream):
+    with pytest.raises(ValueError):
+        there(device).__dlpack__(stream=stream, max_version=(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("device", "stream"),
+    [(CUDA, None), (CUDA, 1), (CUDA, 2), (CUDA, 4096), (CUDA, -1)]
+    + [(ROCM, None), (ROCM, 0), (ROCM, 4096), (ROCM, -1)],
+)
+def test_bug_24_streams_that_the_standard_takes(accelerators, device, stream):
+    capsule = there(device).__dlpack__(stream=stream, max_version=(1, 3))
+    assert handmade.struct_in(capsule).tensor.device_type == TYPES[device.split(":")[0]]
+
+
+def test_rule_68_bug_26_minus_one_does_nothing_while_streams_are_captured(accelerators):
+    tensor = there(CUDA)
+    accelerators.log()
+    accelerators.capture()
+    tensor.__dlpack__(stream=-1, max_version=(1, 3))
+    assert accelerators.waits() == []
+
+
+@pytest.mark.parametrize(("device", "number"), [(CUDA, 1), (ROCM, 0)])
+def test_rule_82_the_producer_is_given_the_stream_in_the_standards_numbers(
+    accelerators, device, number
+):
+    producer, deleted = Foreign(accelerators, device), threading.Event()
+    producer.forged.on_delete = deleted.set
+    tensor = xd.from_dlpack(producer)
+    assert str(tensor.device) == device
+    assert producer.calls == [
+        ("device", {}),
+        ("dlpack", {"stream": number, "max_version": (1, 3)}),
+    ]
+    del tensor
+    # The memory goes back when the work that was announced on the stream is done, which a thread
+    # of the runtime sees.
+    assert deleted.wait(timeout=30)
+
+
+def test_rule_71_asking_for_the_device_touches_nothing(accelerators):
+    tensor = there(CUDA)
+    accelerators.log()
+    assert tensor.__dlpack_device__() == (2, 0)
+    assert accelerators.log() == []
+
+
+def test_rules_104_113_the_interface_of_a_tensor_on_cuda(accelerators):
+    tensor = there("cuda:2")
+    described = tensor.__cuda_array_interface__
+    assert described["stream"] == 1
+    back = xd.from_cuda_array_interface(described, owner=tensor)
+    assert (back.device, back.data_ptr()) == (tensor.device, tensor.data_ptr())
+
+
+def test_rule_119_a_tensor_on_rocm_has_no_such_interface(accelerators):
+    assert not hasattr(there(ROCM), "__cuda_array_interface__")
+
+
+def test_rule_111_a_stream_of_zero_is_refused_and_others_are_taken(accelerators):
+    tensor = there(CUDA)
+    for stream in (None, 1, 2, 4096):
+        described = dict(tensor.__cuda_array_interface__, stream=stream)
+        assert xd.from_cuda_array_interface(described, tensor).shape == (16,)
+    with pytest.raises(ValueError):
+        xd.from_cuda_array_interface(dict(described, stream=0), tensor)
+
+
+def test_bug_25_work_on_the_producers_stream_is_waited_for(accelerators):
+    tensor = there(CUDA)
+    described = dict(tensor.__cuda_array_interface__, stream=4096)
+    accelerators.hold()
+    taken = xd.from_cuda_array_interface(described, tensor)
+    accelerators.log()
+    taken.__dlpack__(stream=8192, max_version=(1, 3))
+    waits = accelerators.waits()
+    assert any(line.startswith("wait cuda:0/8192") for line in waits), waits
+    assert not any(line.startswith("synchronize") for line in waits), waits
+
+
+def pending(accelerators, device: str) -> xd.Tensor:
+    """A tensor that work on a foreign stream still writes."""
+    tensor = there(device)
+    described = dict(tensor.__cuda_array_interface__, stream=4096)
+    accelerators.hold()
+    taken = xd.from_cuda_array_interface(described, tensor)
+    accelerators.log()
+    return taken
+
+
+@pytest.mark.parametrize(("stream", "native"), [(None, 0), (1, 0), (8192, 8192)])
+def test_rule_66_the_consumers_stream_waits_and_the_host_does_not(accelerators, stream, native):
+    tensor = pending(accelerators, CUDA)
+    tensor.__dlpack__(stream=stream, max_version=(1, 3))
+    waits = accelerators.waits()
+    assert [line.split()[:2] for line in waits] == [["wait", f"cuda:0/{native}"]], waits
+
+
+def test_rule_66_for_the_cpu_the_host_waits(accelerators):
+    tensor = pending(accelerators, CUDA)
+    tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
+    assert any(line.startswith("synchronize") for line in accelerators.waits())
+
+
+def test_rule_59_a_copy_for_a_consumer_is_on_its_stream(accelerators):
+    tensor = there(CUDA)
+    accelerators.log()
+    capsule = tensor.__dlpack__(stream=8192, copy=True, max_version=(1, 3))
+    assert handmade.struct_in(capsule).flags & 2
+    copies = [line for line in accelerators.log() if line.startswith("copy")]
+    assert len(copies) == 1 and copies[0].endswith("cuda:0/8192"), copies
+
+
+def test_rule_102_the_exchange_table_neither_waits_nor_records(accelerators):
+    import test_exchange_table as table
+
+    tensor = there(CUDA)
+    accelerators.log()
+    accelerators.capture()
+    answer, managed = table.exported(tensor)
+    assert answer == 0 and accelerators.waits() == []
+    accelerators.capture(False)
+    handmade.delete(managed)
+
+
+def test_rules_105_106_107_strides_empty_arrays_and_read_only(accelerators):
+    tensor = there(CUDA)
+    described = tensor.__cuda_array_interface__
+    assert described["strides"] is None
+    every_other = dict(described, shape=(8,), strides=(8,), data=(described["data"][0], True))
+    half = xd.from_cuda_array_interface(every_other, tensor)
+    assert half.strides == (2,) and half.readonly
+    again = half.__cuda_array_interface__
+    assert again["strides"] == (8,) and again["data"] == (described["data"][0], True)
+    assert np.from_dlpack(half.to("cpu")).tolist() == list(range(0, 16, 2))
+    with pytest.raises(BufferError, match="no number of elements"):
+        xd.from_cuda_array_interface(dict(every_other, strides=(6,)), tensor)
+
+
+def test_bug_18_an_empty_array_has_the_address_zero(accelerators):
+    accelerators.log()
+    empty = xd.from_cuda_array_interface(
+        {"version": 3, "shape": (0, 3), "typestr": "<f4", "data": (0, False)}
+    )
+    assert accelerators.log() == []
+    assert empty.__cuda_array_interface__["data"] == (0, False)
+
+
+@pytest.mark.parametrize("typestr", ["<i2", "|u1", "|b1", "<c8", "<f8", "<f2"])
+def test_rule_104_every_type_keeps_its_name(accelerators, typestr):
+    tensor = xd.from_dlpack(np.zeros(4, typestr)).to(CUDA)
+    assert tensor.__cuda_array_interface__["typestr"] == typestr
