@@ -12,19 +12,32 @@
 //! | `device`, `plugin`, `tensor`, `route` | the classes |
 //! | `dtype` | dtypes |
 //! | `import`, `export`, `capsule` | DLPack in and out |
+//! | `buffer_in`, `buffer_out`, `format`, `owner` | host memory in and out |
+//! | `views`, `content` | parts of a tensor, and its elements |
+//! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
 
+mod buffer_in;
+mod buffer_out;
 mod capsule;
+mod content;
 mod device;
 mod dtype;
 mod error;
+mod event;
 mod export;
+mod format;
 mod handle;
 mod import;
+mod owner;
 mod plugin;
+mod pointer;
 mod route;
 mod runtime;
+mod stream;
 mod table;
 mod tensor;
+mod trace;
+mod views;
 
 use pyo3::prelude::*;
 
@@ -37,8 +50,17 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<route::Route>()?;
     module.add_class::<dtype::Dtype>()?;
     module.add_class::<tensor::Tensor>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<event::Event>()?;
+    module.add_class::<pointer::PointerInfo>()?;
     dtype::add_to(module)?;
     runtime::add_to(module)?;
+    owner::add_to(module)?;
+    buffer_in::add_to(module)?;
+    trace::add_to(module)?;
+    module.add_function(wrap_pyfunction!(tensor::_empty, module)?)?;
+    module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
+    module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;
     module.add_function(wrap_pyfunction!(import::from_dlpack, module)?)?;
     module.add("__version__", handle::text((table::api().version)()))
 }
