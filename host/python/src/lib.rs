@@ -12,7 +12,7 @@
 //! | `device`, `plugin`, `tensor`, `route` | the classes |
 //! | `dtype` | dtypes |
 //! | `import`, `export`, `capsule` | DLPack in and out |
-//! | `buffer_in`, `buffer_out`, `format`, `owner` | host memory in and out |
+//! | `buffer_in`, `buffer_out`, `format`, `native`, `owner` | memory of others in, and ours out |
 //! | `views`, `content` | parts of a tensor, and its elements |
 //! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
 
@@ -28,6 +28,7 @@ mod export;
 mod format;
 mod handle;
 mod import;
+mod native;
 mod owner;
 mod plugin;
 mod pointer;
@@ -56,6 +57,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::add_to(module)?;
     runtime::add_to(module)?;
     owner::add_to(module)?;
+    module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     trace::add_to(module)?;
     module.add_function(wrap_pyfunction!(tensor::_empty, module)?)?;

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crossdock_api::{Out, Owned, XdMemory, XdTensor, fence};
+use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fence};
 use pyo3::prelude::*;
 
 use crate::handle::made;
@@ -25,6 +25,27 @@ static LEAKED: AtomicU64 = AtomicU64::new(0);
 ///   it is not marked as read-only.
 pub(crate) unsafe fn adopt<T: Send + 'static>(
     py: Python<'_>,
+    memory: XdMemory<'_>,
+    owner: T,
+) -> PyResult<Tensor> {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { take(py, api().tensor_from_memory, memory, owner) }
+}
+
+/// A function of the table that makes a tensor of memory with an owner.
+type Take = unsafe extern "C" fn(
+    Ref<'_, XdRuntime>,
+    Ref<'_, XdMemory<'_>>,
+    Out<'_, Owned<XdTensor>>,
+) -> Failure;
+
+/// The same by another function of the table.
+///
+/// # Safety
+/// As [`adopt`], and what `function` asks of the memory.
+pub(crate) unsafe fn take<T: Send + 'static>(
+    py: Python<'_>,
+    function: Take,
     mut memory: XdMemory<'_>,
     owner: T,
 ) -> PyResult<Tensor> {
@@ -32,9 +53,8 @@ pub(crate) unsafe fn adopt<T: Send + 'static>(
     memory.owner = Box::into_raw(Box::new(owner)).cast();
     memory.release = Some(release::<T>);
     // SAFETY: the caller's promise; `release` fits the owner.
-    let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
-        (api().tensor_from_memory)(runtime.lend(), (&memory).into(), out)
-    };
+    let call =
+        |out: Out<'_, Owned<XdTensor>>| unsafe { function(runtime.lend(), (&memory).into(), out) };
     Tensor::new(made(call)?)
 }
 
