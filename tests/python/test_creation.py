@@ -280,6 +280,9 @@ def test_nothing_is_converted_but_python_numbers():
         (object(), TypeError),
         ({1: 2}, TypeError),
         ([1 << 64], ValueError),
+        (np.array([1, "a"], dtype=object), BufferError),
+        (np.array(["a"]), BufferError),
+        (np.zeros(2, dtype=[("a", "i4")]), BufferError),
     ],
 )
 def test_what_is_no_array_is_refused(wrong, error):

@@ -137,6 +137,10 @@ def test_a_queue_of_pyopencl_is_a_stream(queue):
     event = stream.record()
     event.synchronize()
     assert event.query() and set(tensor.tolist()) == {3}
+    there = xd.ones(4).to(OPENCL, stream=queue, copy=True)
+    assert there.to("cpu", stream=queue, copy=True).tolist() == [1] * 4
+    with stream:
+        assert there.to("cpu", non_blocking=True).tolist() == [1] * 4
 
 
 def test_memory_without_a_handle_has_none():

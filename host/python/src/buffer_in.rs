@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::dtype::Dtype;
 use crate::format;
-use crate::owner::adopt;
+use crate::lender::adopt;
 use crate::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {

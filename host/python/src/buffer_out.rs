@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::device::device_name;
+use crate::dtype::Dtype;
 use crate::error::check;
 use crate::format;
 use crate::table::api;
@@ -31,6 +32,10 @@ impl Tensor {
         let host_kinds = [MemoryKind::HOST, MemoryKind::PINNED, MemoryKind::MANAGED];
         let is_host = info.device.device_type == 1 || host_kinds.contains(&info.memory_kind);
         info.form == AddressForm::POINTER && (is_host || info.numel == 0)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.info().read_only != 0
     }
 
     /// Why the host cannot reach it, and what to do.
@@ -90,7 +95,7 @@ impl Tensor {
     fn check_request(&self, flags: c_int) -> Result<(), &'static str> {
         let asks = |flag: c_int| flags & flag == flag;
         let (c_order, f_order) = (self.is_c_contiguous(), self.is_f_contiguous());
-        if asks(ffi::PyBUF_WRITABLE) && self.readonly() {
+        if asks(ffi::PyBUF_WRITABLE) && self.is_read_only() {
             Err("the tensor is read-only, and a writable view was asked for")
         } else if asks(ffi::PyBUF_C_CONTIGUOUS) && !c_order {
             Err("the tensor is not contiguous in C order")
@@ -113,15 +118,15 @@ impl Tensor {
         let Some(format) = format::format_of(self.info().dtype) else {
             return Err(PyBufferError::new_err(format!(
                 "{} has no format in the buffer protocol: use `.numpy()` or `.raw()`",
-                self.dtype().name()?
+                Dtype(self.info().dtype).name()?
             )));
         };
         self.check_request(flags).map_err(PyBufferError::new_err)?;
         let mut view = ffi::Py_buffer::new();
         view.buf = self.settled_address(py)?;
-        view.len = isize::try_from(self.nbytes()).unwrap_or(0);
+        view.len = isize::try_from(self.info().nbytes).unwrap_or(0);
         view.itemsize = self.itemsize();
-        view.readonly = self.readonly().into();
+        view.readonly = self.is_read_only().into();
         if flags & ffi::PyBUF_FORMAT != 0 {
             view.format = format.as_ptr().cast_mut();
         }
@@ -186,15 +191,15 @@ impl Tensor {
         let Some(typestr) = format::type_text(tensor.info().dtype) else {
             return Err(PyAttributeError::new_err(format!(
                 "{} has no type text in the array interface: use `.numpy()`",
-                tensor.dtype().name()?
+                Dtype(tensor.info().dtype).name()?
             )));
         };
         let address = tensor.settled_address(py)?.expose_provenance();
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
-        interface.set_item("shape", tensor.shape(py)?)?;
+        interface.set_item("shape", PyTuple::new(py, tensor.extents())?)?;
         interface.set_item("typestr", typestr)?;
-        interface.set_item("data", (address, tensor.readonly()))?;
+        interface.set_item("data", (address, tensor.is_read_only()))?;
         let strides = match tensor.is_c_contiguous() {
             true => None,
             false => Some(PyTuple::new(py, tensor.strides_in_bytes())?),

@@ -29,7 +29,7 @@ impl Tensor {
 impl Tensor {
     /// Whether elements of less than a byte take whole bytes.
     #[getter]
-    const fn _padded(&self) -> bool {
+    fn _padded(&self) -> bool {
         self.info().padded != 0
     }
 
@@ -72,7 +72,7 @@ impl Tensor {
         element: &[u8],
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let stream = stream.map(|stream| stream_for(&self.device()?, stream));
+        let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
         let stream = stream.transpose()?;
         let handle = self.handle();
         let repeat = || {

@@ -12,8 +12,8 @@
 //! | `device`, `plugin`, `tensor`, `route` | the classes |
 //! | `dtype` | dtypes |
 //! | `import`, `export`, `capsule` | DLPack in and out |
-//! | `buffer_in`, `buffer_out`, `format`, `native`, `owner` | memory of others in, and ours out |
-//! | `views`, `content` | parts of a tensor, and its elements |
+//! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
+//! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
 //! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
 
 mod buffer_in;
@@ -28,8 +28,9 @@ mod export;
 mod format;
 mod handle;
 mod import;
+mod lender;
+mod moving;
 mod native;
-mod owner;
 mod plugin;
 mod pointer;
 mod route;
@@ -56,11 +57,11 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pointer::PointerInfo>()?;
     dtype::add_to(module)?;
     runtime::add_to(module)?;
-    owner::add_to(module)?;
+    lender::add_to(module)?;
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     trace::add_to(module)?;
-    module.add_function(wrap_pyfunction!(tensor::_empty, module)?)?;
+    module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;
     module.add_function(wrap_pyfunction!(import::from_dlpack, module)?)?;

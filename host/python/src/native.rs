@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
-use crate::owner::take;
+use crate::lender::take;
 use crate::stream::Stream;
 use crate::table::api;
 use crate::tensor::Tensor;

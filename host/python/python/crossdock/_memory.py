@@ -63,6 +63,8 @@ def of_interface(interface: dict[str, Any], owner: Any) -> Tensor:
 def _dtype(interface: dict[str, Any], owner: Any) -> tuple[xd.Dtype, bool]:
     """The dtype of a type text, and whether elements of less than a byte take whole ones."""
     text = interface["typestr"]
+    if not text[2:].isdigit():
+        raise BufferError(f"its elements are {text!r}; only numbers travel")
     order, kind, size = text[0], text[1], int(text[2:])
     if size > 1 and order == (">" if xd._little_endian else "<"):
         raise BufferError(
