@@ -20,12 +20,12 @@ def asarray(
     """A tensor of anything, which shares its memory where that works.
 
     These are tried in order: our own type, DLPack, the CUDA array interface, the buffer protocol,
-    `__array_interface__`, `__array__`, then numbers and nested sequences of them. `dtype` is for the
-    last; of anything else it must be the dtype that it has, because nothing here converts.
+    `__array_interface__`, `__array__`, then numbers and nested sequences of them. `dtype` is for
+    the last; of anything else it must be the dtype that it has, because nothing here converts.
     `copy=True` always copies, `copy=False` never (`CopyRequiredError` where it would take one).
 
-    Raises `BufferError` where a protocol is there and its memory cannot be used, with every reason;
-    `TypeError` for an object that speaks no protocol, or has another dtype. Array API, `asarray`.
+    Raises `BufferError` where a protocol is there and its memory cannot be used, with every
+    reason; `TypeError` for an object that speaks no protocol, or has another dtype. Array API.
     """
     wanted = None if dtype is None else _dtype(dtype)
     tensor, moved = _exchanged(obj, device, copy)
@@ -35,7 +35,8 @@ def asarray(
         return _of_values(obj, wanted, device)
     if wanted is not None and tensor.dtype != wanted:
         raise TypeError(
-            f"it has dtype {tensor.dtype}, not {wanted}: crossdock moves data and does not convert it"
+            f"it has dtype {tensor.dtype}, not {wanted}: crossdock moves data and does not "
+            "convert it"
         )
     return tensor if moved else _placed(tensor, device, copy)
 

@@ -1,7 +1,8 @@
 """Tensors in files: `.npy`, `.npz` and `.safetensors`, mapped so that the file is the tensor.
 
-The formats are a header of a few lines each, so they are read here, in Python: a mapped file reaches
-the runtime as any other object with the buffer protocol does, which needs no function of the table.
+The formats are a header of a few lines each, so they are read here, in Python: a mapped file
+reaches the runtime as any other object with the buffer protocol does, which needs no function of
+the table.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ _LONGEST_HEADER = 100_000_000
 _KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
 _LETTERS = {word: letter for letter, word in _KINDS.items()}
 
+# What reading a header raises where it is not what it should be.
+_BROKEN = (
+    struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError,
+    SyntaxError, TypeError, UnicodeDecodeError,
+)  # fmt: skip
+
 _SAFETENSORS = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32",
     "I32": "int32", "U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16",
@@ -33,9 +40,9 @@ _NAMES = {dtype: name for name, dtype in _SAFETENSORS.items()}
 def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[str, Tensor]:
     """The tensor of a `.npy` file, or the tensors by name of a `.npz` or `.safetensors` file.
 
-    The file is mapped, and the tensors are read-only views of it: nothing is read before it is used,
-    and the file must not be shortened while they live. Compressed members of a `.npz` are copies.
-    With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
+    The file is mapped, and the tensors are read-only views of it: nothing is read before it is
+    used, and the file must not be shortened while they live. Compressed members of a `.npz` are
+    copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """
     path = Path(path)
     readers = {".npy": _npy_file, ".npz": _npz_file, ".safetensors": _safetensors_file}
@@ -44,7 +51,7 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[s
         raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
     try:
         found = reader(path)
-    except (struct.error, SyntaxError, KeyError, TypeError, UnicodeDecodeError) as error:
+    except _BROKEN as error:
         raise ValueError(f"{path} is no whole {path.suffix} file: {error!r}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -86,7 +93,7 @@ def _mapped(path: Path) -> Any:
 
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
-            return b""
+            raise ValueError("it is empty")
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -130,7 +137,10 @@ def _numpy_dtype(text: Any) -> xd.Dtype:
 
 def _npz_file(path: Path) -> dict[str, Tensor]:
     import zipfile
+    import zlib
 
+    broken = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+    # A wrong offset inside the archive ends in an OSError as well; the file itself was opened.
     data, tensors = _mapped(path), {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -142,7 +152,7 @@ def _npz_file(path: Path) -> dict[str, Tensor]:
                 else:
                     unpacked = archive.read(member)
                     tensors[name] = _npy(unpacked, 0, len(unpacked))
-    except zipfile.BadZipFile as error:
+    except (*broken, OSError) as error:
         raise ValueError(f"it is no whole archive: {error}") from error
     return tensors
 
@@ -171,7 +181,7 @@ def _safetensors_file(path: Path) -> dict[str, Tensor]:
             data, _SAFETENSORS[entry["dtype"]], tuple(entry["shape"]), offset=8 + length + begin
         )
         if end - begin != tensor.nbytes or begin < 0:
-            raise ValueError(f"`{name}` has {tensor.nbytes} bytes, and the header says {end - begin}")
+            raise ValueError(f"`{name}` has {tensor.nbytes} bytes, not {end - begin} as it says")
         tensors[name] = tensor
     return tensors
 

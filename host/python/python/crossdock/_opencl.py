@@ -17,8 +17,8 @@ def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any
     bytes. `queue` (PyOpenCL's, or a `Stream`) is the one whose work writes the memory: what is done
     with the tensor waits for it. Without one, the memory is taken to be ready.
 
-    Raises `UnsupportedDeviceError` where no device here shares the memory's context, with the reason
-    of each; `BufferError` or `ValueError` where shape and offset leave the memory.
+    Raises `UnsupportedDeviceError` where no device here can take the memory, with the reason of
+    each; `BufferError` or `ValueError` where shape and offset leave the memory.
     """
     extents = [int(shape)] if hasattr(shape, "__index__") else [int(extent) for extent in shape]
     dtype = xd._dtype(dtype)
