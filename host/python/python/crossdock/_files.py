@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,7 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[s
     copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """
     path = Path(path)
-    readers = {".npy": _npy_file, ".npz": _npz_file, ".safetensors": _safetensors_file}
-    reader = readers.get(path.suffix.lower())
+    reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
     try:
@@ -70,8 +69,7 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
     lacks (`.safetensors` has most).
     """
     path = Path(path)
-    writers = {".npy": _npy_parts, ".npz": _npz_parts, ".safetensors": _safetensors_parts}
-    writer = writers.get(path.suffix.lower())
+    writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
     if isinstance(tensors, dict) == (writer is _npy_parts):
@@ -218,7 +216,7 @@ def _npz_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 for part in _npy_parts(value):
                     member.write(part)
-    return iter((packed.getbuffer(),))
+    yield packed.getvalue()
 
 
 def _safetensors_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
@@ -243,3 +241,15 @@ def _safetensors_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
     yield struct.pack("<Q", len(text)) + text
     for name in order:
         yield found[name]._bytes()
+
+
+_READERS: dict[str, Callable[[Path], Tensor | dict[str, Tensor]]] = {
+    ".npy": _npy_file,
+    ".npz": _npz_file,
+    ".safetensors": _safetensors_file,
+}
+_WRITERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
+    ".npy": _npy_parts,
+    ".npz": _npz_parts,
+    ".safetensors": _safetensors_parts,
+}
