@@ -290,6 +290,28 @@ def test_what_is_no_array_is_refused(wrong, error):
         xd.asarray(wrong)
 
 
+def test_a_refusal_names_what_every_protocol_said():
+    class Guarded(Convertible):
+        def __dlpack__(self, **keywords):
+            raise BufferError("it has gradients")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("detach it first")
+
+    with pytest.raises(BufferError, match="gradients.*detach"):
+        xd.asarray(Guarded(None))
+
+    class Failing(Convertible):
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        xd.asarray(Failing(None))
+
+
 def test_a_number_that_the_dtype_cannot_hold_is_refused():
     for value, dtype in [(300, "uint8"), (-1, "uint16"), (8, "int4"), (1.5, "int32")]:
         with pytest.raises(ValueError, match="cannot hold"):

@@ -66,6 +66,11 @@ def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None,
                 return tensor, False
         except BufferError as error:
             reasons.append(f"{name}: {error}")
+        except Exception as error:
+            # The first refusal says more than what a conversion of last resort trips over.
+            if not reasons:
+                raise
+            reasons.append(f"{name}: {error}")
     if reasons:
         raise BufferError(f"{kind.__name__} cannot be used: " + "; ".join(reasons))
     return None, False
