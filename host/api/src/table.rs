@@ -358,6 +358,14 @@ table! {
     route_instead: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
     /// Frees a route.
     route_free: extern "C" fn(Owned<XdRoute>);
+
+    /// Takes a native memory object of others (a `cl_mem`); the owner is released also when it
+    /// fails.
+    tensor_adopt_native: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        Ref<'_, XdMemory<'_>>,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
 }
 
 impl XdApi {

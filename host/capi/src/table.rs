@@ -135,6 +135,7 @@ static API: XdApi = XdApi {
     route_refused: xd_route_refused,
     route_instead: xd_route_instead,
     route_free: xd_route_free,
+    tensor_adopt_native: xd_tensor_adopt_native,
 };
 
 /// The table of this copy of the library.

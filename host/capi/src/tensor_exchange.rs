@@ -7,10 +7,10 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crossdock::{Error, Tensor};
+use crossdock::{Error, Runtime, Tensor};
 use crossdock_api::{
     DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order, Out,
-    Owned, Ref, XdExportOptions, XdMemory, XdRuntime, XdStream, XdTensor,
+    Owned, Ref, XdExportOptions, XdMemory, XdRuntime, XdTensor,
 };
 use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
 
@@ -52,21 +52,17 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
         let received = unsafe { Received::from_legacy(managed) };
-        import(runtime, received, Ref::NULL, out)
+        import(runtime, received, out)
     })
 }
 
 fn import(
     runtime: Ref<'_, XdRuntime>,
     received: Result<Received, DlpackError>,
-    written_on: Ref<'_, XdStream>,
     out: Out<'_, Owned<XdTensor>>,
 ) -> Result<(), Refusal> {
     let place = required(out)?;
     let tensor = Tensor::import(borrow(runtime)?, received.map_err(Error::from)?)?;
-    if let Some(stream) = look(written_on) {
-        tensor.written_on(stream)?;
-    }
     place.put(give(tensor));
     Ok(())
 }
@@ -97,16 +93,46 @@ pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_from_memory", || {
-        let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
-        let lender = Lender {
-            owner: memory.owner,
-            release: memory.release,
-        };
-        let managed = Produced::<DLManagedTensorVersioned>::new(lender, &view_of(&memory)?)?;
-        // SAFETY: a live tensor of this library's own making, given up here.
-        let received = unsafe { Received::from_versioned(managed.into_raw()) };
-        import(runtime, received, memory.stream, out)
+        take_memory(runtime, memory, out, Tensor::import)
     })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_tensor_adopt_native(
+    runtime: Ref<'_, XdRuntime>,
+    memory: Ref<'_, XdMemory<'_>>,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_call("xd_tensor_adopt_native", || {
+        take_memory(runtime, memory, out, |runtime, received| {
+            // SAFETY: the header asks the caller for a live object, which the owner keeps.
+            unsafe { Tensor::adopt_native(runtime, received) }
+        })
+    })
+}
+
+/// Makes a tensor of memory with an owner, who is released whatever the result.
+fn take_memory(
+    runtime: Ref<'_, XdRuntime>,
+    memory: Ref<'_, XdMemory<'_>>,
+    out: Out<'_, Owned<XdTensor>>,
+    take: impl FnOnce(&Runtime, Received) -> Result<Tensor, Error>,
+) -> Result<(), Refusal> {
+    let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
+    let lender = Lender {
+        owner: memory.owner,
+        release: memory.release,
+    };
+    let managed = Produced::<DLManagedTensorVersioned>::new(lender, &view_of(&memory)?)?;
+    // SAFETY: a live tensor of this library's own making, given up here.
+    let received = unsafe { Received::from_versioned(managed.into_raw()) };
+    let place = required(out)?;
+    let tensor = take(borrow(runtime)?, received.map_err(Error::from)?)?;
+    if let Some(stream) = look(memory.stream) {
+        tensor.written_on(stream)?;
+    }
+    place.put(give(tensor));
+    Ok(())
 }
 
 fn view_of(memory: &XdMemory<'_>) -> Result<TensorView, Refusal> {

@@ -2,12 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crossdock_api::{DLDevice, DeviceInfo, MemoryInfo, NameText, Out, XdDevice};
+use crossdock_api::{Capabilities, DLDevice, DeviceInfo, MemoryInfo, NameText, Out, XdDevice};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyFrozenSet};
 
 use crate::error::check;
 use crate::handle::{Handle, written};
+use crate::stream::limit;
 use crate::table::api;
 
 /// A device of a plugin. Two are equal when they are the same device; `str()` is `"opencl:0"`.
@@ -30,6 +31,13 @@ impl Device {
             device_type: self.info.dl_type,
             device_id: self.info.dl_id,
         }
+    }
+}
+
+impl Device {
+    /// Its name as in `opencl:0`, or nothing.
+    pub(crate) fn text(&self) -> String {
+        device_name(self.pair()).unwrap_or_default()
     }
 }
 
@@ -75,6 +83,22 @@ impl Device {
         let handle = &self.handle;
         py.detach(|| check((api().device_memory)(handle.lend(), Out::from(&mut memory))))?;
         Ok((memory.free, memory.total))
+    }
+
+    /// What works on it, as in `{"fill", "pinned"}`.
+    #[getter]
+    fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyFrozenSet>> {
+        let has = self.info.capabilities;
+        let named = Capabilities::NAMES.iter();
+        let names = named.filter(|(bit, _)| has.contains(*bit));
+        PyFrozenSet::new(py, names.map(|(_, name)| name.to_lowercase()))
+    }
+
+    /// Waits until the work on its default stream is done; `DeviceError` after `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let (limit, handle) = (limit(timeout)?, &self.handle);
+        Ok(py.detach(|| check((api().device_synchronize)(handle.lend(), limit)))?)
     }
 
     /// The DLPack pair `(type, id)`.

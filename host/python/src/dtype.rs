@@ -79,7 +79,7 @@ impl Dtype {
 
     /// The bytes of one element; packed elements of less than a byte count as a whole one.
     #[getter]
-    fn itemsize(&self) -> u32 {
+    pub(crate) fn itemsize(&self) -> u32 {
         (u32::from(self.0.bits) * u32::from(self.0.lanes)).div_ceil(8)
     }
 
@@ -132,7 +132,14 @@ const NAMES: &[&str] = &[
     "uint4",
 ];
 
+/// A dtype as callers name it.
+#[pyfunction]
+fn _dtype(spec: &Bound<'_, PyAny>) -> PyResult<Dtype> {
+    Dtype::from_any(spec)
+}
+
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_dtype, module)?)?;
     for name in NAMES {
         module.add(name, Dtype::named(name)?)?;
     }

@@ -5,8 +5,8 @@
 )]
 
 use crossdock_api::{
-    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdPluginEntry, XdRoute, XdRuntime, XdStream,
-    XdTensor,
+    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
+    XdStream, XdTensor,
 };
 
 use crate::table::api;
@@ -31,6 +31,7 @@ macro_rules! objects {
 objects! {
     XdDevice: device_free;
     XdError: error_free;
+    XdEvent: event_free;
     XdPluginEntry: plugin_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;

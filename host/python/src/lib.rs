@@ -17,30 +17,45 @@
 //! | `streams` | the numbers by which protocols name streams |
 //! | `kept`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
 //! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
+//! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
+//! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
+//! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
 
 mod arguments;
+mod buffer_in;
+mod buffer_out;
 mod capsule;
+mod content;
 mod cuda_array;
 mod device;
 mod dtype;
 mod error;
+mod event;
 mod exchange_table;
 mod export;
+mod format;
 mod handle;
 mod import;
 mod incoming;
 mod interpreter;
 mod kept;
+mod lender;
+mod moving;
+mod native;
 mod negotiate;
 mod plugin;
+mod pointer;
 mod producers;
 mod route;
 mod runtime;
+mod stream;
 mod streams;
 mod table;
 mod tensor;
+mod trace;
 mod typestr;
 mod vectorcall;
+mod views;
 
 use pyo3::prelude::*;
 
@@ -53,6 +68,9 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<route::Route>()?;
     module.add_class::<dtype::Dtype>()?;
     module.add_class::<tensor::Tensor>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<event::Event>()?;
+    module.add_class::<pointer::PointerInfo>()?;
     dtype::add_to(module)?;
     runtime::add_to(module)?;
     import::add_to(module)?;
@@ -63,5 +81,12 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_function(wrap_pyfunction!(kept::_counted_leaks, module)?)?;
+    lender::add_to(module)?;
+    module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
+    buffer_in::add_to(module)?;
+    trace::add_to(module)?;
+    module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
+    module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
+    module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;
     module.add("__version__", handle::text((table::api().version)()))
 }

@@ -15,11 +15,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::capsule::with_error_aside;
-use crate::device::{Device, device_name};
+use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
-use crate::runtime::device_from;
 use crate::streams::Wanted;
 use crate::table::api;
 
@@ -233,32 +232,5 @@ impl Tensor {
     /// The address of its first element; a handle on devices that have handles.
     fn data_ptr(&self) -> u64 {
         self.info().data
-    }
-
-    /// The same values on `device`: the same memory where that works, else a copy.
-    #[pyo3(signature = (device=None, *, copy=None))]
-    fn to(
-        &self,
-        py: Python<'_>,
-        device: Option<&Bound<'_, PyAny>>,
-        copy: Option<bool>,
-    ) -> PyResult<Self> {
-        let target = device.map(device_from).transpose()?;
-        let mode = match copy {
-            None => CopyMode::IF_NEEDED,
-            Some(true) => CopyMode::ALWAYS,
-            Some(false) => CopyMode::NEVER,
-        };
-        self.moved(py, target.as_ref().map(|device| device.get()), mode)
-    }
-
-    fn __repr__(&self) -> PyResult<String> {
-        let shape: Vec<String> = self.extents().iter().map(ToString::to_string).collect();
-        Ok(format!(
-            "<crossdock.Tensor shape=({}) dtype={} device={}>",
-            shape.join(", "),
-            self.dtype().name()?,
-            device_name(self.info().device)?
-        ))
     }
 }

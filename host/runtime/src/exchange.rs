@@ -72,6 +72,39 @@ impl Tensor {
         ))
     }
 
+    /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
+    /// the object's handle. The claimed device's plugin adopts it, and every element must lie inside
+    /// it. An object that the plugin knows as its own goes through [`Tensor::import`].
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a device whose memory has addresses, [`Error::Hook`] where the plugin
+    /// cannot adopt it, and those of [`Tensor::import`].
+    ///
+    /// # Safety
+    /// - The handle is a live memory object of the device's vendor until the deleter runs.
+    pub unsafe fn adopt_native(runtime: &Runtime, received: Received) -> Result<Self, Error> {
+        let view = received.view();
+        let claimed = runtime.device(view.device())?;
+        if claimed.address_form() != AddressForm::HANDLE {
+            let why = format!("memory of {} has addresses, and no handles", claimed.id());
+            return Err(Error::misuse("adopt a native object", why));
+        }
+        let word = view.data().addr() as u64;
+        let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
+        let is_own =
+            known.kind != MemoryKind::UNOWNED && !known.flags.contains(PointerFlags::FOREIGN);
+        if is_own || view.layout().numel() == 0 {
+            return Self::import(runtime, received);
+        }
+        let claimed = claimed.clone();
+        let (view, tensor) = received.into_parts();
+        // SAFETY: the caller's promise, passed on.
+        let memory = unsafe { Memory::native(claimed, word, tensor, view.is_read_only()) }?;
+        view.check_within(0, memory.size)?;
+        let offset = view.byte_offset();
+        Ok(Self::view(Arc::new(memory), view.into_layout(), offset))
+    }
+
     /// Views host memory that `owner` keeps alive: a mapped file, a vector. No copy, read-only.
     ///
     /// # Errors

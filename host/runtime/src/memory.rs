@@ -38,6 +38,8 @@ enum Owner {
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
     Received { _tensor: Ownership },
+    /// A native object of others that the plugin adopted; they keep it until then.
+    Native { _tensor: Ownership },
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
@@ -102,6 +104,29 @@ impl Memory {
     ) -> Self {
         let owner = Owner::Received { _tensor: tensor };
         Self::new(device, address, size, kind, owner).with_read_only(read_only)
+    }
+
+    /// Adopts a native memory object of others, whose handle is `word`.
+    ///
+    /// # Safety
+    /// - `word` is a live memory object of the device's vendor until `tensor` is dropped.
+    pub(crate) unsafe fn native(
+        device: Device,
+        word: u64,
+        tensor: Ownership,
+        read_only: bool,
+    ) -> Result<Self, Error> {
+        let handle = Address::handle(word, 0);
+        // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
+        let address = unsafe {
+            device
+                .hooks()
+                .adopt(device.index(), handle, MemoryKind::DEVICE, 1)
+        }?;
+        let owner = Owner::Native { _tensor: tensor };
+        let mut adopted = Self::new(device, address, 1, MemoryKind::DEVICE, owner);
+        adopted.size = adopted.device.hooks().pointer_query(address)?.size;
+        Ok(adopted.with_read_only(read_only))
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
@@ -185,7 +210,11 @@ impl Memory {
     pub(crate) fn place(&self, range: Range<u64>) -> (Space, Range<u64>) {
         match &self.owner {
             Owner::Adopted { of } | Owner::Mapped { of, .. } => of.place(range),
-            Owner::Empty | Owner::Allocated | Owner::Received { .. } | Owner::Host { .. } => {
+            Owner::Empty
+            | Owner::Allocated
+            | Owner::Received { .. }
+            | Owner::Native { .. }
+            | Owner::Host { .. } => {
                 let Address { word, offset, .. } = self.address;
                 let at = |byte: u64| offset.wrapping_add(byte);
                 match self.address.form {
@@ -217,9 +246,11 @@ impl Memory {
     pub(crate) fn pending(&self) -> &Pending {
         match &self.owner {
             Owner::Adopted { of } | Owner::Mapped { of, .. } => of.pending(),
-            Owner::Empty | Owner::Allocated | Owner::Received { .. } | Owner::Host { .. } => {
-                &self.pending
-            }
+            Owner::Empty
+            | Owner::Allocated
+            | Owner::Received { .. }
+            | Owner::Native { .. }
+            | Owner::Host { .. } => &self.pending,
         }
     }
 
@@ -278,7 +309,9 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner)
         Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
         // SAFETY: this is the last user.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },
-        Owner::Adopted { .. } => device.hooks().release_adopted(device.index(), address),
+        Owner::Adopted { .. } | Owner::Native { .. } => {
+            device.hooks().release_adopted(device.index(), address)
+        }
         Owner::Mapped { of, pointer } => {
             let (hooks, index) = (of.device.hooks(), of.device.index());
             // SAFETY: `map` gave this pointer for this address, and this is its last user.

@@ -544,6 +544,17 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
                                 xd_tensor **tensor);
 
 /**
+ * \brief Takes a native memory object of others (a `cl_mem`), without a copy.
+ *
+ * The plugin of `memory->device` adopts the object, and the tensor must lie inside it. An object that
+ * it made itself is taken as by `xd_tensor_from_memory`, which believes no other handle.
+ * \param[in] memory  `data` is a live object of the device's vendor, until its owner is released. The
+ *                    owner is taken as by `xd_tensor_from_memory`.
+ */
+xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *memory,
+                                 xd_tensor **tensor);
+
+/**
  * \brief Takes a tensor of DLPack 1.x, without a copy; what this library exported comes back as the
  * same tensor.
  * \param[in] managed  Taken with this call whatever the result: its deleter is called once, when
@@ -973,6 +984,8 @@ typedef struct xd_api {
     const char *(*route_refused)(const xd_route *route, uint64_t index);
     const char *(*route_instead)(const xd_route *route, uint64_t index);
     void (*route_free)(xd_route *route);
+    xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
+                                     xd_tensor **tensor);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

@@ -89,6 +89,19 @@ static void an_owner_is_released_once_when_it_is_refused(const xd_runtime *runti
     }
 }
 
+static void only_devices_with_handles_adopt_native_objects(const xd_runtime *runtime) {
+    static const int64_t shape[2] = {2, 3};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *tensor = NULL;
+    released = 0;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, &memory, &tensor));
+    CHECK(released == 1 && !tensor);
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(NULL, &memory, &tensor));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, &memory, NULL));
+    CHECK(released == 3);
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, NULL, &tensor));
+}
+
 static void read_only_memory_is_not_written(const xd_runtime *runtime) {
     static const int64_t shape[2] = {2, 3};
     xd_memory memory = memory_of(shape);
@@ -190,6 +203,7 @@ int main(int argc, char **argv) {
     xd_device *cpu = check_device(runtime, "cpu");
     an_owner_is_released_with_the_last_view(runtime);
     an_owner_is_released_once_when_it_is_refused(runtime);
+    only_devices_with_handles_adopt_native_objects(runtime);
     read_only_memory_is_not_written(runtime);
     memory_that_a_stream_writes_is_waited_for(runtime, cpu);
     wrong_sizes_and_counts_are_refused(cpu);

@@ -1,25 +1,36 @@
 """Moves tensors between accelerators that know nothing of each other."""
 
 # ruff: noqa: F403, F405
+from ._asarray import asarray, empty, empty_like, full, ones, zeros
 from ._crossdock import *
 from ._crossdock import __version__
+from ._files import load, save
+from ._opencl import from_opencl
 
 __all__ = [
     "CopyRequiredError",
     "Device",
     "DeviceError",
     "Dtype",
+    "Event",
     "Plugin",
+    "PointerInfo",
     "Route",
+    "Stream",
     "Tensor",
     "UnsupportedDeviceError",
     "__version__",
+    "as_cuda_array",
+    "asarray",
     "bfloat16",
     "bool",
     "complex128",
     "complex64",
+    "current_stream",
     "device",
     "devices",
+    "empty",
+    "empty_like",
     "explain",
     "float16",
     "float32",
@@ -35,19 +46,28 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
+    "from_cuda_array_interface",
     "from_dlpack",
+    "from_opencl",
+    "full",
     "int16",
     "int2",
     "int32",
     "int4",
     "int64",
     "int8",
+    "load",
     "load_plugin",
+    "ones",
     "plugins",
+    "pointer_info",
+    "save",
+    "trace",
     "uint16",
     "uint2",
     "uint32",
     "uint4",
     "uint64",
     "uint8",
+    "zeros",
 ]

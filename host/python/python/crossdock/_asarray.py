@@ -1,0 +1,235 @@
+"""Tensors from anything: arrays of every protocol, buffers, numbers, nested sequences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import _crossdock as xd
+from ._crossdock import CopyRequiredError, Dtype, Tensor, from_dlpack
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a Python number."""
+    return isinstance(value, (bool, int, float, complex))
+
+
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor of anything, which shares its memory where that works.
+
+    These are tried in order: our own type, DLPack, the CUDA array interface, the buffer protocol,
+    `__array_interface__`, `__array__`, then numbers and nested sequences of them. `dtype` is for
+    the last; of anything else it must be the dtype that it has, because nothing here converts.
+    `copy=True` always copies, `copy=False` never (`CopyRequiredError` where it would take one).
+
+    Raises `BufferError` where a protocol is there and its memory cannot be used, with every
+    reason; `TypeError` for an object that speaks no protocol, or has another dtype. Array API.
+    """
+    wanted = None if dtype is None else _dtype(dtype)
+    tensor, moved = _exchanged(obj, device, copy)
+    if tensor is None:
+        if copy is False:
+            raise CopyRequiredError("numbers have no memory to share: asarray copies them")
+        return _of_values(obj, wanted, device)
+    if wanted is not None and tensor.dtype != wanted:
+        raise TypeError(
+            f"it has dtype {tensor.dtype}, not {wanted}: crossdock moves data and does not "
+            "convert it"
+        )
+    return tensor if moved else _placed(tensor, device, copy)
+
+
+def _dtype(dtype: Any) -> Dtype:
+    return dtype if isinstance(dtype, Dtype) else xd._dtype(dtype)
+
+
+def _placed(tensor: Tensor, target: Any, copy: bool | None) -> Tensor:
+    return tensor if target is None and not copy else tensor.to(target, copy=copy)
+
+
+def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None, bool]:
+    """The tensor of an object that speaks a protocol, and whether it is in its place already."""
+    reasons = []
+    kind = type(obj)
+    if isinstance(obj, Tensor) or hasattr(kind, "__dlpack__"):
+        try:
+            return from_dlpack(obj, device=target, copy=copy), True
+        except CopyRequiredError:
+            raise
+        except BufferError as error:
+            reasons.append(f"__dlpack__: {error}")
+    for name, take in _PROTOCOLS:
+        try:
+            if (tensor := take(obj)) is not None:
+                return tensor, False
+        except BufferError as error:
+            reasons.append(f"{name}: {error}")
+        except Exception as error:
+            # The first refusal says more than what a conversion of last resort trips over.
+            if not reasons:
+                raise
+            reasons.append(f"{name}: {error}")
+    if reasons:
+        raise BufferError(f"{kind.__name__} cannot be used: " + "; ".join(reasons))
+    return None, False
+
+
+def _of_cuda(obj: Any) -> Tensor | None:
+    if not hasattr(obj, "__cuda_array_interface__"):
+        return None
+    return xd.as_cuda_array(obj)
+
+
+def _of_buffer(obj: Any) -> Tensor | None:
+    try:
+        memoryview(obj).release()
+    except TypeError:
+        return None
+    except ValueError as error:
+        # NumPy's word for a dtype that has no format.
+        raise BufferError(str(error)) from None
+    return xd._from_buffer(obj)
+
+
+def _of_interface(obj: Any) -> Tensor | None:
+    interface = getattr(obj, "__array_interface__", None)
+    if interface is None:
+        return None
+    from ._memory import of_interface
+
+    return of_interface(interface, obj)
+
+
+def _of_array(obj: Any) -> Tensor | None:
+    method = getattr(type(obj), "__array__", None)
+    if method is None:
+        return None
+    array = method(obj)
+    if type(array) is type(obj):
+        return None
+    return _exchanged(array, None, None)[0]
+
+
+_PROTOCOLS = (
+    ("__cuda_array_interface__", _of_cuda),
+    ("buffer", _of_buffer),
+    ("__array_interface__", _of_interface),
+    ("__array__", _of_array),
+)
+
+
+def _of_values(obj: Any, dtype: Dtype | None, target: Any) -> Tensor:
+    """A tensor of a number, or of nested sequences of numbers."""
+    from . import _values
+
+    shape = _shape(obj)
+    flat: list[Any] = []
+    _flatten(obj, shape, flat)
+    if dtype is None:
+        dtype = _common(flat)
+    tensor = empty(shape, dtype=dtype, device=target)
+    if flat:
+        tensor._store(_values.encode(flat, dtype))
+    return tensor
+
+
+def _is_sequence(obj: Any) -> bool:
+    return isinstance(obj, (list, tuple, range))
+
+
+def _shape(obj: Any) -> tuple[int, ...]:
+    """The extents along the first elements; `_flatten` checks the others."""
+    shape = []
+    while _is_sequence(obj):
+        shape.append(len(obj))
+        if len(shape) > 64:
+            raise ValueError("the sequences are nested deeper than 64")
+        if not obj:
+            break
+        obj = obj[0]
+    return (*shape, *(obj.shape if isinstance(obj, Tensor) else ()))
+
+
+def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
+    if isinstance(obj, Tensor):
+        obj = obj.tolist()
+    if _is_sequence(obj):
+        if not shape or len(obj) != shape[0]:
+            raise ValueError("the nested sequences have different lengths")
+        for part in obj:
+            _flatten(part, shape[1:], flat)
+        return
+    if shape:
+        raise ValueError("the nested sequences have different depths")
+    flat.append(_number(obj))
+
+
+def _number(obj: Any) -> Any:
+    """A Python number of any number."""
+    if is_number(obj):
+        return obj
+    for name, convert in (("__index__", int), ("__float__", float), ("__complex__", complex)):
+        if hasattr(type(obj), name):
+            return convert(obj)
+    raise TypeError(
+        f"{type(obj).__name__} is no number and speaks no protocol (DLPack, the CUDA array "
+        "interface, buffers, __array_interface__, __array__)"
+    )
+
+
+def _common(values: list[Any]) -> Dtype:
+    """bool, int64 (uint64 where it must be), float64 or complex128: what holds them all."""
+    kinds = {type(value) for value in values}
+    if any(issubclass(kind, complex) for kind in kinds):
+        return xd.complex128
+    if any(issubclass(kind, float) for kind in kinds) or not values:
+        return xd.float64
+    if kinds == {bool}:
+        return xd.bool
+    if max(values) < 1 << 63:
+        return xd.int64
+    return xd.uint64
+
+
+def _extents(shape: Any) -> list[int]:
+    extents = [shape] if hasattr(shape, "__index__") else list(shape)
+    extents = [extent.__index__() for extent in extents]
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"an extent of shape {tuple(extents)} is negative")
+    return extents
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor whose content is undefined; `float64` on `cpu:0` by default. Array API, `empty`."""
+    dtype = xd.float64 if dtype is None else dtype
+    return xd._empty(_extents(shape), dtype, "cpu" if device is None else device)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of one value, by which its dtype is inferred where none is given. Array API."""
+    if isinstance(fill_value, Tensor):
+        dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
+    dtype = _common([_number(fill_value)]) if dtype is None else dtype
+    tensor = empty(shape, dtype=dtype, device=device)
+    if math.prod(tensor.shape):
+        tensor.fill(fill_value)
+    return tensor
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of zeros; `float64` on `cpu:0` by default. Array API, `zeros`."""
+    return full(shape, 0, dtype=xd.float64 if dtype is None else dtype, device=device)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of ones; `float64` on `cpu:0` by default. Array API, `ones`."""
+    return full(shape, 1, dtype=xd.float64 if dtype is None else dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of the shape of `x`, and of its dtype and on its device where none is given."""
+    like = x if isinstance(x, Tensor) else asarray(x)
+    dtype = like.dtype if dtype is None else dtype
+    return empty(like.shape, dtype=dtype, device=like.device if device is None else device)

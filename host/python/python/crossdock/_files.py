@@ -1,0 +1,255 @@
+"""Tensors in files: `.npy`, `.npz` and `.safetensors`, mapped so that the file is the tensor.
+
+The formats are a header of a few lines each, so they are read here, in Python: a mapped file
+reaches the runtime as any other object with the buffer protocol does, which needs no function of
+the table.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import _crossdock as xd
+from ._crossdock import Tensor
+
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 100_000_000
+_KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
+_LETTERS = {word: letter for letter, word in _KINDS.items()}
+
+# What reading a header raises where it is not what it should be.
+_BROKEN = (
+    struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError,
+    SyntaxError, TypeError, UnicodeDecodeError,
+)  # fmt: skip
+
+_SAFETENSORS = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32",
+    "I32": "int32", "U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16",
+    "F32": "float32", "F64": "float64", "C64": "complex64", "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu", "F6_E2M3": "float6_e2m3fn",
+    "F6_E3M2": "float6_e3m2fn", "F4": "float4_e2m1fn",
+}  # fmt: skip
+_NAMES = {dtype: name for name, dtype in _SAFETENSORS.items()}
+
+
+def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[str, Tensor]:
+    """The tensor of a `.npy` file, or the tensors by name of a `.npz` or `.safetensors` file.
+
+    The file is mapped, and the tensors are read-only views of it: nothing is read before it is
+    used, and the file must not be shortened while they live. Compressed members of a `.npz` are
+    copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
+    """
+    path = Path(path)
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
+    try:
+        found = reader(path)
+    except _BROKEN as error:
+        raise ValueError(f"{path} is no whole {path.suffix} file: {error!r}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if device is None:
+        return found
+    if isinstance(found, Tensor):
+        return found.to(device)
+    return {name: tensor.to(device) for name, tensor in found.items()}
+
+
+def save(path: str | os.PathLike[str], tensors: Any) -> None:
+    """Writes a tensor to a `.npy` file, or a dict of tensors by name to `.npz` or `.safetensors`.
+
+    Anything that `asarray` takes is a tensor here. The file is there whole or not at all. Raises
+    `OSError`, `TypeError` for the wrong kind of file, and `ValueError` for a dtype that the format
+    lacks (`.safetensors` has most).
+    """
+    path = Path(path)
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
+    if isinstance(tensors, dict) == (writer is _npy_parts):
+        wanted = "one tensor" if writer is _npy_parts else "a dict of tensors by name"
+        raise TypeError(f"a {path.suffix} file holds {wanted}")
+    parts = writer(tensors)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with open(new, "wb") as file:
+            file.writelines(parts)
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _mapped(path: Path) -> Any:
+    import mmap
+
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ValueError("it is empty")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _npy_file(path: Path) -> Tensor:
+    data = _mapped(path)
+    return _npy(data, 0, len(data))
+
+
+def _npy(data: Any, begin: int, end: int) -> Tensor:
+    """The array whose file lies in `data[begin:end]`."""
+    import ast
+
+    if data[begin : begin + 6] != _MAGIC:
+        raise ValueError("it does not begin as a .npy file does")
+    major = data[begin + 6]
+    letter, after = ("H", 10) if major == 1 else ("I", 12)
+    (length,) = struct.unpack(f"<{letter}", data[begin + 8 : begin + after])
+    offset = begin + after + length
+    if major not in (1, 2, 3) or offset > end or length > _LONGEST_HEADER:
+        raise ValueError("its header is cut off, or of an unknown version")
+    text = data[begin + after : offset].decode("utf-8" if major == 3 else "latin-1")
+    header = ast.literal_eval(text.strip())
+    dtype = _numpy_dtype(header["descr"])
+    shape = tuple(header["shape"])
+    order = shape[::-1] if header["fortran_order"] else shape
+    tensor = xd._from_bytes(data, dtype, order, offset=offset)
+    if offset + tensor.nbytes > end:
+        raise ValueError("its array is cut off")
+    axes = range(len(shape))
+    return tensor.permute_dims(axes[::-1]) if header["fortran_order"] else tensor
+
+
+def _numpy_dtype(text: Any) -> xd.Dtype:
+    if not isinstance(text, str) or text[1] not in _KINDS:
+        raise ValueError(f"its elements are {text!r}; only plain numbers travel")
+    size = int(text[2:])
+    if text[0] == ">" and size > 1:
+        raise ValueError(f"its elements are {text!r}, big-endian: save it in this byte order first")
+    return xd._dtype("bool" if text[1] == "b" else f"{_KINDS[text[1]]}{8 * size}")
+
+
+def _npz_file(path: Path) -> dict[str, Tensor]:
+    import zipfile
+    import zlib
+
+    broken = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+    # A wrong offset inside the archive ends in an OSError as well; the file itself was opened.
+    data, tensors = _mapped(path), {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                if member.compress_type == zipfile.ZIP_STORED:
+                    begin = _member_begin(data, member.header_offset)
+                    tensors[name] = _npy(data, begin, begin + member.file_size)
+                else:
+                    unpacked = archive.read(member)
+                    tensors[name] = _npy(unpacked, 0, len(unpacked))
+    except (*broken, OSError) as error:
+        raise ValueError(f"it is no whole archive: {error}") from error
+    return tensors
+
+
+def _member_begin(data: Any, offset: int) -> int:
+    """Where the bytes of a stored member begin: behind its own header, name and extra field."""
+    name, extra = struct.unpack("<HH", data[offset + 26 : offset + 30])
+    return offset + 30 + name + extra
+
+
+def _safetensors_file(path: Path) -> dict[str, Tensor]:
+    import json
+
+    data = _mapped(path)
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > min(len(data) - 8, _LONGEST_HEADER):
+        raise ValueError("its header is cut off, or longer than such a file may have")
+    header = json.loads(data[8 : 8 + length].decode("utf-8"))
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        if entry["dtype"] not in _SAFETENSORS:
+            raise ValueError(f"`{name}` has the unknown dtype {entry['dtype']!r}")
+        begin, end = entry["data_offsets"]
+        tensor = xd._from_bytes(
+            data, _SAFETENSORS[entry["dtype"]], tuple(entry["shape"]), offset=8 + length + begin
+        )
+        if end - begin != tensor.nbytes or begin < 0:
+            raise ValueError(f"`{name}` has {tensor.nbytes} bytes, not {end - begin} as it says")
+        tensors[name] = tensor
+    return tensors
+
+
+def _tensor(value: Any) -> Tensor:
+    from ._asarray import asarray
+
+    return asarray(value)
+
+
+def _npy_parts(value: Any) -> Iterator[bytes]:
+    tensor = _tensor(value)
+    word = tensor.dtype.name.rstrip("0123456789")
+    if word not in _LETTERS or tensor.dtype.lanes != 1 or tensor.dtype.bits < 8:
+        raise ValueError(f".npy files have no dtype {tensor.dtype}: save it as .safetensors")
+    order = "|" if tensor.dtype.itemsize == 1 else "<"
+    header = (
+        f"{{'descr': '{order}{_LETTERS[word]}{tensor.dtype.itemsize}', 'fortran_order': False, "
+        f"'shape': {tensor.shape}, }}"
+    )
+    # The array begins at a multiple of 64 bytes.
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    head = _MAGIC + b"\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin-1")
+    return iter((head, tensor._bytes()))
+
+
+def _npz_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
+    import io
+    import zipfile
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name, value in tensors.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                for part in _npy_parts(value):
+                    member.write(part)
+    yield packed.getvalue()
+
+
+def _safetensors_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
+    import json
+
+    found = {name: _tensor(value) for name, value in tensors.items()}
+    header, end = {}, 0
+    # Wide elements first, so that each tensor is aligned.
+    order = sorted(found, key=lambda name: (-found[name].dtype.bits, name))
+    for name in order:
+        tensor = found[name]
+        if tensor.dtype.name not in _NAMES or tensor._padded:
+            raise ValueError(f"`{name}`: .safetensors files have no dtype {tensor.dtype}")
+        begin, end = end, end + tensor.nbytes
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype.name],
+            "shape": list(tensor.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for name in order:
+        yield found[name]._bytes()
+
+
+_READERS: dict[str, Callable[[Path], Tensor | dict[str, Tensor]]] = {
+    ".npy": _npy_file,
+    ".npz": _npz_file,
+    ".safetensors": _safetensors_file,
+}
+_WRITERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
+    ".npy": _npy_parts,
+    ".npz": _npz_parts,
+    ".safetensors": _safetensors_parts,
+}

@@ -1,0 +1,92 @@
+"""Raw bytes of a tensor, pickling, and `__array_interface__` in."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from . import _crossdock as xd
+from ._crossdock import Tensor
+
+
+def raw(tensor: Tensor) -> Tensor:
+    """`Tensor.raw`."""
+    if not tensor._host_reachable:
+        raise BufferError(f'the tensor is on {tensor.device}: use `.to("cpu")` first')
+    if not tensor.contiguous:
+        raise BufferError("the tensor is not contiguous in C order: use `.copy()` first")
+    tensor.synchronize()
+    return xd._from_address(
+        (tensor.data_ptr(), tensor.readonly), "uint8", [tensor.nbytes], None,
+        padded=False, owner=tensor,
+    )  # fmt: skip
+
+
+def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
+    """`Tensor.__reduce_ex__`: with protocol 5 the bytes may travel out of band."""
+    if not tensor._host_reachable:
+        raise TypeError(
+            f"cannot pickle a tensor on {tensor.device}: another process cannot reach its memory; "
+            'move it first with `.to("cpu")`'
+        )
+    whole = tensor if tensor.contiguous else tensor.copy()
+    view = raw(whole)
+    data: Any = pickle.PickleBuffer(view) if protocol >= 5 else bytes(view)
+    return rebuild, (data, str(tensor.dtype), tensor.shape, tensor._padded, tensor.readonly)
+
+
+def rebuild(data: Any, dtype: str, shape: tuple[int, ...], padded: bool, readonly: bool) -> Tensor:
+    """A tensor over the bytes of a pickle; a copy where they are read-only and it was not."""
+    tensor = xd._from_bytes(data, dtype, shape, padded=padded)
+    return tensor.copy() if tensor.readonly and not readonly else tensor
+
+
+def of_interface(interface: dict[str, Any], owner: Any) -> Tensor:
+    """A tensor of what `__array_interface__` (version 3) describes; `owner` keeps it alive."""
+    if interface.get("mask") is not None:
+        raise NotImplementedError("its array interface has a mask: apply it first")
+    dtype, padded = _dtype(interface, owner)
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    data = interface.get("data")
+    if isinstance(data, tuple):
+        address, readonly = data
+        place = (address, bool(readonly))
+        return xd._from_address(place, dtype, shape, strides, padded=padded, owner=owner)
+    if strides is not None:
+        raise BufferError("its array interface gives strides over a buffer: copy it first")
+    offset = interface.get("offset", 0)
+    return xd._from_bytes(
+        owner if data is None else data, dtype, shape, offset=offset, padded=padded
+    )
+
+
+def _dtype(interface: dict[str, Any], owner: Any) -> tuple[xd.Dtype, bool]:
+    """The dtype of a type text, and whether elements of less than a byte take whole ones."""
+    text = interface["typestr"]
+    if not text[2:].isdigit():
+        raise BufferError(f"its elements are {text!r}; only numbers travel")
+    order, kind, size = text[0], text[1], int(text[2:])
+    if size > 1 and order == (">" if xd._little_endian else "<"):
+        raise BufferError(
+            f"its type `{text}` is not in this machine's byte order: swap the bytes first "
+            "(NumPy: `a.astype(a.dtype.newbyteorder('='))`)"
+        )
+    words = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
+    if kind == "b" and size == 1:
+        return xd.bool, False
+    if kind in words and (kind, size) != ("f", 1):
+        return _known(f"{words[kind]}{8 * size}", size)
+    # Types that NumPy does not have, as those of ml_dtypes, say only how large they are.
+    scalar = getattr(getattr(owner, "dtype", None), "type", None)
+    name = getattr(scalar, "__name__", text)
+    return _known(name, size)
+
+
+def _known(name: str, size: int) -> tuple[xd.Dtype, bool]:
+    try:
+        dtype = xd._dtype(name)
+    except ValueError:
+        raise BufferError(f"its type `{name}` has no DLPack dtype") from None
+    if dtype.itemsize != size:
+        raise BufferError(f"its type `{name}` has elements of {size} bytes")
+    return dtype, dtype.bits < 8

@@ -1,0 +1,59 @@
+"""Memory objects of OpenCL: those that PyOpenCL or another library made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import _crossdock as xd
+from ._crossdock import Stream, Tensor
+
+
+def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any = None) -> Tensor:
+    """A compact tensor over OpenCL memory that another library made, without a copy.
+
+    `mem` is a PyOpenCL `Buffer`, an object with `int_ptr`, or the `cl_mem` as an integer, which is
+    believed; or fine-grained SVM of PyOpenCL. It is kept while the tensor lives. `offset` is in
+    bytes. `queue` (PyOpenCL's, or a `Stream`) is the one whose work writes the memory: what is done
+    with the tensor waits for it. Without one, the memory is taken to be ready.
+
+    Raises `UnsupportedDeviceError` where no device here can take the memory, with the reason of
+    each; `BufferError` or `ValueError` where shape and offset leave the memory.
+    """
+    extents = [int(shape)] if hasattr(shape, "__index__") else [int(extent) for extent in shape]
+    dtype = xd._dtype(dtype)
+    devices = [device for device in xd.devices() if device.type == "opencl"]
+    address = getattr(mem, "svm_ptr", None)
+    reasons = []
+    for device in devices:
+        try:
+            stream = _stream(device, queue)
+            if address is not None:
+                return _of_svm(mem, address, device, stream, (dtype, extents, offset))
+            handle = mem if isinstance(mem, int) else mem.int_ptr
+            return xd._adopt_native(device, handle, (dtype, extents, offset), mem, stream)
+        except xd.DeviceError as error:
+            reasons.append(f"{device}: {error}")
+    why = "; ".join(reasons) if reasons else "no OpenCL device is here"
+    raise xd.UnsupportedDeviceError(f"no device here can take the OpenCL memory: {why}")
+
+
+def _stream(device: Any, queue: Any) -> Stream | None:
+    if queue is None or isinstance(queue, Stream):
+        return queue
+    return Stream(device, native=queue)
+
+
+def _of_svm(
+    mem: Any, address: int, device: Any, stream: Stream | None, what: tuple[Any, list[int], int]
+) -> Tensor:
+    """Fine-grained SVM is host memory that the device's plugin can alias."""
+    dtype, extents, offset = what
+    needs = offset + math.ceil(math.prod(extents) * dtype.bits * dtype.lanes / 8)
+    if offset < 0 or needs > mem.size:
+        raise ValueError(f"shape and offset need {needs} bytes, and the memory has {mem.size}")
+    if stream is not None:
+        stream.synchronize()
+    place = (address + offset, False)
+    host = xd._from_address(place, dtype, extents, None, padded=False, owner=mem)
+    return host.to(device, copy=False)

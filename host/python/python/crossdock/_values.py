@@ -1,0 +1,192 @@
+"""Elements as Python numbers and back: `tolist`, `item`, `fill`, and assignment."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from . import _small_floats as small
+from ._crossdock import Dtype, Tensor
+
+# struct's letters, which have fixed sizes after "<" and ">".
+_LETTERS = {
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+    "float16": "e", "float32": "f", "float64": "d", "complex64": "f", "complex128": "d",
+}  # fmt: skip
+
+
+def _whole(value: Any, dtype: Dtype) -> int:
+    """An integer that the dtype can hold."""
+    number = value.__index__() if hasattr(value, "__index__") else int(value)
+    signed = dtype.name.startswith("int")
+    low, high = (-1 << dtype.bits - 1, 1 << dtype.bits - 1) if signed else (0, 1 << dtype.bits)
+    if not low <= number < high or number != value:
+        raise ValueError(f"{dtype.name} cannot hold {value!r}")
+    return number
+
+
+def decode(data: bytes, dtype: Dtype, count: int, padded: bool = False) -> list[Any]:
+    """`count` numbers from their bytes."""
+    if dtype.lanes != 1:
+        raise TypeError(f"{dtype.name} has several numbers in an element; Python has no such value")
+    if letter := _LETTERS.get(dtype.name):
+        if not dtype.name.startswith("complex"):
+            return list(struct.unpack(f"={count}{letter}", data))
+        parts = struct.unpack(f"={2 * count}{letter}", data)
+        return [complex(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    if dtype.name == "bfloat16":
+        words = struct.unpack(f"={count}H", data)
+        wide = struct.pack(f"={count}I", *(word << 16 for word in words))
+        return list(struct.unpack(f"={count}f", wide))
+    codes = data if dtype.bits == 8 or padded else _unpacked(data, dtype.bits, count)
+    mask = (1 << dtype.bits) - 1
+    if dtype.name.startswith(("int", "uint")):
+        half = 1 << dtype.bits - 1 if dtype.name.startswith("int") else 1 << dtype.bits
+        return [code - 2 * half if code >= half else code for code in (c & mask for c in codes)]
+    values = small.table(dtype.name)
+    return [values[code & mask] for code in codes]
+
+
+def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
+    """The bytes of numbers, each rounded to the nearest one that the dtype has."""
+    name = dtype.name
+    if dtype.lanes != 1:
+        raise TypeError(f"{name} has several numbers in an element; Python has no such value")
+    try:
+        if name == "bool":
+            return bytes(bool(value) for value in values)
+        if name.startswith("complex"):
+            pairs = [part for value in map(complex, values) for part in (value.real, value.imag)]
+            return struct.pack(f"={len(pairs)}{_LETTERS[name]}", *map(_fitting(name), pairs))
+        if name.startswith(("int", "uint")):
+            numbers = [_whole(value, dtype) for value in values]
+            if letter := _LETTERS.get(name):
+                return struct.pack(f"={len(numbers)}{letter}", *numbers)
+            mask = (1 << dtype.bits) - 1
+            return _packed([number & mask for number in numbers], dtype.bits, padded)
+        floats = [float(value) for value in values]
+    except TypeError as error:
+        raise TypeError(f"{name} is for numbers: {error}") from None
+    if letter := _LETTERS.get(name):
+        return struct.pack(f"={len(floats)}{letter}", *map(_fitting(name), floats))
+    if name == "bfloat16":
+        return struct.pack(f"={len(floats)}H", *map(small.bfloat16, floats))
+    codes = [small.nearest(name, value) for value in floats]
+    return bytes(codes) if dtype.bits == 8 else _packed(codes, dtype.bits, padded)
+
+
+def _fitting(name: str) -> Any:
+    """What turns a number that is too large for a float into an infinity, as IEEE rounds it."""
+    letter = _LETTERS[name]
+
+    def fit(value: float) -> float:
+        try:
+            struct.pack(letter, value)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+        return value
+
+    return fit
+
+
+def _unpacked(data: bytes, bits: int, count: int) -> list[int]:
+    """Codes of less than a byte, in little bit order, as DLPack packs them."""
+    whole = int.from_bytes(data, "little")
+    if bits in (2, 4):
+        mask, each = (1 << bits) - 1, range(0, 8, bits)
+        return [byte >> shift & mask for byte in data for shift in each][:count]
+    return [whole >> index * bits & (1 << bits) - 1 for index in range(count)]
+
+
+def _packed(codes: list[int], bits: int, padded: bool) -> bytes:
+    if padded:
+        return bytes(codes)
+    whole = 0
+    for index, code in enumerate(codes):
+        whole |= code << index * bits
+    return whole.to_bytes((len(codes) * bits + 7) // 8, "little")
+
+
+def _flat(tensor: Tensor) -> list[Any]:
+    return decode(tensor._bytes(), tensor.dtype, tensor.size, tensor._padded)
+
+
+def _nested(values: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Rows of rows."""
+    for extent in reversed(shape[1:]):
+        rows = len(values) // extent if extent else 0
+        values = [values[row * extent : (row + 1) * extent] for row in range(rows)]
+    return values
+
+
+def to_list(tensor: Tensor) -> Any:
+    """`Tensor.tolist`."""
+    if tensor.ndim == 0:
+        return only(tensor)
+    if tensor.size == 0:
+        return _empty_rows(tensor.shape)
+    return _nested(_flat(tensor), tensor.shape)
+
+
+def _empty_rows(shape: tuple[int, ...]) -> list[Any]:
+    return [_empty_rows(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else []
+
+
+def only(tensor: Tensor) -> Any:
+    """`Tensor.item`."""
+    return _flat(tensor)[0]
+
+
+def fill(tensor: Tensor, value: Any, stream: Any = None) -> None:
+    """`Tensor.fill`."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    dtype = tensor.dtype
+    if dtype.bits * dtype.lanes % 8 == 0 or tensor._padded:
+        tensor._repeat(encode([value], dtype, tensor._padded), stream)
+    else:
+        tensor._store(encode([value] * tensor.size, dtype))
+
+
+def assign(part: Tensor, value: Any) -> None:
+    """`tensor[key] = value`, where `part` is `tensor[key]`."""
+    from ._asarray import asarray, is_number
+
+    if is_number(value):
+        fill(part, value)
+        return
+    source = asarray(value, dtype=None if _knows_its_dtype(value) else part.dtype)
+    if source.dtype != part.dtype:
+        raise TypeError(
+            f"cannot assign {source.dtype} to {part.dtype}: crossdock moves data and does not "
+            "convert it"
+        )
+    _spread(part, source)
+
+
+def _knows_its_dtype(value: Any) -> bool:
+    return not isinstance(value, (list, tuple, range))
+
+
+def _spread(part: Tensor, source: Tensor) -> None:
+    """Copies, and repeats the source along the axes where it has one index or none."""
+    while source.ndim > part.ndim and source.shape[0] == 1:
+        source = source[0]
+    if source.shape == part.shape:
+        part._copy_from(source)
+        return
+    if source.ndim == 0:
+        fill(part, source.item())
+        return
+    missing = part.ndim - source.ndim
+    shape = (1,) * missing + source.shape
+    pairs = list(zip(part.shape, shape, strict=False))
+    if missing < 0 or any(have not in (1, want) for want, have in pairs):
+        raise ValueError(f"cannot assign shape {source.shape} to shape {part.shape}")
+    source = source.reshape(shape)
+    axis = next(at for at, (want, have) in enumerate(pairs) if want != have)
+    before = (slice(None),) * axis
+    for index in range(part.shape[axis]):
+        _spread(part[(*before, index)], source[(*before, 0)])

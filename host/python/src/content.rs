@@ -1,0 +1,196 @@
+//! The elements of a tensor: read, written, as Python values, and as text.
+#![expect(unsafe_code, reason = "passes bytes to the function table")]
+
+use crossdock_api::{CopyMode, Ref};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::check;
+use crate::stream::{limit, stream_for};
+use crate::table::api;
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// The value of a 0-d tensor, for conversions to numbers.
+    fn only_value<'py>(slf: &Bound<'py, Self>, to: &str) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = slf.get();
+        if !tensor.extents().is_empty() {
+            return Err(PyTypeError::new_err(format!(
+                "only a 0-d tensor becomes a {to}, and this one has {} axes",
+                tensor.extents().len()
+            )));
+        }
+        slf.call_method0("item")
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// Whether elements of less than a byte take whole bytes.
+    #[getter]
+    fn _padded(&self) -> bool {
+        self.info().padded != 0
+    }
+
+    /// Whether the host reaches its memory by address.
+    #[getter]
+    fn _host_reachable(&self) -> bool {
+        self.is_host_reachable()
+    }
+
+    /// The elements' bytes, compact in C order.
+    fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let size = self.info().nbytes;
+        PyBytes::new_with(py, usize::try_from(size)?, |bytes| {
+            let (handle, bytes) = (self.handle(), &mut *bytes);
+            let read = move || {
+                let first = bytes.as_mut_ptr().cast();
+                // SAFETY: `size` bytes of a fresh object that nobody else has yet.
+                check(unsafe { (api().tensor_read)(handle.lend(), first, size) })
+            };
+            Ok(py.detach(read)?)
+        })
+    }
+
+    /// Replaces the elements by compact bytes.
+    fn _store(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        let handle = self.handle();
+        let store = || {
+            let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
+            // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
+            check(unsafe { (api().tensor_write)(handle.lend(), first, size) })
+        };
+        Ok(py.detach(store)?)
+    }
+
+    /// Repeats the bytes of one element.
+    #[pyo3(signature = (element, stream=None))]
+    fn _repeat(
+        &self,
+        py: Python<'_>,
+        element: &[u8],
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
+        let stream = stream.transpose()?;
+        let handle = self.handle();
+        let repeat = || {
+            let (first, size) = (element.as_ptr().cast(), element.len() as u64);
+            let on = stream.as_ref().map_or(Ref::NULL, |stream| stream.lend());
+            // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
+            check(unsafe { (api().tensor_fill)(handle.lend(), first, size, on) })
+        };
+        Ok(py.detach(repeat)?)
+    }
+
+    /// Replaces the elements by those of a tensor of the same shape and dtype.
+    fn _copy_from(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
+        let (handle, other) = (self.handle(), other.get().handle());
+        let copy = || {
+            check((api().tensor_copy_from)(
+                handle.lend(),
+                other.lend(),
+                Ref::NULL,
+            ))
+        };
+        Ok(py.detach(copy)?)
+    }
+
+    /// A compact copy on the same device, which is writable.
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        self.moved(py, None, CopyMode::ALWAYS)
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
+        self.copy(py)
+    }
+
+    #[expect(unused_variables, reason = "a tensor holds no other object")]
+    fn __deepcopy__(&self, py: Python<'_>, memo: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.copy(py)
+    }
+
+    /// Replaces every element by a number; in the order of `stream` if one is given.
+    #[pyo3(signature = (value, *, stream=None))]
+    fn fill<'py>(
+        slf: &Bound<'py, Self>,
+        value: &Bound<'py, PyAny>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let module = slf.py().import("crossdock._values")?;
+        module.call_method1("fill", (slf, value, stream))?;
+        Ok(())
+    }
+
+    /// Waits until the last work that writes it is done; `DeviceError` after `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let (limit, handle) = (limit(timeout)?, self.handle());
+        Ok(py.detach(|| check((api().tensor_synchronize)(handle.lend(), limit)))?)
+    }
+
+    /// The elements as nested lists of Python numbers; a number for a 0-d tensor.
+    fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("crossdock._values")?;
+        module.call_method1("to_list", (slf,))
+    }
+
+    /// The only element as a Python number; `ValueError` where there are more, or none.
+    fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if slf.get().info().numel != 1 {
+            return Err(PyValueError::new_err(format!(
+                "item() is for one element, and this tensor has {}",
+                slf.get().info().numel
+            )));
+        }
+        let module = slf.py().import("crossdock._values")?;
+        module.call_method1("only", (slf,))
+    }
+
+    /// The bytes of a contiguous host tensor as a 1-d `uint8` view, for dtypes that the buffer
+    /// protocol has no format for. `BufferError` where there is no such view.
+    fn raw<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("crossdock._memory")?;
+        module.call_method1("raw", (slf,))
+    }
+
+    fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Self::only_value(slf, "bool")?.is_truthy()
+    }
+
+    fn __int__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let value = Self::only_value(slf, "int")?;
+        slf.py().get_type::<pyo3::types::PyInt>().call1((value,))
+    }
+
+    fn __float__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let value = Self::only_value(slf, "float")?;
+        slf.py().get_type::<pyo3::types::PyFloat>().call1((value,))
+    }
+
+    fn __complex__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let value = Self::only_value(slf, "complex")?;
+        slf.py()
+            .get_type::<pyo3::types::PyComplex>()
+            .call1((value,))
+    }
+
+    fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let value = Self::only_value(slf, "index")?;
+        slf.py().import("operator")?.call_method1("index", (value,))
+    }
+
+    fn __reduce_ex__<'py>(
+        slf: &Bound<'py, Self>,
+        protocol: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("crossdock._memory")?;
+        module.call_method1("reduce", (slf, protocol))
+    }
+
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("crossdock._show")?;
+        module.call_method1("show", (slf,))
+    }
+}

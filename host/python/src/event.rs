@@ -1,0 +1,80 @@
+//! `crossdock.Event`.
+
+use crossdock_api::{Out, XdEvent};
+use pyo3::prelude::*;
+
+use crate::device::{Device, device_name};
+use crate::error::check;
+use crate::handle::{Handle, made, written};
+use crate::stream::{current_stream, limit, stream_for};
+use crate::table::api;
+
+/// A point in a stream's work, as `Stream.record()` gives it.
+#[pyclass(frozen, module = "crossdock")]
+#[derive(Debug)]
+pub(crate) struct Event(Handle<XdEvent>);
+
+impl Event {
+    pub(crate) const fn new(handle: Handle<XdEvent>) -> Self {
+        Self(handle)
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle<XdEvent> {
+        &self.0
+    }
+
+    fn own_device(&self) -> PyResult<Device> {
+        Device::new(made(|out| (api().event_device)(self.0.lend(), out))?)
+    }
+}
+
+#[pymethods]
+impl Event {
+    /// The device whose event it is.
+    #[getter]
+    fn device(&self) -> PyResult<Device> {
+        self.own_device()
+    }
+
+    /// Makes what comes later on `stream` wait for it (the current stream of its device where there
+    /// is none); the CPU goes on.
+    #[pyo3(signature = (stream=None))]
+    fn wait(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let device = self.own_device()?;
+        let stream = match stream {
+            Some(stream) => stream_for(&device, stream)?,
+            None => {
+                let device = Bound::new(py, device)?;
+                current_stream(device.as_any())?.get().share()
+            }
+        };
+        let wait = || check((api().stream_wait)(stream.lend(), self.0.lend(), Out::NULL));
+        Ok(py.detach(wait)?)
+    }
+
+    /// Waits until it has happened; `DeviceError` after `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let limit = limit(timeout)?;
+        Ok(py.detach(|| check((api().event_synchronize)(self.0.lend(), limit)))?)
+    }
+
+    /// Whether it has happened.
+    fn query(&self, py: Python<'_>) -> PyResult<bool> {
+        let query = || written(|out| (api().event_is_done)(self.0.lend(), out));
+        Ok(py.detach(query)? != 0)
+    }
+
+    /// Seconds from an earlier event to this one, as the device measured them; both must have
+    /// happened. `DeviceError` on devices without times.
+    fn elapsed_since(&self, other: &Bound<'_, Self>) -> PyResult<f64> {
+        let earlier = &other.get().0;
+        let nanoseconds = written(|out| (api().event_elapsed)(self.0.lend(), earlier.lend(), out))?;
+        Ok(std::time::Duration::from_nanos(nanoseconds).as_secs_f64())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let device = device_name(self.own_device()?.pair())?;
+        Ok(format!("<crossdock.Event on {device}>"))
+    }
+}

@@ -1,0 +1,93 @@
+//! Memory that belongs to a Python object: the object is kept while a tensor views it.
+#![expect(unsafe_code, reason = "owners cross the function table as words")]
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fence};
+use pyo3::prelude::*;
+
+use crate::handle::made;
+use crate::runtime::runtime;
+use crate::table::api;
+use crate::tensor::Tensor;
+
+/// Set when the interpreter begins to finalise: from then on a thread may not attach any more.
+static FINALISING: AtomicBool = AtomicBool::new(false);
+/// Owners that could not be given back because there was no interpreter any more.
+static LEAKED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes a tensor of `memory`, which `owner` keeps valid. The owner is dropped attached to the
+/// interpreter, on whichever thread drops the last view, also when this fails.
+///
+/// # Safety
+/// - The memory is valid as `memory` describes it until `owner` is dropped, for writing too where
+///   it is not marked as read-only.
+pub(crate) unsafe fn adopt<T: Send + 'static>(
+    py: Python<'_>,
+    memory: XdMemory<'_>,
+    owner: T,
+) -> PyResult<Tensor> {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { take(py, api().tensor_from_memory, memory, owner) }
+}
+
+/// A function of the table that makes a tensor of memory with an owner.
+type Take = unsafe extern "C" fn(
+    Ref<'_, XdRuntime>,
+    Ref<'_, XdMemory<'_>>,
+    Out<'_, Owned<XdTensor>>,
+) -> Failure;
+
+/// The same by another function of the table.
+///
+/// # Safety
+/// As [`adopt`], and what `function` asks of the memory.
+pub(crate) unsafe fn take<T: Send + 'static>(
+    py: Python<'_>,
+    function: Take,
+    mut memory: XdMemory<'_>,
+    owner: T,
+) -> PyResult<Tensor> {
+    let runtime = runtime(py)?;
+    memory.owner = Box::into_raw(Box::new(owner)).cast();
+    memory.release = Some(release::<T>);
+    // SAFETY: the caller's promise; `release` fits the owner.
+    let call =
+        |out: Out<'_, Owned<XdTensor>>| unsafe { function(runtime.lend(), (&memory).into(), out) };
+    Tensor::new(made(call)?)
+}
+
+/// Called by the runtime once, on any thread: drops the owner.
+unsafe extern "C" fn release<T: Send>(owner: *mut c_void) {
+    let give_back = || {
+        let drop_attached = |_: Python<'_>| {
+            // SAFETY: the box of `adopt`, which is given back once.
+            drop(unsafe { Box::from_raw(owner.cast::<T>()) });
+        };
+        let finalising = FINALISING.load(Ordering::Acquire);
+        if finalising || Python::try_attach(drop_attached).is_none() {
+            LEAKED.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let _caught = fence(give_back);
+}
+
+/// How many Python owners were left alone because the interpreter was finalising.
+#[pyfunction]
+fn _leaked_owners() -> u64 {
+    LEAKED.load(Ordering::Relaxed)
+}
+
+#[pyfunction]
+fn _finalising() {
+    FINALISING.store(true, Ordering::Release);
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_leaked_owners, module)?)?;
+    let finalising = wrap_pyfunction!(_finalising, module)?;
+    let at_exit = module.py().import("atexit")?;
+    at_exit.call_method1("register", (finalising,))?;
+    Ok(())
+}

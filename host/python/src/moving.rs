@@ -1,0 +1,125 @@
+//! New tensors, and tensors on other devices.
+
+use crossdock_api::{CopyMode, Out, Owned, XdLayout, XdMoveOptions, XdRoute, XdStream};
+use pyo3::prelude::*;
+
+use crate::device::Device;
+use crate::dtype::Dtype;
+use crate::handle::{Handle, made};
+use crate::runtime::device_from;
+use crate::stream::{current_stream, stream_for};
+use crate::table::api;
+use crate::tensor::Tensor;
+
+const CPU: i32 = 1;
+
+impl Tensor {
+    /// The device that holds it.
+    pub(crate) fn own_device(&self) -> PyResult<Device> {
+        Device::new(made(|out| {
+            (api().tensor_device)(self.handle().lend(), out)
+        })?)
+    }
+
+    /// The same values on `device`, in the order of a stream where there is one.
+    fn moved_in_order(
+        &self,
+        py: Python<'_>,
+        device: &Device,
+        copy: CopyMode,
+        stream: Option<&Handle<XdStream>>,
+    ) -> PyResult<Self> {
+        let mut options = XdMoveOptions::new();
+        options.copy = copy;
+        if let Some(stream) = stream {
+            options.stream = stream.lend();
+        }
+        let (from, to) = (self.handle(), &device.handle);
+        let moved = py.detach(|| {
+            made(|out| {
+                let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;
+                (api().tensor_to)(from.lend(), to.lend(), (&options).into(), out, no_route)
+            })
+        })?;
+        Self::new(moved)
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// Whether its elements lie compact in C order.
+    #[getter]
+    fn contiguous(&self) -> bool {
+        self.info().contiguous != 0
+    }
+
+    /// Bytes from `data_ptr()` to the first element: not 0 only on devices that have handles.
+    #[getter]
+    fn byte_offset(&self) -> u64 {
+        self.info().byte_offset
+    }
+
+    /// The same values on `device`: the same memory where that works, else a copy.
+    ///
+    /// `copy` means what the array API says. With `stream` it is moved in that stream's order, and
+    /// the CPU does not wait; `non_blocking=True` takes the current one. A stream of another library,
+    /// and the current one, are those of `device`, or of the tensor's own device where `device` is
+    /// the CPU.
+    #[pyo3(signature = (device=None, *, stream=None, copy=None, non_blocking=false))]
+    fn to(
+        &self,
+        py: Python<'_>,
+        device: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+        copy: Option<bool>,
+        non_blocking: bool,
+    ) -> PyResult<Self> {
+        let target = match device {
+            Some(device) => device_from(device)?,
+            None => Py::new(py, self.own_device()?)?,
+        };
+        let mode = match copy {
+            None => CopyMode::IF_NEEDED,
+            Some(true) => CopyMode::ALWAYS,
+            Some(false) => CopyMode::NEVER,
+        };
+        let own = Py::new(py, self.own_device()?)?;
+        let ordering = if target.get().pair().device_type == CPU {
+            own.bind(py)
+        } else {
+            target.bind(py)
+        };
+        let stream = match stream {
+            Some(stream) => Some(stream_for(ordering.get(), stream)?),
+            None if non_blocking => Some(current_stream(ordering)?.get().share()),
+            None => None,
+        };
+        self.moved_in_order(py, target.get(), mode, stream.as_ref())
+    }
+
+    /// The same as `to(device, stream=stream)`. Array API.
+    #[pyo3(signature = (device, /, *, stream=None))]
+    fn to_device(
+        &self,
+        py: Python<'_>,
+        device: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        self.to(py, Some(device), stream, None, false)
+    }
+}
+
+/// An uninitialised compact tensor.
+#[pyfunction]
+pub(crate) fn _empty(
+    shape: Vec<i64>,
+    dtype: &Bound<'_, PyAny>,
+    device: &Bound<'_, PyAny>,
+) -> PyResult<Tensor> {
+    let device = device_from(device)?;
+    let dtype = Dtype::from_any(dtype)?;
+    let layout = XdLayout::compact(dtype.0, &shape);
+    let device = &device.get().handle;
+    let empty = made(|out| (api().tensor_empty)(device.lend(), (&layout).into(), out))?;
+    Tensor::new(empty)
+}

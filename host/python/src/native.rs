@@ -1,0 +1,59 @@
+//! Native memory objects of other libraries in, and the handle of ours out.
+#![expect(unsafe_code, reason = "takes handles that the caller vouches for")]
+
+use std::ffi::c_void;
+
+use crossdock_api::{AddressForm, XdLayout, XdMemory};
+use pyo3::exceptions::PyAttributeError;
+use pyo3::prelude::*;
+
+use crate::device::{Device, device_name};
+use crate::dtype::Dtype;
+use crate::lender::take;
+use crate::stream::Stream;
+use crate::table::api;
+use crate::tensor::Tensor;
+
+/// A tensor over a native memory object, which `owner` keeps alive: its handle is believed.
+///
+/// `what` is dtype, shape and the bytes before the first element; `stream` writes the memory.
+#[pyfunction]
+pub(crate) fn _adopt_native(
+    device: &Bound<'_, Device>,
+    handle: usize,
+    what: (Bound<'_, Dtype>, Vec<i64>, u64),
+    owner: &Bound<'_, PyAny>,
+    stream: Option<&Bound<'_, Stream>>,
+) -> PyResult<Tensor> {
+    let (dtype, shape, offset) = what;
+    let layout = XdLayout::compact(dtype.get().0, &shape);
+    let data = std::ptr::with_exposed_provenance_mut::<c_void>(handle);
+    let mut memory = XdMemory::new(device.get().pair(), data, layout);
+    memory.byte_offset = offset;
+    if let Some(stream) = stream {
+        memory.stream = stream.get().handle.lend();
+    }
+    let adopt = api().tensor_adopt_native;
+    // SAFETY: what the caller says of the object holds while the object is kept.
+    unsafe { take(owner.py(), adopt, memory, owner.clone().unbind()) }
+}
+
+#[pymethods]
+impl Tensor {
+    /// Its `cl_mem` as an integer, for `pyopencl.MemoryObject.from_int_ptr`; it lives as long as the
+    /// tensor, whose first element is `byte_offset` bytes in. Synchronize first, or order your queue
+    /// behind the tensor's stream. `AttributeError` for memory that has none.
+    #[getter]
+    fn cl_mem(&self) -> PyResult<u64> {
+        const OPENCL: i32 = 4;
+        let info = self.info();
+        if info.device.device_type == OPENCL && info.form == AddressForm::HANDLE && info.numel > 0 {
+            return Ok(info.data);
+        }
+        Err(PyAttributeError::new_err(format!(
+            "a tensor of {} elements on {} has no cl_mem",
+            info.numel,
+            device_name(info.device)?
+        )))
+    }
+}

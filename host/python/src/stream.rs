@@ -1,0 +1,241 @@
+//! `crossdock.Stream`, and which one is current.
+#![expect(unsafe_code, reason = "wraps streams that other libraries made")]
+
+use crossdock_api::{NO_LIMIT, Out, XdStream};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+use crate::device::Device;
+use crate::error::check;
+use crate::event::Event;
+use crate::handle::{Handle, made, written};
+use crate::runtime::device_from;
+use crate::table::api;
+
+/// The streams that `with` made current, innermost last: a context variable with a tuple.
+static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// An ordered line of work on one device.
+///
+/// `native` is a stream of another library: its integer, or an object with `__cuda_stream__()`,
+/// `.ptr`, `.cuda_stream` or `.int_ptr` (a PyOpenCL command queue). It is kept alive, and never
+/// destroyed here. `with stream:` makes it the current one of its device, in this context.
+#[pyclass(frozen, module = "crossdock", weakref)]
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) handle: Handle<XdStream>,
+    _native: Option<Py<PyAny>>,
+}
+
+impl Stream {
+    /// A stream of another library.
+    pub(crate) fn wrap(device: &Device, native: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let word = native_word(native)?;
+        let handle = made(|out| {
+            // SAFETY: the caller vouches for the stream, as of any native handle; its object is
+            // kept as long as this one.
+            unsafe { (api().stream_wrap)(device.handle.lend(), word, out) }
+        })?;
+        Ok(Self {
+            handle,
+            _native: Some(native.clone().unbind()),
+        })
+    }
+
+    fn own_device(&self) -> PyResult<Device> {
+        Device::new(made(|out| (api().stream_device)(self.handle.lend(), out))?)
+    }
+}
+
+/// Nanoseconds of a limit in seconds; `None` is no limit.
+pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
+    let Some(seconds) = timeout else {
+        return Ok(NO_LIMIT);
+    };
+    let limit = std::time::Duration::try_from_secs_f64(seconds);
+    let limit = limit.map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+    Ok(u64::try_from(limit.as_nanos()).unwrap_or(NO_LIMIT))
+}
+
+/// The integer of a stream of another library.
+fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(word) = native.extract::<u64>() {
+        return Ok(word);
+    }
+    if let Ok(method) = native.getattr("__cuda_stream__") {
+        // The CUDA stream protocol: a version, and the handle.
+        let answer = if method.is_callable() {
+            method.call0()?
+        } else {
+            method
+        };
+        let (version, word) = answer.extract::<(u64, u64)>()?;
+        if version != 0 {
+            return Err(PyTypeError::new_err(format!(
+                "__cuda_stream__ has version {version}, and version 0 is known"
+            )));
+        }
+        return Ok(word);
+    }
+    for name in ["ptr", "cuda_stream", "int_ptr"] {
+        if let Ok(word) = native.getattr(name) {
+            return word.extract();
+        }
+    }
+    Err(PyTypeError::new_err(format!(
+        "{} is no stream: give an integer, or an object with __cuda_stream__, ptr or int_ptr",
+        native.get_type().name()?
+    )))
+}
+
+/// A stream of ours as it is, or one of another library on `device`.
+pub(crate) fn stream_for(device: &Device, stream: &Bound<'_, PyAny>) -> PyResult<Handle<XdStream>> {
+    match stream.cast::<Stream>() {
+        Ok(own) => Ok(own.get().share()),
+        Err(_) => Ok(Stream::wrap(device, stream)?.handle),
+    }
+}
+
+impl Stream {
+    pub(crate) fn share(&self) -> Handle<XdStream> {
+        Handle::new((api().stream_retain)(self.handle.lend()))
+    }
+}
+
+/// The context variable.
+fn variable<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+    let make = || -> PyResult<Py<PyAny>> {
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        let default = [("default", PyTuple::empty(py))];
+        let keywords = pyo3::types::IntoPyDict::into_py_dict(default, py)?;
+        let made = class.call(("crossdock.current_streams",), Some(&keywords))?;
+        Ok(made.unbind())
+    };
+    Ok(CURRENT.get_or_try_init(py, make)?.bind(py))
+}
+
+fn entered<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    Ok(variable(py)?.call_method0("get")?.cast_into::<PyTuple>()?)
+}
+
+/// The stream of a device that `with` made current here, else the device's default stream.
+#[pyfunction]
+pub(crate) fn current_stream<'py>(device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Stream>> {
+    let py = device.py();
+    let device = device_from(device)?;
+    for stream in entered(py)?.iter().rev() {
+        let stream = stream.cast_into::<Stream>()?;
+        let own = stream.get().own_device()?;
+        if (api().device_equal)(own.handle.lend(), device.get().handle.lend()) != 0 {
+            return Ok(stream);
+        }
+    }
+    let default = made(|out| (api().stream_default)(device.get().handle.lend(), out))?;
+    let default = Stream {
+        handle: default,
+        _native: None,
+    };
+    Bound::new(py, default)
+}
+
+#[pymethods]
+impl Stream {
+    #[new]
+    #[pyo3(signature = (device, *, native=None))]
+    fn new(device: &Bound<'_, PyAny>, native: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let py = device.py();
+        let device = device_from(device)?;
+        if let Some(native) = native {
+            return Self::wrap(device.get(), native);
+        }
+        let device = device.get();
+        let create = || made(|out| (api().stream_create)(device.handle.lend(), out));
+        Ok(Self {
+            handle: py.detach(create)?,
+            _native: None,
+        })
+    }
+
+    /// The device whose work it orders.
+    #[getter]
+    fn device(&self) -> PyResult<Device> {
+        self.own_device()
+    }
+
+    /// The integer that the vendor's API uses for it.
+    #[getter]
+    fn native_handle(&self) -> PyResult<u64> {
+        Ok(written(|out| {
+            (api().stream_native_handle)(self.handle.lend(), out)
+        })?)
+    }
+
+    /// An event at the present end of its work.
+    fn record(&self, py: Python<'_>) -> PyResult<Event> {
+        let record = || made(|out| (api().stream_record)(self.handle.lend(), out));
+        Ok(Event::new(py.detach(record)?))
+    }
+
+    /// Makes what comes later wait for an event of any device; the CPU goes on.
+    fn wait(&self, py: Python<'_>, event: &Bound<'_, Event>) -> PyResult<()> {
+        let event = event.get().handle();
+        let wait = || {
+            check((api().stream_wait)(
+                self.handle.lend(),
+                event.lend(),
+                Out::NULL,
+            ))
+        };
+        Ok(py.detach(wait)?)
+    }
+
+    /// Waits until its work is done; `DeviceError` after `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let limit = limit(timeout)?;
+        Ok(py.detach(|| check((api().stream_synchronize)(self.handle.lend(), limit)))?)
+    }
+
+    /// Whether its work is done.
+    fn query(&self, py: Python<'_>) -> PyResult<bool> {
+        let query = || written(|out| (api().stream_is_idle)(self.handle.lend(), out));
+        Ok(py.detach(query)? != 0)
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let py = slf.py();
+        let mut streams: Vec<_> = entered(py)?.iter().collect();
+        streams.push(slf.clone().into_any());
+        variable(py)?.call_method1("set", (PyTuple::new(py, streams)?,))?;
+        Ok(slf.clone())
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(slf: &Bound<'_, Self>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let py = slf.py();
+        let mut streams: Vec<_> = entered(py)?.iter().collect();
+        if let Some(last) = streams.iter().rposition(|stream| stream.is(slf)) {
+            streams.truncate(last);
+        }
+        variable(py)?.call_method1("set", (PyTuple::new(py, streams)?,))?;
+        Ok(())
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| {
+            (api().stream_equal)(self.handle.lend(), other.get().handle.lend()) != 0
+        })
+    }
+
+    fn __hash__(&self) -> PyResult<u64> {
+        let device = self.own_device()?;
+        Ok((api().device_hash)(device.handle.lend()))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let device = crate::device::device_name(self.own_device()?.pair())?;
+        Ok(format!("<crossdock.Stream on {device}>"))
+    }
+}

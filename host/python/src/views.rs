@@ -1,0 +1,271 @@
+//! Views of a tensor: indexing, slicing, other axes, another shape. They share its memory.
+#![expect(unsafe_code, reason = "passes arrays to the function table")]
+
+use crossdock_api::{CopyMode, MAX_RANK, Out, Owned, XdAxisSlice, XdTensor};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
+
+use crate::error::copy_required;
+use crate::handle::made;
+use crate::table::api;
+use crate::tensor::Tensor;
+
+/// A basic index: a slice of each axis, and the shape that is left.
+#[derive(Default)]
+struct Index {
+    slices: Vec<XdAxisSlice>,
+    shape: Vec<i64>,
+}
+
+impl Index {
+    /// Reads `key` for a tensor of these extents.
+    fn of(key: &Bound<'_, PyAny>, extents: &[i64]) -> PyResult<Self> {
+        let items: Vec<Bound<'_, PyAny>> = match key.cast::<PyTuple>() {
+            Ok(items) => items.iter().collect(),
+            Err(_) => vec![key.clone()],
+        };
+        let is_ellipsis = |item: &&Bound<'_, PyAny>| item.is_instance_of::<PyEllipsis>();
+        let ellipses = items.iter().filter(is_ellipsis).count();
+        if ellipses > 1 {
+            return Err(PyIndexError::new_err("an index has one `...` at most"));
+        }
+        let used = items.iter().filter(|item| !item.is_none()).count() - ellipses;
+        let Some(rest) = extents.len().checked_sub(used) else {
+            return Err(PyIndexError::new_err(format!(
+                "{used} indexes for a tensor with {} axes",
+                extents.len()
+            )));
+        };
+        let (mut index, mut axes) = (Self::default(), extents.iter());
+        for item in &items {
+            if is_ellipsis(&item) {
+                axes.by_ref()
+                    .take(rest)
+                    .for_each(|extent| index.whole(*extent));
+            } else if item.is_none() {
+                index.shape.push(1);
+            } else if let Some(extent) = axes.next() {
+                index.part(item, *extent)?;
+            }
+        }
+        axes.for_each(|extent| index.whole(*extent));
+        Ok(index)
+    }
+
+    /// A whole axis.
+    fn whole(&mut self, extent: i64) {
+        self.shape.push(extent);
+        self.slices.push(XdAxisSlice {
+            start: 0,
+            step: 1,
+            len: extent,
+        });
+    }
+
+    /// A slice of an axis, or one index, which removes it.
+    fn part(&mut self, item: &Bound<'_, PyAny>, extent: i64) -> PyResult<()> {
+        if let Ok(slice) = item.cast::<PySlice>() {
+            let found = slice.indices(isize::try_from(extent)?)?;
+            let len = i64::try_from(found.slicelength)?;
+            let (start, step) = match len {
+                0 => (0, 1),
+                _ => (found.start as i64, found.step as i64),
+            };
+            self.shape.push(len);
+            self.slices.push(XdAxisSlice { start, step, len });
+            return Ok(());
+        }
+        let at = position(item, extent)?;
+        self.slices.push(XdAxisSlice {
+            start: at,
+            step: 1,
+            len: 1,
+        });
+        Ok(())
+    }
+}
+
+/// One index of an axis; negative ones count from its end.
+fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
+    let number = match item.is_instance_of::<PyBool>() {
+        true => None,
+        false => item.extract::<i64>().ok(),
+    };
+    let Some(number) = number else {
+        return Err(PyIndexError::new_err(format!(
+            "an index is made of integers, slices, `...` and None, not {}",
+            item.get_type().name()?
+        )));
+    };
+    let at = match number < 0 {
+        true => number.saturating_add(extent),
+        false => number,
+    };
+    if (0..extent).contains(&at) {
+        return Ok(at);
+    }
+    Err(PyIndexError::new_err(format!(
+        "index {number} is outside an axis of {extent}"
+    )))
+}
+
+impl Tensor {
+    fn reshaped(&self, shape: &[i64]) -> PyResult<Self> {
+        let ndim = u32::try_from(shape.len()).unwrap_or(u32::MAX);
+        let (handle, first) = (self.handle(), shape.as_ptr());
+        // SAFETY: `ndim` numbers that live for the call.
+        let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
+            (api().tensor_reshape)(handle.lend(), ndim, first, out)
+        };
+        Self::new(made(call)?)
+    }
+
+    fn permuted(&self, axes: &[u32]) -> PyResult<Self> {
+        let count = u32::try_from(axes.len()).unwrap_or(u32::MAX);
+        let (handle, first) = (self.handle(), axes.as_ptr());
+        // SAFETY: `count` numbers that live for the call.
+        let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
+            (api().tensor_permute)(handle.lend(), count, first, out)
+        };
+        Self::new(made(call)?)
+    }
+
+    fn sliced(&self, slices: &[XdAxisSlice]) -> PyResult<Self> {
+        let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
+        let (handle, first) = (self.handle(), slices.as_ptr());
+        // SAFETY: `count` slices that live for the call.
+        let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
+            (api().tensor_slice)(handle.lend(), count, first, out)
+        };
+        Self::new(made(call)?)
+    }
+
+    /// `shape` with its `-1` replaced.
+    fn whole_shape(&self, mut shape: Vec<i64>) -> PyResult<Vec<i64>> {
+        let size = i128::from(self.info().numel);
+        let known = shape.iter().filter(|extent| **extent != -1);
+        let known = known.fold(1_i128, |all, extent| {
+            all.saturating_mul(i128::from(*extent))
+        });
+        let mut open = shape.iter_mut().filter(|extent| **extent == -1);
+        let fits = match (open.next(), open.next()) {
+            (None, _) => known == size,
+            (Some(extent), None) if known > 0 && size % known == 0 => {
+                *extent = i64::try_from(size / known)?;
+                true
+            }
+            _ => false,
+        };
+        if fits && shape.iter().all(|extent| *extent >= 0) {
+            return Ok(shape);
+        }
+        Err(PyValueError::new_err(format!(
+            "{size} elements do not have shape {shape:?}"
+        )))
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// A part as a view: integers, slices, `...` and `None` (a new axis), as NumPy's basic indexing.
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let index = Index::of(key, self.extents())?;
+        let part = self.sliced(&index.slices)?;
+        if part.extents() == index.shape {
+            return Ok(part);
+        }
+        part.reshaped(&index.shape)
+    }
+
+    /// Replaces the elements of a part by those of any tensor or array of the same dtype, or by a
+    /// number; smaller shapes are repeated as NumPy does.
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let part = Bound::new(key.py(), self.__getitem__(key)?)?;
+        let module = key.py().import("crossdock._values")?;
+        module.call_method1("assign", (part, value))?;
+        Ok(())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        match self.extents() {
+            [first, ..] => Ok(usize::try_from(*first)?),
+            [] => Err(PyTypeError::new_err("a 0-d tensor has no length")),
+        }
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
+        if slf.get().extents().is_empty() {
+            return Err(PyTypeError::new_err("a 0-d tensor cannot be iterated over"));
+        }
+        let builtins = slf.py().import("builtins")?;
+        let indexes = builtins.call_method1("range", (slf.len()?,))?;
+        let items = builtins.call_method1("map", (slf.getattr("__getitem__")?, indexes))?;
+        items.try_iter()
+    }
+
+    /// The same elements in another shape, one extent of which may be `-1`: a view where that works.
+    ///
+    /// `copy=None` copies where a view does not work, `True` always, `False` never (then it raises
+    /// `CopyRequiredError`). `ValueError` where the number of elements differs. Array API, `reshape`.
+    #[pyo3(signature = (shape, /, *, copy=None))]
+    fn reshape(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        copy: Option<bool>,
+    ) -> PyResult<Self> {
+        let shape = shape
+            .extract()
+            .or_else(|_| shape.extract().map(|n| vec![n]))?;
+        let shape = self.whole_shape(shape)?;
+        let view = match copy {
+            Some(true) => return self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape),
+            Some(false) | None => self.reshaped(&shape),
+        };
+        match view {
+            Err(_) if copy.is_none() && shape.len() <= MAX_RANK => {
+                self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape)
+            }
+            Err(error) if copy == Some(false) => Err(copy_required(py, error.to_string())),
+            view => view,
+        }
+    }
+
+    /// A view with its axes in another order; negative ones count from the end. Array API.
+    fn permute_dims(&self, axes: Vec<i64>) -> PyResult<Self> {
+        let rank = i64::try_from(self.extents().len())?;
+        let axis = |axis: &i64| {
+            let at = if *axis < 0 { axis + rank } else { *axis };
+            u32::try_from(at).map_err(|error| {
+                let why = format!("axis {axis} is outside {rank} axes: {error}");
+                PyValueError::new_err(why)
+            })
+        };
+        let axes: Vec<u32> = axes.iter().map(axis).collect::<PyResult<_>>()?;
+        self.permuted(&axes)
+    }
+
+    /// The transposed matrix as a view; `ValueError` unless there are two axes.
+    #[getter(T)]
+    fn transposed(&self) -> PyResult<Self> {
+        match self.extents().len() {
+            2 => self.permuted(&[1, 0]),
+            rank => Err(PyValueError::new_err(format!(
+                "T is for 2 axes and this tensor has {rank}: use `mT` or `permute_dims`"
+            ))),
+        }
+    }
+
+    /// The last two axes exchanged, as a view; `ValueError` with fewer than two.
+    #[getter(mT)]
+    fn matrix_transposed(&self) -> PyResult<Self> {
+        let rank = self.info().ndim;
+        let Some(last) = rank.checked_sub(2) else {
+            return Err(PyValueError::new_err("mT needs at least 2 axes"));
+        };
+        let mut axes: Vec<u32> = (0..last).collect();
+        axes.extend([last + 1, last]);
+        self.permuted(&axes)
+    }
+}

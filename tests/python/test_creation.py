@@ -1,0 +1,342 @@
+"""Tensors from numbers, sequences and every host protocol: `asarray` and its relatives."""
+
+import array
+import ctypes
+import mmap
+
+import crossdock as xd
+import ml_dtypes
+import numpy as np
+import pytest
+
+NUMPY_TYPES = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+]  # fmt: skip
+BYTE_TYPES = [
+    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+]  # fmt: skip
+PACKED_TYPES = [
+    "int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (True, "bool"),
+        (3, "int64"),
+        (2.5, "float64"),
+        (1j, "complex128"),
+        ([1, 2], "int64"),
+        ([1, 2.5], "float64"),
+        ([[True, False]], "bool"),
+        ([1 << 63], "uint64"),
+        ([], "float64"),
+        ([[], []], "float64"),
+        (range(4), "int64"),
+        (((1, 2), [3, 4]), "int64"),
+    ],
+)
+def test_the_dtype_and_shape_of_numbers_and_sequences_are_those_that_numpy_infers(values, dtype):
+    tensor = xd.asarray(values)
+    assert (str(tensor.dtype), tensor.shape) == (dtype, np.asarray(values).shape)
+    assert tensor.tolist() == np.asarray(values).tolist()
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES)
+def test_numbers_become_the_dtype_that_is_asked_for(dtype):
+    values = [[0, 1, 1], [1, 0, 1]]
+    tensor = xd.asarray(values, dtype=dtype)
+    assert str(tensor.dtype) == dtype
+    assert np.array_equal(tensor.numpy(), np.array(values, dtype=dtype))
+    assert tensor.tolist() == np.array(values, dtype=dtype).tolist()
+
+
+@pytest.mark.parametrize("dtype", [*BYTE_TYPES, *PACKED_TYPES])
+def test_every_number_is_rounded_as_ml_dtypes_rounds_it(dtype):
+    kind = getattr(ml_dtypes, dtype)
+    if "int" in dtype:
+        info = ml_dtypes.iinfo(kind)
+        values = list(range(int(info.min), int(info.max) + 1))
+    else:
+        random = np.random.default_rng(7)
+        values = np.exp2(random.uniform(-20, 10, 2000)) * random.choice([-1, 1], 2000)
+        values = np.abs(values) if dtype == "float8_e8m0fnu" else values
+        if dtype.startswith(("float4", "float6")):
+            largest = float(ml_dtypes.finfo(kind).max)
+            values = np.clip(values, -largest, largest)
+        # What halves a gap is a tie, which goes to the even code.
+        finite = values.astype(kind).astype(float)
+        finite = finite[np.isfinite(finite)]
+        ties = (finite + np.roll(finite, 1)) / 2
+        values = [*values, 0.0, *(ties if dtype != "float8_e8m0fnu" else [])]
+    theirs = np.array(values).astype(kind)
+    ours = xd.asarray([float(v) if "float" in dtype else v for v in values], dtype=dtype)
+    assert ours.tolist() == pytest.approx(theirs.astype(float).tolist(), abs=0, rel=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("dtype", BYTE_TYPES)
+def test_every_code_of_a_float8_means_what_ml_dtypes_says(dtype):
+    count = 1 << getattr(xd, dtype).bits
+    codes = np.arange(count, dtype=np.uint16 if dtype == "bfloat16" else np.uint8)
+    array = codes.view(getattr(ml_dtypes, dtype))
+    ours = xd.asarray(array)
+    assert ours.dtype == xd.asarray(0, dtype=array.dtype).dtype
+    assert str(ours.dtype) == dtype and ours.data_ptr() == codes.ctypes.data
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.array(ours.tolist()), array.astype(np.float64))
+    again = ours.numpy()
+    assert again.dtype == array.dtype and again.ctypes.data == codes.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", PACKED_TYPES)
+def test_elements_of_less_than_a_byte_are_told_apart_packed_and_padded(dtype):
+    """Rule 25."""
+    kind = getattr(ml_dtypes, dtype)
+    values = [0, 1, 1, 0, 1, 0, 1]
+    padded = xd.asarray(np.array(values).astype(kind))
+    packed = xd.asarray(values, dtype=dtype)
+    assert padded.tolist() == packed.tolist() == values
+    assert packed.nbytes == (7 * packed.dtype.bits + 7) // 8 and padded.nbytes == 7
+    assert packed.numpy().dtype == kind and packed.numpy().astype(int).tolist() == values
+    packed[...] = xd.asarray([1, 0, 0, 1, 0, 1, 0], dtype=dtype)
+    assert packed.tolist() == [1, 0, 0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        bytes(range(24)),
+        bytearray(range(24)),
+        memoryview(bytearray(range(24))),
+        memoryview(bytes(range(24))).cast("B", (2, 3, 4)),
+        array.array("i", [1, -2, 3]),
+        array.array("d", [1.5, 2.5]),
+        (ctypes.c_int16 * 3)(1, 2, -3),
+        ((ctypes.c_float * 2) * 3)((1, 2), (3, 4), (5, 6)),
+    ],
+    ids=lambda source: type(source).__name__,
+)
+def test_a_buffer_is_shared_with_its_dtype_shape_and_right_to_write(source):
+    """Rules 121 to 124."""
+    tensor, view = xd.asarray(source), memoryview(source)
+    theirs = np.asarray(view)
+    assert tensor.shape == view.shape and str(tensor.dtype) == theirs.dtype.name
+    assert tensor.readonly == view.readonly
+    assert tensor.data_ptr() == theirs.ctypes.data
+    assert np.array_equal(tensor.numpy(), theirs)
+
+
+def test_a_mapped_file_is_shared_and_may_be_closed_only_without_its_tensor(tmp_path):
+    """Rule 125."""
+    path = tmp_path / "bytes"
+    path.write_bytes(b"hello")
+    with open(path, "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    tensor = xd.asarray(mapped)
+    part = tensor[1:]
+    tensor[0] = ord("j")
+    assert mapped[:] == b"jello"
+    del tensor
+    with pytest.raises(BufferError):
+        mapped.close()
+    del part
+    mapped.close()
+
+
+def test_a_buffer_is_released_once_with_its_last_view():
+    """Rule 125."""
+    source = bytearray(8)
+    tensor = xd.asarray(source)
+    view = memoryview(tensor[2:])
+    del tensor
+    with pytest.raises(BufferError):
+        source.append(1)
+    view.release()
+    del view
+    source.append(1)
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">c8", ">u8"])
+def test_numbers_in_another_byte_order_are_refused_with_the_reason(dtype):
+    """Rule 28, bug 31."""
+    with pytest.raises(BufferError, match="byte order"):
+        xd.asarray(np.zeros(3, dtype=dtype))
+    assert xd.asarray(np.zeros(3, dtype=">i1")).dtype == xd.int8
+
+
+def test_memory_that_is_reached_through_pointers_is_refused():
+    """Rule 126: suboffsets."""
+    testbuffer = pytest.importorskip("_testbuffer")
+    rows = testbuffer.ndarray(
+        list(range(6)), shape=[2, 3], format="B", flags=testbuffer.ND_PIL | testbuffer.ND_FORTRAN
+    )
+    with pytest.raises(BufferError, match="suboffsets"):
+        xd.asarray(rows)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2), (1, 8, 0, 128)])
+def test_empty_and_0d_arrays_go_both_ways(shape):
+    """Rule 124, bug 17."""
+    array = np.ones(shape, dtype=np.float32)
+    for source in (array, memoryview(array), Interface(array), Convertible(array)):
+        tensor = xd.asarray(source)
+        assert tensor.shape == shape and tensor.tolist() == array.tolist()
+        for back in (tensor.numpy(), np.asarray(tensor), np.asarray(memoryview(tensor))):
+            assert back.shape == shape and back.tolist() == array.tolist()
+
+
+class Interface:
+    """Only `__array_interface__`."""
+
+    def __init__(self, array, **changes):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__ | changes
+
+
+class Convertible:
+    """Only `__array__`."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class Everything(Interface):
+    """Says which protocol it was asked for."""
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("DLPack comes first")
+
+
+def test_an_object_of_the_array_interface_is_shared_and_kept_alive():
+    """Rule 127."""
+    array = np.arange(12, dtype=np.int32).reshape(3, 4)[::-1, ::2]
+    tensor = xd.asarray(Interface(array))
+    assert tensor.strides == (-4, 2) and np.array_equal(tensor.numpy(), array)
+    tensor[0, 0] = 100
+    assert array[0, 0] == 100
+    with pytest.raises(NotImplementedError, match="mask"):
+        xd.asarray(Interface(array, mask=np.ones(1)))
+
+
+def test_the_data_of_an_array_interface_may_be_a_buffer_or_the_object_itself():
+    class Itself(bytearray):
+        __array_interface__ = {"version": 3, "shape": (2,), "typestr": "<i2", "offset": 2}
+
+    from crossdock._memory import of_interface
+
+    source = Itself(b"\0\0\1\0\2\0")
+    assert of_interface(Itself.__array_interface__, source).tolist() == [1, 2]
+    given = {"version": 3, "shape": (2,), "typestr": "<i2", "data": b"\3\0\4\0"}
+    assert of_interface(given, object()).tolist() == [3, 4]
+    with pytest.raises(ValueError, match="more than"):
+        of_interface({**given, "shape": (3,)}, object())
+
+
+def test_asarray_asks_the_protocols_in_a_fixed_order():
+    """Rule 129."""
+    array = np.arange(3.0)
+    own = xd.asarray(array)
+    assert xd.asarray(own).data_ptr() == own.data_ptr()
+    assert xd.asarray(Everything(array)).data_ptr() == array.ctypes.data
+    assert xd.asarray(Convertible(array)).data_ptr() == array.ctypes.data
+
+
+def test_copy_means_what_the_array_api_says():
+    array = np.arange(3.0)
+    assert xd.asarray(array, copy=False).data_ptr() == array.ctypes.data
+    for source in (array, memoryview(array), Interface(array)):
+        copied = xd.asarray(source, copy=True)
+        assert copied.data_ptr() != array.ctypes.data and copied.tolist() == [0, 1, 2]
+    with pytest.raises(xd.CopyRequiredError):
+        xd.asarray([1, 2], copy=False)
+
+
+def test_nothing_is_converted_but_python_numbers():
+    with pytest.raises(TypeError, match="does not convert"):
+        xd.asarray(np.arange(3), dtype=xd.float32)
+    assert xd.asarray(np.arange(3), dtype=np.int64).dtype == xd.int64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ([1, [2]], ValueError),
+        ([[1, 2], [3]], ValueError),
+        (["a"], TypeError),
+        ("text", TypeError),
+        (None, TypeError),
+        (object(), TypeError),
+        ({1: 2}, TypeError),
+        ([1 << 64], ValueError),
+        (np.array([1, "a"], dtype=object), BufferError),
+        (np.array(["a"]), BufferError),
+        (np.zeros(2, dtype=[("a", "i4")]), BufferError),
+    ],
+)
+def test_what_is_no_array_is_refused(wrong, error):
+    with pytest.raises(error):
+        xd.asarray(wrong)
+
+
+def test_a_refusal_names_what_every_protocol_said():
+    class Guarded(Convertible):
+        def __dlpack__(self, **keywords):
+            raise BufferError("it has gradients")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("detach it first")
+
+    with pytest.raises(BufferError, match="gradients.*detach"):
+        xd.asarray(Guarded(None))
+
+    class Failing(Convertible):
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        xd.asarray(Failing(None))
+
+
+def test_a_number_that_the_dtype_cannot_hold_is_refused():
+    for value, dtype in [(300, "uint8"), (-1, "uint16"), (8, "int4"), (1.5, "int32")]:
+        with pytest.raises(ValueError, match="cannot hold"):
+            xd.asarray(value, dtype=dtype)
+
+
+def test_a_deep_list_that_contains_itself_is_refused():
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="nested"):
+        xd.asarray(endless)
+
+
+def test_new_tensors_have_the_shape_dtype_and_device_that_are_asked_for():
+    for device in xd.devices():
+        for dtype in ("bool", "float16", "bfloat16", "float32", "complex128", "int64"):
+            ones = xd.ones((2, 3), dtype=dtype, device=device)
+            assert ones.device == device and ones.tolist() == [[1] * 3] * 2
+            assert xd.zeros((2,), dtype=dtype, device=device).tolist() == [0, 0]
+        like = xd.empty_like(ones)
+        assert (like.shape, like.dtype, like.device) == (ones.shape, ones.dtype, ones.device)
+        assert xd.full((2,), 7, dtype="int4", device=device).tolist() == [7, 7]
+    assert xd.empty(3).shape == (3,) and xd.empty(()).shape == ()
+    assert xd.zeros(2).dtype == xd.float64 and xd.full(2, 3).dtype == xd.int64
+    with pytest.raises(ValueError, match="negative"):
+        xd.empty((-1,))
+    with pytest.raises((MemoryError, ValueError)):
+        xd.empty((1 << 62, 1 << 62))

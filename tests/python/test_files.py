@@ -1,0 +1,212 @@
+"""`load` and `save`: .npy, .npz and .safetensors."""
+
+import itertools
+import json
+import os
+import random
+import struct
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("dtype", "bool int8 uint16 int64 float16 float32 complex64".split())
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 3), (2, 3, 4)])
+def test_an_npy_file_of_numpy_is_loaded_without_reading_it_and_written_for_it(
+    tmp_path, dtype, shape
+):
+    array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    for order in (array, np.array(array, order="F")):
+        np.save(tmp_path / "a.npy", order)
+        tensor = xd.load(tmp_path / "a.npy")
+        assert tensor.readonly or tensor.size == 0
+        assert np.array_equal(tensor.numpy(), array) and tensor.numpy().dtype == array.dtype
+        xd.save(tmp_path / "b.npy", tensor)
+        back = np.load(tmp_path / "b.npy", mmap_mode="r" if array.size else None)
+        assert np.array_equal(back, array) and back.dtype == array.dtype
+
+
+def test_a_loaded_tensor_is_the_mapped_file(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(4, dtype=np.uint8))
+    tensor = xd.load(path)
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x63")
+    assert tensor.tolist() == [0, 1, 2, 99]
+    with pytest.raises(ValueError, match="read-only"):
+        tensor[0] = 1
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_an_npz_file_is_loaded_by_name(tmp_path, write):
+    arrays = {"a": np.arange(3), "b/c": np.ones((2, 2), np.float32)}
+    write(tmp_path / "a.npz", **arrays)
+    loaded = xd.load(tmp_path / "a.npz")
+    assert loaded.keys() == arrays.keys()
+    assert all(np.array_equal(loaded[name].numpy(), arrays[name]) for name in arrays)
+    xd.save(tmp_path / "b.npz", loaded)
+    with np.load(tmp_path / "b.npz") as back:
+        assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
+
+
+def test_every_dtype_of_safetensors_comes_back(tmp_path):
+    names = (
+        "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64 "
+        "complex64 float8_e4m3fn float8_e5m2 float8_e8m0fnu float6_e2m3fn float6_e3m2fn "
+        "float4_e2m1fn"
+    )
+    tensors = {name: xd.ones((2, 4), dtype=name) for name in names.split()}
+    tensors["a view"] = xd.asarray(np.arange(12.0).reshape(3, 4))[::-1, ::2]
+    tensors["empty"] = xd.zeros((0, 3))
+    tensors["number"] = xd.asarray(3)
+    path = tmp_path / "a.safetensors"
+    xd.save(path, tensors)
+    loaded = xd.load(path)
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert (loaded[name].dtype, loaded[name].shape) == (tensor.dtype, tensor.shape)
+        assert loaded[name].tolist() == tensor.tolist()
+        assert loaded[name].data_ptr() % max(1, tensor.dtype.itemsize) == 0
+    (length,) = struct.unpack("<Q", path.read_bytes()[:8])
+    header = json.loads(path.read_bytes()[8 : 8 + length])
+    offsets = sorted(entry["data_offsets"] for entry in header.values())
+    assert offsets[0][0] == 0 and length % 8 == 0
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(offsets))
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+def test_files_go_to_and_come_from_any_device(tmp_path, device):
+    there = xd.full((3, 5), 2.5, device=device)
+    xd.save(tmp_path / "a.npy", there)
+    assert xd.load(tmp_path / "a.npy", device=device).tolist() == there.tolist()
+    xd.save(tmp_path / "a.safetensors", {"x": there})
+    assert xd.load(tmp_path / "a.safetensors", device=device)["x"].device == device
+
+
+def safetensors(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
+    return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\1\2\3",
+        safetensors({}, length=1 << 60),
+        safetensors(b"{"),
+        safetensors(b"[]"),
+        safetensors(b"\xff\xfe"),
+        safetensors(entry(), b"1234"),
+        safetensors(entry(dtype="F33"), bytes(8)),
+        safetensors(entry(shape=(3,)), bytes(16)),
+        safetensors(entry(shape=(-1,)), bytes(8)),
+        safetensors(entry(shape=(1 << 62, 1 << 62)), bytes(8)),
+        safetensors(entry(offsets=(-8, 0)), bytes(8)),
+        safetensors(entry(offsets=(8, 0)), bytes(8)),
+        safetensors(entry(offsets=(0,)), bytes(8)),
+        safetensors({"a": 1}),
+        safetensors({"a": {}}),
+    ],
+)
+def test_a_broken_safetensors_file_is_a_value_error(tmp_path, content):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.safetensors"):
+        xd.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[:5],
+        lambda data: data[:9],
+        lambda data: data[:60],
+        lambda data: data[:-1],
+        lambda data: data.replace(b"NUMPY", b"NUMPX"),
+        lambda data: data.replace(b"<f8", b">f8"),
+        lambda data: data.replace(b"<f8", b"|O8"),
+        lambda data: data.replace(b"<f8", b"<f7"),
+        lambda data: data.replace(b"(3,)", b"(-3)"),
+        lambda data: data.replace(b"(3,)", b"'a' "),
+        lambda data: data.replace(b"{'de", b"[1,2"),
+        lambda data: data.replace(b"\x93NUMPY\x01", b"\x93NUMPY\x09"),
+    ],
+)
+def test_a_broken_npy_file_is_a_value_error(tmp_path, change):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(3.0))
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"a\.npy"):
+        xd.load(path)
+
+
+def test_a_broken_npz_file_is_a_value_error(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.arange(3.0))
+    whole = path.read_bytes()
+    for content in (b"", whole[:-10], whole[:20], b"PK"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.npz"):
+            xd.load(path)
+
+
+def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path):
+    with pytest.raises(ValueError, match="safetensors"):
+        xd.save(tmp_path / "a.npy", xd.ones(2, dtype="bfloat16"))
+    with pytest.raises(ValueError, match="complex128"):
+        xd.save(tmp_path / "a.safetensors", {"a": xd.ones(2, dtype="complex128")})
+    with pytest.raises(TypeError, match="one tensor"):
+        xd.save(tmp_path / "a.npy", {"a": xd.ones(2)})
+    with pytest.raises(TypeError, match="by name"):
+        xd.save(tmp_path / "a.npz", xd.ones(2))
+    with pytest.raises(ValueError, match="ends in none"):
+        xd.save(tmp_path / "a.txt", xd.ones(2))
+    with pytest.raises(ValueError, match="ends in none"):
+        xd.load(tmp_path / "a.txt")
+    with pytest.raises(FileNotFoundError):
+        xd.load(tmp_path / "a.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_may_be_saved_over_the_one_that_its_tensor_maps(tmp_path):
+    path = tmp_path / "a.npy"
+    xd.save(path, range(1000))
+    tensor = xd.load(path)
+    xd.save(path, tensor[::-1])
+    assert tensor.tolist() == list(range(1000)) and xd.load(path)[0].item() == 999
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "b.npz", "a.safetensors"])
+def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(tmp_path, name):
+    path = tmp_path / name
+    tensors = {"x": xd.asarray([[1, 2], [3, 4]]), "y": xd.ones(3, dtype="float32")}
+    if name == "b.npz":
+        np.savez_compressed(path, **{key: tensor.numpy() for key, tensor in tensors.items()})
+    else:
+        xd.save(path, tensors["x"] if name == "a.npy" else tensors)
+    whole = path.read_bytes()
+    chance = random.Random(5)
+    for _ in range(400):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del content[chance.randrange(len(content)) :]
+        changed = tmp_path / f"changed.{name.partition('.')[2]}"
+        changed.write_bytes(content)
+        try:
+            loaded = xd.load(changed)
+        except ValueError:
+            continue
+        finally:
+            changed.unlink()
+        for tensor in loaded.values() if isinstance(loaded, dict) else [loaded]:
+            tensor.tolist()

@@ -1,0 +1,147 @@
+"""OpenCL memory of PyOpenCL in, and ours out."""
+
+import gc
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+OPENCL = next((device for device in xd.devices() if device.type == "opencl"), None)
+pytestmark = pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
+
+DOUBLE = """
+kernel void twice(global float *x, uint first) {
+    uint at = first + get_global_id(0);
+    x[at] = 2 * x[at];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def queue():
+    devices = [
+        device
+        for platform in cl.get_platforms()
+        for device in platform.get_devices()
+        if device.name.strip() == OPENCL.name.strip()
+    ]
+    if not devices:
+        pytest.skip("skipped: PyOpenCL sees another driver's devices")
+    return cl.CommandQueue(cl.Context(devices[:1]))
+
+
+def buffer(queue, array):
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(queue.context, flags, hostbuf=array)
+
+
+def test_a_buffer_of_pyopencl_is_shared_in_both_directions(queue):
+    array = np.arange(12, dtype=np.float32)
+    mem = buffer(queue, array)
+    tensor = xd.from_opencl(mem, shape=(3, 4), dtype="float32")
+    assert tensor.device.type == "opencl" and tensor.cl_mem == mem.int_ptr
+    assert tensor.tolist() == array.reshape(3, 4).tolist()
+    tensor[1] = 7
+    back = np.empty_like(array)
+    cl.enqueue_copy(queue, back, mem)
+    assert back.reshape(3, 4)[1].tolist() == [7] * 4
+    assert tensor.to("cpu").numpy()[1].tolist() == [7] * 4
+
+
+def test_a_part_begins_at_an_offset(queue):
+    mem = buffer(queue, np.arange(12, dtype=np.int32))
+    tensor = xd.from_opencl(mem, shape=(2, 2), dtype=np.int32, offset=16)
+    assert tensor.tolist() == [[4, 5], [6, 7]] and tensor.byte_offset == 16
+    assert tensor[1].byte_offset == 24
+
+
+def test_a_handle_may_be_an_integer(queue):
+    mem = buffer(queue, np.arange(4, dtype=np.int64))
+    assert xd.from_opencl(mem.int_ptr, shape=4, dtype="int64").tolist() == [0, 1, 2, 3]
+
+
+def test_the_buffer_is_kept_while_a_view_lives_and_given_back_after(queue):
+    mem = buffer(queue, np.arange(4, dtype=np.int64))
+    before = mem.reference_count
+    view = xd.from_opencl(mem, shape=4, dtype="int64")[2:]
+    assert mem.reference_count == before + 1
+    again = xd.from_opencl(mem, shape=4, dtype="int64")
+    assert again.tolist() == [0, 1, 2, 3] and view.tolist() == [2, 3]
+    del again
+    assert view.tolist() == [2, 3]
+    del view
+    gc.collect()
+    assert mem.reference_count == before
+
+
+def test_work_of_the_queue_is_waited_for(queue):
+    array = np.ones(1 << 20, dtype=np.float32)
+    mem = buffer(queue, array)
+    kernel = cl.Kernel(cl.Program(queue.context, DOUBLE).build(), "twice")
+    for _ in range(3):
+        kernel(queue, array.shape, None, mem, np.uint32(0))
+    tensor = xd.from_opencl(mem, shape=array.shape, dtype="float32", queue=queue)
+    assert set(np.asarray(tensor.to("cpu")).tolist()) == {8.0}
+
+
+def test_a_kernel_of_pyopencl_works_on_a_tensor_of_its_context(queue):
+    mem = buffer(queue, np.arange(8, dtype=np.float32))
+    tensor = xd.from_opencl(mem, shape=8, dtype="float32")
+    kernel = cl.Kernel(cl.Program(queue.context, DOUBLE).build(), "twice")
+    part = tensor[4:]
+    shared = cl.MemoryObject.from_int_ptr(part.cl_mem, retain=True)
+    kernel(queue, (4,), None, shared, np.uint32(part.byte_offset // 4)).wait()
+    assert tensor.tolist() == [0, 1, 2, 3, 8, 10, 12, 14]
+
+
+def test_a_handle_of_ours_comes_back_as_the_memory_it_is():
+    tensor = xd.full((4,), 3, device=OPENCL)
+    again = xd.from_opencl(tensor.cl_mem, shape=4, dtype="int64")
+    again[0] = 5
+    assert tensor.tolist() == [5, 3, 3, 3]
+
+
+def test_a_tensor_that_leaves_the_buffer_is_refused_and_the_buffer_is_given_back(queue):
+    mem = buffer(queue, np.arange(4, dtype=np.float32))
+    before = mem.reference_count
+    for shape, offset in [((5,), 0), ((4,), 4), ((1,), 16), ((1 << 61,), 0)]:
+        with pytest.raises((BufferError, ValueError)):
+            xd.from_opencl(mem, shape=shape, dtype="float32", offset=offset)
+    gc.collect()
+    assert mem.reference_count == before
+    assert xd.from_opencl(mem, shape=(0,), dtype="float32").tolist() == []
+
+
+def test_fine_grained_svm_is_shared(queue):
+    try:
+        array = cl.fsvm_empty(queue.context, (8,), np.float32)
+    except cl.Error as error:
+        pytest.skip(f"skipped: no fine-grained SVM: {error}")
+    array[:] = 4
+    tensor = xd.from_opencl(cl.SVM(array), shape=(8,), dtype="float32")
+    assert tensor.device.type == "opencl" and tensor.tolist() == [4] * 8
+    tensor.fill(6)
+    tensor.synchronize()
+    assert tensor.to("cpu").tolist() == [6] * 8
+    with pytest.raises(ValueError, match="bytes"):
+        xd.from_opencl(cl.SVM(array), shape=(9,), dtype="float32")
+
+
+def test_a_queue_of_pyopencl_is_a_stream(queue):
+    stream = xd.Stream(OPENCL, native=queue)
+    assert stream.native_handle == queue.int_ptr
+    mem = buffer(queue, np.arange(1 << 18, dtype=np.int32))
+    tensor = xd.from_opencl(mem, shape=1 << 18, dtype="int32", queue=stream)
+    tensor.fill(3, stream=stream)
+    event = stream.record()
+    event.synchronize()
+    assert event.query() and set(tensor.tolist()) == {3}
+    there = xd.ones(4).to(OPENCL, stream=queue, copy=True)
+    assert there.to("cpu", stream=queue, copy=True).tolist() == [1] * 4
+    with stream:
+        assert there.to("cpu", non_blocking=True).tolist() == [1] * 4
+
+
+def test_memory_without_a_handle_has_none():
+    assert not hasattr(xd.ones(3), "cl_mem") and not hasattr(xd.zeros(0, device=OPENCL), "cl_mem")

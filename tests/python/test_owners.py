@@ -1,0 +1,145 @@
+"""Memory of Python objects: who keeps it, and who gives it back, on which thread."""
+
+import array
+import concurrent.futures
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import weakref
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+
+class Versioned(ctypes.Structure):
+    """`DLManagedTensorVersioned` as far as its deleter."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    ]
+
+
+# A capsule does not copy its name.
+USED = b"used_dltensor_versioned"
+
+
+class Owner(bytearray):
+    """A buffer that can be watched."""
+
+
+def managed_of(tensor):
+    """The tensor's struct, taken out of its capsule."""
+    capsule = tensor.__dlpack__(max_version=(1, 3))
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    api.PyCapsule_SetName.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    pointer = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+    assert api.PyCapsule_SetName(capsule, USED) == 0
+    return Versioned.from_address(pointer), pointer
+
+
+def test_a_deleter_on_a_thread_that_is_not_attached_gives_the_buffer_back():
+    """Rule 33, bug 1: ctypes detaches the thread while it calls the deleter."""
+    owner = Owner(64)
+    alive = weakref.ref(owner)
+    managed, pointer = managed_of(xd.asarray(owner))
+    del owner
+    gc.collect()
+    assert alive() is not None
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(managed.deleter, pointer).result()
+    gc.collect()
+    assert alive() is None and xd._crossdock._leaked_owners() == 0
+
+
+def test_threads_import_index_and_drop_the_same_memory():
+    """Rule 35."""
+    owner = Owner(8 * 100)
+    numbers = np.frombuffer(owner, np.int64)
+    numbers[:] = range(100)
+
+    def work(first):
+        for turn in range(300):
+            tensor = xd.asarray(memoryview(numbers))
+            part = tensor[first::7]
+            assert part.tolist() == list(range(first, 100, 7)), turn
+            assert memoryview(part)[0] == first
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+    before = sys.getrefcount(owner)
+    gc.collect()
+    assert sys.getrefcount(owner) <= before
+    del numbers
+    gc.collect()
+    owner.append(1)
+
+
+def test_a_refused_buffer_is_given_back():
+    """Bug 3."""
+    for source in (array.array("u", "ab"), memoryview(bytearray(8)).cast("c")):
+        before = sys.getrefcount(source)
+        for _ in range(100):
+            with pytest.raises(BufferError):
+                xd.asarray(source)
+        assert sys.getrefcount(source) == before
+    source = bytearray(3)
+    with pytest.raises(ValueError, match="more than"):
+        xd._crossdock._from_bytes(source, "int32", [1])
+    source.append(1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="skipped: no fork")
+def test_a_forked_child_reads_and_releases_host_tensors():
+    """Rule 130."""
+    program = textwrap.dedent(
+        """
+        import os
+        import crossdock as xd
+        kept = xd.asarray(bytearray(b"abc"))
+        view = memoryview(kept)
+        child = os.fork()
+        if child == 0:
+            ok = view.tolist() == [97, 98, 99]
+            view.release()
+            del kept
+            os._exit(0 if ok else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_nothing_else_is_imported_for_what_needs_nothing_else():
+    program = textwrap.dedent(
+        """
+        import sys, tempfile, os
+        before = set(sys.modules)
+        import crossdock as xd
+        tensor = xd.asarray([[1.5, 2], [3, 4]])
+        assert xd.asarray(b"abc").tolist() == [97, 98, 99]
+        assert tensor.tolist() == [[1.5, 2.0], [3.0, 4.0]] and "1.5" in repr(tensor)
+        assert all(tensor.to(device).tolist() == tensor.tolist() for device in xd.devices())
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.npy", "a.npz", "a.safetensors"):
+                path = os.path.join(folder, name)
+                xd.save(path, tensor if name == "a.npy" else {"x": tensor})
+                loaded = xd.load(path)
+                loaded = loaded if name == "a.npy" else loaded["x"]
+                assert loaded.tolist() == tensor.tolist()
+        new = {name.partition(".")[0] for name in set(sys.modules) - before}
+        foreign = new - set(sys.stdlib_module_names) - {"crossdock"}
+        assert not foreign, foreign
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

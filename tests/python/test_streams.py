@@ -1,0 +1,169 @@
+"""Streams, events, pointer queries and the trace."""
+
+import asyncio
+import contextvars
+import json
+import threading
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+devices = pytest.mark.parametrize("device", xd.devices(), ids=str)
+
+
+@devices
+def test_work_is_done_in_the_order_of_its_stream(device):
+    stream = xd.Stream(device)
+    assert stream.device == device
+    array = np.arange(1 << 16)
+    there = xd.asarray(array).to(device, stream=stream, copy=True)
+    there.fill(5, stream=stream)
+    event = stream.record()
+    event.synchronize(timeout=30)
+    assert event.query() and event.device == device
+    stream.synchronize()
+    assert stream.query() and set(there.tolist()) == {5}
+
+
+@devices
+def test_a_stream_waits_for_the_event_of_any_device(device):
+    for other in xd.devices():
+        first, second = xd.Stream(other), xd.Stream(device)
+        source = xd.asarray(np.arange(1 << 16)).to(other, stream=first, copy=True)
+        event = first.record()
+        second.wait(event)
+        event.wait(second)
+        event.wait()
+        moved = source.to(device, stream=second)
+        second.synchronize()
+        assert moved[-1].item() == (1 << 16) - 1
+
+
+@devices
+def test_events_measure_time(device):
+    stream = xd.Stream(device)
+    begin = stream.record()
+    xd.ones(1 << 16, device=device).to(device, stream=stream, copy=True)
+    end = stream.record()
+    end.synchronize()
+    if "timing" not in device.capabilities:
+        pytest.skip("skipped: the device's events carry no times")
+    assert 0 <= end.elapsed_since(begin) < 60
+
+
+@devices
+def test_with_makes_a_stream_current_in_its_context_only(device):
+    default = xd.current_stream(device)
+    one, other = xd.Stream(device), xd.Stream(device)
+    seen = []
+    with one:
+        assert xd.current_stream(device) == one
+        with other:
+            assert xd.current_stream(device) == other
+            with pytest.raises(KeyError), one:
+                raise KeyError
+            thread = threading.Thread(target=lambda: seen.append(xd.current_stream(device)))
+            thread.start()
+            thread.join()
+        assert xd.current_stream(device) == one
+        assert contextvars.copy_context().run(xd.current_stream, device) == one
+    assert xd.current_stream(device) == default and seen == [default]
+    for another in xd.devices():
+        if another != device:
+            with one:
+                assert xd.current_stream(another) != one
+
+
+def test_tasks_do_not_see_each_others_streams():
+    async def work(stream, turn, other):
+        with stream:
+            turn.set()
+            await other.wait()
+            return xd.current_stream("cpu") == stream
+
+    async def both():
+        turns = asyncio.Event(), asyncio.Event()
+        streams = xd.Stream("cpu"), xd.Stream("cpu")
+        return await asyncio.gather(
+            work(streams[0], *turns), work(streams[1], *turns[::-1])
+        )
+
+    assert asyncio.run(both()) == [True, True]
+
+
+@devices
+def test_a_move_without_blocking_is_in_the_order_of_the_current_stream(device):
+    with xd.Stream(device) as stream:
+        there = xd.asarray(np.arange(1000)).to(device, non_blocking=True, copy=True)
+    stream.synchronize()
+    assert there.tolist() == list(range(1000))
+    assert there.to_device(device, stream=stream).tolist() == list(range(1000))
+
+
+class Foreign:
+    """Another library's stream, by one of the names that such objects use."""
+
+    def __init__(self, **names):
+        self.__dict__.update(names)
+
+
+@devices
+def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device):
+    own = xd.Stream(device)
+    try:
+        handle = own.native_handle
+    except (xd.DeviceError, ValueError, BufferError):
+        pytest.skip("skipped: the device's streams have no native handle")
+    foreign = [handle] + [Foreign(**{name: handle}) for name in ("ptr", "cuda_stream", "int_ptr")]
+    foreign.append(Foreign(__cuda_stream__=lambda: (0, handle)))
+    for native in foreign:
+        wrapped = xd.Stream(device, native=native)
+        assert wrapped.native_handle == handle
+        assert xd.ones(3).to(device, stream=native, copy=True).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "native", [object(), "text", -1, 1.5, Foreign(__cuda_stream__=lambda: (1, 5)), Foreign(ptr="a")]
+)
+def test_what_is_no_stream_is_a_type_error(native):
+    with pytest.raises((TypeError, OverflowError)):
+        xd.Stream("cpu", native=native)
+
+
+def test_a_limit_that_is_no_time_is_a_value_error():
+    for wrong in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="timeout"):
+            xd.Stream("cpu").synchronize(timeout=wrong)
+
+
+@devices
+def test_a_device_says_what_works_on_it_and_waits(device):
+    assert "fill" in device.capabilities and isinstance(device.capabilities, frozenset)
+    device.synchronize()
+    device.synchronize(timeout=10)
+
+
+def test_a_pointer_query_says_who_owns_an_address():
+    tensor = xd.zeros(100)
+    info = xd.pointer_info(tensor.data_ptr() + 8)
+    assert info.kind in ("device", "host") and info.device == tensor.device
+    assert info.base <= tensor.data_ptr() and info.size >= tensor.nbytes
+    assert info.read_only is False and info.allocation_id != xd.pointer_info(
+        xd.zeros(100).data_ptr()
+    ).allocation_id
+    foreign = xd.pointer_info(np.zeros(10).ctypes.data)
+    assert foreign.kind == "unowned" and foreign.device is None and foreign.size is None
+    assert xd.pointer_info(0).kind == "unowned"
+    assert "cpu:0" in repr(info) and "unowned" in repr(foreign)
+
+
+def test_a_trace_is_written_while_its_block_runs(tmp_path):
+    path = tmp_path / "trace.json"
+    with xd.trace(path):
+        xd.ones(1000).to("cpu", copy=True)
+    events = json.loads(path.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    assert events
+    with xd.trace(path), pytest.raises(ValueError, match=r".+"), xd.trace(tmp_path / "two.json"):
+        pass

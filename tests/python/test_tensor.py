@@ -1,0 +1,250 @@
+"""The tensor itself: attributes, views, assignment, conversions, text, pickles and copies."""
+
+import copy
+import itertools
+import operator
+import pickle
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+OPENCL = next((device for device in xd.devices() if device.type == "opencl"), None)
+needs_opencl = pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
+
+KEYS = [
+    0, -1, slice(None), slice(1, None), slice(None, None, -1), slice(-1, None, -2), slice(5, 2),
+    ..., None, (..., 0), (0, ..., -1), (slice(None), 1), (None, ..., None), (1, slice(None), 2),
+    (slice(None), slice(None), slice(None, None, -3)), (1, 2, 3), (), (..., None, 1),
+    (slice(2, 2), None), (None, 1, None, slice(1, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_an_index_gives_the_view_that_numpy_gives(key):
+    array = np.arange(24).reshape(2, 3, 4)
+    ours, theirs = xd.asarray(array)[key], array[key]
+    assert ours.shape == np.shape(theirs) and ours.tolist() == theirs.tolist()
+    if np.size(theirs):
+        assert ours.data_ptr() == xd.asarray(array).data_ptr() + (
+            theirs.__array_interface__["data"][0] - array.ctypes.data
+            if isinstance(theirs, np.ndarray)
+            else array[key[0], key[1]].ctypes.data + 8 * key[2] - array.ctypes.data
+        )
+
+
+@pytest.mark.parametrize(
+    "key", [2, -3, (0, 0, 0, 0), (..., ...), 1.0, True, "a", [0], (0, 5), (slice(None),) * 4]
+)
+def test_an_index_that_is_none_is_an_index_error(key):
+    with pytest.raises(IndexError):
+        xd.zeros((2, 3, 4))[key]
+    with pytest.raises(ValueError, match="zero"):
+        xd.zeros(3)[::0]
+
+
+def test_views_of_views_stay_inside_their_memory():
+    """Bug 14."""
+    array = np.arange(10)
+    tensor = xd.asarray(array)
+    assert tensor[::-1][::-1].tolist() == array.tolist()
+    assert tensor[8::-3][::-1][1:].tolist() == array[8::-3][::-1][1:].tolist()
+
+
+def test_the_attributes_say_what_the_tensor_is():
+    tensor = xd.asarray(np.arange(12, dtype=np.float32).reshape(3, 4))[:, ::2]
+    assert (tensor.shape, tensor.strides, tensor.ndim, tensor.size) == ((3, 2), (4, 2), 2, 6)
+    assert (tensor.dtype, tensor.nbytes, str(tensor.device)) == (xd.float32, 24, "cpu:0")
+    assert not tensor.readonly and not tensor.contiguous and xd.asarray(b"a").readonly
+
+
+def test_axes_are_exchanged_without_a_copy():
+    array = np.arange(24).reshape(2, 3, 4)
+    tensor = xd.asarray(array)
+    assert np.array_equal(tensor[0].T.numpy(), array[0].T)
+    assert np.array_equal(tensor.mT.numpy(), array.mT)
+    for axes in itertools.permutations(range(3)):
+        assert np.array_equal(tensor.permute_dims(axes).numpy(), array.transpose(axes))
+    assert tensor.permute_dims((-1, 0, 1)).data_ptr() == tensor.data_ptr()
+    for wrong in ((0, 1), (0, 0, 1), (0, 1, 3), (0, 1, -4)):
+        with pytest.raises(ValueError, match=r".+"):
+            tensor.permute_dims(wrong)
+    with pytest.raises(ValueError, match="T is for 2 axes"):
+        _ = tensor.T
+    with pytest.raises(ValueError, match="at least 2"):
+        _ = xd.zeros(3).mT
+
+
+def test_a_reshape_is_a_view_where_that_works_and_says_so_where_not():
+    tensor = xd.asarray(np.arange(6))
+    assert tensor.reshape((2, -1)).data_ptr() == tensor.data_ptr()
+    assert tensor.reshape(6).shape == (6,) and tensor.reshape((2, 3, 1)).shape == (2, 3, 1)
+    turned = tensor.reshape((2, 3)).T
+    assert turned.reshape(-1).tolist() == [0, 3, 1, 4, 2, 5]
+    with pytest.raises(xd.CopyRequiredError):
+        turned.reshape(-1, copy=False)
+    assert tensor.reshape((3, 2), copy=True).data_ptr() != tensor.data_ptr()
+    for wrong in ((4,), (-1, 4), (-1, -1), (-6,), (-2, -3)):
+        with pytest.raises(ValueError, match="6 elements"):
+            tensor.reshape(wrong)
+
+
+def test_a_tensor_has_a_length_and_is_iterated_over_by_its_first_axis():
+    tensor = xd.asarray([[1, 2], [3, 4]])
+    assert len(tensor) == 2 and [row.tolist() for row in tensor] == [[1, 2], [3, 4]]
+    assert list(xd.zeros((0, 2))) == []
+    for attempt in (len, iter):
+        with pytest.raises(TypeError, match="0-d"):
+            attempt(xd.asarray(1))
+
+
+def test_a_0d_tensor_is_a_number_and_others_are_not():
+    assert float(xd.asarray(2)) == 2.0 and int(xd.asarray(2.9)) == 2
+    assert complex(xd.asarray(1j)) == 1j and operator.index(xd.asarray(7)) == 7
+    assert bool(xd.asarray(3)) and not bool(xd.asarray(0.0))
+    assert xd.asarray([[5]]).item() == 5
+    with pytest.raises(TypeError):
+        operator.index(xd.asarray(1.0))
+    with pytest.raises(TypeError):
+        float(xd.asarray(1j))
+    for convert in (float, int, complex, operator.index, bool):
+        with pytest.raises(TypeError):
+            convert(xd.asarray([1, 2]))
+    with pytest.raises(ValueError, match="one element"):
+        xd.asarray([1, 2]).item()
+
+
+def test_equality_and_hash_are_by_identity():
+    one, other = xd.asarray([1]), xd.asarray([1])
+    assert one == one and one != other and len({one, other, one}) == 2
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+def test_a_part_is_replaced_by_numbers_and_by_tensors_of_any_protocol(device):
+    tensor, array = xd.zeros((3, 4), dtype="int64", device=device), np.zeros((3, 4), int)
+    changes = [
+        (0, 7),
+        ((slice(None), 1), [1, 2, 3]),
+        ((1, slice(None, None, -1)), np.arange(4)),
+        (slice(1, None), np.arange(4)),
+        ((..., slice(2)), [[5], [6], [7]]),
+        ((2, 3), 9),
+        (..., np.arange(12).reshape(1, 3, 4)),
+    ]
+    for key, value in changes:
+        tensor[key] = value
+        array[key] = value
+        assert tensor.tolist() == array.tolist(), (key, value)
+    tensor[0] = xd.ones(4, dtype="int64", device=device)
+    tensor[1, 1] = xd.asarray(50)
+    assert tensor[0].tolist() == [1] * 4 and tensor[1, 1].item() == 50
+
+
+def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing():
+    tensor = xd.asarray(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="shape"):
+        tensor[...] = np.ones(2)
+    with pytest.raises(TypeError, match="does not"):
+        tensor[...] = np.ones(3, dtype=np.float32)
+    with pytest.raises(IndexError):
+        tensor[5] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        xd.asarray(b"abc")[0] = 1
+    assert tensor.tolist() == [[0] * 3] * 2
+
+
+def test_overlapping_parts_are_copied_as_if_at_once():
+    array = np.arange(8)
+    tensor = xd.asarray(array)
+    tensor[1:] = tensor[:-1]
+    assert array.tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
+    tensor[...] = tensor[::-1]
+    assert array.tolist() == [6, 5, 4, 3, 2, 1, 0, 0]
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+def test_fill_repeats_a_number_in_any_part(device):
+    for dtype in ("bool", "uint8", "float16", "float64", "complex128", "bfloat16"):
+        tensor = xd.zeros((3, 3), dtype=dtype, device=device)
+        tensor.T[::2].fill(1)
+        assert tensor.tolist() == [[1, 0, 1]] * 3
+
+
+def test_copies_are_writable_compact_and_independent():
+    tensor = xd.asarray(np.arange(6).reshape(2, 3)).T
+    for made in (tensor.copy(), copy.copy(tensor), copy.deepcopy([tensor])[0]):
+        assert made.contiguous and made.tolist() == tensor.tolist()
+        made[0, 0] = 9
+        assert tensor[0, 0].item() == 0
+    assert not xd.asarray(b"abc").copy().readonly
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("dtype", ["int64", "bool", "bfloat16", "int4", "complex64"])
+def test_host_tensors_are_pickled(protocol, dtype):
+    """Bug 35."""
+    for tensor in (
+        xd.ones((2, 3), dtype=dtype),
+        xd.ones((2, 4), dtype=dtype)[:, ::2],
+        xd.ones((), dtype=dtype),
+        xd.ones((0, 2), dtype=dtype),
+    ):
+        back = pickle.loads(pickle.dumps(tensor, protocol))
+        assert (back.shape, back.dtype) == (tensor.shape, tensor.dtype)
+        assert back.tolist() == tensor.tolist() and not back.readonly
+
+
+def test_a_pickle_of_protocol_5_keeps_the_bytes_out_of_band_and_uncopied():
+    tensor = xd.asarray(np.arange(1000.0))
+    outside = []
+    packed = pickle.dumps(tensor, protocol=5, buffer_callback=outside.append)
+    assert len(packed) < 300 and len(outside) == 1
+    back = pickle.loads(packed, buffers=outside)
+    assert back.data_ptr() == tensor.data_ptr() and back.tolist() == tensor.tolist()
+    assert pickle.loads(pickle.dumps(xd.asarray(b"abc"), 5)).readonly
+
+
+@needs_opencl
+def test_device_tensors_are_not_pickled_and_the_error_says_what_to_do():
+    """Bug 35."""
+    with pytest.raises(TypeError, match=r'\.to\("cpu"\)'):
+        pickle.dumps(xd.ones(3, device=OPENCL))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (xd.asarray([1, 20, 3]), "crossdock.Tensor([ 1, 20,  3], dtype=int64, device='cpu:0')"),
+        (xd.asarray(2.5), "crossdock.Tensor(2.5, dtype=float64, device='cpu:0')"),
+        (xd.asarray([0.1], dtype="float32"),
+         "crossdock.Tensor([0.1], dtype=float32, device='cpu:0')"),
+        (xd.asarray([True]), "crossdock.Tensor([True], dtype=bool, device='cpu:0')"),
+        (xd.asarray([1 - 2j]), "crossdock.Tensor([1.-2.j], dtype=complex128, device='cpu:0')"),
+        (xd.asarray([float("nan"), -float("inf")]),
+         "crossdock.Tensor([ nan, -inf], dtype=float64, device='cpu:0')"),
+        (xd.zeros((0, 3)), "crossdock.Tensor([], shape=(0, 3), dtype=float64, device='cpu:0')"),
+        (xd.asarray([[1, 2], [3, 4]]),
+         "crossdock.Tensor([[1, 2],\n                  [3, 4]], dtype=int64, device='cpu:0')"),
+        (xd.asarray(range(2000)),
+         "crossdock.Tensor([   0,    1,    2, ..., 1997, 1998, 1999],\n"
+         "                 shape=(2000,), dtype=int64, device='cpu:0')"),
+    ],
+)  # fmt: skip
+def test_the_text_shows_the_values_that_the_host_reaches(tensor, text):
+    assert repr(tensor) == text
+
+
+def test_the_text_of_a_large_tensor_is_short():
+    text = repr(xd.zeros((1000, 1000, 10)))
+    assert text.count("\n") < 60 and "..." in text and "shape=(1000, 1000, 10)" in text
+
+
+@needs_opencl
+def test_the_text_of_a_device_tensor_does_not_move_it():
+    text = repr(xd.ones((2, 3), device=OPENCL))
+    assert text == f"<crossdock.Tensor shape=(2, 3) dtype=float64 device='{OPENCL}'>"
+
+
+def test_lists_keep_their_shape_without_elements():
+    for shape in [(0,), (2, 0), (2, 0, 3), (0, 2), (2, 3, 0)]:
+        assert xd.zeros(shape).tolist() == np.zeros(shape).tolist()
