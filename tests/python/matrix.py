@@ -19,6 +19,7 @@ import array_api_strict
 import crossdock as xd
 import ml_dtypes
 import numpy as np
+import pyopencl as cl
 import tvm_ffi
 
 BOTH = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -112,6 +113,10 @@ def of_the_host(asarray: Callable[[Any], xd.Tensor]) -> Iterator[Partner]:
         return made
 
     flat = ("flat", "flat and empty")
+    queue = queue_of_ours()
+    if queue is not None:
+        made: Callable[[Any], Any] = lambda _: queue  # noqa: E731
+        yield Partner("PyOpenCL", numbers[1:], made, made, look, layouts=flat[:1])
     yield Partner("array.array", numbers[1:], arrays, arrays, look, asarray, flat, False)
     yield Partner("bytes", ["uint8"], bytes, bytes, look, asarray, flat, False)
     yield Partner("mmap", ["uint8"], maps, maps, look, asarray, flat[:1], False)
@@ -166,6 +171,36 @@ class Cell:
         return shared(reference, seen)
 
 
+class Shared(Cell):
+    """An exchange of a buffer of PyOpenCL, whose memory NumPy sees by a copy only."""
+
+    def outcome(self) -> str:
+        queue: Any = self.partner.give(None)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        expected: Any = LAYOUTS[self.layout](numbers(self.dtype))
+        mem: Any = cl.Buffer(queue.context, flags, hostbuf=expected)
+        tensor = xd.from_opencl(mem, shape=expected.shape, dtype=self.dtype)
+        if self.way == "out of":
+            # Memory of another context than the queue's would be another's.
+            mem = cl.MemoryObject.from_int_ptr(tensor.cl_mem, retain=True)
+        seen = np.zeros_like(expected)
+        cl.enqueue_copy(queue, seen, mem)
+        same(seen, expected)
+        assert tensor.tolist() == expected.tolist()
+        tensor.fill(1)
+        tensor.synchronize()
+        cl.enqueue_copy(queue, seen, mem)
+        return "shared" if bool((seen == 1).all()) else "copied"
+
+
+def queue_of_ours() -> Any:
+    """A queue of PyOpenCL on a device that crossdock has too; `None` where there is none."""
+    names = {device.name.strip() for device in xd.devices() if device.type == "opencl"}
+    every = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    found = [device for device in every if device.name.strip() in names]
+    return cl.CommandQueue(cl.Context(found[:1])) if found else None
+
+
 def numbers(dtype: str) -> Any:
     """Values that no two of 24 elements share, where the dtype has so many."""
     values = np.arange(24) % 2 if dtype in TINY else np.arange(24)
@@ -213,7 +248,8 @@ def cells() -> Iterator[Cell]:
         for way in ("into", "out of"):
             for dtype in partner.dtypes:
                 for layout in partner.layouts:
-                    yield Cell(partner, way, dtype, layout)
+                    kind = Shared if partner.name == "PyOpenCL" else Cell
+                    yield kind(partner, way, dtype, layout)
 
 
 def table() -> str:
