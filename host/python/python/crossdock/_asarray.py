@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from . import _crossdock as xd
 from ._crossdock import CopyRequiredError, Dtype, Tensor, from_dlpack
+
+TYPE_CHECKING = False  # `typing` itself takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def is_number(value: Any) -> bool:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 from . import _crossdock as xd
 from ._crossdock import Tensor
+
+TYPE_CHECKING = False  # these take longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 100_000_000
@@ -44,6 +47,8 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[s
     used, and the file must not be shortened while they live. Compressed members of a `.npz` are
     copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """
+    from pathlib import Path
+
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -68,6 +73,8 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
     `OSError`, `TypeError` for the wrong kind of file, and `ValueError` for a dtype that the format
     lacks (`.safetensors` has most).
     """
+    from pathlib import Path
+
     path = Path(path)
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:

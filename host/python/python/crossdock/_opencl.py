@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from . import _crossdock as xd
 from ._crossdock import Stream, Tensor
+
+TYPE_CHECKING = False  # `typing` itself takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any = None) -> Tensor:
