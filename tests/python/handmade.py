@@ -63,7 +63,7 @@ _kept: list[object] = []
 
 def name_of(capsule: object) -> bytes:
     """The capsule's name."""
-    return _name(capsule)
+    return bytes(_name(capsule))
 
 
 def struct_in(capsule: object) -> Versioned | Legacy:
