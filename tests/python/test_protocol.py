@@ -220,7 +220,9 @@ def test_rule_78_the_same_device_needs_no_copy_and_no_keyword():
     assert "dl_device" not in producer.calls[-1][1]
 
 
-@pytest.mark.parametrize("refusal", [BufferError, TypeError, ValueError, NotImplementedError])
+@pytest.mark.parametrize(
+    "refusal", [BufferError, TypeError, ValueError, NotImplementedError, RuntimeError]
+)
 def test_rule_78_where_the_producer_cannot_reach_a_device_we_copy(refusal):
     others = [device for device in xd.devices() if device.type != "cpu"]
     if not others:
