@@ -45,7 +45,7 @@ def test_rule_44_an_exception_in_flight_survives_a_dying_capsule():
 def test_rule_44_an_exception_in_flight_survives_a_python_deleter():
     forged = handmade.Forged(on_delete=lambda: str(1 / 2))
     held = [xd.from_dlpack(forged.capsule())]
-    generator = (held.pop() is None or 1 / 0 for _ in range(1))
+    generator = ([held.pop(), 1 / 0] for _ in range(1))
     with pytest.raises(ZeroDivisionError):
         next(generator)
     gc.collect()

@@ -271,6 +271,21 @@ def test_what_is_known_of_a_type_dies_with_it():
     assert [known() for known in kinds if known() is not None] == []
 
 
+@pytest.mark.parametrize("view", ["is_conj", "is_neg"])
+def test_rule_61_a_deferred_view_is_not_read_through_the_table(view):
+    counted, forged = Counted(handmade.Forged()), handmade.Forged((5,))
+    answers = {name: lambda self, n=name: n == view for name in ("is_conj", "is_neg")}
+    methods = {"__dlpack_device__": lambda self: (1, 0)}
+    methods["__dlpack__"] = lambda self, **_k: forged.capsule()
+    kind = producer_type(counted.table, **answers, **methods)
+    if view == "is_neg":
+        with pytest.raises(BufferError, match="resolve_neg"):
+            xd.from_dlpack(kind())
+    else:
+        assert xd.from_dlpack(kind()).shape == (5,)
+    assert counted.calls == 0
+
+
 def test_torch_is_asked_through_its_table():
     torch = pytest.importorskip("torch")
     there = torch.arange(6, dtype=torch.float32).reshape(2, 3)

@@ -109,6 +109,33 @@ def test_rule_63_a_device_without_streams_takes_none_only(stream):
         tensor().__dlpack__(stream=stream)
 
 
+def opencl() -> xd.Tensor:
+    """A tensor on an OpenCL device."""
+    found = [device for device in xd.devices() if device.type == "opencl"]
+    if not found:
+        pytest.skip("no OpenCL device is here")
+    return tensor().to(found[0])
+
+
+@pytest.mark.parametrize("stream", [None, -1])
+def test_opencl_takes_no_stream_and_no_order(stream):
+    managed = handmade.struct_in(opencl().__dlpack__(stream=stream, max_version=(1, 3)))
+    assert managed.tensor.device_type == 4
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2, -2, 4096])
+def test_opencl_refuses_a_handle_that_is_no_queue_of_ours(stream):
+    with pytest.raises(ValueError, match="OpenCL"):
+        opencl().__dlpack__(stream=stream, max_version=(1, 3))
+
+
+def test_opencl_takes_the_handles_of_its_default_queue_and_of_the_current_one():
+    if not hasattr(xd, "Stream"):
+        pytest.skip("needs crossdock.Stream")
+    there = opencl()
+    there.__dlpack__(stream=xd.current_stream(there.device).native_handle, max_version=(1, 3))
+
+
 def test_rule_69_keywords_that_are_none_are_not_passed():
     producer = handmade.Producer(handmade.Forged())
     xd.from_dlpack(producer, device=None, copy=None)
@@ -193,7 +220,9 @@ def test_rule_78_the_same_device_needs_no_copy_and_no_keyword():
     assert "dl_device" not in producer.calls[-1][1]
 
 
-@pytest.mark.parametrize("refusal", [BufferError, TypeError, ValueError, NotImplementedError])
+@pytest.mark.parametrize(
+    "refusal", [BufferError, TypeError, ValueError, NotImplementedError, RuntimeError]
+)
 def test_rule_78_where_the_producer_cannot_reach_a_device_we_copy(refusal):
     others = [device for device in xd.devices() if device.type != "cpu"]
     if not others:

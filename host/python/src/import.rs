@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, XdTensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arguments::{Arguments, fence_entry};
@@ -98,7 +99,13 @@ pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             )?;
             Ok(Tensor::of(incoming.import(x.py())?))
         }
-        Producer::Table(table) => Python::attach(|_| from_table(x, &table)),
+        Producer::Table(table) => Python::attach(|_| {
+            // Its `__dlpack__` knows what to do with such a one: refuse it.
+            if table.may_defer && is_deferred(x)? {
+                return negotiated(x, &Request::default());
+            }
+            from_table(x, &table)
+        }),
         Producer::Methods => negotiated(x, &Request::default()),
     }
 }
@@ -151,6 +158,20 @@ fn from_with(
             _ => tensor.moved(py, target, mode),
         }
     })
+}
+
+/// Whether the values are the conjugates of those in memory.
+///
+/// # Errors
+/// `BufferError` where they are their negatives, which PyTorch's `__dlpack__` exports as they are.
+fn is_deferred(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = x.py();
+    if x.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+        return Err(PyBufferError::new_err(
+            "the values are the negatives of those in memory: call resolve_neg() first",
+        ));
+    }
+    x.call_method0(intern!(py, "is_conj"))?.is_truthy()
 }
 
 fn is_capsule(x: &Bound<'_, PyAny>) -> bool {

@@ -2,7 +2,9 @@
 //! between them, and what is done where it refuses.
 
 use crossdock_api::{DLDevice, XdStream};
-use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -70,12 +72,16 @@ impl Request {
 
     /// Whether what the producer refused can be done here, from what it gives when asked plainly.
     fn may_ask_plainly(&self, py: Python<'_>, error: &PyErr) -> bool {
+        if self.target.is_some() {
+            // Of a device that it never heard of a producer may say anything.
+            return error.is_instance_of::<PyException>(py);
+        }
         // It does not know the keyword.
         let unknown = error.is_instance_of::<PyTypeError>(py)
             || error.is_instance_of::<PyNotImplementedError>(py);
         let cannot =
             error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyValueError>(py);
-        unknown || (cannot && (self.target.is_some() || self.copy == Some(true)))
+        unknown || (cannot && self.copy == Some(true))
     }
 }
 

@@ -35,7 +35,12 @@ pub(crate) enum Producer {
 
 /// A table, which lives as long as the process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table(&'static DLPackExchangeAPI);
+pub(crate) struct Table {
+    functions: &'static DLPackExchangeAPI,
+    /// Its objects may stand for other values than those in memory, which the table exports:
+    /// PyTorch's conjugated and negated views.
+    pub(crate) may_defer: bool,
+}
 
 // SAFETY: a table is never written to, and its functions may be called from every thread.
 unsafe impl Send for Table {}
@@ -46,7 +51,7 @@ impl std::ops::Deref for Table {
     type Target = DLPackExchangeAPI;
 
     fn deref(&self) -> &DLPackExchangeAPI {
-        self.0
+        self.functions
     }
 }
 
@@ -127,7 +132,12 @@ fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
     let own = class.getattr("__dict__")?;
     if own.contains(ATTRIBUTE)? {
         let capsule = class.getattr(ATTRIBUTE)?;
-        return Ok(table_in(&capsule).map_or(Producer::Methods, Producer::Table));
+        let may_defer = class.hasattr("is_conj")? && class.hasattr("is_neg")?;
+        let table = table_in(&capsule).map(|functions| Table {
+            functions,
+            may_defer,
+        });
+        return Ok(table.map_or(Producer::Methods, Producer::Table));
     }
     let is_static = {
         // SAFETY: a live type.
@@ -144,7 +154,7 @@ fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
 }
 
 /// The table of our major version in a capsule of the right name, if it is complete.
-fn table_in(capsule: &Bound<'_, PyAny>) -> Option<Table> {
+fn table_in(capsule: &Bound<'_, PyAny>) -> Option<&'static DLPackExchangeAPI> {
     // SAFETY: any object may be asked.
     if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) } == 0 {
         return None;
@@ -157,7 +167,7 @@ fn table_in(capsule: &Bound<'_, PyAny>) -> Option<Table> {
         if seen.version.major == MAJOR {
             // SAFETY: a table of this version, which lives as long as the process.
             let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
-            return table.filter(|table| is_complete(table)).map(Table);
+            return table.filter(|table| is_complete(table));
         }
         header = seen.prev_api;
     }
