@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from . import _crossdock as xd
 from ._crossdock import Stream, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any = None) -> Tensor:
@@ -49,7 +50,10 @@ def _of_svm(
 ) -> Tensor:
     """Fine-grained SVM is host memory that the device's plugin can alias."""
     dtype, extents, offset = what
-    needs = offset + math.ceil(math.prod(extents) * dtype.bits * dtype.lanes / 8)
+    bits = dtype.bits * dtype.lanes
+    for extent in extents:
+        bits *= extent
+    needs = offset + (bits + 7) // 8
     if offset < 0 or needs > mem.size:
         raise ValueError(f"shape and offset need {needs} bytes, and the memory has {mem.size}")
     if stream is not None:
