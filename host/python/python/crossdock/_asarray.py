@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from . import _crossdock as xd
 from ._crossdock import CopyRequiredError, Dtype, Tensor, from_dlpack
 
-TYPE_CHECKING = False  # `typing` itself takes longer to import than all of this package
+# Checkers take this as true; `typing` is not imported, because that costs more than all of this.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -216,7 +215,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
     dtype = _common([_number(fill_value)]) if dtype is None else dtype
     tensor = empty(shape, dtype=dtype, device=device)
-    if math.prod(tensor.shape):
+    if tensor.size:
         tensor.fill(fill_value)
     return tensor
 

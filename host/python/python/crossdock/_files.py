@@ -13,10 +13,9 @@ import struct
 from . import _crossdock as xd
 from ._crossdock import Tensor
 
-TYPE_CHECKING = False  # these take longer to import than all of this package
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from typing import Any
 
 _MAGIC = b"\x93NUMPY"
@@ -47,16 +46,15 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[s
     used, and the file must not be shortened while they live. Compressed members of a `.npz` are
     copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """
-    from pathlib import Path
-
-    path = Path(path)
-    reader = _READERS.get(path.suffix.lower())
+    path = os.fspath(path)
+    ending = os.path.splitext(path)[1].lower()
+    reader = _READERS.get(ending)
     if reader is None:
         raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
     try:
         found = reader(path)
     except _BROKEN as error:
-        raise ValueError(f"{path} is no whole {path.suffix} file: {error!r}") from error
+        raise ValueError(f"{path} is no whole {ending} file: {error!r}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if device is None:
@@ -73,27 +71,28 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
     `OSError`, `TypeError` for the wrong kind of file, and `ValueError` for a dtype that the format
     lacks (`.safetensors` has most).
     """
-    from pathlib import Path
-
-    path = Path(path)
-    writer = _WRITERS.get(path.suffix.lower())
+    path = os.fspath(path)
+    ending = os.path.splitext(path)[1].lower()
+    writer = _WRITERS.get(ending)
     if writer is None:
         raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
     if isinstance(tensors, dict) == (writer is _npy_parts):
         wanted = "one tensor" if writer is _npy_parts else "a dict of tensors by name"
-        raise TypeError(f"a {path.suffix} file holds {wanted}")
+        raise TypeError(f"a {ending} file holds {wanted}")
     parts = writer(tensors)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    folder, name = os.path.split(path)
+    new = os.path.join(folder, f".{name}.{os.getpid()}.new")
     try:
         with open(new, "wb") as file:
             file.writelines(parts)
         os.replace(new, path)
     except BaseException:
-        new.unlink(missing_ok=True)
+        if os.path.exists(new):
+            os.unlink(new)
         raise
 
 
-def _mapped(path: Path) -> Any:
+def _mapped(path: str) -> Any:
     import mmap
 
     with open(path, "rb") as file:
@@ -102,7 +101,7 @@ def _mapped(path: Path) -> Any:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _npy_file(path: Path) -> Tensor:
+def _npy_file(path: str) -> Tensor:
     data = _mapped(path)
     return _npy(data, 0, len(data))
 
@@ -140,7 +139,7 @@ def _numpy_dtype(text: Any) -> xd.Dtype:
     return xd._dtype("bool" if text[1] == "b" else f"{_KINDS[text[1]]}{8 * size}")
 
 
-def _npz_file(path: Path) -> dict[str, Tensor]:
+def _npz_file(path: str) -> dict[str, Tensor]:
     import zipfile
     import zlib
 
@@ -168,7 +167,7 @@ def _member_begin(data: Any, offset: int) -> int:
     return offset + 30 + name + extra
 
 
-def _safetensors_file(path: Path) -> dict[str, Tensor]:
+def _safetensors_file(path: str) -> dict[str, Tensor]:
     import json
 
     data = _mapped(path)
@@ -250,7 +249,7 @@ def _safetensors_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
         yield found[name]._bytes()
 
 
-_READERS: dict[str, Callable[[Path], Tensor | dict[str, Tensor]]] = {
+_READERS: dict[str, Callable[[str], Tensor | dict[str, Tensor]]] = {
     ".npy": _npy_file,
     ".npz": _npz_file,
     ".safetensors": _safetensors_file,

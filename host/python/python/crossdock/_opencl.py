@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from . import _crossdock as xd
 from ._crossdock import Stream, Tensor
 
-TYPE_CHECKING = False  # `typing` itself takes longer to import than all of this package
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -52,7 +50,10 @@ def _of_svm(
 ) -> Tensor:
     """Fine-grained SVM is host memory that the device's plugin can alias."""
     dtype, extents, offset = what
-    needs = offset + math.ceil(math.prod(extents) * dtype.bits * dtype.lanes / 8)
+    bits = dtype.bits * dtype.lanes
+    for extent in extents:
+        bits *= extent
+    needs = offset + (bits + 7) // 8
     if offset < 0 or needs > mem.size:
         raise ValueError(f"shape and offset need {needs} bytes, and the memory has {mem.size}")
     if stream is not None:
