@@ -13,6 +13,7 @@ use crate::device::device_name;
 use crate::dtype::Dtype;
 use crate::error::check;
 use crate::format;
+use crate::interpreter::detached;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -56,7 +57,9 @@ impl Tensor {
     /// The address of its first element, when the work that writes it is done.
     fn settled_address(&self, py: Python<'_>) -> PyResult<*mut c_void> {
         let handle = self.handle();
-        py.detach(|| check((api().tensor_synchronize)(handle.lend(), NO_LIMIT)))?;
+        detached(py, || {
+            check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
+        })?;
         let address = match self.info().numel {
             0 => (&raw const NOWHERE).expose_provenance(),
             _ => usize::try_from(self.info().data).unwrap_or(0),

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::check;
+use crate::interpreter::detached;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -49,7 +50,7 @@ impl Tensor {
                 // SAFETY: `size` bytes of a fresh object that nobody else has yet.
                 check(unsafe { (api().tensor_read)(handle.lend(), first, size) })
             };
-            Ok(py.detach(read)?)
+            Ok(detached(py, read)?)
         })
     }
 
@@ -61,7 +62,7 @@ impl Tensor {
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
             check(unsafe { (api().tensor_write)(handle.lend(), first, size) })
         };
-        Ok(py.detach(store)?)
+        Ok(detached(py, store)?)
     }
 
     /// Repeats the bytes of one element.
@@ -81,7 +82,7 @@ impl Tensor {
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
             check(unsafe { (api().tensor_fill)(handle.lend(), first, size, on) })
         };
-        Ok(py.detach(repeat)?)
+        Ok(detached(py, repeat)?)
     }
 
     /// Replaces the elements by those of a tensor of the same shape and dtype.
@@ -94,7 +95,7 @@ impl Tensor {
                 Ref::NULL,
             ))
         };
-        Ok(py.detach(copy)?)
+        Ok(detached(py, copy)?)
     }
 
     /// A compact copy on the same device, which is writable.
@@ -127,7 +128,9 @@ impl Tensor {
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let (limit, handle) = (limit(timeout)?, self.handle());
-        Ok(py.detach(|| check((api().tensor_synchronize)(handle.lend(), limit)))?)
+        Ok(detached(py, || {
+            check((api().tensor_synchronize)(handle.lend(), limit))
+        })?)
     }
 
     /// The elements as nested lists of Python numbers; a number for a 0-d tensor.

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyFrozenSet};
 
 use crate::error::check;
 use crate::handle::{Handle, written};
+use crate::interpreter::detached;
 use crate::stream::limit;
 use crate::table::api;
 
@@ -81,7 +82,9 @@ impl Device {
     fn memory(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let mut memory = MemoryInfo::default();
         let handle = &self.handle;
-        py.detach(|| check((api().device_memory)(handle.lend(), Out::from(&mut memory))))?;
+        detached(py, || {
+            check((api().device_memory)(handle.lend(), Out::from(&mut memory)))
+        })?;
         Ok((memory.free, memory.total))
     }
 
@@ -98,7 +101,9 @@ impl Device {
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let (limit, handle) = (limit(timeout)?, &self.handle);
-        Ok(py.detach(|| check((api().device_synchronize)(handle.lend(), limit)))?)
+        Ok(detached(py, || {
+            check((api().device_synchronize)(handle.lend(), limit))
+        })?)
     }
 
     /// The DLPack pair `(type, id)`.

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use crate::device::{Device, device_name};
 use crate::error::check;
 use crate::handle::{Handle, made, written};
+use crate::interpreter::detached;
 use crate::stream::{current_stream, limit, stream_for};
 use crate::table::api;
 
@@ -49,20 +50,22 @@ impl Event {
             }
         };
         let wait = || check((api().stream_wait)(stream.lend(), self.0.lend(), Out::NULL));
-        Ok(py.detach(wait)?)
+        Ok(detached(py, wait)?)
     }
 
     /// Waits until it has happened; `DeviceError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let limit = limit(timeout)?;
-        Ok(py.detach(|| check((api().event_synchronize)(self.0.lend(), limit)))?)
+        Ok(detached(py, || {
+            check((api().event_synchronize)(self.0.lend(), limit))
+        })?)
     }
 
     /// Whether it has happened.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         let query = || written(|out| (api().event_is_done)(self.0.lend(), out));
-        Ok(py.detach(query)? != 0)
+        Ok(detached(py, query)? != 0)
     }
 
     /// Seconds from an earlier event to this one, as the device measured them; both must have

@@ -22,20 +22,19 @@ pub(crate) fn keep(object: Bound<'_, PyAny>) -> *mut c_void {
 
 /// Gives such a reference back. While the interpreter ends it is leaked and counted.
 pub(crate) unsafe extern "C" fn release(owner: *mut c_void) {
-    let give_back = || {
-        let may_attach = is_attached() || !is_finalizing();
-        let dropped = may_attach.then(|| {
-            Python::try_attach(|_py| {
-                // SAFETY: attached; the reference is the one that `keep` took.
-                let drop_one = || unsafe { ffi::Py_DecRef(owner.cast()) };
-                with_error_aside(drop_one);
-            })
-        });
-        if dropped.flatten().is_none() {
-            LEAKED.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    let _caught = fence(give_back);
+    // SAFETY: attached; the reference is the one that `keep` took.
+    let drop_one = || unsafe { ffi::Py_DecRef(owner.cast()) };
+    let _caught = fence(|| give_back(drop_one));
+}
+
+/// Runs what gives something of Python back, attached. While the interpreter ends it is not run, and
+/// counted.
+pub(crate) fn give_back(drop_one: impl FnOnce()) {
+    let may_attach = is_attached() || !is_finalizing();
+    let dropped = may_attach.then(|| Python::try_attach(|_py| with_error_aside(drop_one)));
+    if dropped.flatten().is_none() {
+        LEAKED.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// How many objects were leaked because the process or the interpreter was ending.

@@ -2,20 +2,15 @@
 #![expect(unsafe_code, reason = "owners cross the function table as words")]
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fence};
 use pyo3::prelude::*;
 
 use crate::handle::made;
+use crate::kept::give_back;
 use crate::runtime::runtime;
 use crate::table::api;
 use crate::tensor::Tensor;
-
-/// Set when the interpreter begins to finalise: from then on a thread may not attach any more.
-static FINALISING: AtomicBool = AtomicBool::new(false);
-/// Owners that could not be given back because there was no interpreter any more.
-static LEAKED: AtomicU64 = AtomicU64::new(0);
 
 /// Makes a tensor of `memory`, which `owner` keeps valid. The owner is dropped attached to the
 /// interpreter, on whichever thread drops the last view, also when this fails.
@@ -60,34 +55,9 @@ pub(crate) unsafe fn take<T: Send + 'static>(
 
 /// Called by the runtime once, on any thread: drops the owner.
 unsafe extern "C" fn release<T: Send>(owner: *mut c_void) {
-    let give_back = || {
-        let drop_attached = |_: Python<'_>| {
-            // SAFETY: the box of `adopt`, which is given back once.
-            drop(unsafe { Box::from_raw(owner.cast::<T>()) });
-        };
-        let finalising = FINALISING.load(Ordering::Acquire);
-        if finalising || Python::try_attach(drop_attached).is_none() {
-            LEAKED.fetch_add(1, Ordering::Relaxed);
-        }
+    let drop_one = || {
+        // SAFETY: the box of `take`, which is given back once.
+        drop(unsafe { Box::from_raw(owner.cast::<T>()) });
     };
-    let _caught = fence(give_back);
-}
-
-/// How many Python owners were left alone because the interpreter was finalising.
-#[pyfunction]
-fn _leaked_owners() -> u64 {
-    LEAKED.load(Ordering::Relaxed)
-}
-
-#[pyfunction]
-fn _finalising() {
-    FINALISING.store(true, Ordering::Release);
-}
-
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(_leaked_owners, module)?)?;
-    let finalising = wrap_pyfunction!(_finalising, module)?;
-    let at_exit = module.py().import("atexit")?;
-    at_exit.call_method1("register", (finalising,))?;
-    Ok(())
+    let _caught = fence(|| give_back(drop_one));
 }

@@ -81,7 +81,6 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_function(wrap_pyfunction!(kept::_counted_leaks, module)?)?;
-    lender::add_to(module)?;
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     trace::add_to(module)?;

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made};
+use crate::interpreter::detached;
 use crate::runtime::device_from;
 use crate::stream::{current_stream, stream_for};
 use crate::table::api;
@@ -35,7 +36,7 @@ impl Tensor {
             options.stream = stream.lend();
         }
         let (from, to) = (self.handle(), &device.handle);
-        let moved = py.detach(|| {
+        let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;
                 (api().tensor_to)(from.lend(), to.lend(), (&options).into(), out, no_route)

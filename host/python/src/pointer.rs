@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::error::check;
 use crate::handle::Handle;
+use crate::interpreter::detached;
 use crate::runtime::runtime;
 use crate::table::api;
 
@@ -118,7 +119,7 @@ impl PointerInfo {
 pub(crate) fn pointer_info(py: Python<'_>, address: u64) -> PyResult<PointerInfo> {
     let runtime = runtime(py)?;
     let (mut info, mut device) = (Info::default(), Owned::NULL);
-    py.detach(|| {
+    detached(py, || {
         let (info, device) = (Out::from(&mut info), Out::from(&mut device));
         check((api().pointer_query)(runtime.lend(), address, info, device))
     })?;

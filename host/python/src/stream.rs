@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
+use crate::interpreter::detached;
 use crate::runtime::device_from;
 use crate::table::api;
 
@@ -153,7 +154,7 @@ impl Stream {
         let device = device.get();
         let create = || made(|out| (api().stream_create)(device.handle.lend(), out));
         Ok(Self {
-            handle: py.detach(create)?,
+            handle: detached(py, create)?,
             _native: None,
         })
     }
@@ -175,7 +176,7 @@ impl Stream {
     /// An event at the present end of its work.
     fn record(&self, py: Python<'_>) -> PyResult<Event> {
         let record = || made(|out| (api().stream_record)(self.handle.lend(), out));
-        Ok(Event::new(py.detach(record)?))
+        Ok(Event::new(detached(py, record)?))
     }
 
     /// Makes what comes later wait for an event of any device; the CPU goes on.
@@ -188,20 +189,22 @@ impl Stream {
                 Out::NULL,
             ))
         };
-        Ok(py.detach(wait)?)
+        Ok(detached(py, wait)?)
     }
 
     /// Waits until its work is done; `DeviceError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let limit = limit(timeout)?;
-        Ok(py.detach(|| check((api().stream_synchronize)(self.handle.lend(), limit)))?)
+        Ok(detached(py, || {
+            check((api().stream_synchronize)(self.handle.lend(), limit))
+        })?)
     }
 
     /// Whether its work is done.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         let query = || written(|out| (api().stream_is_idle)(self.handle.lend(), out));
-        Ok(py.detach(query)? != 0)
+        Ok(detached(py, query)? != 0)
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {

@@ -7,6 +7,7 @@ use pyo3::types::PyTuple;
 
 use crate::error::check;
 use crate::handle::c_text;
+use crate::interpreter::detached;
 use crate::table::api;
 
 /// Writes a Chrome/Perfetto trace of every hook call, copy and route into a file while the `with`
@@ -24,15 +25,16 @@ impl Trace {
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let path = c_text(&slf.get().0.to_string_lossy())?;
-        slf.py()
-            .detach(|| check((api().trace_start)(path.as_c_str().into())))?;
+        detached(slf.py(), || {
+            check((api().trace_start)(path.as_c_str().into()))
+        })?;
         Ok(slf.clone())
     }
 
     #[expect(clippy::unused_self, reason = "there is one trace a process")]
     #[pyo3(signature = (*_error))]
     fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
-        Ok(py.detach(|| check((api().trace_stop)()))?)
+        Ok(detached(py, || check((api().trace_stop)()))?)
     }
 }
 

@@ -203,7 +203,6 @@ def _from_address(
     padded: builtins.bool,
     owner: object,
 ) -> Tensor: ...
-def _leaked_owners() -> int: ...
 
 _little_endian: builtins.bool
 

@@ -1,0 +1,93 @@
+"""Streams of other libraries, on devices whose plugin writes down every copy and wait."""
+
+import crossdock as xd
+import numpy as np
+import pytest
+
+NAMES = ["cuda:1", "rocm:0"]
+
+
+class Foreign:
+    """Another library's stream, by one of the names that such objects use."""
+
+    def __init__(self, **names):
+        self.__dict__.update(names)
+
+
+def spellings(handle):
+    yield handle
+    for name in ("ptr", "cuda_stream", "int_ptr"):
+        yield Foreign(**{name: handle})
+    yield Foreign(__cuda_stream__=lambda: (0, handle))
+    yield Foreign(__cuda_stream__=(0, handle))
+
+
+def copies(accelerators):
+    return [line for line in accelerators.log() if line.startswith("copy")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_is_taken_by_every_name_that_libraries_use(accelerators, name):
+    handle = xd.Stream(name).native_handle
+    for native in spellings(handle):
+        assert xd.Stream(name, native=native).native_handle == handle
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_move_is_in_the_order_of_the_stream_that_is_given(accelerators, name):
+    own = xd.Stream(name)
+    for stream in (own, *spellings(own.native_handle)):
+        accelerators.log()
+        there = xd.asarray(np.arange(4)).to(name, stream=stream)
+        assert copies(accelerators) == [f"copy host>{name} 32 {name}/{own.native_handle}"]
+        back = there.to("cpu", stream=stream)
+        assert copies(accelerators) == [f"copy {name}>host 32 {name}/{own.native_handle}"]
+        assert back.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_move_without_blocking_is_on_the_current_stream(accelerators, name):
+    there = xd.ones(4, device=name)
+    with xd.Stream(name) as stream:
+        accelerators.log()
+        there.to("cpu", non_blocking=True)
+        assert copies(accelerators) == [f"copy {name}>host 32 {name}/{stream.native_handle}"]
+    default = xd.current_stream(name).native_handle
+    there.to("cpu", non_blocking=True)
+    assert copies(accelerators) == [f"copy {name}>host 32 {name}/{default}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_event_makes_the_current_stream_wait_and_not_the_host(accelerators, name):
+    accelerators.hold()
+    first, second = xd.Stream(name), xd.Stream(name)
+    event = first.record()
+    assert not event.query()
+    with second:
+        event.wait()
+    waits = [line.split()[1] for line in accelerators.log() if line.startswith("wait")]
+    assert f"{name}/{second.native_handle}" in waits
+    accelerators.hold(False)
+    event.synchronize()
+    assert event.query()
+
+
+@pytest.mark.parametrize(("number", "kind"), [(1, "device"), (2, "pinned"), (3, "managed")])
+def test_a_pointer_query_tells_kinds_of_memory_apart(accelerators, number, kind):
+    """Rules 116 and 117."""
+    address = accelerators.make("cuda:2", number)
+    info = xd.pointer_info(address + 8)
+    assert (info.kind, str(info.device), info.base) == (kind, "cuda:2", address)
+    assert info.managed == (kind == "managed") and info.size == 256
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_device_memory_has_no_host_protocol(accelerators, name):
+    """Rule 128."""
+    tensor = xd.ones(4, device=name)
+    assert not hasattr(tensor, "__array_interface__") and not hasattr(tensor, "cl_mem")
+    with pytest.raises(TypeError, match="cpu"):
+        np.asarray(tensor)
+    with pytest.raises(BufferError, match="cpu"):
+        memoryview(tensor)
+    assert repr(tensor) == f"<crossdock.Tensor shape=(4,) dtype=float64 device='{name}'>"
