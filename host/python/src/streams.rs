@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | CUDA | legacy default stream | no order | 1 legacy default, 2 per thread, a handle | 0 |
 //! | `ROCm` | default stream | no order | 0 default, a handle | 1, 2 |
-//! | `OpenCL` | ready for every queue | no order | the handle of a queue of this process's plugin | others |
+//! | `OpenCL` | ready for every queue | no order | the handle of the default queue or of the current one | others |
 //! | others | ready | refused | none | all |
 //!
 //! The line for OpenCL is ours: no standard speaks of it.
@@ -14,9 +14,11 @@ use crossdock_api::{DLDevice, ErrorKind, Out, Status, XdDevice, XdStream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::device::Device;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
 use crate::runtime::device_of;
+use crate::stream::current_stream;
 use crate::table::api;
 
 const CUDA: i32 = 2;
@@ -101,7 +103,9 @@ fn refused(rules: Rules, number: i64) -> PyErr {
     let why = match rules {
         Rules::Cuda => "on CUDA it is None, 1, 2, a handle or -1; 0 is ambiguous",
         Rules::Rocm => "on ROCm it is None, 0, a handle or -1",
-        Rules::OpenCl => "on OpenCL it is None, -1, or a queue that this process's plugin made",
+        Rules::OpenCl => {
+            "on OpenCL it is None, -1, or the handle of the default or the current queue"
+        }
         Rules::Streamless => "this device has no streams: give stream=None",
     };
     PyValueError::new_err(format!("stream {number} is refused: {why}"))
@@ -109,11 +113,11 @@ fn refused(rules: Rules, number: i64) -> PyErr {
 
 /// A queue is believed only where it is one of ours: a wrong handle cannot be told from a right one.
 fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
-    if let Some(default) = default_of(py, device)?
-        && handle > 0
-        && native(&default)? == handle.unsigned_abs()
-    {
-        return Ok(Wanted::On(default));
+    let known = [default_of(py, device)?, current(py, device)?];
+    for stream in known.into_iter().flatten() {
+        if handle > 0 && native(&stream)? == handle.unsigned_abs() {
+            return Ok(Wanted::On(stream));
+        }
     }
     Err(refused(Rules::OpenCl, handle))
 }
@@ -162,7 +166,11 @@ pub(crate) fn native(stream: &Handle<XdStream>) -> PyResult<u64> {
 /// # Errors
 /// The device is unknown, or its plugin failed.
 pub(crate) fn current(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
-    default_of(py, device)
+    if default_of(py, device)?.is_none() {
+        return Ok(None);
+    }
+    let device = Bound::new(py, Device::new(device_of(py, device)?)?)?;
+    Ok(Some(current_stream(device.as_any())?.get().share()))
 }
 
 /// That stream and its number for a producer; `None` on devices whose protocol names none.
