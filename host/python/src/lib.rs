@@ -11,7 +11,7 @@
 //! | `runtime` | the process's runtime, devices and plugins by name |
 //! | `device`, `plugin`, `tensor`, `route` | the classes |
 //! | `dtype` | dtypes |
-//! | `import`, `negotiate`, `producers`, `incoming` | DLPack in: the short way, how a producer is asked, what is known of its type |
+//! | `import`, `negotiate`, `producers`, `incoming`, `depth` | DLPack in: the short way, how a producer is asked, what is known of its type |
 //! | `export`, `capsule`, `exchange_table` | DLPack out: capsules, and the C exchange table |
 //! | `cuda_array`, `typestr` | the CUDA array interface |
 //! | `streams` | the numbers by which protocols name streams |
@@ -27,6 +27,7 @@ mod buffer_out;
 mod capsule;
 mod content;
 mod cuda_array;
+mod depth;
 mod device;
 mod dtype;
 mod error;

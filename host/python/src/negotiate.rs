@@ -3,12 +3,13 @@
 
 use crossdock_api::{DLDevice, XdStream};
 use pyo3::exceptions::{
-    PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
+    PyBufferError, PyException, PyNotImplementedError, PyRecursionError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::capsule::{self, Asked};
+use crate::depth::Level;
 use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::Incoming;
@@ -47,6 +48,7 @@ pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Fou
     if let Some(incoming) = capsule::take(x, Asked::Today)? {
         return ordered(py, incoming, None);
     }
+    let _level = Level::enter()?;
     let stated = stated_device(x)?;
     // A device that is unknown here fails before the producer does any work.
     if !HOST_READABLE.contains(&stated.device_type) {
@@ -73,8 +75,10 @@ impl Request {
     /// Whether what the producer refused can be done here, from what it gives when asked plainly.
     fn may_ask_plainly(&self, py: Python<'_>, error: &PyErr) -> bool {
         if self.target.is_some() {
-            // Of a device that it never heard of a producer may say anything.
-            return error.is_instance_of::<PyException>(py);
+            // Of a device that it never heard of a producer may say anything. One that asks for itself
+            // would do so twice as often at each level.
+            return error.is_instance_of::<PyException>(py)
+                && !error.is_instance_of::<PyRecursionError>(py);
         }
         // It does not know the keyword.
         let unknown = error.is_instance_of::<PyTypeError>(py)
