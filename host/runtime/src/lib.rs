@@ -17,6 +17,7 @@
 //! # Ok::<(), crossdock::Error>(())
 //! ```
 
+mod builder;
 #[cfg(feature = "cpu")]
 mod builtin;
 mod chain;
@@ -62,6 +63,7 @@ pub mod trace;
 mod transfer;
 mod way;
 
+pub use builder::RuntimeBuilder;
 pub use chain::Chain;
 pub use costs::{Cost, CostCache, CostOrigin};
 pub use device::Device;
@@ -74,7 +76,7 @@ pub use life::{counted_leaks, exiting};
 pub use plugin::{Plugin, PluginIdentity, PluginState};
 pub use pointer_query::PointerAnswer;
 pub use route::{Route, RouteChoice, RouteKind, explain};
-pub use runtime::{Runtime, RuntimeBuilder};
+pub use runtime::Runtime;
 pub use stream::Stream;
 pub use table::{Table, TableError};
 pub use tensor::Tensor;

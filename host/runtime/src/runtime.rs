@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, DeviceType};
 
-use crate::costs::CostCache;
+use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
 use crate::index::DeviceIndex;
-use crate::layers::{self, Layer};
+use crate::layers::Layer;
 use crate::life;
 use crate::loader::{self, Environment};
 use crate::opened;
@@ -50,143 +50,22 @@ pub(crate) struct Registry {
     refused: Vec<Error>,
 }
 
-/// Says where a new runtime looks for plugins.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct RuntimeBuilder {
-    given: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
-    search: bool,
-    layers: Vec<Layer>,
-    costs: Option<CostCache>,
-    staging_bytes: Option<u64>,
-    device_order: Option<String>,
-}
-
-impl RuntimeBuilder {
-    /// Loads this file too. It is an error of `open` when it cannot be loaded.
-    pub fn plugin(mut self, path: impl Into<PathBuf>) -> Self {
-        self.given.push(path.into());
-        self
-    }
-
-    /// Looks into this folder too, before the environment's.
-    pub fn plugin_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folders.push(folder.into());
-        self
-    }
-
-    /// Whether to look into the environment and the standard folders; yes unless said otherwise.
-    pub const fn search(mut self, yes: bool) -> Self {
-        self.search = yes;
-        self
-    }
-
-    /// Wraps each plugin that this runtime opens in these layers, then in those of the
-    /// environment (`CROSSDOCK_LAYERS`, `CROSSDOCK_FAULT`). A plugin that another runtime of the
-    /// process opened before keeps the layers that it was opened with.
-    pub fn layers(mut self, layers: &[Layer]) -> Self {
-        self.layers.extend_from_slice(layers);
-        self
-    }
-
-    /// Whether costs are measured, and where they are kept; `CROSSDOCK_COSTS` unless said
-    /// otherwise.
-    pub fn costs(mut self, cache: CostCache) -> Self {
-        self.costs = Some(cache);
-        self
-    }
-
-    /// Host memory that one staged copy may use, and that is kept for the next one;
-    /// `CROSSDOCK_STAGING_BYTES` unless said otherwise, else 8 MiB.
-    pub const fn staging_bytes(mut self, bytes: u64) -> Self {
-        self.staging_bytes = Some(bytes);
-        self
-    }
-
-    /// Gives these devices the first ids of their types, in this order: uuids, PCI bus ids or
-    /// `PLUGIN:INDEX`, with `,` between them. Goes before `CROSSDOCK_DEVICE_ORDER`.
-    pub fn device_order(mut self, order: impl Into<String>) -> Self {
-        self.device_order = Some(order.into());
-        self
-    }
-
-    /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
-    ///
-    /// # Errors
-    /// [`Error::Load`] for a given file. A file that only the search found is listed by
-    /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
-    /// be read, and from a plugin that is being loaded.
-    pub fn open(self) -> Result<Runtime, Error> {
-        opened::check_reentry("open a runtime")?;
-        life::watch();
-        let environment = Environment::of_process();
-        let asked = layers::requested(environment.privileged)?;
-        let new = asked
-            .into_iter()
-            .filter(|layer| !self.layers.contains(layer));
-        let layers = self.layers.iter().cloned().chain(new).collect();
-        let runtime = Runtime(Arc::new(Inner {
-            registry: Published::default(),
-            index: DeviceIndex::default(),
-            routing: Arc::new(self.routing(&environment)),
-            environment,
-            layers,
-            generation: life::generation(),
-        }));
-        runtime.register_builtin();
-        for path in &self.given {
-            runtime.load(path)?;
-        }
-        runtime.search(&self);
-        if let Some(order) = self.order(&runtime.0.environment) {
-            runtime.number(&order);
-        }
-        Ok(runtime)
-    }
-
-    fn routing(&self, environment: &Environment) -> Routing {
-        let staging = self.staging_bytes.or_else(|| staging_bytes(environment));
-        let of_process = || CostCache::of_process(environment);
-        Routing::new(staging, &self.costs.clone().unwrap_or_else(of_process))
-    }
-
-    fn order(&self, environment: &Environment) -> Option<DeviceOrder> {
-        let text = match &self.device_order {
-            Some(order) => order.clone(),
-            None => environment.device_order()?.to_string_lossy().into_owned(),
-        };
-        let (order, warnings) = DeviceOrder::parse(&text);
-        for warning in warnings {
-            log::warn!(target: "crossdock::load", "{warning}");
-        }
-        Some(order)
-    }
-}
-
-/// What the environment says, where it may say something.
-fn staging_bytes(environment: &Environment) -> Option<u64> {
-    let text = std::env::var("CROSSDOCK_STAGING_BYTES").ok();
-    let text = text.filter(|_| !environment.privileged)?;
-    let bytes = text.parse().ok();
-    if bytes.is_none() {
-        log::warn!(target: "crossdock::route", "CROSSDOCK_STAGING_BYTES=`{text}` is no number");
-    }
-    bytes
-}
-
 impl Runtime {
     /// A runtime that is not open yet.
     pub const fn builder() -> RuntimeBuilder {
-        RuntimeBuilder {
-            given: Vec::new(),
-            folders: Vec::new(),
-            search: true,
-            layers: Vec::new(),
-            costs: None,
-            staging_bytes: None,
-            device_order: None,
-        }
+        RuntimeBuilder::new()
+    }
+
+    /// A runtime without a plugin.
+    pub(crate) fn start(environment: Environment, layers: Vec<Layer>, routing: Routing) -> Self {
+        Self(Arc::new(Inner {
+            registry: Published::default(),
+            index: DeviceIndex::default(),
+            routing: Arc::new(routing),
+            environment,
+            layers,
+            generation: life::generation(),
+        }))
     }
 
     /// The registered plugins, also those whose devices are absent.
@@ -301,7 +180,7 @@ impl Runtime {
     }
 
     /// Numbers all devices anew. Nobody has one yet.
-    fn number(&self, order: &DeviceOrder) {
+    pub(crate) fn number(&self, order: &DeviceOrder) {
         self.change(|registry| {
             for warning in order.unmatched(&registry.devices) {
                 log::warn!(target: "crossdock::load", "{warning}");
@@ -318,7 +197,7 @@ impl Runtime {
     }
 
     #[cfg(feature = "cpu")]
-    fn register_builtin(&self) {
+    pub(crate) fn register_builtin(&self) {
         let registered =
             crate::builtin::cpu(&self.0.layers).and_then(|plugin| self.register(&plugin));
         if let Err(error) = registered {
@@ -327,15 +206,15 @@ impl Runtime {
     }
 
     #[cfg(not(feature = "cpu"))]
-    fn register_builtin(&self) {}
+    pub(crate) fn register_builtin(&self) {}
 
-    fn search(&self, builder: &RuntimeBuilder) {
+    pub(crate) fn search(&self, folders: &[PathBuf], standard: bool) {
         let mut environment = self.0.environment.clone();
-        if !builder.search {
+        if !standard {
             environment.plugin_path = None;
             environment.beside.clear();
         }
-        let found = loader::search(&builder.folders, &environment);
+        let found = loader::search(folders, &environment);
         for warning in &found.warnings {
             log::warn!(target: "crossdock::load", "{warning}");
         }
