@@ -1,40 +1,14 @@
-//! An export is one allocation and an import none: counted by an allocator of this file's own.
-#![expect(unsafe_code, reason = "a counting allocator")]
+//! An export is one allocation and an import none: counted by an allocator of the test's own.
+#![expect(unsafe_code, reason = "a managed tensor by its pointer")]
 
-use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
-use std::cell::Cell;
+#[path = "counting/allocator.rs"]
+mod counting;
+
 use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{DataWord, Device, Dtype, Flags, Layout, Received, TensorView, export};
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: MemoryLayout) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn counted<R>(f: impl FnOnce() -> R) -> (R, usize) {
-    let before = COUNT.get();
-    let result = f();
-    (result, COUNT.get() - before)
-}
+use counting::counted;
 
 #[test]
 fn an_export_is_one_allocation_and_an_import_up_to_eight_dimensions_none() {

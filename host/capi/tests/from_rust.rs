@@ -6,8 +6,9 @@
     reason = "every function of this file is part of a test; imports vouch for their tensor"
 )]
 
-use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
-use std::cell::Cell;
+#[path = "../../../sdk/tests/counting/allocator.rs"]
+mod counting;
+
 use std::ptr::NonNull;
 
 use crossdock::{Runtime, Tensor};
@@ -19,34 +20,7 @@ use crossdock_api::{
 use crossdock_capi::api;
 use crossdock_sdk::dlpack::{DataWord, Device, Dtype, Flags, Layout, Received, TensorView, export};
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: MemoryLayout) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn counted<R>(f: impl FnOnce() -> R) -> (R, usize) {
-    let before = COUNT.get();
-    let result = f();
-    (result, COUNT.get() - before)
-}
+use counting::counted;
 
 fn worked(failure: Failure) {
     let text = (api().error_text)(failure.lend());

@@ -8,35 +8,23 @@
     reason = "a test fails where its plugin cannot be made"
 )]
 
-use std::ffi::c_void;
-use std::ptr::NonNull;
+#[path = "faulty/table.rs"]
+mod faulty;
 
-use crossdock::{Hooks, Table};
+use std::ffi::c_void;
+
 use crossdock_conformance::{Level, Report, Subject, run};
-use crossdock_plugin_cpu::table;
 use crossdock_sdk::abi::{
     Address, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo, Features,
     FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle, PluginTable, PointerInfo,
-    RawError, RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs,
-    StridedHooks,
+    RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
 };
 
-type ErrorOut = *mut *mut RawError;
-
-/// The sound plugin's table.
-fn sound() -> PluginTable {
-    // SAFETY: the table is a constant of this program.
-    unsafe { table().read() }
-}
+use faulty::{ErrorOut, group, open, sound};
 
 /// Runs the suite on a table with a fault.
 fn report_of(change: impl FnOnce(&mut PluginTable)) -> Report {
-    let mut faulty = sound();
-    change(&mut faulty);
-    // SAFETY: a whole table on the stack, whose groups are constants or leaked.
-    let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
-    let mut hooks = Hooks::new("faulty".to_owned(), table);
-    hooks.open().unwrap();
+    let mut hooks = open(change);
     let subject = Subject::new(&hooks, 0).unwrap();
     let report = run(&subject, Level::Full, None);
     hooks.close().unwrap();
@@ -50,11 +38,6 @@ fn finds(report: &Report, case: &str) {
         report.failures().any(|failure| failure.name == case),
         "{case}:\n{report}"
     );
-}
-
-/// Leaks a group of hooks, as a plugin's are for ever.
-fn group<T: 'static>(hooks: T) -> StaticPtr<T> {
-    StaticPtr::new(Box::leak(Box::new(hooks)))
 }
 
 #[test]

@@ -8,32 +8,22 @@
     reason = "a test fails where its plugin cannot be made"
 )]
 
-use std::ptr::NonNull;
+#[path = "faulty/table.rs"]
+mod table;
+
 use std::sync::Barrier;
 
-use crossdock::{Error, Hooks, Layer, Table};
-use crossdock_plugin_cpu::table;
+use crossdock::{Error, Hooks, Layer};
 use crossdock_sdk::abi::{
     Address, AllocateArgs, DeviceInfo, EventHandle, Features, MemoryInfo, MemoryKind, PluginHandle,
-    PluginTable, PointerInfo, RawError, StaticPtr, Status, StreamHandle, StreamHooks,
+    PluginTable, PointerInfo, StaticPtr, Status, StreamHandle, StreamHooks,
 };
 
-type ErrorOut = *mut *mut RawError;
-
-/// The sound plugin's table.
-fn sound() -> PluginTable {
-    // SAFETY: the table is a constant of this program.
-    unsafe { table().read() }
-}
+use table::{ErrorOut, group, open, sound};
 
 /// An open plugin with a fault, behind validation.
 fn faulty(change: impl FnOnce(&mut PluginTable)) -> Hooks {
-    let mut faulty = sound();
-    change(&mut faulty);
-    // SAFETY: a whole table on the stack, whose groups are constants or leaked.
-    let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
-    let mut hooks = Hooks::new("faulty".to_owned(), table);
-    hooks.open().unwrap();
+    let mut hooks = open(change);
     hooks.wrap(&[Layer::Validate]);
     hooks
 }
@@ -233,10 +223,10 @@ fn a_stream_that_is_none_or_given_twice_is_found() {
     let hooks = faulty(|table| {
         // SAFETY: the sound plugin's group is a constant.
         let streams = unsafe { table.streams.as_ptr().read() };
-        table.streams = StaticPtr::new(Box::leak(Box::new(StreamHooks {
+        table.streams = group(StreamHooks {
             stream_create: Some(counts_to_seven),
             ..streams
-        })));
+        });
     });
     broken(hooks.stream_create(0), "NONE");
     hooks.stream_create(0).unwrap();
@@ -261,10 +251,10 @@ fn two_threads_on_one_stream_are_told_apart() {
     let hooks = faulty(|table| {
         // SAFETY: the sound plugin's group is a constant.
         let streams = unsafe { table.streams.as_ptr().read() };
-        table.streams = StaticPtr::new(Box::leak(Box::new(StreamHooks {
+        table.streams = group(StreamHooks {
             stream_wait_event: Some(slow),
             ..streams
-        })));
+        });
     });
     let (stream, other) = (
         hooks.stream_create(0).unwrap(),

@@ -1,43 +1,13 @@
 //! An export is at most one allocation, and our own export comes back without one.
-#![expect(
-    unsafe_code,
-    reason = "a counting allocator, and a managed tensor by its pointer"
-)]
+#![expect(unsafe_code, reason = "a managed tensor by its pointer")]
 
-use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
-use std::cell::Cell;
+#[path = "../../../sdk/tests/counting/allocator.rs"]
+mod counting;
 
 use crossdock::{Runtime, Tensor};
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: MemoryLayout) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn counted<R>(f: impl FnOnce() -> R) -> (R, usize) {
-    let before = COUNT.get();
-    let result = f();
-    (result, COUNT.get() - before)
-}
+use counting::counted;
 
 #[test]
 fn an_exchange_of_an_own_tensor_of_any_rank_is_one_allocation() {
