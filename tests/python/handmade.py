@@ -5,91 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-VERSIONED, LEGACY = b"dltensor_versioned", b"dltensor"
+import structs
+from structs import (
+    DELETER,
+    NUMBERS,
+    Legacy,
+    Tensor,
+    Versioned,
+    consume,
+    delete,
+    name_of,
+    struct_in,
+    versioned_in,
+)
 
-
-class Tensor(ctypes.Structure):
-    """`DLTensor`."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class Legacy(ctypes.Structure):
-    """`DLManagedTensor`."""
-
-    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
-
-
-class Versioned(ctypes.Structure):
-    """`DLManagedTensorVersioned`."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", DELETER),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-_api = ctypes.pythonapi
-_new = _api.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_name = _api.PyCapsule_GetName
-_name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-_pointer = _api.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_rename = _api.PyCapsule_SetName
-_rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
-
-# Names and structs that capsules point to; a test's process keeps them all.
-_kept: list[object] = []
-
-
-def name_of(capsule: object) -> bytes:
-    """The capsule's name."""
-    return bytes(_name(capsule))
-
-
-def struct_in(capsule: object) -> Versioned | Legacy:
-    """The struct behind a capsule, by the capsule's name."""
-    name = _name(capsule)
-    kind = Versioned if b"versioned" in name else Legacy
-    return kind.from_address(_pointer(capsule, name))
-
-
-def versioned_in(capsule: object) -> Versioned:
-    """The new struct behind a capsule of any name."""
-    return Versioned.from_address(_pointer(capsule, _name(capsule)))
-
-
-def consume(capsule: object) -> Versioned | Legacy:
-    """Renames a capsule as consumers do; the caller calls the deleter."""
-    found = struct_in(capsule)
-    used = b"used_" + _name(capsule)
-    _kept.append(used)
-    assert _rename(capsule, used) == 0
-    return found
-
-
-def delete(managed: Versioned | Legacy) -> None:
-    """Calls the deleter."""
-    managed.deleter(ctypes.addressof(managed))
+__all__ = ["Forged", "Legacy", "Producer", "Tensor", "Versioned"]
+__all__ += ["consume", "delete", "name_of", "struct_in", "versioned_in"]
 
 
 class Forged:
@@ -136,11 +67,11 @@ class Forged:
         tensor.device_type, tensor.device_id = device
         tensor.ndim = rank if ndim is None else ndim
         tensor.code, tensor.bits, tensor.lanes = dtype
-        tensor.shape = ctypes.cast(self._shape, ctypes.POINTER(ctypes.c_int64))
+        tensor.shape = ctypes.cast(self._shape, NUMBERS)
         if not no_strides:
-            tensor.strides = ctypes.cast(self._strides, ctypes.POINTER(ctypes.c_int64))
+            tensor.strides = ctypes.cast(self._strides, NUMBERS)
         tensor.byte_offset = byte_offset
-        _kept.append(self)
+        structs.kept.append(self)
 
     def _count(self, _managed: int) -> None:
         self.deleted += 1
@@ -154,9 +85,9 @@ class Forged:
     def capsule(self, name: bytes | None = None) -> object:
         """A capsule of the struct, without a destructor."""
         if name is None:
-            name = LEGACY if isinstance(self.managed, Legacy) else VERSIONED
-        _kept.append(name)
-        return _new(ctypes.addressof(self.managed), name, None)
+            name = structs.LEGACY if isinstance(self.managed, Legacy) else structs.VERSIONED
+        structs.kept.append(name)
+        return structs.new_capsule(ctypes.addressof(self.managed), name, None)
 
 
 class Producer:

@@ -14,77 +14,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from structs import DELETER, NUMBERS, Legacy, Versioned, kept, name_of, new_capsule
+
+__all__ = ["Forged", "Producer", "forge", "name_of", "new_capsule"]
+
 CPU = (1, 0)
 FLOAT32 = (2, 32, 1)
 READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
-
-
-class DLTensor(ctypes.Structure):
-    """`DLTensor` of `dlpack.h`, its inner structs written out."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class Legacy(ctypes.Structure):
-    """`DLManagedTensor`."""
-
-    _fields_ = [
-        ("tensor", DLTensor),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    ]
-
-
-class Versioned(ctypes.Structure):
-    """`DLManagedTensorVersioned`."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", DLTensor),
-    ]
-
-
-Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_name_of = ctypes.pythonapi.PyCapsule_GetName
-_name_of.restype = ctypes.c_char_p
-_name_of.argtypes = [ctypes.py_object]
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype = ctypes.c_void_p
-_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
-# A capsule does not copy its name, and a struct must outlive whoever took it.
-_kept: list[Any] = []
-
-
-def name_of(capsule: object) -> str:
-    """The name of a capsule: `used_dltensor` once it was taken."""
-    return str(_name_of(capsule).decode())
-
-
-def struct_of(capsule: object) -> Legacy | Versioned:
-    """The struct in a DLPack capsule, taken or not, to look at."""
-    name = _name_of(capsule)
-    kind = Versioned if name.endswith(b"versioned") else Legacy
-    return kind.from_address(_pointer_of(capsule, name))
 
 
 class Forged:
@@ -97,8 +33,8 @@ class Forged:
         self._gone = threading.Event()
         self.when_deleted: Callable[[], None] | None = None
         self._name = ctypes.create_string_buffer(name.encode())
-        self._deleter = Deleter(self._delete)
-        _kept.append((struct, memory, self._name, self._deleter))
+        self._deleter = DELETER(self._delete)
+        kept.append((struct, memory, self._name, self._deleter))
 
     def _delete(self, _struct: int) -> None:
         self.deleted += 1
@@ -112,7 +48,7 @@ class Forged:
 
     def give_deleter(self) -> None:
         """Writes the counting deleter into the struct."""
-        self.struct.deleter = ctypes.cast(self._deleter, ctypes.c_void_p).value
+        self.struct.deleter = self._deleter
 
     @property
     def capsule(self) -> Any:
@@ -171,8 +107,8 @@ def forge(
     tensor.device_type, tensor.device_id = device
     tensor.ndim = len(shape or ()) if ndim is None else ndim
     tensor.code, tensor.bits, tensor.lanes = dtype
-    tensor.shape = None if extents is None else ctypes.addressof(extents)
-    tensor.strides = None if steps is None else ctypes.addressof(steps)
+    tensor.shape = ctypes.cast(extents, NUMBERS)
+    tensor.strides = ctypes.cast(steps, NUMBERS)
     tensor.byte_offset = byte_offset
     if isinstance(struct, Versioned):
         struct.major, struct.minor = version

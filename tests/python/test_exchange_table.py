@@ -10,15 +10,13 @@ import crossdock as xd
 import handmade
 import numpy as np
 import pytest
+import structs
 
 NAME = "__dlpack_c_exchange_api__"
 CAPSULE = b"dlpack_exchange_api"
 
 pointer = ctypes.pythonapi.PyCapsule_GetPointer
 pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 ALLOCATE = ctypes.CFUNCTYPE(
@@ -166,7 +164,7 @@ def test_rule_102_the_cpu_has_no_stream():
 
 
 def producer_type(table: Table, **members):
-    capsule = new_capsule(ctypes.addressof(table), CAPSULE, None)
+    capsule = structs.new_capsule(ctypes.addressof(table), CAPSULE, None)
     return type("Foreign", (), {NAME: capsule, **members})
 
 
@@ -185,7 +183,7 @@ class Counted:
         self.table = Table(major=major, minor=3)
         self.table.from_object = ctypes.cast(self.functions[0], ctypes.c_void_p)
         self.table.stream = ctypes.cast(self.functions[1], ctypes.c_void_p)
-        handmade._kept.append(self)
+        structs.kept.append(self)
 
 
 def test_a_type_with_a_table_is_asked_through_it():

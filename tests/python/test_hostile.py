@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import threading
@@ -9,6 +10,7 @@ from typing import Any
 
 import crossdock as xd
 import pytest
+import structs
 from conftest import Child
 from liars import PADDED, Forged, forge, name_of
 
@@ -61,7 +63,7 @@ def test_a_malformed_tensor_is_refused_and_given_back(fields: Fields, versioned:
     with pytest.raises((BufferError, TypeError, ValueError)):
         xd.from_dlpack(capsule)
     assert forged.deleted == 1
-    assert name_of(capsule).startswith("used_")
+    assert name_of(capsule).startswith(b"used_")
     with pytest.raises((BufferError, TypeError, ValueError)):
         xd.from_dlpack(forge(versioned=versioned, **fields).producer())
 
@@ -98,7 +100,7 @@ def test_a_struct_is_read_once() -> None:
     forged = forge(shape=(2, 3))
     tensor = xd.from_dlpack(forged.capsule)
     forged.struct.tensor.ndim = 1 << 20
-    forged.struct.tensor.shape = WILD
+    forged.struct.tensor.shape = ctypes.cast(WILD, structs.NUMBERS)
     forged.struct.tensor.data = WILD
     assert tensor.shape == (2, 3)
     copied = xd.from_dlpack(tensor, copy=True)
@@ -197,10 +199,11 @@ AT_EXIT = """
 import ctypes, sys
 import crossdock as xd
 from liars import forge
+from structs import DELETER
 
 # A deleter that is no Python, and memory that is never given back.
 forged = forge(versioned={versioned})
-forged.struct.deleter = ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value
+forged.struct.deleter = ctypes.cast(ctypes.CDLL(None).labs, DELETER)
 for kept in (forged.struct, forged.memory):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 tensor = xd.from_dlpack(forged.capsule)
