@@ -36,19 +36,9 @@ def test_its_memory_is_given_back(accelerators: Accelerators) -> None:
     assert accelerators.log() == ["free cuda:1 16"]
 
 
-KIND_REFUSED = pytest.mark.xfail(
-    strict=True,
-    reason="the runtime knows `cuda_host` and `cuda_managed` as no memory of their device",
-)
-
-
 @pytest.mark.parametrize(
     ("kind", "claimed"),
-    [
-        (DEVICE, CUDA),
-        pytest.param(PINNED, CUDA_HOST, marks=KIND_REFUSED),
-        pytest.param(MANAGED, CUDA_MANAGED, marks=KIND_REFUSED),
-    ],
+    [(DEVICE, CUDA), (PINNED, CUDA_HOST), (MANAGED, CUDA_MANAGED)],
 )
 def test_memory_of_others_keeps_its_kind(
     accelerators: Accelerators, kind: int, claimed: int

@@ -56,7 +56,7 @@ impl NameText {
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "a released struct never changes")]
 pub struct XdTensorInfo {
-    /// Where it is.
+    /// Where DLPack says that it is: `cuda_host:0` and the like for pinned and managed memory.
     pub device: DLDevice,
     /// The type of one element.
     pub dtype: DLDataType,

@@ -45,7 +45,7 @@ fn describe(tensor: &Tensor) -> XdTensorInfo {
     };
     let empty = layout.numel() == 0;
     XdTensorInfo {
-        device: tensor.device().id().to_raw(),
+        device: tensor.dlpack_device().to_raw(),
         dtype: layout.dtype().to_raw(),
         // At most 64.
         ndim: u32::try_from(layout.rank()).unwrap_or(u32::MAX),

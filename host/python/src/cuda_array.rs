@@ -26,6 +26,7 @@ use crate::tensor::Tensor;
 use crate::typestr::{dtype_of, typestr_of};
 
 const CUDA: i32 = 2;
+const CUDA_HOST: i32 = 3;
 const CUDA_MANAGED: i32 = 13;
 
 #[pymethods]
@@ -37,7 +38,8 @@ impl Tensor {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = self.info();
-        if ![CUDA, CUDA_MANAGED].contains(&info.device.device_type) {
+        let reached = [CUDA, CUDA_HOST, CUDA_MANAGED];
+        if !reached.contains(&info.device.device_type) {
             return Err(PyAttributeError::new_err(
                 "__cuda_array_interface__: the tensor is not on a CUDA device",
             ));
@@ -70,7 +72,7 @@ impl Tensor {
 impl Tensor {
     /// The stream on which everything that writes the tensor is done; `None` where there is none.
     fn exported_on(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        let Some((number, stream)) = streams::offered(py, self.info().device)? else {
+        let Some((number, stream)) = streams::offered(py, self.own_device()?.pair())? else {
             return Ok(None);
         };
         check((api().tensor_wait_to_read)(

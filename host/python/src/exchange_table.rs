@@ -106,7 +106,7 @@ unsafe extern "C" fn from_object(
 
 /// For work on the current stream, which waits for what still writes the tensor.
 fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManagedTensorVersioned>> {
-    let device = tensor.info().device;
+    let device = tensor.ordered_by()?;
     let stream = if streams::has_numbers(device) {
         streams::current(py, device)?
     } else {

@@ -7,8 +7,8 @@
 use std::ptr::NonNull;
 
 use crossdock_api::{
-    CopyMode, DLDevice, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, NO_LIMIT, Order,
-    Out, Owned, Ref, XdExportOptions,
+    CopyMode, DLDevice, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, MemoryKind,
+    NO_LIMIT, Order, Out, Owned, Ref, XdExportOptions,
 };
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -17,9 +17,10 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::{Arguments, add_method, fence_entry};
 use crate::capsule::{self, Draft, Traveller};
-use crate::error::check;
+use crate::device::Device;
+use crate::error::{check, copy_required};
 use crate::interpreter::detached;
-use crate::runtime::device_from;
+use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -149,17 +150,21 @@ fn export<'py>(
         (max_version, None) => form_of(max_version.as_ref())?,
     };
     let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
-    let target = given(dl_device)
-        .map(|device| device_from(&device))
-        .transpose()?;
+    let own = tensor.info().device;
+    let elsewhere = given(dl_device).filter(|device| pair_from(device) != Some(own));
+    let target = elsewhere.map(|device| device_from(&device)).transpose()?;
     let target = target.as_ref().map(|device| device.get());
     let copy = given(copy).map(|copy| truth(&copy)).transpose()?;
-    let own = tensor.info().device;
-    let goal = target.map_or(own, crate::device::Device::pair);
-    let wanted = streams::wanted(py, order_of(own, goal), given(stream).as_ref())?;
+    let goal = target.map_or(own, Device::pair);
+    let wanted = match given(stream) {
+        // The host may be the one to read it.
+        None if target.is_none() && tensor.is_host_reachable() => Wanted::Ready,
+        stream => streams::wanted(py, order_of(tensor, target)?, stream.as_ref())?,
+    };
     let moved = match (target, copy) {
         (None, None | Some(false)) => None,
-        (_, copy) => Some(tensor.moved_on(py, target, mode_of(copy), &wanted)?),
+        (None, Some(true)) => Some(tensor.moved_on(py, None, CopyMode::ALWAYS, &wanted)?),
+        (Some(target), copy) => Some(arrived(py, tensor, target, copy, &wanted)?),
     };
     let mut options = XdExportOptions::new();
     let exported = moved.as_ref().unwrap_or(tensor);
@@ -188,8 +193,31 @@ fn export<'py>(
 
 /// The device whose rules a consumer's stream follows: the one that it asks for, or where that has
 /// no streams, the one whose work is waited for.
-fn order_of(own: DLDevice, goal: DLDevice) -> DLDevice {
-    if streams::has_order(goal) { goal } else { own }
+fn order_of(tensor: &Tensor, target: Option<&Device>) -> PyResult<DLDevice> {
+    match target.map(Device::pair) {
+        Some(goal) if streams::has_order(goal) => Ok(goal),
+        _ => tensor.ordered_by(),
+    }
+}
+
+/// The tensor in memory of the very device that a consumer asks for. Pinned and managed memory of
+/// that device is none to DLPack.
+fn arrived(
+    py: Python<'_>,
+    tensor: &Tensor,
+    target: &Device,
+    copy: Option<bool>,
+    wanted: &Wanted,
+) -> PyResult<Tensor> {
+    let moved = tensor.moved_on(py, Some(target), mode_of(copy), wanted)?;
+    if moved.info().device == target.pair() {
+        return Ok(moved);
+    }
+    if copy == Some(false) {
+        let why = format!("the memory is no plain memory of {}", target.text());
+        return Err(copy_required(py, why));
+    }
+    tensor.moved_on(py, Some(target), CopyMode::ALWAYS, wanted)
 }
 
 fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -221,6 +249,14 @@ impl Tensor {
 }
 
 impl Tensor {
+    /// The device whose streams order the work on it.
+    pub(crate) fn ordered_by(&self) -> PyResult<DLDevice> {
+        match self.info().memory_kind {
+            MemoryKind::MANAGED => Ok(self.own_device()?.pair()),
+            _ => Ok(self.info().device),
+        }
+    }
+
     /// Whether no stream has a say in its export, and no work on it is pending.
     pub(crate) fn is_plain(&self) -> bool {
         !streams::has_order(self.info().device) && !self.is_pending()

@@ -135,9 +135,8 @@ fn explain(
     let (source, shape, dtype) = match x.cast::<Tensor>() {
         Ok(tensor) => {
             let tensor = tensor.get();
-            let info = tensor.info();
-            let device = Device::new(device_of(py, info.device)?)?;
-            (Py::new(py, device)?, tensor.extents().to_vec(), info.dtype)
+            let device = Py::new(py, tensor.own_device()?)?;
+            (device, tensor.extents().to_vec(), tensor.info().dtype)
         }
         Err(_) => {
             let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;

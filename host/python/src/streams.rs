@@ -7,7 +7,8 @@
 //! | `OpenCL` | ready for every queue | no order | the handle of the default queue or of the current one | others |
 //! | others | ready | refused | none | all |
 //!
-//! The line for OpenCL is ours: no standard speaks of it.
+//! The line for OpenCL is ours: no standard speaks of it. Managed memory has CUDA's numbers, but `None`
+//! makes it ready (`export`), since the host may be the one to read it.
 #![expect(unsafe_code, reason = "wraps stream handles that consumers vouch for")]
 
 use crossdock_api::{DLDevice, ErrorKind, Out, Status, XdDevice, XdStream};
@@ -43,6 +44,17 @@ impl Rules {
             OPENCL => Self::OpenCl,
             _ => Self::Streamless,
         }
+    }
+}
+
+/// The device by which the runtime knows the streams of this one.
+const fn home(device: DLDevice) -> DLDevice {
+    match device.device_type {
+        CUDA_MANAGED => DLDevice {
+            device_type: CUDA,
+            ..device
+        },
+        _ => device,
     }
 }
 
@@ -124,7 +136,7 @@ fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
 
 /// The default stream of a device, where it has one.
 fn default_of(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
-    let device: Handle<XdDevice> = device_of(py, device)?;
+    let device: Handle<XdDevice> = device_of(py, home(device))?;
     let stream: Result<Handle<XdStream>, Failed> =
         made(|out| (api().stream_default)(device.lend(), out));
     match stream {
@@ -144,7 +156,7 @@ pub(crate) unsafe fn wrapped(
     device: DLDevice,
     native: u64,
 ) -> PyResult<Handle<XdStream>> {
-    let device: Handle<XdDevice> = device_of(py, device)?;
+    let device: Handle<XdDevice> = device_of(py, home(device))?;
     Ok(made(|out| {
         // SAFETY: the caller's promise, passed on.
         unsafe { (api().stream_wrap)(device.lend(), native, out) }
@@ -169,7 +181,7 @@ pub(crate) fn current(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handl
     if default_of(py, device)?.is_none() {
         return Ok(None);
     }
-    let device = Bound::new(py, Device::new(device_of(py, device)?)?)?;
+    let device = Bound::new(py, Device::new(device_of(py, home(device))?)?)?;
     Ok(Some(current_stream(device.as_any())?.get().share()))
 }
 
@@ -182,7 +194,7 @@ pub(crate) fn offered(
     device: DLDevice,
 ) -> PyResult<Option<(u64, Handle<XdStream>)>> {
     // Managed memory may come without a plugin for its device.
-    if !has_numbers(device) || device_of(py, device).is_err() {
+    if !has_numbers(device) || device_of(py, home(device)).is_err() {
         return Ok(None);
     }
     let Some(stream) = current(py, device)? else {

@@ -4,8 +4,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo};
-use crossdock_sdk::dlpack;
+use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind};
+use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
@@ -92,6 +92,21 @@ impl Device {
     #[inline]
     pub fn id(&self) -> dlpack::Device {
         self.0.id
+    }
+
+    /// The DLPack pair of its memory of this kind: `cuda_host:0`. Kinds that DLPack has no name for
+    /// here are the device's own.
+    pub(crate) fn id_of(&self, kind: MemoryKind) -> dlpack::Device {
+        let named = match kind {
+            MemoryKind::PINNED => self.0.info.pinned_dl_type,
+            MemoryKind::MANAGED => self.0.info.managed_dl_type,
+            _ => 0,
+        };
+        match named {
+            0 => self.0.id,
+            // DLPack numbers none but the devices themselves.
+            named => DeviceType::from_raw(named).device(0),
+        }
     }
 
     /// Its index in its plugin.

@@ -165,6 +165,9 @@ fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verif
                 return Err(other_owner(&claimed, owner));
             }
             if answer.allocated_by().is_some() {
+                if names_kind(view, owner, word, &answer.info) {
+                    return owned(owner, view, word, &answer.info);
+                }
                 within(view, word, &answer.info)?;
             }
             foreign_host_memory(claimed, view)
@@ -172,6 +175,23 @@ fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verif
         Some(owner) => registered(&claimed, owner, view, word),
         None if is_host => foreign_host_memory(claimed, view),
         None => Err(unknown(&claimed)),
+    }
+}
+
+/// Whether a tensor in host memory claims to be in pinned or managed memory, and is: it stays there.
+fn names_kind(view: &TensorView, owner: &Device, word: u64, info: &PointerInfo) -> bool {
+    view.device().ty != DeviceType::CPU && owner.id_of(kind_at(word, info)) != owner.id()
+}
+
+/// The kind of the memory at `word`. What the host reaches at another address, or not at all, is the
+/// device's, whoever's memory lies behind it.
+fn kind_at(word: u64, info: &PointerInfo) -> MemoryKind {
+    let is_named = [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&info.kind);
+    let is_elsewhere = info.base.form == AddressForm::POINTER && info.host_pointer != word;
+    if is_named && is_elsewhere {
+        MemoryKind::DEVICE
+    } else {
+        info.kind
     }
 }
 
@@ -226,7 +246,7 @@ fn owned(
         device: device.clone(),
         place: (info.base, info.size),
         offset: data_at.wrapping_add(view.byte_offset()),
-        kind: info.kind,
+        kind: kind_at(word, info),
     })
 }
 

@@ -195,6 +195,13 @@ impl Memory {
         }
     }
 
+    /// Whether the host reads and writes these bytes at the same addresses.
+    pub(crate) fn is_host_visible(&self) -> bool {
+        let kinds = [MemoryKind::HOST, MemoryKind::PINNED, MemoryKind::MANAGED];
+        let is_addressed = self.address.form == AddressForm::POINTER;
+        (is_addressed && kinds.contains(&self.kind)) || self.device.is_host_accessible()
+    }
+
     /// The host's address of byte `offset`, where the host can dereference it.
     pub(crate) fn host_address(&self, offset: u64) -> Option<u64> {
         let reachable = self.kind == MemoryKind::HOST || self.device.is_host_accessible();

@@ -19,13 +19,18 @@ pub(crate) enum Alias {
     Map,
 }
 
-/// Whether an alias is possible, and what is done; else why not.
-pub(crate) fn alias(from: &Device, to: &Device) -> Result<(Alias, String), String> {
+/// Whether an alias is possible, and what is done; else why not. `is_visible` is memory that the
+/// host reads at the same addresses.
+pub(crate) fn alias(
+    from: &Device,
+    to: &Device,
+    is_visible: bool,
+) -> Result<(Alias, String), String> {
     if from == to {
         return Ok((Alias::Same, "the same device: the same memory".to_owned()));
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
-    if from.is_host_accessible() && adopts {
+    if is_visible && adopts {
         let step = format!("`{}` adopts the memory of `{from}`", to.plugin().name());
         return Ok((Alias::Adopt, step));
     }

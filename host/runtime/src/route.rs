@@ -108,7 +108,7 @@ impl fmt::Display for Route {
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
     let mut route = Route::new(from, to);
-    match alias_step(from, to, choice) {
+    match alias_step(from, to, choice, from.is_host_accessible()) {
         Some(Ok((_, step))) => return route.taken(RouteKind::Alias, step, 0),
         Some(Err(reason)) => route.refused.push(reason),
         None => {}
@@ -155,7 +155,7 @@ fn take_cheapest(
 ) -> Result<(Tensor, Route), Error> {
     let from = tensor.device();
     let mut route = Route::new(from, to);
-    match alias_step(from, to, choice) {
+    match alias_step(from, to, choice, tensor.memory().is_host_visible()) {
         Some(Ok((alias, step))) => match take_alias(alias, tensor, to) {
             Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
@@ -200,8 +200,9 @@ fn alias_step(
     from: &Device,
     to: &Device,
     choice: RouteChoice,
+    is_visible: bool,
 ) -> Option<Result<(Alias, String), String>> {
-    let step = || plan::alias(from, to).map_err(|reason| format!("alias: {reason}"));
+    let step = || plan::alias(from, to, is_visible).map_err(|reason| format!("alias: {reason}"));
     choice.allows(RouteKind::Alias).then(step)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{
-    AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
+    self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
 use crate::device::Device;
@@ -106,6 +106,17 @@ impl Tensor {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.memory().device
+    }
+
+    /// Where DLPack says that it is: on its device, or, for pinned and managed memory, on the one
+    /// that stands for this kind (`cuda_host:0`).
+    #[must_use]
+    #[inline]
+    pub fn dlpack_device(&self) -> dlpack::Device {
+        match self.memory().kind {
+            MemoryKind::DEVICE | MemoryKind::HOST => self.device().id(),
+            kind => self.device().id_of(kind),
+        }
     }
 
     /// Whether writing is refused.
@@ -269,7 +280,7 @@ impl Tensor {
         let place = Place {
             data,
             byte_offset,
-            device: self.device().id(),
+            device: self.dlpack_device(),
             flags,
         };
         Ok(Produced::at(self.clone(), self.layout(), place)?)

@@ -188,6 +188,7 @@ typedef struct xd_axis_slice {
 
 /** What a tensor is. The arrays are lent by the tensor's handle; NULL where `ndim` is 0. */
 typedef struct xd_tensor_info {
+    /** Where DLPack says that it is: `cuda_host:0` and the like for pinned and managed memory. */
     xd_dl_device device;
     xd_dtype dtype;
     uint32_t ndim;

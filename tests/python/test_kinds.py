@@ -1,0 +1,114 @@
+"""Pinned and managed memory of others: devices of their own to DLPack, and the host's to read.
+
+They run over `tests/plugins/accelerators.c`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import crossdock as xd
+import handmade
+import numpy as np
+import pytest
+from accelerators import DEVICE, MANAGED, PINNED, Accelerators
+
+CUDA, CUDA_HOST, ROCM_HOST, CUDA_MANAGED = 2, 3, 11, 13
+OF_CUDA = [(PINNED, CUDA_HOST), (MANAGED, CUDA_MANAGED)]
+ALL = [("cuda:0", *kind) for kind in OF_CUDA]
+ALL += [("cuda:2", *kind) for kind in OF_CUDA] + [("rocm:1", PINNED, ROCM_HOST)]
+
+
+def foreign(
+    accelerators: Accelerators, device: str, kind: int, claimed: tuple[int, int]
+) -> tuple[xd.Tensor, ctypes.Array[ctypes.c_float]]:
+    """A tensor of four floats from somebody's memory, and that memory."""
+    address = accelerators.make(device, kind)
+    memory = (ctypes.c_float * 4).from_address(address)
+    memory[:] = range(4)
+    forged = handmade.Forged((4,), data=address, device=claimed)
+    return xd.from_dlpack(handmade.Producer(forged)), memory
+
+
+@pytest.mark.parametrize(("device", "kind", "claimed"), ALL)
+def test_the_owner_is_known_and_the_host_shares_the_memory(
+    accelerators: Accelerators, device: str, kind: int, claimed: int
+) -> None:
+    """Rules 70 and 89: no id but 0, and no copy to read or write it."""
+    tensor, memory = foreign(accelerators, device, kind, (claimed, 0))
+    assert tensor.__dlpack_device__() == (claimed, 0) and str(tensor.device) == device
+    array, view, moved = np.from_dlpack(tensor), memoryview(tensor), tensor.to("cpu")
+    assert str(moved.device) == "cpu:0" and moved.data_ptr() == tensor.data_ptr()
+    memory[1] = 9
+    assert array[1] == view[1] == moved[1].item() == 9
+    assert not any(line.startswith("copy") for line in accelerators.log())
+
+
+@pytest.mark.parametrize(("kind", "named"), OF_CUDA)
+def test_memory_that_is_called_device_memory_gets_its_kind(
+    accelerators: Accelerators, kind: int, named: int
+) -> None:
+    """Bug 23: the pointer says which it is."""
+    tensor, _ = foreign(accelerators, "cuda:1", kind, (CUDA, 1))
+    assert tensor.__dlpack_device__() == (named, 0) and str(tensor.device) == "cuda:1"
+    interface = {"shape": (4,), "typestr": "<f4", "data": (tensor.data_ptr(), False), "version": 3}
+    assert xd.from_cuda_array_interface(interface, tensor).__dlpack_device__() == (named, 0)
+
+
+@pytest.mark.parametrize("claimed", [CUDA_HOST, CUDA_MANAGED])
+def test_device_memory_that_is_called_the_hosts_is_refused(
+    accelerators: Accelerators, claimed: int
+) -> None:
+    with pytest.raises(BufferError, match="cuda:0"):
+        foreign(accelerators, "cuda:0", DEVICE, (claimed, 0))
+
+
+def test_host_memory_of_nobody_may_be_called_pinned() -> None:
+    forged = handmade.Forged((4,), device=(CUDA_HOST, 0))
+    tensor = xd.from_dlpack(handmade.Producer(forged))
+    assert tensor.__dlpack_device__() == (1, 0) and tensor.data_ptr() == forged.address
+
+
+@pytest.mark.parametrize(("kind", "claimed"), OF_CUDA)
+def test_a_consumer_that_asks_for_the_kind_shares_and_one_that_asks_for_the_device_does_not(
+    accelerators: Accelerators, kind: int, claimed: int
+) -> None:
+    tensor, _ = foreign(accelerators, "cuda:0", kind, (claimed, 0))
+    same = handmade.struct_in(tensor.__dlpack__(dl_device=(claimed, 0), max_version=(1, 3)))
+    assert (same.tensor.device_type, same.tensor.data) == (claimed, tensor.data_ptr())
+    moved = handmade.struct_in(tensor.__dlpack__(dl_device=(CUDA, 0), max_version=(1, 3)))
+    assert moved.tensor.device_type == CUDA and moved.tensor.data != tensor.data_ptr()
+    assert moved.flags & 2
+    with pytest.raises(xd.CopyRequiredError):
+        tensor.__dlpack__(dl_device=(CUDA, 0), copy=False, max_version=(1, 3))
+
+
+def test_a_consumer_of_managed_memory_may_name_a_stream_of_the_owner(
+    accelerators: Accelerators,
+) -> None:
+    tensor, _ = foreign(accelerators, "cuda:2", MANAGED, (CUDA_MANAGED, 0))
+    described = dict(tensor.__cuda_array_interface__, stream=4096)
+    accelerators.hold()
+    written = xd.from_cuda_array_interface(described, tensor)
+    accelerators.log()
+    written.__dlpack__(stream=8192, max_version=(1, 3))
+    waits = accelerators.waits()
+    assert [line.split()[:2] for line in waits] == [["wait", "cuda:2/8192"]], waits
+    # Who names none may be the host.
+    written.__dlpack__(max_version=(1, 3))
+    assert any(line.startswith("synchronize") for line in accelerators.waits())
+    with pytest.raises(ValueError, match="ambiguous"):
+        written.__dlpack__(stream=0, max_version=(1, 3))
+
+
+def test_pinned_memory_has_no_stream_to_name(accelerators: Accelerators) -> None:
+    tensor, _ = foreign(accelerators, "cuda:0", PINNED, (CUDA_HOST, 0))
+    with pytest.raises(ValueError, match="no streams"):
+        tensor.__dlpack__(stream=1, max_version=(1, 3))
+
+
+def test_asking_for_the_kind_calls_nothing(accelerators: Accelerators) -> None:
+    tensor, _ = foreign(accelerators, "cuda:0", PINNED, (CUDA_HOST, 0))
+    accelerators.log()
+    tensor.__dlpack_device__()
+    assert accelerators.log() == []
