@@ -1,0 +1,65 @@
+//! Why a script did not run, or how it ended.
+
+use std::fmt;
+
+/// What went wrong, as a caller tells cases apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No usable Python: each place that was tried is in the message.
+    NoPython,
+    /// The library and the environment do not belong together.
+    Mismatch,
+    /// The script raised an exception.
+    Exception,
+    /// The script asked to end: `SystemExit`, with its code.
+    Exit(i32),
+    /// The script was interrupted.
+    Interrupted,
+    /// The script took longer than it may, and was stopped.
+    Timeout,
+    /// The script took longer than it may, and native code of it still runs.
+    Stuck,
+    /// The session runs something else.
+    Busy,
+    /// The session or the interpreter was closed.
+    Closed,
+    /// A forked child has no interpreter of its own.
+    Forked,
+    /// The caller's arguments cannot be used.
+    Invalid,
+}
+
+/// One failure: what, why and what to do in a message, and what Python says of it.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Which case it is.
+    pub kind: Kind,
+    /// One line what, one line why, one line what to do.
+    pub message: String,
+    /// The exception's qualified name, such as `numpy.linalg.LinAlgError`.
+    pub exception: Option<String>,
+    /// The traceback as Python prints it, causes included.
+    pub traceback: Option<String>,
+}
+
+impl Failure {
+    /// A failure that no exception of Python is behind.
+    #[must_use]
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            exception: None,
+            traceback: None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
