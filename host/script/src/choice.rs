@@ -8,8 +8,9 @@ use std::path::PathBuf;
 pub struct Choice {
     /// The interpreter of the environment (`sys.executable`): what selects the environment.
     pub executable: PathBuf,
-    /// The shared library that is opened.
-    pub libpython: PathBuf,
+    /// The shared library that is opened. The command alone also chooses a Python without one, and
+    /// starts its executable.
+    pub libpython: Option<PathBuf>,
     /// Major and minor version.
     pub version: (u8, u8),
     /// `sys.version`, for messages.
@@ -20,6 +21,19 @@ pub struct Choice {
     pub base_prefix: PathBuf,
     /// `sys.abiflags`: `t` is free-threaded, `d` a debug build.
     pub abi_flags: String,
-    /// Which rule of the search chose it, for messages: "VIRTUAL_ENV is set".
+    /// Which rule of the search chose it, for messages: "`VIRTUAL_ENV` is set".
     pub why: String,
+}
+
+impl Choice {
+    /// The version without what follows it: `3.11.7`.
+    #[must_use]
+    pub fn number(&self) -> &str {
+        number(&self.version_text)
+    }
+}
+
+/// The first word of `sys.version` and of `Py_GetVersion`.
+pub(crate) fn number(version_text: &str) -> &str {
+    version_text.split_whitespace().next().unwrap_or_default()
 }

@@ -35,8 +35,12 @@ pub enum Kind {
 pub struct Failure {
     /// Which case it is.
     pub kind: Kind,
-    /// One line what, one line why, one line what to do.
+    /// What it was, in a line.
     pub message: String,
+    /// Why, in a line; empty where the message says it all.
+    pub why: String,
+    /// What to do about it, in a line; empty where nothing general can be said.
+    pub hint: String,
     /// The exception's qualified name, such as `numpy.linalg.LinAlgError`.
     pub exception: Option<String>,
     /// The traceback as Python prints it, causes included.
@@ -50,15 +54,34 @@ impl Failure {
         Self {
             kind,
             message: message.into(),
+            why: String::new(),
+            hint: String::new(),
             exception: None,
             traceback: None,
         }
     }
+
+    /// The same with its reason and what to do.
+    #[must_use]
+    pub fn because(self, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            hint: hint.into(),
+            ..self
+        }
+    }
 }
 
+/// What, why and what to do, each on a line of its own.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        for (title, text) in [("why", &self.why), ("try", &self.hint)] {
+            if !text.is_empty() {
+                write!(f, "\n  {title}: {text}")?;
+            }
+        }
+        Ok(())
     }
 }
 

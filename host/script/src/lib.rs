@@ -3,9 +3,24 @@
 //! Nothing here is linked against Python, and nothing of the runtime is known here: the host gives
 //! the address of its function table, and scripts reach it through the `crossdock` package.
 
+mod candidate;
 mod choice;
+mod explain;
 mod failure;
+mod find;
+mod host_module;
 mod libpython;
+mod library;
+mod loaded;
+mod open;
+mod package;
+mod privilege;
+mod probe;
+mod run;
+mod running;
 
 pub use choice::Choice;
+pub use explain::{Place, Search};
 pub use failure::{Failure, Kind};
+pub use find::{Options, search};
+pub use open::Python;

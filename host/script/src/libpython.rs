@@ -26,6 +26,7 @@ macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $answer:ty)?;)*) => {
         /// The functions, each under Python's own name for it.
         #[expect(non_snake_case, reason = "the names of Python's C API")]
+        #[expect(dead_code, reason = "sessions call what the command line does not")]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $answer)?,)*
         }
@@ -72,11 +73,14 @@ functions! {
     PyCapsule_SetName: fn(*mut PyObject, *const c_char) -> c_int;
     PyObject_Call: fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
     PyObject_GetAttrString: fn(*mut PyObject, *const c_char) -> *mut PyObject;
+    PySys_GetObject: fn(*const c_char) -> *mut PyObject;
     PyTuple_New: fn(isize) -> *mut PyObject;
     PyTuple_SetItem: fn(*mut PyObject, isize, *mut PyObject) -> c_int;
     PyTuple_GetItem: fn(*mut PyObject, isize) -> *mut PyObject;
     PyTuple_Size: fn(*mut PyObject) -> isize;
     PyUnicode_FromStringAndSize: fn(*const c_char, isize) -> *mut PyObject;
+    PyUnicode_DecodeFSDefaultAndSize: fn(*const c_char, isize) -> *mut PyObject;
+    PyUnicode_EncodeFSDefault: fn(*mut PyObject) -> *mut PyObject;
     PyUnicode_AsUTF8AndSize: fn(*mut PyObject, *mut isize) -> *const c_char;
     PyBytes_FromStringAndSize: fn(*const c_char, isize) -> *mut PyObject;
     PyBytes_AsStringAndSize: fn(*mut PyObject, *mut *mut c_char, *mut isize) -> c_int;

@@ -1,0 +1,132 @@
+//! Where a Python may be, in the order in which the places are tried.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::find::Options;
+
+/// One executable that may be a Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) path: PathBuf,
+    /// Which rule names it.
+    pub(crate) why: String,
+    /// The user named it: it is this one or none.
+    pub(crate) mandatory: bool,
+}
+
+impl Candidate {
+    fn new(path: PathBuf, why: impl Into<String>) -> Self {
+        let (why, mandatory) = (why.into(), false);
+        Self {
+            path,
+            why,
+            mandatory,
+        }
+    }
+
+    fn mandatory(path: PathBuf, why: &str) -> Self {
+        Self {
+            mandatory: true,
+            ..Self::new(path, why)
+        }
+    }
+}
+
+/// What the user named, where something is named: then nothing else counts.
+pub(crate) fn named(options: &Options, privileged: bool) -> Option<Candidate> {
+    if let Some(python) = &options.python {
+        let why = if options.in_cli {
+            "`--python` says so"
+        } else {
+            "the host program says so"
+        };
+        return Some(Candidate::mandatory(resolved(python), why));
+    }
+    let variable = env::var_os("CROSSDOCK_PYTHON").filter(|value| !value.is_empty());
+    variable.filter(|_value| !privileged).map(|python| {
+        Candidate::mandatory(resolved(Path::new(&python)), "`CROSSDOCK_PYTHON` is set")
+    })
+}
+
+/// All other places; a privileged process looks only beside its own file.
+pub(crate) fn all(options: &Options, privileged: bool) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    if !privileged {
+        all.extend(activated("VIRTUAL_ENV"));
+        let conda = activated("CONDA_PREFIX");
+        // Conda's `base` is always active for those who have it, and says nothing about a project.
+        let base = env::var_os("CONDA_DEFAULT_ENV").is_some_and(|name| name == "base");
+        let project = if options.in_cli { project() } else { None };
+        if base {
+            all.extend(project.into_iter().chain(conda));
+        } else {
+            all.extend(conda.into_iter().chain(project));
+        }
+        for name in ["python3", "python"] {
+            let found = on_path(OsStr::new(name));
+            all.extend(
+                found
+                    .into_iter()
+                    .map(|path| Candidate::new(path, format!("`{name}` is on `PATH`"))),
+            );
+        }
+    }
+    all.extend(shipped());
+    all
+}
+
+/// An executable, the folder of an environment, or the name of a program on `PATH`.
+fn resolved(python: &Path) -> PathBuf {
+    if python.is_dir() {
+        return interpreter_of(python);
+    }
+    let bare = python.components().count() == 1 && !python.exists();
+    let found = bare.then(|| on_path(python.as_os_str()).into_iter().next());
+    let path = found.flatten().unwrap_or_else(|| python.to_owned());
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// The interpreter in an environment's folder, whether it is there or not.
+fn interpreter_of(folder: &Path) -> PathBuf {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let names = ["bin/python3", "bin/python"].map(|name| folder.join(name));
+    let there = names.iter().find(|path| path.symlink_metadata().is_ok());
+    there.unwrap_or(&folder.join("bin/python3")).clone()
+}
+
+fn activated(variable: &str) -> Option<Candidate> {
+    let folder = env::var_os(variable).filter(|value| !value.is_empty())?;
+    let path = interpreter_of(Path::new(&folder));
+    Some(Candidate::new(path, format!("`{variable}` is set")))
+}
+
+/// The environment `.venv` of the project that the working directory lies in.
+fn project() -> Option<Candidate> {
+    let here = env::current_dir().ok()?;
+    let found = here.ancestors().map(|folder| folder.join(".venv"));
+    let folder = found
+        .into_iter()
+        .find(|venv| venv.join("pyvenv.cfg").is_file())?;
+    let why = format!("`{}` is the project's environment", folder.display());
+    Some(Candidate::new(interpreter_of(&folder), why))
+}
+
+fn on_path(name: &OsStr) -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders
+        .map(|folder| folder.join(name))
+        .filter(|file| file.is_file())
+        .collect()
+}
+
+/// The Python that an application brings.
+fn shipped() -> Option<Candidate> {
+    let own = env::current_exe().ok()?;
+    let folder = own.parent()?.join("crossdock/python");
+    folder
+        .is_dir()
+        .then(|| Candidate::new(interpreter_of(&folder), "the application ships it"))
+}

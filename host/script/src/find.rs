@@ -1,0 +1,190 @@
+//! Finding Python: which of the candidates is taken, and why the others are not.
+
+use std::path::{Path, PathBuf};
+
+use crate::candidate::{self, Candidate};
+use crate::choice::{Choice, number};
+use crate::explain::{Place, Search};
+use crate::probe::{Answer, probe};
+use crate::{library, privilege};
+
+/// How a caller wants Python to be found and started.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it from defaults")]
+pub struct Options {
+    /// An executable, an environment's folder or a program on `PATH`: this one or none.
+    pub python: Option<PathBuf>,
+    /// The caller is a command of a person: the project's `.venv` counts, and a Python without a
+    /// shared library does too.
+    pub in_cli: bool,
+    /// The folder `crossdock` with the Python package that scripts shall import. Where none is
+    /// named, the one that lies with the library that hands out the table is.
+    pub package: Option<PathBuf>,
+}
+
+/// The oldest version that the package runs on.
+pub(crate) const OLDEST: (u8, u8) = (3, 11);
+
+/// Looks for a Python, and starts none but to ask it what it is.
+#[must_use]
+pub fn search(options: &Options) -> Search {
+    search_for(options, None)
+}
+
+/// As [`search`]; a Python of another version than `needed` is refused.
+pub(crate) fn search_for(options: &Options, needed: Option<(u8, u8)>) -> Search {
+    let privileged = privilege::is_privileged();
+    let (candidates, mandatory) = match candidate::named(options, privileged) {
+        Some(named) => (vec![named], true),
+        None => (candidate::all(options, privileged), false),
+    };
+    let mut search = Search::new(mandatory);
+    for candidate in candidates {
+        if search.knows(&candidate.path) {
+            continue;
+        }
+        let judged = judge(&candidate, options, needed);
+        let refused = judged.as_ref().err().cloned();
+        search.places.push(Place {
+            path: candidate.path,
+            why: candidate.why,
+            refused,
+        });
+        if let Ok(choice) = judged {
+            search.choice = Some(choice);
+            break;
+        }
+    }
+    search
+}
+
+/// The choice that a candidate is, or why it is none.
+fn judge(
+    candidate: &Candidate,
+    options: &Options,
+    needed: Option<(u8, u8)>,
+) -> Result<Choice, String> {
+    let path = &candidate.path;
+    environment_is_whole(path)?;
+    if !path.is_file() {
+        return Err("there is no such file".to_owned());
+    }
+    trusted(path)?;
+    let answer = probe(path)?;
+    let version = usable(&answer)?;
+    if let Some((major, minor)) = needed.filter(|needed| *needed != version) {
+        return Err(format!(
+            "it is {}, and the library of {major}.{minor} is in this process",
+            number(&answer.version_text)
+        ));
+    }
+    let libpython = library::of(&answer);
+    match &libpython {
+        Some(file) => {
+            trusted(file)?;
+            if !library::is_for_this_machine(file) {
+                let file = file.display();
+                return Err(format!("its library `{file}` is for another processor"));
+            }
+        }
+        None if options.in_cli => {}
+        None => {
+            return Err(format!(
+                "it was built without a shared library (`{}` was not found); install the one that \
+                 has it, mostly a package named libpython or a build with `--enable-shared`",
+                library_name(&answer, version)
+            ));
+        }
+    }
+    Ok(Choice {
+        executable: answer.executable,
+        libpython,
+        version,
+        version_text: answer.version_text,
+        prefix: answer.prefix,
+        base_prefix: answer.base_prefix,
+        abi_flags: answer.abi_flags,
+        why: candidate.why.clone(),
+    })
+}
+
+fn library_name(answer: &Answer, (major, minor): (u8, u8)) -> String {
+    let name = answer.library_name.to_string_lossy();
+    if name.contains(".so") {
+        name.into_owned()
+    } else {
+        format!("libpython{major}.{minor}{}.so", answer.abi_flags)
+    }
+}
+
+/// An environment is a link to the Python that made it, and that may be gone.
+fn environment_is_whole(executable: &Path) -> Result<(), String> {
+    let folder = executable.parent().and_then(Path::parent);
+    let Some(environment) = folder.filter(|folder| folder.join("pyvenv.cfg").is_file()) else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(environment.join("pyvenv.cfg")).unwrap_or_default();
+    let home = text.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "home").then(|| PathBuf::from(value.trim()))
+    });
+    match home {
+        Some(home) if !home.is_dir() => Err(format!(
+            "the Python that the environment was made from is gone (`{}`); recreate the venv: \
+             python3 -m venv --clear '{}'",
+            home.display(),
+            environment.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whoever may write there decides what runs here.
+fn trusted(file: &Path) -> Result<(), String> {
+    match privilege::writable_by_all(file) {
+        Some(place) => Err(format!(
+            "everybody may change `{}`; chmod o-w it, or set CROSSDOCK_TRUST_PATHS=1",
+            place.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The version of a Python that this process can run.
+fn usable(answer: &Answer) -> Result<(u8, u8), String> {
+    let is = number(&answer.version_text);
+    if answer.implementation != "cpython" {
+        let name = &answer.implementation;
+        return Err(format!(
+            "it is {name}, and only CPython runs inside a program"
+        ));
+    }
+    let mut parts = is.split('.').map(str::parse);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
+        return Err(format!("it says that its version is \"{is}\""));
+    };
+    let (oldest_major, oldest_minor) = OLDEST;
+    if (major, minor) < OLDEST {
+        return Err(format!(
+            "it is {is}, and {oldest_major}.{oldest_minor} is the oldest that works"
+        ));
+    }
+    if answer.free_threaded || answer.abi_flags.contains('t') {
+        return Err(format!(
+            "it is a free-threaded {is}, for which the package is not built"
+        ));
+    }
+    if answer.abi_flags.contains('d') {
+        return Err(format!(
+            "it is a debug build of {is}, for which the package is not built"
+        ));
+    }
+    let musl = answer.soabi.ends_with("-musl");
+    if !answer.soabi.is_empty() && musl != cfg!(target_env = "musl") {
+        return Err(format!(
+            "it uses another C library than this program ({})",
+            answer.soabi
+        ));
+    }
+    Ok((major, minor))
+}

@@ -1,0 +1,115 @@
+//! One question to an executable: which Python it is, and where its library should be.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What an executable said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) implementation: String,
+    pub(crate) version_text: String,
+    pub(crate) executable: PathBuf,
+    pub(crate) prefix: PathBuf,
+    pub(crate) base_prefix: PathBuf,
+    pub(crate) abi_flags: String,
+    pub(crate) soabi: String,
+    pub(crate) free_threaded: bool,
+    /// Empty where the build does not say; so are the next two.
+    pub(crate) library_folder: PathBuf,
+    pub(crate) library_name: PathBuf,
+    pub(crate) multiarch: String,
+}
+
+/// A start file of the environment may print, so the answer stands between marks.
+const BEGIN: &[u8] = b"\0crossdock:";
+const END: &[u8] = b"\0:crossdock\n";
+
+/// Runs on every version that knows `-I`, so that an old one can say that it is old.
+const QUESTION: &str = r"
+import os, sys, sysconfig
+get = sysconfig.get_config_var
+answer = [sys.implementation.name, sys.version, sys.executable, sys.prefix, sys.base_prefix,
+    getattr(sys, 'abiflags', ''), get('SOABI'), get('Py_GIL_DISABLED'), get('LIBDIR'),
+    get('INSTSONAME'), get('MULTIARCH')]
+line = b'\0crossdock:' + b'\0'.join(os.fsencode(str(x or '')) for x in answer)
+sys.stdout.buffer.write(line + b'\0:crossdock\n')
+";
+
+/// Long enough for a cold start over a network, short enough for whoever waits.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Asks an executable; the error is why it gave no answer.
+pub(crate) fn probe(executable: &Path) -> Result<Answer, String> {
+    let said = ask(executable).map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => format!("it did not answer within {} s", LIMIT.as_secs()),
+        _ => format!("it cannot be started: {error}"),
+    })?;
+    read(&said).ok_or_else(|| match first_line(&said) {
+        line if line.is_empty() => "it is no Python: it did not answer".to_owned(),
+        line => format!("it is no usable Python: it said \"{line}\""),
+    })
+}
+
+fn ask(executable: &Path) -> io::Result<Vec<u8>> {
+    let (mut from, to) = io::pipe()?;
+    let mut command = Command::new(executable);
+    command.args(["-I", "-c", QUESTION]).stdin(Stdio::null());
+    command.stdout(to.try_clone()?).stderr(to);
+    let mut child = command.spawn()?;
+    // It holds our copies of the end that writes, which must all close.
+    drop(command);
+    let (tell, told) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let read = from.read_to_end(&mut said).map(|_count| said);
+        // Nobody listens any more once the time is up.
+        drop(tell.send(read));
+    });
+    let Ok(said) = told.recv_timeout(LIMIT) else {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::ErrorKind::TimedOut.into());
+    };
+    child.wait()?;
+    // It has sent, so it ends; where it panicked there is nothing to read either.
+    drop(reader.join());
+    said
+}
+
+fn read(said: &[u8]) -> Option<Answer> {
+    let begin = find(said, BEGIN)? + BEGIN.len();
+    let rest = said.get(begin..)?;
+    let fields = rest.get(..find(rest, END)?)?;
+    let mut fields = fields.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+    let mut next = || fields.next().map(OsString::from_vec);
+    let text = |field: OsString| field.to_string_lossy().into_owned();
+    Some(Answer {
+        implementation: text(next()?),
+        version_text: text(next()?),
+        executable: next()?.into(),
+        prefix: next()?.into(),
+        base_prefix: next()?.into(),
+        abi_flags: text(next()?),
+        soabi: text(next()?),
+        free_threaded: next()? == "1",
+        library_folder: next()?.into(),
+        library_name: next()?.into(),
+        multiarch: text(next()?),
+    })
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|part| part == wanted)
+}
+
+/// What a program without an answer said first, which is mostly why.
+fn first_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().find(|line| !line.trim().is_empty());
+    line.unwrap_or_default().trim().chars().take(200).collect()
+}
