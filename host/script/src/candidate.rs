@@ -14,15 +14,24 @@ pub(crate) struct Candidate {
     pub(crate) why: String,
     /// The user named it: it is this one or none.
     pub(crate) mandatory: bool,
+    /// It is an environment that the user chose to be in.
+    pub(crate) environment: bool,
 }
 
 impl Candidate {
     fn new(path: PathBuf, why: impl Into<String>) -> Self {
-        let (why, mandatory) = (why.into(), false);
         Self {
             path,
-            why,
-            mandatory,
+            why: why.into(),
+            mandatory: false,
+            environment: false,
+        }
+    }
+
+    fn environment(path: PathBuf, why: impl Into<String>) -> Self {
+        Self {
+            environment: true,
+            ..Self::new(path, why)
         }
     }
 
@@ -54,6 +63,7 @@ pub(crate) fn named(options: &Options, privileged: bool) -> Option<Candidate> {
 pub(crate) fn all(options: &Options, privileged: bool) -> Vec<Candidate> {
     let mut all = Vec::new();
     if !privileged {
+        all.extend(options.in_cli.then(installed_in).flatten());
         all.extend(activated("VIRTUAL_ENV"));
         let conda = activated("CONDA_PREFIX");
         // Conda's `base` is always active for those who have it, and says nothing about a project.
@@ -99,7 +109,7 @@ fn interpreter_of(folder: &Path) -> PathBuf {
 fn activated(variable: &str) -> Option<Candidate> {
     let folder = env::var_os(variable).filter(|value| !value.is_empty())?;
     let path = interpreter_of(Path::new(&folder));
-    Some(Candidate::new(path, format!("`{variable}` is set")))
+    Some(Candidate::environment(path, format!("`{variable}` is set")))
 }
 
 /// The environment `.venv` of the project that the working directory lies in.
@@ -110,7 +120,27 @@ fn project() -> Option<Candidate> {
         .into_iter()
         .find(|venv| venv.join("pyvenv.cfg").is_file())?;
     let why = format!("`{}` is the project's environment", folder.display());
-    Some(Candidate::new(interpreter_of(&folder), why))
+    Some(Candidate::environment(interpreter_of(&folder), why))
+}
+
+/// The environment into which the program was installed as part of the package: the command of an
+/// environment runs that environment's Python, as all its other commands do.
+fn installed_in() -> Option<Candidate> {
+    let own = env::current_exe().ok()?;
+    let packages = own.parent()?.parent()?;
+    let versioned = packages.parent()?;
+    if !packages.ends_with("site-packages") {
+        return None;
+    }
+    let python = versioned
+        .parent()?
+        .parent()?
+        .join("bin")
+        .join(versioned.file_name()?);
+    let why = "this command is installed in its environment";
+    python
+        .is_file()
+        .then(|| Candidate::environment(python, why))
 }
 
 fn on_path(name: &OsStr) -> Vec<PathBuf> {

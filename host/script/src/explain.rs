@@ -26,6 +26,8 @@ pub struct Place {
     pub path: PathBuf,
     /// Which rule names it.
     pub why: String,
+    /// It is an environment that is active, or the project's.
+    pub environment: bool,
     /// Why it was not taken.
     pub refused: Option<String>,
 }
@@ -41,6 +43,12 @@ impl Search {
 
     pub(crate) fn knows(&self, path: &Path) -> bool {
         self.places.iter().any(|place| place.path == path)
+    }
+
+    /// The environments that somebody is in, and that are not used in spite of it.
+    pub fn passed_over(&self) -> impl Iterator<Item = &Place> {
+        let refused = |place: &&Place| place.environment && place.refused.is_some();
+        self.places.iter().filter(refused)
     }
 
     /// The choice, or a failure that names each place.

@@ -30,6 +30,16 @@ pub enum Kind {
     Invalid,
 }
 
+/// The reason of a failure, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Advice {
+    /// Why, in a line.
+    pub why: String,
+    /// What to do about it, in a line.
+    pub hint: String,
+}
+
 /// One failure: what, why and what to do in a message, and what Python says of it.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -37,10 +47,8 @@ pub struct Failure {
     pub kind: Kind,
     /// What it was, in a line.
     pub message: String,
-    /// Why, in a line; empty where the message says it all.
-    pub why: String,
-    /// What to do about it, in a line; empty where nothing general can be said.
-    pub hint: String,
+    /// Why, and what to do about it, where the message does not say it all.
+    pub advice: Option<Box<Advice>>,
     /// The exception's qualified name, such as `numpy.linalg.LinAlgError`.
     pub exception: Option<String>,
     /// The traceback as Python prints it, causes included.
@@ -54,8 +62,7 @@ impl Failure {
         Self {
             kind,
             message: message.into(),
-            why: String::new(),
-            hint: String::new(),
+            advice: None,
             exception: None,
             traceback: None,
         }
@@ -64,11 +71,23 @@ impl Failure {
     /// The same with its reason and what to do.
     #[must_use]
     pub fn because(self, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (why, hint) = (why.into(), hint.into());
         Self {
-            why: why.into(),
-            hint: hint.into(),
+            advice: Some(Box::new(Advice { why, hint })),
             ..self
         }
+    }
+
+    /// The reason; empty where the message says it all.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        self.advice.as_ref().map_or("", |advice| &advice.why)
+    }
+
+    /// What to do about it; empty where nothing general can be said.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        self.advice.as_ref().map_or("", |advice| &advice.hint)
     }
 }
 
@@ -76,7 +95,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        for (title, text) in [("why", &self.why), ("try", &self.hint)] {
+        for (title, text) in [("why", self.why()), ("try", self.hint())] {
             if !text.is_empty() {
                 write!(f, "\n  {title}: {text}")?;
             }

@@ -48,6 +48,7 @@ pub(crate) fn search_for(options: &Options, needed: Option<(u8, u8)>) -> Search 
         search.places.push(Place {
             path: candidate.path,
             why: candidate.why,
+            environment: candidate.environment,
             refused,
         });
         if let Ok(choice) = judged {

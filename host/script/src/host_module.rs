@@ -144,8 +144,16 @@ fn load_package(python: &Python) -> Option<()> {
     let folder = text(functions, python.package()?)?;
     let version = text(functions, Path::new(env!("CARGO_PKG_VERSION")))?;
     // SAFETY: the lock is held in a module's initialiser.
+    let builtins = unsafe { (functions.PyImport_ImportModule)(c"builtins".as_ptr()) };
+    let builtins = Owned::of(functions, builtins)?;
+    // SAFETY: as above.
     let names = Owned::of(functions, unsafe { (functions.PyDict_New)() })?;
-    for (name, value) in [(c"folder", folder), (c"version", version)] {
+    let values = [
+        (c"__builtins__", builtins),
+        (c"folder", folder),
+        (c"version", version),
+    ];
+    for (name, value) in values {
         // SAFETY: a dictionary, a name and an object.
         let failed =
             unsafe { (functions.PyDict_SetItemString)(names.object, name.as_ptr(), value.object) };

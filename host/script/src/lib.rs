@@ -9,6 +9,7 @@ mod explain;
 mod failure;
 mod find;
 mod host_module;
+mod host_table;
 mod libpython;
 mod library;
 mod loaded;
@@ -21,6 +22,7 @@ mod running;
 
 pub use choice::Choice;
 pub use explain::{Place, Search};
-pub use failure::{Failure, Kind};
+pub use failure::{Advice, Failure, Kind};
 pub use find::{Options, search};
+pub use host_table::table_of;
 pub use open::Python;

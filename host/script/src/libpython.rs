@@ -19,6 +19,9 @@ pub(crate) struct PyObject {
 /// What a built-in module's initialiser is.
 pub(crate) type ModuleInit = unsafe extern "C" fn() -> *mut PyObject;
 
+/// What ends a capsule.
+pub(crate) type Destructor = unsafe extern "C" fn(*mut PyObject);
+
 /// The saved state of a thread that let the interpreter go.
 pub(crate) type ThreadState = *mut c_void;
 
@@ -67,7 +70,7 @@ functions! {
     PyModule_Create2: fn(*mut c_void, c_int) -> *mut PyObject;
     PyModuleDef_Init: fn(*mut c_void) -> *mut PyObject;
     PyModule_AddObjectRef: fn(*mut PyObject, *const c_char, *mut PyObject) -> c_int;
-    PyCapsule_New: fn(*mut c_void, *const c_char, Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;
+    PyCapsule_New: fn(*mut c_void, *const c_char, Option<Destructor>) -> *mut PyObject;
     PyCapsule_GetPointer: fn(*mut PyObject, *const c_char) -> *mut c_void;
     PyCapsule_IsValid: fn(*mut PyObject, *const c_char) -> c_int;
     PyCapsule_SetName: fn(*mut PyObject, *const c_char) -> c_int;

@@ -32,10 +32,13 @@ pub(crate) fn python() -> Option<(Library, PathBuf)> {
 pub(crate) fn open(file: &Path) -> Result<Library, String> {
     // SAFETY: a Python's own library, whose initialisers start nothing.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
-    library.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        cause.unwrap_or_else(|| error.to_string())
-    })
+    library.map_err(|error| cause(&error))
+}
+
+/// What the loader said.
+pub(crate) fn cause(error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    cause.unwrap_or_else(|| error.to_string())
 }
 
 /// The file that the code or data at `address` was loaded from.
@@ -68,10 +71,9 @@ fn is_python(library: &Library) -> bool {
 }
 
 fn address(library: &Library) -> Option<*const c_void> {
-    type IsInitialized = unsafe extern "C" fn() -> std::ffi::c_int;
-    // SAFETY: the function of this name has had this type in every version.
-    let found = unsafe { library.get::<IsInitialized>(b"Py_IsInitialized\0") };
-    found.ok().map(|function| *function as *const c_void)
+    // SAFETY: only its address is taken.
+    let found = unsafe { library.get::<*const c_void>(b"Py_IsInitialized\0") };
+    found.ok().map(|address| *address)
 }
 
 fn mapped() -> Option<PathBuf> {

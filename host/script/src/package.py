@@ -30,12 +30,27 @@ def compare(folder, version, other, others_version):
     warn(f"{both} are different; the program's is used", RuntimeWarning, stacklevel=4)
 
 
+class Finder:
+    """Finds the package once it was imported, so that it can be reloaded as what it is."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "crossdock":
+            return None
+        file = join(self.folder, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[self.folder])
+
+
 def load(folder, version):
     if other := environments_own(folder):
         compare(folder, version, *other)
-    spec = spec_from_file_location("crossdock", join(folder, "__init__.py"), submodule_search_locations=[folder])
+    finder = Finder(folder)
+    spec = finder.find_spec("crossdock")
     module = sys.modules["crossdock"] = module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.meta_path.insert(0, finder)
 
 
 load(folder, version)

@@ -49,7 +49,7 @@ pub(crate) fn probe(executable: &Path) -> Result<Answer, String> {
         io::ErrorKind::TimedOut => format!("it did not answer within {} s", LIMIT.as_secs()),
         _ => format!("it cannot be started: {error}"),
     })?;
-    read(&said).ok_or_else(|| match first_line(&said) {
+    read(&said).ok_or_else(|| match reason(&said) {
         line if line.is_empty() => "it is no Python: it did not answer".to_owned(),
         line => format!("it is no usable Python: it said \"{line}\""),
     })
@@ -107,9 +107,13 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|part| part == wanted)
 }
 
-/// What a program without an answer said first, which is mostly why.
-fn first_line(said: &[u8]) -> String {
+/// What a program without an answer said first, which is mostly why; an exception's name comes last.
+fn reason(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
-    let line = text.lines().find(|line| !line.trim().is_empty());
-    line.unwrap_or_default().trim().chars().take(200).collect()
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = match lines.next() {
+        Some(line) if line.starts_with("Traceback") => lines.next_back(),
+        line => line,
+    };
+    line.unwrap_or_default().chars().take(200).collect()
 }

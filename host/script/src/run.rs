@@ -30,8 +30,9 @@ impl Python {
             let word = OsString::from_vec(error.into_vec());
             Failure::new(Kind::Invalid, format!("the argument {word:?} holds a NUL"))
         })?;
-        let count = c_int::try_from(words.len())
-            .map_err(|_| Failure::new(Kind::Invalid, "too many arguments"))?;
+        let Ok(count) = c_int::try_from(words.len()) else {
+            return Err(Failure::new(Kind::Invalid, "too many arguments"));
+        };
         // Python keeps the pointers, so the words are never freed.
         let mut words: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
         words.push(ptr::null_mut());

@@ -1,0 +1,28 @@
+//! The function table of a `libcrossdock` that lies beside a program.
+#![expect(unsafe_code, reason = "opens a library and asks it for its table")]
+
+use std::ffi::c_void;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// Opens a copy of `libcrossdock.so.1`, for ever, and gives the function table that it hands out.
+///
+/// Extension modules that need the library by its name get this copy. Its symbols stay its own.
+///
+/// # Errors
+/// Why the loader could not open it, or that it is no library of Crossdock.
+pub fn table_of(file: &Path) -> Result<*const c_void, String> {
+    // SAFETY: our own library, whose initialisers do nothing.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
+    let library = library.map_err(|error| crate::loaded::cause(&error))?;
+    type GetApi = extern "C" fn() -> *const c_void;
+    // SAFETY: the function of this name has had this type in every version.
+    let get = unsafe { library.get::<GetApi>(b"xd_get_api\0") };
+    let table = get.map_err(|error| crate::loaded::cause(&error))?();
+    let _handle = library.into_raw();
+    if table.is_null() {
+        return Err("it gave no function table".to_owned());
+    }
+    Ok(table)
+}
