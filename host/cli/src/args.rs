@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Copy(command::copy::Arguments),
     /// Move tensors from every device to every device, verified bit for bit.
     Matrix(command::matrix::Arguments),
+    /// Run Python inside the host: its scripts share the devices and tensors of this process.
+    Run(command::run::Arguments),
     /// Check a plugin against the contract.
     Conform(command::conform::Arguments),
     /// Time exchange and copies on this machine.
@@ -52,6 +54,7 @@ impl Command {
             Self::Route(arguments) => command::route::run(arguments, globals),
             Self::Copy(arguments) => command::copy::run(arguments, globals),
             Self::Matrix(arguments) => command::matrix::run(arguments, globals),
+            Self::Run(arguments) => command::run::run(arguments, globals),
             Self::Conform(arguments) => command::conform::run(arguments, globals),
             Self::Bench(arguments) => command::bench::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),

@@ -20,6 +20,11 @@ impl Exit {
     }
 }
 
+/// What a program that ran in here ended with; the system keeps eight bits of it.
+pub(crate) fn of_program(code: i32) -> Exit {
+    u8::try_from(code & 0xff).map_or(BROKEN, Exit)
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.0)

@@ -66,6 +66,13 @@ impl From<crossdock::Error> for Problem {
     }
 }
 
+impl From<crossdock_script::Failure> for Problem {
+    fn from(failure: crossdock_script::Failure) -> Self {
+        let (why, hint) = (failure.why().to_owned(), failure.hint().to_owned());
+        Self::new(failure.message, why, hint)
+    }
+}
+
 impl<P: Into<Problem>> From<P> for Failure {
     fn from(problem: P) -> Self {
         Self::Problem(problem.into())

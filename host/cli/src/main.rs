@@ -11,6 +11,7 @@ mod report;
 mod screen;
 mod session;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ use clap::Parser as _;
 use crate::{args::Cli, failure::Failure};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words::marked(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(asked) => return usage(&asked).into(),
     };

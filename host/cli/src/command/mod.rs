@@ -11,6 +11,7 @@ pub(crate) mod matrix;
 pub(crate) mod probe_child;
 mod probe_process;
 pub(crate) mod route;
+pub(crate) mod run;
 
 mod bench_run;
 mod conform_process;
@@ -18,3 +19,4 @@ mod known_failures;
 mod matrix_page;
 mod matrix_run;
 mod probe;
+mod run_runtime;

@@ -1,0 +1,71 @@
+//! `crossdock run`: Python inside the host, with Python's own command line.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use crossdock_script::{Choice, Options, search};
+
+use super::run_runtime::{self, Shared};
+use crate::{
+    exit::{self, Exit},
+    failure::{Failure, Problem},
+    globals::Globals,
+    screen,
+};
+
+/// Behind `run`, all from the first word that is no long option of ours goes to Python unchanged.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Run this one: an executable, an environment's folder, or a name on PATH.
+    #[arg(long, value_name = "PYTHON")]
+    python: Option<PathBuf>,
+    /// Print which Python would run, and why no other one, and stop.
+    #[arg(long)]
+    explain: bool,
+    /// What `python` would be given: SCRIPT, -m MODULE or -c CODE, with its options and arguments.
+    #[arg(
+        value_name = "PYTHON-ARGUMENTS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    arguments: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    let options = Options {
+        python: arguments.python.clone(),
+        in_cli: true,
+        package: None,
+    };
+    let search = search(&options);
+    if arguments.explain {
+        screen::result(&format!("{search}\n"))?;
+        return Ok(Exit::broken_if(search.choice.is_none()));
+    }
+    for refused in search.passed_over() {
+        screen::talk(globals.quiet, &format!("not {refused}"));
+    }
+    let choice = search.into_choice()?;
+    if choice.libpython.is_none() {
+        return Err(instead(&choice, &arguments.arguments).into());
+    }
+    let shared = Shared::beside_this_program();
+    // Kept until Python is over: the script's runtime is this one.
+    let _opened = run_runtime::open(shared, globals)?;
+    let python = shared.open_python(choice, &options)?;
+    Ok(exit::of_program(python.main(&arguments.arguments)?))
+}
+
+/// A Python without a shared library cannot run in here: its own executable does the same, with a
+/// runtime of its own. Returns only where that cannot be started.
+fn instead(choice: &Choice, arguments: &[OsString]) -> Problem {
+    log::info!(
+        "`{}` has no shared library: it runs as a process",
+        choice.executable.display()
+    );
+    let failed = Command::new(&choice.executable).args(arguments).exec();
+    Problem::file("start", &choice.executable, &failed)
+}
