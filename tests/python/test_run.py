@@ -1,0 +1,228 @@
+"""`crossdock run` beside `python`: the same words in, the same output and the same end."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from pythons import COMMAND, PYTHONS, environment, inside, masked, run, usable
+
+SCRIPT = """
+import sys
+print(__name__, __file__, __spec__, __package__)
+print(sys.argv, sys.path[0], sys.orig_argv[1:], sys.flags, sys.warnoptions, sys._xoptions)
+print(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.executable, sys.path)
+print(sys.stdin.encoding, sys.stdout.encoding, sys.stderr.errors, sys.getfilesystemencoding())
+print(sys.stdout.isatty(), sys.stdout.line_buffering, repr(sys.stdin.read()))
+"""
+
+FILES = {
+    "script.py": SCRIPT,
+    "package/__init__.py": "",
+    "package/__main__.py": SCRIPT,
+    "folder/__main__.py": SCRIPT,
+    "folder/beside.py": "",
+    "empty/readme": "",
+    "text.py": "raise SystemExit('text')",
+    "raises.py": "def f():\n    1 / 0\n\ntry:\n    f()\nexcept ZeroDivisionError as e:\n    raise ValueError from e\n",
+    "wrong.py": "def f(:\n    pass\n",
+    "interrupts.py": "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n",
+    "warns.py": "import warnings\nwarnings.warn('mind')\nwarnings.warn('old', DeprecationWarning)\n",
+    "crashes.py": "import ctypes\nctypes.string_at(0)\n",
+    "overflows.py": "import ctypes, sys\nsys.setrecursionlimit(10**9)\n"
+    "def f(x): return sorted([x], key=f)\nf(0)\n",
+    "spawns.py": "import multiprocessing as m, sys\n\ndef f(x):\n    return x, sys.executable\n\n"
+    "if __name__ == '__main__':\n    m.set_start_method('spawn')\n"
+    "    with m.Pool(2) as pool:\n        print(pool.map(f, range(3)))\n",
+    "children.py": "import subprocess, sys\nask = 'import signal, sys; print(sys.version, sys.prefix,"
+    " [signal.getsignal(s) for s in sorted(signal.valid_signals())])'\n"
+    "print(subprocess.run([sys.executable, '-c', ask], capture_output=True, text=True))\n",
+    "signals.py": "import signal\nprint([(s, signal.getsignal(s)) for s in sorted(signal.valid_signals())])\n",
+    "again.py": "import os, sys\nif len(sys.argv) < 2:\n    os.execv(sys.executable, [sys.executable, __file__, 'again'])\n"
+    "print(sys.argv, sys.executable, sys.prefix)\n",
+    "threads.py": "import threading, time\nthreading.Thread(target=lambda: print('thread')).start()\n"
+    "import atexit\natexit.register(print, 'at exit')\n",
+    "test_one.py": "def test_one():\n    assert True\n\ndef test_two():\n    assert False\n",
+    "pipe.py": "import sys\nfor _ in range(10**6): print('x' * 100)\n",
+}
+
+# name: (arguments of Python, what is on stdin, variables)
+CASES: dict[str, tuple[list[str], str, dict[str, str]]] = {
+    "a script with arguments": (["script.py", "-q", "--python", "x", "--", "-h"], "in", {}),
+    "a module": (["-m", "package", "-x", "--explain"], "", {}),
+    "a module of the library": (["-m", "json.tool"], '{"a": [1]}', {}),
+    "code": (["-c", "import sys; print(sys.argv, sys.path[0])", "a", "-b"], "", {}),
+    "a script on stdin": (["-", "a"], SCRIPT.replace("sys.stdin.read()", "0"), {}),
+    "a script on stdin without a word": ([], "import sys; print(sys.argv)", {}),
+    "a folder": (["folder", "a"], "", {}),
+    "a folder without a main": (["empty"], "", {}),
+    "an archive": (["archive.zip", "a"], "", {}),
+    "a missing file": (["absent.py"], "", {}),
+    "a missing module": (["-m", "absent"], "", {}),
+    "an exit with a text": (["text.py"], "", {}),
+    "an exit with a number": (["-c", "raise SystemExit(7)"], "", {}),
+    "an exit with a large number": (["-c", "raise SystemExit(259)"], "", {}),
+    "an exception with its cause": (["raises.py"], "", {}),
+    "an exception of code": (["-c", "raise KeyError('x')"], "", {}),
+    "a syntax error": (["wrong.py"], "", {}),
+    "an interrupt": (["interrupts.py"], "", {}),
+    "warnings": (["warns.py"], "", {}),
+    "warnings as errors": (["-W", "error", "warns.py"], "", {}),
+    "warnings by a variable": (["warns.py"], "", {"PYTHONWARNINGS": "ignore"}),
+    "an isolated script": (["-I", "script.py"], "", {}),
+    "no site": (["-S", "-E", "script.py"], "", {}),
+    "an unbuffered end without teardown": (["-u", "-c", "import os; print(1); os._exit(3)"], "", {}),
+    "a buffered end without teardown": (["-c", "import os; print(1); os._exit(3)"], "", {}),
+    "the version": (["-V"], "", {}),
+    "the version with its build": (["-VV"], "", {}),
+    "Python's help": (["--help-env"], "", {}),
+    "an option that Python does not have": (["-Z"], "", {}),
+    "a quiet prompt": (["-q", "-i"], "print(1)\n1/0\n", {}),
+    "a prompt after a script": (["-i", "text.py"], "print(2)\nexit(4)\n", {}),
+    "optimised code": (["-OO", "-X", "utf8", "-c", "import sys; assert 0; print(sys.flags)"], "", {}),
+    "development mode": (["-X", "dev", "-c", "import sys; print(sys.flags)"], "", {}),
+    "import times": (["-X", "importtime", "-c", "import json"], "", {}),
+    "another encoding": (["script.py"], "\u00e9", {"LC_ALL": "C", "PYTHONIOENCODING": "latin-1:replace"}),
+    "no locale": (["script.py", "\u00e9"], "", {"LC_ALL": "POSIX"}),
+    "the site": (["-m", "site"], "", {}),
+    "timeit": (["-m", "timeit", "-n", "3", "-r", "1", "pass"], "", {}),
+    "pip": (["-m", "pip", "--version"], "", {}),
+    "a crash": (["crashes.py"], "", {}),
+    "a crash under faulthandler": (["-X", "faulthandler", "crashes.py"], "", {}),
+    "processes that are spawned": (["spawns.py"], "", {}),
+    "signals": (["signals.py"], "", {}),
+    "signals of children": (["children.py"], "", {}),
+    "a script that starts again": (["again.py"], "", {}),
+    "threads and an exit function": (["threads.py"], "", {}),
+    "a trace of its imports by a variable": (["-c", "print(__debug__)"], "", {"PYTHONOPTIMIZE": "1"}),
+    "a long integer's limit": (["-X", "int_max_str_digits=640", "-c", "print(int('9' * 641))"], "", {}),
+}
+
+# What only the tests' own environment has.
+OF_VENV: dict[str, tuple[list[str], str, dict[str, str]]] = {
+    "NumPy": (["-c", "import numpy as n; print(n.__file__, n.arange(6).reshape(2, 3) @ n.ones(3))"], "", {}),
+    "pytest": (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_one.py"], "", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts of the cases."""
+    root = tmp_path_factory.mktemp("scripts")
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    with zipfile.ZipFile(root / "archive.zip", "w") as archive:
+        archive.writestr("__main__.py", SCRIPT)
+    return root
+
+
+def compare(python: Path, case: tuple[list[str], str, dict[str, str]], folder: Path) -> None:
+    arguments, stdin, extra = case
+    # No cache may be written by one and read by the other.
+    extra = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"} | extra
+    theirs = run([python, *arguments], stdin, extra, folder)
+    ours = inside(python, *arguments, stdin=stdin, extra=extra, cwd=folder)
+    assert masked(ours.stdout) == masked(theirs.stdout)
+    assert masked(ours.stderr) == masked(theirs.stderr)
+    assert ours.returncode == theirs.returncode
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_is_as_python_runs_it(name: str, case: str, folder: Path) -> None:
+    compare(usable(name), CASES[case], folder)
+
+
+@pytest.mark.parametrize("case", OF_VENV)
+def test_a_run_in_an_environment_has_its_packages(case: str, folder: Path) -> None:
+    compare(usable("venv"), OF_VENV[case], folder)
+
+
+def interrupted(command: list[str | Path]) -> tuple[bytes, int]:
+    """What a program says on a terminal of its own, and how it ends, after Ctrl-C."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(command[0], [os.fspath(word) for word in command], environment())
+    said = b""
+    while b"ready\r\n" not in said:
+        said += os.read(terminal, 1024)
+    os.write(terminal, b"\x03")
+    try:
+        while part := os.read(terminal, 1024):
+            said += part
+    except OSError:
+        # A terminal whose program has ended reads as an error.
+        pass
+    return said, os.waitpid(child, 0)[1]
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_ctrl_c_on_a_terminal_ends_a_run_as_it_ends_python(name: str) -> None:
+    python = usable(name)
+    code = "import time; print('ready', flush=True); time.sleep(60)"
+    theirs = interrupted([python, "-c", code])
+    ours = interrupted([COMMAND, "run", "--python", python, "-c", code])
+    assert ours == theirs
+    assert os.WTERMSIG(ours[1]) == signal.SIGINT, "a shell shows 130"
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_a_closed_pipe_ends_a_run_as_it_ends_python(name: str, folder: Path) -> None:
+    python = usable(name)
+
+    def piped(command: list[str | Path]) -> tuple[bytes, int]:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=folder
+        )
+        assert process.stdout and process.stderr
+        process.stdout.read(10)
+        process.stdout.close()
+        said = process.stderr.read()
+        return said, process.wait()
+
+    assert piped([COMMAND, "run", "--python", python, "pipe.py"]) == piped([python, "pipe.py"])
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_the_package_works_in_every_version(name: str) -> None:
+    code = "import crossdock as xd; print(xd.asarray([1, 2]).tolist(), xd.device('cpu'))"
+    answer = inside(usable(name), "-c", code)
+    assert (answer.stdout, answer.stderr, answer.returncode) == ("[1, 2] cpu:0\n", "", 0)
+
+
+def test_the_entry_point_of_the_package_runs_scripts() -> None:
+    python = usable("venv")
+    entry = "import sys; from crossdock._command import main; sys.argv[0] = 'crossdock'; main()"
+    answer = run([python, "-c", entry, "run", "--python", python, "-c", "print(40 + 2)"])
+    assert (answer.stdout, answer.stderr, answer.returncode) == ("42\n", "", 0)
+
+
+def test_a_plugin_that_is_named_must_load_before_the_script_runs(tmp_path: Path) -> None:
+    python = usable("venv")
+    absent = tmp_path / "libcrossdock_plugin_absent.so"
+    answer = run([COMMAND, "run", "--plugin", absent, "--python", python, "-c", "print(1)"])
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert str(absent) in answer.stderr
+
+
+def test_a_device_that_is_required_must_be_there_before_the_script_runs() -> None:
+    python = usable("venv")
+    answer = run([COMMAND, "--require", "hexagon", "run", "--python", python, "-c", "print(1)"])
+    assert (answer.returncode, answer.stdout) == (1, "")
+    answer = run([COMMAND, "run", "--require", "cpu", "--python", python, "-c", "print(1)"])
+    assert (answer.returncode, answer.stdout) == (0, "1\n")
+
+
+def test_a_plugin_of_the_command_line_is_the_scripts(accelerators_library: Path) -> None:
+    python = usable("venv")
+    code = "import crossdock as xd; print(*xd.devices())"
+    answer = run(
+        [COMMAND, "run", "--plugin", accelerators_library, "--python", python, "-c", code]
+    )
+    assert "cuda:2" in answer.stdout, answer.stderr
