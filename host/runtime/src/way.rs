@@ -48,8 +48,8 @@ impl Way {
             Self::BySource => format!("`{source}` copies by itself"),
             Self::ByDestination => format!("`{destination}` copies by itself"),
             Self::Staged => format!(
-                "`{source}` reads into host memory and `{destination}` writes from it, two chunks \
-                 of at most {} KiB in turn",
+                "`{source}` reads into host memory and `{destination}` writes from it, in chunks \
+                 of at most {} KiB",
                 from.routing().chunks().chunk_bytes() >> 10,
             ),
         }

@@ -40,7 +40,7 @@ impl Chunk {
     pub(super) fn new(bytes: u64) -> Result<Self, Error> {
         let refuse = |why: String| Error::misuse("make host memory for a staged copy", why);
         let length = host_length(bytes.max(1))?;
-        let layout = Layout::from_size_align(length, PAGE_BYTES)
+        let layout = Layout::from_size_align(length, host_length(PAGE_BYTES)?)
             .map_err(|error| refuse(error.to_string()))?;
         // SAFETY: the layout's size is not 0.
         let memory = unsafe { alloc(layout) };
@@ -130,4 +130,4 @@ impl Drop for Chunk {
 }
 
 /// What vendors lock is whole pages.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;

@@ -7,7 +7,7 @@ use crossdock_sdk::abi::Side;
 use crate::device::Device;
 use crate::error::Error;
 use crate::plugin::Plugin;
-use crate::staging::chunk::Chunk;
+use crate::staging::chunk::{Chunk, PAGE_BYTES};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
 /// many are kept for the next one.
@@ -27,21 +27,21 @@ pub(super) struct Lease<'a> {
     home: &'a Chunks,
 }
 
-/// While one chunk is read, the other is written.
-pub(super) const PER_COPY: usize = 2;
+/// Chunks of one copy. More than two links can fill at once, so that a driver that works on a thread
+/// or a device of its own finds the next part waiting when it is done with one.
+pub(super) const PER_COPY: usize = 6;
 
-/// Host memory of one staged copy where nobody says otherwise.
-const DEFAULT_BYTES: u64 = 8 << 20;
-
-/// Less than this is all latency.
-const LEAST_BYTES: u64 = 8 << 10;
+/// A chunk where nobody says otherwise. It stays in a core's cache on its way from one link to the
+/// other, and is just below the 1 MiB from which plugins share a copy over threads of their own,
+/// which would take the cores from the other link.
+const DEFAULT_CHUNK_BYTES: u64 = 960 << 10;
 
 impl Chunks {
-    /// Chunks of which [`PER_COPY`] make `bytes`.
+    /// Chunks of whole pages, of which [`PER_COPY`] fit in `bytes`.
     pub(crate) fn new(bytes: Option<u64>) -> Self {
-        let bytes = bytes.unwrap_or(DEFAULT_BYTES).max(LEAST_BYTES);
+        let asked = bytes.map(|bytes| bytes / PER_COPY as u64 / PAGE_BYTES * PAGE_BYTES);
         Self {
-            chunk_bytes: bytes / PER_COPY as u64,
+            chunk_bytes: asked.unwrap_or(DEFAULT_CHUNK_BYTES).max(PAGE_BYTES),
             idle: Mutex::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! The staged route: host memory in chunks, and the two links that are busy at the same time.
+//! The staged route: host memory in chunks, and lanes that keep both links busy.
 
 mod chunk;
 mod chunks;

@@ -1,10 +1,15 @@
-//! A staged copy: one thread reads chunks from the source while another writes to the destination.
+//! A staged copy: lanes, each a thread that reads a part into its chunk and writes it from there.
+//!
+//! While one lane writes, others read, so both links are busy. A link that works in the caller's
+//! thread is used by as many lanes as the machine has cores, from the core's own cache; one that
+//! takes a part at a time has the next ones waiting.
 #![expect(
     unsafe_code,
     reason = "hands host memory that it keeps alive to copy hooks"
 )]
 
-use std::sync::mpsc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
@@ -12,6 +17,7 @@ use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 use crate::device::Device;
 use crate::error::Error;
 use crate::order::Touched;
+use crate::staging::chunk::PAGE_BYTES;
 use crate::staging::chunks::{Lease, PER_COPY};
 use crate::tensor::Tensor;
 
@@ -26,22 +32,36 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
     if total == 0 {
         return Ok(());
     }
-    let chunks = src.device().routing().chunks();
-    let steps = Steps::new(total, chunks.chunk_bytes());
-    let devices = [src.device(), dst.device()];
-    let first = chunks.lease(devices)?;
-    if steps.is_single() {
-        return in_turn(dst, src, &steps, &first);
-    }
-    let second = chunks.lease(devices)?;
-    at_once(dst, src, &steps, [first, second])
+    let parts = Parts::new(total, src.device().routing().chunks().chunk_bytes());
+    let failure = OnceLock::new();
+    let lane = || {
+        if let Err(error) = move_parts(dst, src, &parts) {
+            parts.end();
+            // The first failure is what the others ended for.
+            let _known = failure.set(error);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..parts.lanes() {
+            let started = thread::Builder::new()
+                .name("crossdock-stage".to_owned())
+                .spawn_scoped(scope, lane);
+            if let Err(error) = started {
+                log::debug!(target: "crossdock::route", "no thread for a staged copy: {error}");
+                break;
+            }
+        }
+        lane();
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// The parts in which bytes travel.
-#[derive(Clone, Copy)]
-struct Steps {
+/// The parts in which bytes travel, each given out once.
+struct Parts {
     total: u64,
     step: u64,
+    count: u64,
+    next: AtomicU64,
 }
 
 /// One part.
@@ -51,100 +71,50 @@ struct Part {
     bytes: u64,
 }
 
-impl Steps {
-    /// Parts that fit into a chunk. What fits into one as a whole is cut up all the same where the
-    /// parts are still long: else nothing overlaps.
+impl Parts {
+    /// Parts that fit into a chunk. What fits into few is cut up all the same where the parts are
+    /// still long: else nothing overlaps.
     fn new(total: u64, chunk_bytes: u64) -> Self {
-        let even = (total / OVERLAPPED).next_multiple_of(ALIGNED_BYTES);
+        let even = (total / OVERLAPPED).next_multiple_of(PAGE_BYTES);
         let step = even.max(SHORTEST_BYTES).min(chunk_bytes);
-        Self { total, step }
+        Self {
+            total,
+            step,
+            count: total.div_ceil(step),
+            next: AtomicU64::new(0),
+        }
     }
 
-    const fn is_single(&self) -> bool {
-        self.total <= self.step
+    /// How many lanes are worth it: fewer parts than two cost less than the thread that moves them.
+    fn lanes(&self) -> u64 {
+        (self.count / 2).clamp(1, PER_COPY as u64)
     }
 
-    fn parts(self) -> impl Iterator<Item = Part> {
-        let count = self.total.div_ceil(self.step);
-        (0..count).map(move |index| {
+    /// A part that nobody has.
+    fn take(&self) -> Option<Part> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        (index < self.count).then(|| {
             let at = index * self.step;
             let bytes = self.step.min(self.total - at);
             Part { at, bytes }
         })
     }
-}
 
-/// Reads and writes part after part.
-fn in_turn(dst: &Tensor, src: &Tensor, steps: &Steps, chunk: &Lease<'_>) -> Result<(), Error> {
-    for part in steps.parts() {
-        read(src, chunk, part)?;
-        write(dst, chunk, part)?;
+    /// Gives out no more.
+    fn end(&self) {
+        self.next.store(self.count, Ordering::Relaxed);
     }
-    Ok(())
 }
 
-type Filled<'a> = Result<(Part, Lease<'a>), Error>;
-
-/// Reads on another thread while this one writes the part before.
-fn at_once<'a>(
-    dst: &Tensor,
-    src: &Tensor,
-    steps: &Steps,
-    chunks: [Lease<'a>; PER_COPY],
-) -> Result<(), Error> {
-    let (full, filled) = mpsc::sync_channel::<Filled<'a>>(PER_COPY);
-    let (empty, emptied) = mpsc::sync_channel::<Lease<'a>>(PER_COPY);
-    for chunk in chunks {
-        // There is room for both, and the receiver is here.
-        let _sent = empty.send(chunk);
-    }
-    thread::scope(|scope| {
-        let reader = move || read_parts(src, steps, &emptied, &full);
-        let started = thread::Builder::new()
-            .name("crossdock-stage".to_owned())
-            .spawn_scoped(scope, reader);
-        if let Err(error) = started {
-            log::debug!(target: "crossdock::route", "no thread to read ahead: {error}");
-            let chunk = dst.device().routing().chunks();
-            let chunk = chunk.lease([src.device(), dst.device()])?;
-            return in_turn(dst, src, steps, &chunk);
-        }
-        write_parts(dst, filled, empty)
-    })
-}
-
-/// Owns its ends of the channels: after a failure they must be gone, so that the reader ends too.
-fn write_parts<'a>(
-    dst: &Tensor,
-    filled: mpsc::Receiver<Filled<'a>>,
-    empty: mpsc::SyncSender<Lease<'a>>,
-) -> Result<(), Error> {
-    for part in filled {
-        let (part, chunk) = part?;
+/// Reads parts into a chunk of this lane's own, and writes each from there, until none is left.
+fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
+    let chunks = src.device().routing().chunks();
+    let chunk = chunks.lease([src.device(), dst.device()])?;
+    while let Some(part) = parts.take() {
+        read(src, &chunk, part)?;
         write(dst, &chunk, part)?;
-        // The reader has gone when everything was read.
-        let _sent = empty.send(chunk);
     }
     Ok(())
-}
-
-fn read_parts<'a>(
-    src: &Tensor,
-    steps: &Steps,
-    emptied: &mpsc::Receiver<Lease<'a>>,
-    full: &mpsc::SyncSender<Filled<'a>>,
-) {
-    for part in steps.parts() {
-        // The writer failed and has gone.
-        let Ok(chunk) = emptied.recv() else {
-            return;
-        };
-        let done = read(src, &chunk, part).map(|()| (part, chunk));
-        let failed = done.is_err();
-        if full.send(done).is_err() || failed {
-            return;
-        }
-    }
 }
 
 fn read(src: &Tensor, chunk: &Lease<'_>, part: Part) -> Result<(), Error> {
@@ -164,11 +134,8 @@ fn copy(device: &Device, dst: Side, src: Side, bytes: u64) -> Result<(), Error> 
     unsafe { device.hooks().copy(args, StreamHandle::NONE) }
 }
 
-/// In so many parts a copy's first and last part, which nothing overlaps, hardly count.
+/// In so many parts a copy's first read and last write, which little overlaps, hardly count.
 const OVERLAPPED: u64 = 16;
 
-/// Shorter parts cost less than the thread that would read them.
-const SHORTEST_BYTES: u64 = 1 << 20;
-
-/// Parts begin at whole pages.
-const ALIGNED_BYTES: u64 = 4096;
+/// Two shorter parts cost less than the thread that would move them.
+const SHORTEST_BYTES: u64 = 512 << 10;

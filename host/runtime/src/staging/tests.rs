@@ -8,12 +8,16 @@ use crate::costs::CostCache;
 use crate::far_memory::{asked, device};
 use crate::route::{RouteChoice, RouteKind};
 use crate::routing::Routing;
+use crate::staging::chunks::PER_COPY;
 use crate::tensor::Tensor;
 
 const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
+const CHUNK: i64 = 32 << 10;
 
-fn routing(staging_bytes: u64) -> Arc<Routing> {
-    Arc::new(Routing::new(Some(staging_bytes), &CostCache::Off))
+/// A runtime's, with chunks of `CHUNK` bytes.
+fn routing() -> Arc<Routing> {
+    let bytes = CHUNK as u64 * PER_COPY as u64;
+    Arc::new(Routing::new(Some(bytes), &CostCache::Off))
 }
 
 /// Bytes in which no part is like another.
@@ -27,10 +31,13 @@ fn pattern(length: i64) -> (Layout, Vec<u8>) {
 
 #[test]
 fn every_length_around_a_chunk_arrives_whole() {
-    let routing = routing(64 << 10);
+    let routing = routing();
     let (from, to) = (device::<0>(&routing), device::<1>(&routing));
-    let chunk = 32 << 10;
-    for length in [1, chunk - 1, chunk, chunk + 1, 2 * chunk, 5 * chunk + 7] {
+    let whole = [CHUNK, 2 * CHUNK, 40 * CHUNK].into_iter();
+    for length in whole
+        .flat_map(|whole| [whole - 1, whole, whole + 1])
+        .chain([1])
+    {
         let (layout, bytes) = pattern(length);
         let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
         let (moved, _) = source.to(&to, STAGED).unwrap();
@@ -39,19 +46,19 @@ fn every_length_around_a_chunk_arrives_whole() {
 }
 
 #[test]
-fn a_long_copy_uses_two_chunks_of_host_memory_and_locks_them_once() {
-    let routing = routing(64 << 10);
+fn a_long_copy_uses_a_chunk_of_host_memory_for_each_lane_and_locks_it_once() {
+    let routing = routing();
     let (from, to) = (device::<2>(&routing), device::<3>(&routing));
-    let (layout, bytes) = pattern(10 << 20);
+    let (layout, _) = pattern(10 << 20);
     let source = Tensor::empty(&from, &layout).unwrap();
-    drop(bytes);
     for _ in 0..3 {
         source.to(&to, STAGED).unwrap();
     }
     for asked in [asked::<2>(), asked::<3>()] {
-        assert_eq!(asked.host_pages.lock().unwrap().len(), 2);
-        assert_eq!(asked.longest.load(SeqCst), 32 << 10);
-        assert_eq!(asked.locked.load(SeqCst), 2);
+        let chunks = asked.host_pages.lock().unwrap().len();
+        assert!((1..=PER_COPY).contains(&chunks), "{chunks} chunks");
+        assert_eq!(asked.longest.load(SeqCst), CHUNK as u64);
+        assert_eq!(asked.locked.load(SeqCst), chunks as u64);
     }
     routing.chunks().forget(from.plugin());
     assert_eq!(asked::<2>().locked.load(SeqCst), 0);
@@ -62,9 +69,9 @@ fn a_long_copy_uses_two_chunks_of_host_memory_and_locks_them_once() {
 fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
     for step in 1..=8 {
         for is_reader in [true, false] {
-            let routing = routing(64 << 10);
+            let routing = routing();
             let (from, to) = (device::<4>(&routing), device::<5>(&routing));
-            let (layout, bytes) = pattern(20 * (32 << 10));
+            let (layout, bytes) = pattern(20 * CHUNK);
             let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
             let fails = if is_reader {
                 asked::<4>()
@@ -93,9 +100,9 @@ fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
 
 #[test]
 fn copies_at_the_same_time_keep_no_more_than_one_of_them_needs() {
-    let routing = routing(64 << 10);
+    let routing = routing();
     let (from, to) = (device::<6>(&routing), device::<7>(&routing));
-    let (layout, bytes) = pattern(10 * (32 << 10) + 5);
+    let (layout, bytes) = pattern(30 * CHUNK + 5);
     let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -105,7 +112,7 @@ fn copies_at_the_same_time_keep_no_more_than_one_of_them_needs() {
             });
         }
     });
-    assert!(asked::<6>().locked.load(SeqCst) <= 2);
+    assert!(asked::<6>().locked.load(SeqCst) <= PER_COPY as u64);
     assert_eq!(
         asked::<6>().locked.load(SeqCst),
         asked::<7>().locked.load(SeqCst)
