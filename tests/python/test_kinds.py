@@ -39,6 +39,7 @@ def test_the_owner_is_known_and_the_host_shares_the_memory(
     assert tensor.__dlpack_device__() == (claimed, 0) and str(tensor.device) == device
     array, view, moved = np.from_dlpack(tensor), memoryview(tensor), tensor.to("cpu")
     assert str(moved.device) == "cpu:0" and moved.data_ptr() == tensor.data_ptr()
+    assert xd.explain(tensor, "cpu").kind == "alias"
     memory[1] = 9
     assert array[1] == view[1] == moved[1].item() == 9
     assert not any(line.startswith("copy") for line in accelerators.log())

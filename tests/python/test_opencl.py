@@ -3,6 +3,7 @@
 import gc
 
 import crossdock as xd
+import handmade
 import numpy as np
 import pytest
 
@@ -145,3 +146,36 @@ def test_a_queue_of_pyopencl_is_a_stream(queue):
 
 def test_memory_without_a_handle_has_none():
     assert not hasattr(xd.ones(3), "cl_mem") and not hasattr(xd.zeros(0, device=OPENCL), "cl_mem")
+
+
+def asked_with(tensor, queue):
+    capsule = tensor.__dlpack__(stream=queue, max_version=(1, 3))
+    return handmade.struct_in(capsule).tensor.data
+
+
+def test_consumers_may_name_every_queue_that_was_made_or_given_here(queue):
+    tensor = xd.ones(4).to(OPENCL, copy=True)
+    made = xd.Stream(OPENCL)
+    given = xd.Stream(OPENCL, native=queue)
+    for stream in (xd.current_stream(OPENCL), made, given):
+        assert asked_with(tensor, stream.native_handle) == tensor.cl_mem
+    assert asked_with(tensor, -1) == asked_with(tensor, None) == tensor.cl_mem
+
+
+def test_a_queue_given_with_memory_is_known_while_its_tensor_lives(queue):
+    mine = cl.CommandQueue(queue.context)
+    mem = buffer(queue, np.arange(4, dtype=np.float32))
+    tensor = xd.from_opencl(mem, shape=4, dtype="float32", queue=mine)
+    assert asked_with(tensor, mine.int_ptr) == mem.int_ptr
+    del tensor
+    gc.collect()
+    with pytest.raises(ValueError, match="made or given here"):
+        asked_with(xd.ones(4, device=OPENCL), mine.int_ptr)
+
+
+@pytest.mark.parametrize("stream", [1, 2, 4096, -2, "a buffer", "a queue of nobody"])
+def test_what_is_no_queue_of_ours_is_refused(queue, stream):
+    mem, stranger = buffer(queue, np.zeros(4, np.float32)), cl.CommandQueue(queue.context)
+    stream = {"a buffer": mem.int_ptr, "a queue of nobody": stranger.int_ptr}.get(stream, stream)
+    with pytest.raises(ValueError, match="made or given here"):
+        asked_with(xd.ones(4, device=OPENCL), stream)

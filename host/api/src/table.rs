@@ -366,6 +366,16 @@ table! {
         Ref<'_, XdMemory<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
+    /// The stream with a native integer among those of a device that are alive here; NULL where
+    /// there is none.
+    stream_find: extern "C" fn(Ref<'_, XdDevice>, native: u64, Out<'_, Owned<XdStream>>) -> Failure;
+    /// What moving this very tensor would do, and why.
+    tensor_explain: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdDevice>,
+        Ref<'_, XdMoveOptions<'_>>,
+        Out<'_, Owned<XdRoute>>,
+    ) -> Failure;
 }
 
 impl XdApi {

@@ -3,14 +3,15 @@
 
 use std::ffi::CString;
 
-use crossdock::{Route, RouteKind as Kind, explain};
+use crossdock::{Route, RouteChoice, RouteKind as Kind, explain};
 use crossdock_api::{
     COST_UNKNOWN, Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions,
-    XdRoute,
+    XdRoute, XdTensor,
 };
 
 use crate::boundary::{fence_free, fence_into, fence_value};
 use crate::error::c_text;
+use crate::failure::Refusal;
 use crate::input;
 use crate::object::{borrow, give, look};
 
@@ -59,27 +60,43 @@ pub(crate) extern "C" fn xd_route_explain(
     fence_into("xd_route_explain", out, || {
         let (from, to) = (borrow(from)?, borrow(to)?);
         let layout = input::layout(layout)?;
-        let options = input::options_or(options, XdMoveOptions::new())?;
-        let mut fallen = Vec::new();
-        for choice in input::choices(&options)? {
-            let mut route = explain(&layout, from, to, *choice);
-            fallen.append(&mut route.refused);
-            if route.kind != Kind::Refused {
-                route.refused = fallen;
-                return Ok(give(RouteObject::new(&route)));
-            }
-        }
-        let refused = explain(
-            &layout,
-            from,
-            to,
-            crossdock::RouteChoice::Only(Kind::Refused),
-        );
-        Ok(give(RouteObject::new(&Route {
-            refused: fallen,
-            ..refused
-        })))
+        explained(options, |choice| explain(&layout, from, to, choice))
     })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_explain(
+    tensor: Ref<'_, XdTensor>,
+    to: Ref<'_, XdDevice>,
+    options: Ref<'_, XdMoveOptions<'_>>,
+    out: Out<'_, Owned<XdRoute>>,
+) -> Failure {
+    fence_into("xd_tensor_explain", out, || {
+        let (tensor, to) = (borrow(tensor)?, borrow(to)?);
+        explained(options, |choice| tensor.explain(to, choice))
+    })
+}
+
+/// The first route among those that are allowed, with the ones that fell before it.
+fn explained(
+    options: Ref<'_, XdMoveOptions<'_>>,
+    explain: impl Fn(RouteChoice) -> Route,
+) -> Result<Owned<XdRoute>, Refusal> {
+    let options = input::options_or(options, XdMoveOptions::new())?;
+    let mut fallen = Vec::new();
+    for choice in input::choices(&options)? {
+        let mut route = explain(*choice);
+        fallen.append(&mut route.refused);
+        if route.kind != Kind::Refused {
+            route.refused = fallen;
+            return Ok(give(RouteObject::new(&route)));
+        }
+    }
+    let refused = explain(RouteChoice::Only(Kind::Refused));
+    Ok(give(RouteObject::new(&Route {
+        refused: fallen,
+        ..refused
+    })))
 }
 
 #[unsafe(no_mangle)]

@@ -66,6 +66,17 @@ pub(crate) extern "C" fn xd_stream_native_handle(
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_stream_find(
+    device: Ref<'_, XdDevice>,
+    native: u64,
+    out: Out<'_, Owned<XdStream>>,
+) -> Failure {
+    fence_into("xd_stream_find", out, || {
+        Ok(Stream::find(borrow(device)?, native).map_or(Owned::NULL, give))
+    })
+}
+
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_stream_record(
     stream: Ref<'_, XdStream>,
     out: Out<'_, Owned<XdEvent>>,

@@ -136,6 +136,8 @@ static API: XdApi = XdApi {
     route_instead: xd_route_instead,
     route_free: xd_route_free,
     tensor_adopt_native: xd_tensor_adopt_native,
+    stream_find: xd_stream_find,
+    tensor_explain: xd_tensor_explain,
 };
 
 /// The table of this copy of the library.

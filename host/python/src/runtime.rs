@@ -1,6 +1,6 @@
 //! The process's runtime, and the functions that ask it.
 
-use crossdock_api::{DLDevice, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
+use crossdock_api::{DLDevice, Ref, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -132,28 +132,25 @@ fn explain(
 ) -> PyResult<Route> {
     let py = x.py();
     let target = device_from(device)?;
-    let (source, shape, dtype) = match x.cast::<Tensor>() {
-        Ok(tensor) => {
-            let tensor = tensor.get();
-            let device = Py::new(py, tensor.own_device()?)?;
-            (device, tensor.extents().to_vec(), tensor.info().dtype)
-        }
-        Err(_) => {
-            let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
-            (
-                device_from(x)?,
-                shape.unwrap_or_else(|| vec![1 << 20]),
-                dtype.0,
-            )
-        }
-    };
-    let layout = XdLayout::compact(dtype, &shape);
-    let options = XdMoveOptions::new();
+    let to = &target.get().handle;
+    if let Ok(tensor) = x.cast::<Tensor>() {
+        let tensor = tensor.get().handle();
+        let explain = || {
+            let options = XdMoveOptions::new();
+            made(|out| (api().tensor_explain)(tensor.lend(), to.lend(), (&options).into(), out))
+        };
+        return Ok(Route::new(detached(py, explain)?));
+    }
+    let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
+    let shape = shape.unwrap_or_else(|| vec![1 << 20]);
+    let source = device_from(x)?;
+    let from = &source.get().handle;
     let explain = || {
-        let (from, to) = (source.get().handle.lend(), target.get().handle.lend());
-        made(|out| (api().route_explain)(from, to, (&layout).into(), (&options).into(), out))
+        let layout = XdLayout::compact(dtype.0, &shape);
+        let (options, layout) = (XdMoveOptions::new(), Ref::from(&layout));
+        made(|out| (api().route_explain)(from.lend(), to.lend(), layout, (&options).into(), out))
     };
-    Ok(Route::new(explain()?))
+    Ok(Route::new(detached(py, explain)?))
 }
 
 /// The address of the runtime, by which a host, this module and an extension can see that they

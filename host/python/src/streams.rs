@@ -4,14 +4,14 @@
 //! | --- | --- | --- | --- | --- |
 //! | CUDA | legacy default stream | no order | 1 legacy default, 2 per thread, a handle | 0 |
 //! | `ROCm` | default stream | no order | 0 default, a handle | 1, 2 |
-//! | `OpenCL` | ready for every queue | no order | the handle of the default queue or of the current one | others |
+//! | `OpenCL` | ready for every queue | no order | the handle of a queue that was made or given here | others |
 //! | others | ready | refused | none | all |
 //!
 //! The line for OpenCL is ours: no standard speaks of it. Managed memory has CUDA's numbers, but `None`
 //! makes it ready (`export`), since the host may be the one to read it.
 #![expect(unsafe_code, reason = "wraps stream handles that consumers vouch for")]
 
-use crossdock_api::{DLDevice, ErrorKind, Out, Status, XdDevice, XdStream};
+use crossdock_api::{DLDevice, ErrorKind, Out, Owned, Status, XdDevice, XdStream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -116,22 +116,29 @@ fn refused(rules: Rules, number: i64) -> PyErr {
         Rules::Cuda => "on CUDA it is None, 1, 2, a handle or -1; 0 is ambiguous",
         Rules::Rocm => "on ROCm it is None, 0, a handle or -1",
         Rules::OpenCl => {
-            "on OpenCL it is None, -1, or the handle of the default or the current queue"
+            "on OpenCL it is None, -1, or the handle of a queue that was made or given here"
         }
         Rules::Streamless => "this device has no streams: give stream=None",
     };
     PyValueError::new_err(format!("stream {number} is refused: {why}"))
 }
 
-/// A queue is believed only where it is one of ours: a wrong handle cannot be told from a right one.
+/// A queue is believed only where it is alive here: a wrong handle cannot be told from a right one.
 fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
-    let known = [default_of(py, device)?, current(py, device)?];
-    for stream in known.into_iter().flatten() {
-        if handle > 0 && native(&stream)? == handle.unsigned_abs() {
-            return Ok(Wanted::On(stream));
-        }
+    let word = u64::try_from(handle).map_err(|_negative| refused(Rules::OpenCl, handle))?;
+    // It counts as made from the start, and lives when somebody asks.
+    let _default = default_of(py, device)?;
+    let device: Handle<XdDevice> = device_of(py, device)?;
+    let mut found = Owned::NULL;
+    check((api().stream_find)(
+        device.lend(),
+        word,
+        Out::from(&mut found),
+    ))?;
+    if found.is_null() {
+        return Err(refused(Rules::OpenCl, handle));
     }
-    Err(refused(Rules::OpenCl, handle))
+    Ok(Wanted::On(Handle::new(found)))
 }
 
 /// The default stream of a device, where it has one.

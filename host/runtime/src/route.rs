@@ -107,8 +107,27 @@ impl fmt::Display for Route {
 /// not known yet, this measures them.
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
+    explain_from(from, from.is_host_accessible(), layout, (to, choice))
+}
+
+impl Tensor {
+    /// What [`Tensor::to`] would do and cost, as by [`explain`]: of pinned and managed memory the
+    /// host sees more than of its device's other memory.
+    #[must_use]
+    pub fn explain(&self, to: &Device, choice: RouteChoice) -> Route {
+        let is_visible = self.memory().is_host_visible();
+        explain_from(self.device(), is_visible, self.layout(), (to, choice))
+    }
+}
+
+fn explain_from(
+    from: &Device,
+    is_visible: bool,
+    layout: &Layout,
+    (to, choice): (&Device, RouteChoice),
+) -> Route {
     let mut route = Route::new(from, to);
-    match alias_step(from, to, choice, from.is_host_accessible()) {
+    match alias_step(from, to, choice, is_visible) {
         Some(Ok((_, step))) => return route.taken(RouteKind::Alias, step, 0),
         Some(Err(reason)) => route.refused.push(reason),
         None => {}

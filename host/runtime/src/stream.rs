@@ -78,6 +78,14 @@ impl Stream {
         Ok(Self::register(device, handle, Origin::Wrapped))
     }
 
+    /// The stream with this native integer among those of the device that are alive here, made or
+    /// wrapped: what a stranger names can be believed only where it is one of them.
+    #[must_use]
+    pub fn find(device: &Device, native: u64) -> Option<Self> {
+        let is_it = |stream: &Self| stream.native_handle().is_ok_and(|known| known == native);
+        device.streams().into_iter().find(is_it)
+    }
+
     fn register(device: &Device, handle: StreamHandle, origin: Origin) -> Self {
         let stream = Self(Arc::new(Inner {
             device: device.clone(),

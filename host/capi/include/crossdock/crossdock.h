@@ -720,6 +720,13 @@ xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
  */
 xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
 
+/**
+ * \brief The stream with this native integer among those of the device that are alive here, made or
+ *        wrapped: what a stranger names can be believed only where it is one of them.
+ * \param[out] stream  The caller's; NULL where there is none.
+ */
+xd_error *xd_stream_find(const xd_device *device, uint64_t native, xd_stream **stream);
+
 /** \brief The device whose work it orders. */
 xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
 
@@ -816,6 +823,10 @@ xd_error *xd_pointer_query(const xd_runtime *runtime, uint64_t address, xd_point
  */
 xd_error *xd_route_explain(const xd_device *from, const xd_device *to, const xd_layout *layout,
                            const xd_move_options *options, xd_route **route);
+
+/** \brief The same for a tensor: the host sees pinned and managed memory, whatever its device is. */
+xd_error *xd_tensor_explain(const xd_tensor *tensor, const xd_device *to,
+                            const xd_move_options *options, xd_route **route);
 
 /** \brief The kind of the route; `XD_ROUTE_REFUSED` for NULL. */
 uint32_t xd_route_kind(const xd_route *route);
@@ -987,6 +998,9 @@ typedef struct xd_api {
     void (*route_free)(xd_route *route);
     xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
                                      xd_tensor **tensor);
+    xd_error *(*stream_find)(const xd_device *device, uint64_t native, xd_stream **stream);
+    xd_error *(*tensor_explain)(const xd_tensor *tensor, const xd_device *to,
+                                const xd_move_options *options, xd_route **route);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

@@ -80,6 +80,9 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_event_synchronize(NULL, 0));
     REFUSED(xd_route_explain(device, NULL, &layout, NULL, (xd_route **)&out));
     REFUSED(xd_route_explain(device, device, NULL, NULL, (xd_route **)&out));
+    REFUSED(xd_stream_find(NULL, 1, (xd_stream **)&out));
+    REFUSED(xd_tensor_explain(NULL, device, NULL, (xd_route **)&out));
+    REFUSED(xd_tensor_explain(tensor, NULL, NULL, (xd_route **)&out));
     CHECK(!out && !made);
 }
 
@@ -123,6 +126,8 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_event_elapsed(event, event, NULL));
     REFUSED(xd_pointer_query(runtime, 1, NULL, NULL));
     REFUSED(xd_route_explain(device, device, &layout, NULL, NULL));
+    REFUSED(xd_stream_find(device, 1, NULL));
+    REFUSED(xd_tensor_explain(tensor, device, NULL, NULL));
     xd_event_free(event);
     xd_stream_free(stream);
 }

@@ -58,6 +58,9 @@ static void between(const xd_device *from, const xd_device *to) {
         OK(xd_route_explain(from, to, &layout, &options, &route));
         CHECK(xd_route_kind(route) == kinds[index] && *xd_route_text(route));
         xd_route_free(route);
+        OK(xd_tensor_explain(tensor, to, &options, &route));
+        CHECK(xd_route_kind(route) == kinds[index] && *xd_route_text(route));
+        xd_route_free(route);
         OK(xd_tensor_to(tensor, to, &options, &moved, NULL));
         check_has_numbers(moved, count);
         xd_tensor_free(moved);

@@ -32,7 +32,9 @@ def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any
             if address is not None:
                 return _of_svm(mem, address, device, stream, (dtype, extents, offset))
             handle = mem if isinstance(mem, int) else mem.int_ptr
-            return xd._adopt_native(device, handle, (dtype, extents, offset), mem, stream)
+            # While the tensor lives, its consumers may name the queue.
+            owner = (mem, stream)
+            return xd._adopt_native(device, handle, (dtype, extents, offset), owner, stream)
         except xd.DeviceError as error:
             reasons.append(f"{device}: {error}")
     why = "; ".join(reasons) if reasons else "no OpenCL device is here"
