@@ -3,7 +3,8 @@
 
 use crossdock_api::{DLDevice, XdStream};
 use pyo3::exceptions::{
-    PyBufferError, PyException, PyNotImplementedError, PyRecursionError, PyTypeError, PyValueError,
+    PyBufferError, PyException, PyNotImplementedError, PyRecursionError, PyRuntimeError,
+    PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -83,9 +84,12 @@ impl Request {
         // It does not know the keyword.
         let unknown = error.is_instance_of::<PyTypeError>(py)
             || error.is_instance_of::<PyNotImplementedError>(py);
-        let cannot =
-            error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyValueError>(py);
-        unknown || (cannot && self.copy == Some(true))
+        // TensorFlow, PyTorch and JAX say by a RuntimeError what they cannot do.
+        let cannot = error.is_instance_of::<PyBufferError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+            || error.is_instance_of::<PyRuntimeError>(py);
+        let is_too_deep = error.is_instance_of::<PyRecursionError>(py);
+        unknown || (cannot && !is_too_deep && self.copy == Some(true))
     }
 }
 
@@ -152,14 +156,20 @@ fn older<'py>(
         }
     }
     // The first error is the one to show: the producer may know the keyword, and have meant
-    // something else.
+    // something else. Where it did not, it is the second.
     let capsule = x.call_method("__dlpack__", (), Some(keywords));
     match capsule {
         Ok(capsule) => Ok((capsule, asked)),
         Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),
         Err(second) if asked == Asked::DraftVersioned => Err(second),
+        Err(second) if is_about_keyword(x.py(), &first) => Err(second),
         Err(_) => Err(first),
     }
+}
+
+/// Whether Python itself refused the keyword.
+fn is_about_keyword(py: Python<'_>, error: &PyErr) -> bool {
+    error.value(py).to_string().contains("'max_version'")
 }
 
 /// The draft's number of a version: 60 is 0.6, 130 is 1.3.

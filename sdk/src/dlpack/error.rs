@@ -140,7 +140,7 @@ pub enum DlpackError {
         /// The device found.
         device: Device,
     },
-    /// Something a legacy struct cannot say.
+    /// Something a legacy struct cannot say; libraries of that time took one bit for a whole byte.
     #[error("flags: a legacy DLPack tensor cannot say {what}; ask for version {version}")]
     LegacyCannotSay {
         /// What it cannot say.

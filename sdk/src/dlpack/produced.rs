@@ -406,6 +406,8 @@ mod sealed {
                 "read-only"
             } else if layout.is_padded() && layout.dtype().is_sub_byte() {
                 "padded elements"
+            } else if layout.dtype().bits() == 1 {
+                "how elements of one bit lie"
             } else {
                 return Ok(());
             };

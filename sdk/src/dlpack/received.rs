@@ -63,7 +63,8 @@ impl Received {
     /// Takes over a tensor of DLPack 0.x. It counts as read-only, because its struct cannot say that it is not.
     ///
     /// # Errors
-    /// What [`validate`] refuses. The tensor is released as by [`Received::from_versioned`].
+    /// What [`validate`] refuses, and elements of one bit: `MXNet` and old versions of TVM mean a bool of a whole byte.
+    /// The tensor is released as by [`Received::from_versioned`].
     ///
     /// # Safety
     /// - `managed` is a live managed tensor that the caller owns, and gives up with this call, whatever its result.
@@ -74,6 +75,12 @@ impl Received {
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
         let view = unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) }?;
+        if view.layout().dtype().bits() == 1 {
+            return Err(DlpackError::LegacyCannotSay {
+                what: "how elements of one bit lie",
+                version: "1.0 or later",
+            });
+        }
         Ok(Self {
             view,
             managed: taken,
