@@ -29,7 +29,7 @@ pub(super) struct Lease<'a> {
 
 /// Chunks of one copy. More than two links can fill at once, so that a driver that works on a thread
 /// or a device of its own finds the next part waiting when it is done with one.
-pub(super) const PER_COPY: usize = 6;
+pub(super) const PER_COPY: usize = 8;
 
 /// A chunk where nobody says otherwise. It stays in a core's cache on its way from one link to the
 /// other, and is just below the 1 MiB from which plugins share a copy over threads of their own,
