@@ -183,6 +183,28 @@ def test_a_python_that_cannot_run_here_says_why(changed: str, reason: str, tmp_p
     assert reason in answer.stderr
 
 
+def test_a_script_says_what_it_needs(tmp_path: Path) -> None:
+    usable("venv")
+    made = venv(tmp_path / "env")
+    script = tmp_path / "script.py"
+    script.write_text(
+        '# /// script\n# requires-python = ">=3.11"\n# dependencies = [\n#   "absent-one>=2",\n'
+        '#   "Absent.Two[x]",\n#   "crossdock",\n#   "never; python_version < \'3\'",\n# ]\n# ///\n'
+        "print('ran')\n"
+    )
+    answer = inside(made, script)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert f"`{made}` lacks absent-one>=2, Absent.Two[x]\n" in answer.stderr
+    assert "-m pip install 'absent-one>=2' 'Absent.Two[x]'\n" in answer.stderr
+    packages = next(made.glob("lib/python3.*/site-packages"))
+    for name in ("absent_one", "absent_two"):
+        info = packages / f"{name}-2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2\n")
+    answer = inside(made, script)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "ran\n", "")
+
+
 def test_an_active_environment_that_is_not_used_is_told(tmp_path: Path) -> None:
     usable("venv")
     made = venv(tmp_path / "env", changed="sys.version = '3.9.1 (x)'")

@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,8 +127,9 @@ def compare(python: Path, case: tuple[list[str], str, dict[str, str]], folder: P
     arguments, stdin, extra = case
     # No cache may be written by one and read by the other.
     extra = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"} | extra
-    theirs = run([python, *arguments], stdin, extra, folder)
-    ours = inside(python, *arguments, stdin=stdin, extra=extra, cwd=folder)
+    commands = [[python, *arguments], [COMMAND, "run", "--python", python, *arguments]]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        theirs, ours = pool.map(lambda command: run(command, stdin, extra, folder), commands)
     assert masked(ours.stdout) == masked(theirs.stdout)
     assert masked(ours.stderr) == masked(theirs.stderr)
     assert ours.returncode == theirs.returncode

@@ -208,6 +208,16 @@ print(handlers() == before)
     assert answer.stdout == "True\n", answer.stderr
 
 
+def test_the_log_of_the_scripts_runtime_is_the_commands() -> None:
+    python, code = usable("venv"), "import crossdock as xd; xd.devices(); print(1)"
+    # Something to warn of: only absolute folders are searched.
+    wrong = {"CROSSDOCK_PLUGIN_PATH": "here"}
+    answer = inside(python, "-c", code, extra=wrong | {"CROSSDOCK_LOG": "warn"})
+    assert answer.stdout == "1\n"
+    assert "WARN  crossdock::load" in answer.stderr
+    assert "`here`" in answer.stderr
+
+
 def test_a_tensor_that_lives_to_the_end_changes_no_exit_code() -> None:
     code = """
 import atexit, builtins, crossdock as xd, sys

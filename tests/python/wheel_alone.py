@@ -62,4 +62,10 @@ answer = subprocess.run([command, "devices"], capture_output=True, text=True, ch
 assert "cpu:0" in answer.stdout, answer.stdout
 version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
 assert xd.__version__ in version.stdout, version.stdout
+
+# The command of an environment runs that environment's Python, whatever `PATH` says.
+code = "import sys, crossdock as xd; print(sys.prefix, xd.__file__, xd.zeros((2,)).tolist())"
+script = subprocess.run([command, "run", "-c", code], capture_output=True, text=True, check=True)
+assert script.stdout == f"{sys.prefix} {xd.__file__} [0.0, 0.0]\n", script.stdout
+assert not script.stderr, script.stderr
 print(f"crossdock {xd.__version__} works alone, with {', '.join(map(str, xd.devices()))}")

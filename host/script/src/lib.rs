@@ -17,6 +17,7 @@ mod open;
 mod package;
 mod privilege;
 mod probe;
+mod requirements;
 mod run;
 mod running;
 
@@ -26,3 +27,4 @@ pub use failure::{Advice, Failure, Kind};
 pub use find::{Options, search};
 pub use host_table::table_of;
 pub use open::Python;
+pub use requirements::missing_requirements;

@@ -19,4 +19,5 @@ mod known_failures;
 mod matrix_page;
 mod matrix_run;
 mod probe;
+mod run_log;
 mod run_runtime;

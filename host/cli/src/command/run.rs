@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use crossdock_script::{Choice, Options, search};
+use crossdock_script::{Choice, Options, missing_requirements, search};
 
 use super::run_runtime::{self, Shared};
 use crate::{
@@ -49,8 +49,9 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         screen::talk(globals.quiet, &format!("not {refused}"));
     }
     let choice = search.into_choice()?;
+    requirements(&choice, &arguments.arguments)?;
     if choice.libpython.is_none() {
-        return Err(instead(&choice, &arguments.arguments).into());
+        return Err(instead(&choice, arguments, globals).into());
     }
     let shared = Shared::beside_this_program();
     // Kept until Python is over: the script's runtime is this one.
@@ -61,11 +62,44 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 
 /// A Python without a shared library cannot run in here: its own executable does the same, with a
 /// runtime of its own. Returns only where that cannot be started.
-fn instead(choice: &Choice, arguments: &[OsString]) -> Problem {
+fn instead(choice: &Choice, arguments: &Arguments, globals: &Globals) -> Problem {
+    if !globals.plugin.is_empty() || globals.plugin_path.is_some() || !globals.require.is_empty() {
+        return Problem::new(
+            format!(
+                "open plugins for a script of `{}`",
+                choice.executable.display()
+            ),
+            "this Python has no shared library, so the script has a runtime of its own",
+            "name another Python, or set `CROSSDOCK_PLUGIN_PATH` for the script",
+        );
+    }
     log::info!(
         "`{}` has no shared library: it runs as a process",
         choice.executable.display()
     );
-    let failed = Command::new(&choice.executable).args(arguments).exec();
+    let failed = Command::new(&choice.executable)
+        .args(&arguments.arguments)
+        .exec();
     Problem::file("start", &choice.executable, &failed)
+}
+
+/// A script that says what it needs runs only where that is installed.
+fn requirements(choice: &Choice, arguments: &[OsString]) -> Result<(), Problem> {
+    let Some(script) = arguments.first().map(Path::new) else {
+        return Ok(());
+    };
+    let missing = missing_requirements(choice, script);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let quoted: Vec<String> = missing.iter().map(|name| format!("'{name}'")).collect();
+    Err(Problem::new(
+        format!("run `{}`", script.display()),
+        format!("`{}` lacks {}", choice.prefix.display(), missing.join(", ")),
+        format!(
+            "{} -m pip install {}",
+            choice.executable.display(),
+            quoted.join(" ")
+        ),
+    ))
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crossdock_api::{Out, Owned, Text, XdApi, XdDevice, XdError, XdRuntime, XdRuntimeOptions};
 use crossdock_script::{Choice, Options, Python, table_of};
 
+use super::run_log;
 use crate::{
     failure::{Failure, Problem},
     globals::Globals,
@@ -26,7 +27,10 @@ impl Shared {
     pub(crate) fn beside_this_program() -> Self {
         for file in places().into_iter().filter(|file| file.is_file()) {
             match table_of(&file).and_then(checked) {
-                Ok(table) => return Self(table),
+                Ok(table) => {
+                    run_log::connect(table);
+                    return Self(table);
+                }
                 Err(why) => log::warn!("not using `{}`: {why}", file.display()),
             }
         }
