@@ -147,3 +147,14 @@ XD_EXPORT void accel_lie(int on) { lies = on; }
 
 /** Whether streams are being captured: no wait, record or synchronize is allowed. */
 XD_EXPORT void accel_capture(int on) { captures = on; }
+
+/** How many streams there are, the defaults among them. */
+XD_EXPORT uint32_t accel_streams(void) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < MOST; i++) {
+        count += streams[i].used != 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return count;
+}

@@ -57,6 +57,10 @@ class Accelerators:
         assert address, "the plugin has no memory left"
         return address
 
+    def streams(self) -> int:
+        """How many streams the plugin has, its default streams among them."""
+        return int(self._functions.accel_streams())
+
     def hold(self, on: bool = True) -> None:
         """Whether what is recorded from now on stays pending until somebody synchronizes."""
         self._functions.accel_hold(on)

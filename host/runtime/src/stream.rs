@@ -33,7 +33,7 @@ enum Origin {
     Created,
     /// The device's own default.
     Default,
-    /// Somebody else's.
+    /// Somebody else's; only the plugin's handle of it is destroyed here.
     Wrapped,
 }
 
@@ -181,7 +181,8 @@ impl Eq for Stream {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.origin != Origin::Created {
+        // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
+        if self.origin == Origin::Default {
             return;
         }
         if life::exiting() || self.device.hooks().is_forked() {
