@@ -70,15 +70,18 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The stream on which everything that writes the tensor is done; `None` where there is none.
+    /// The stream on which all work on the tensor is done, as a consumer may write it; `None` where
+    /// there is none.
     fn exported_on(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let Some((number, stream)) = streams::offered(py, self.own_device()?.pair())? else {
             return Ok(None);
         };
-        check((api().tensor_wait_to_read)(
-            self.handle().lend(),
-            stream.lend(),
-        ))?;
+        let wait = if self.info().read_only == 0 {
+            api().tensor_wait_to_write
+        } else {
+            api().tensor_wait_to_read
+        };
+        check(wait(self.handle().lend(), stream.lend()))?;
         Ok(Some(number))
     }
 }

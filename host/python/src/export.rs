@@ -167,11 +167,11 @@ fn export<'py>(
         (Some(target), copy) => Some(arrived(py, tensor, target, copy, &wanted)?),
     };
     let mut options = XdExportOptions::new();
-    let exported = moved.as_ref().unwrap_or(tensor);
-    if moved
-        .as_ref()
-        .is_some_and(|moved| moved.data() != tensor.data())
-    {
+    let (exported, is_copied) = match &moved {
+        Some((moved, is_copied)) => (moved, *is_copied),
+        None => (tensor, false),
+    };
+    if is_copied {
         options.flags = ExportFlags::IS_COPIED;
     }
     // A copy that was made on the consumer's stream is in its order already.

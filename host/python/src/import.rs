@@ -195,9 +195,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &DLPackExchangeAPI) -> PyResult<Tenso
     let managed = match NonNull::new(managed) {
         Some(managed) if answer == 0 => Incoming(Kind::Versioned(managed)),
         _ => {
-            return Err(PyErr::take(py).unwrap_or_else(|| {
-                PyBufferError::new_err("the producer's exchange table exported nothing")
-            }));
+            return Err(failure_of_table(py, "exported nothing"));
         }
     };
     let device = managed.device();
@@ -206,6 +204,12 @@ fn from_table(x: &Bound<'_, PyAny>, table: &DLPackExchangeAPI) -> PyResult<Tenso
         written_on_current(py, table, device, &handle)?;
     }
     Ok(Tensor::of(handle))
+}
+
+/// What a producer's table raised, or that it raised nothing.
+fn failure_of_table(py: Python<'_>, what: &str) -> PyErr {
+    PyErr::take(py)
+        .unwrap_or_else(|| PyBufferError::new_err(format!("the producer's exchange table {what}")))
 }
 
 fn written_on_current(
@@ -221,7 +225,7 @@ fn written_on_current(
     // SAFETY: a place of ours.
     let answer = unsafe { ask(device.device_type, device.device_id, &raw mut native) };
     if answer != 0 {
-        return Err(PyErr::fetch(py));
+        return Err(failure_of_table(py, "named no stream"));
     }
     let stream = if native.is_null() {
         streams::current(py, device)?

@@ -65,7 +65,8 @@ pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Fou
         }
     }
     // Where the shorter question fails as well, the first answer is the one to show.
-    plain(x, stated).map_err(|second| refused.unwrap_or(second))
+    let is_exit = |error: &PyErr| !error.is_instance_of::<PyException>(py);
+    plain(x, stated).map_err(|second| refused.filter(|_| !is_exit(&second)).unwrap_or(second))
 }
 
 impl Request {
@@ -163,6 +164,8 @@ fn older<'py>(
         Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),
         Err(second) if asked == Asked::DraftVersioned => Err(second),
         Err(second) if is_about_keyword(x.py(), &first) => Err(second),
+        // Not a failure: the program is told to end.
+        Err(second) if !second.is_instance_of::<PyException>(x.py()) => Err(second),
         Err(_) => Err(first),
     }
 }

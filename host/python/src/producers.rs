@@ -22,6 +22,9 @@ pub(crate) const CAPSULE: &CStr = c"dlpack_exchange_api";
 /// The major version whose table is known here.
 const MAJOR: u32 = 1;
 
+/// Tables that are looked at before one that names itself as its older one is given up.
+const MOST_TABLES: usize = 64;
+
 /// How a producer's type is asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Producer {
@@ -162,8 +165,9 @@ fn table_in(capsule: &Bound<'_, PyAny>) -> Option<&'static DLPackExchangeAPI> {
     // SAFETY: a capsule of this name.
     let first = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()) };
     let mut header = first.cast::<DLPackExchangeAPIHeader>();
-    // SAFETY: the header is the same in every version, and tables live as long as the process.
-    while let Some(seen) = unsafe { header.as_ref() } {
+    for _ in 0..MOST_TABLES {
+        // SAFETY: the header is the same in every version, and tables live as long as the process.
+        let seen = unsafe { header.as_ref() }?;
         if seen.version.major == MAJOR {
             // SAFETY: a table of this version, which lives as long as the process.
             let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };

@@ -8,8 +8,8 @@ use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use crossdock_api::{
-    AddressForm, CopyMode, DLDataType, DLDevice, MemoryKind, Out, XdMoveOptions, XdRoute, XdTensor,
-    XdTensorInfo,
+    AddressForm, CopyMode, DLDataType, DLDevice, MemoryKind, Out, Owned, RouteKind, XdMoveOptions,
+    XdRoute, XdTensor, XdTensorInfo,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -116,11 +116,6 @@ impl Tensor {
         self.array(self.info().strides)
     }
 
-    /// Address or handle, and the offset, of the first element.
-    pub(crate) fn data(&self) -> (u64, u64) {
-        (self.info().data, self.info().byte_offset)
-    }
-
     /// The same values on `device` (its own where there is none).
     pub(crate) fn moved(
         &self,
@@ -128,17 +123,18 @@ impl Tensor {
         device: Option<&Device>,
         copy: CopyMode,
     ) -> PyResult<Self> {
-        self.moved_on(py, device, copy, &Wanted::Ready)
+        let (moved, _is_copied) = self.moved_on(py, device, copy, &Wanted::Ready)?;
+        Ok(moved)
     }
 
-    /// As [`Tensor::moved`], in the order of a consumer's stream.
+    /// As [`Tensor::moved`], in the order of a consumer's stream, and whether the memory is new.
     pub(crate) fn moved_on(
         &self,
         py: Python<'_>,
         device: Option<&Device>,
         copy: CopyMode,
         order: &Wanted,
-    ) -> PyResult<Self> {
+    ) -> PyResult<(Self, bool)> {
         let mut options = XdMoveOptions::new();
         options.copy = copy;
         if let Wanted::On(stream) = order {
@@ -153,19 +149,17 @@ impl Tensor {
             }
         };
         let handle = &self.handle;
+        let mut route: Owned<XdRoute> = Owned::NULL;
         let moved = detached(py, || {
             made(|out| {
-                let no_route: Out<'_, crossdock_api::Owned<XdRoute>> = Out::NULL;
-                (api().tensor_to)(
-                    handle.lend(),
-                    target.lend(),
-                    (&options).into(),
-                    out,
-                    no_route,
-                )
+                let taken = Out::from(&mut route);
+                (api().tensor_to)(handle.lend(), target.lend(), (&options).into(), out, taken)
             })
-        })?;
-        Self::new(moved)
+        });
+        let route = Handle::new(route);
+        // An alias may have another address on its device, so addresses do not tell.
+        let is_alias = (api().route_kind)(route.lend()) == RouteKind::ALIAS;
+        Ok((Self::new(moved?)?, copy == CopyMode::ALWAYS || !is_alias))
     }
 }
 

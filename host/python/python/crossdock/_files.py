@@ -163,8 +163,8 @@ def _npz_file(path: str) -> dict[str, Tensor]:
 
 def _member_begin(data: Any, offset: int) -> int:
     """Where the bytes of a stored member begin: behind its own header, name and extra field."""
-    name, extra = struct.unpack("<HH", data[offset + 26 : offset + 30])
-    return offset + 30 + name + extra
+    lengths: tuple[int, int] = struct.unpack("<HH", data[offset + 26 : offset + 30])
+    return offset + 30 + sum(lengths)
 
 
 def _safetensors_file(path: str) -> dict[str, Tensor]:

@@ -108,6 +108,7 @@ def bfloat16(value: float) -> int:
     """The code of the nearest bfloat16, ties to even."""
     if math.isnan(value):
         return 0x7FC0
+    word: int
     try:
         (word,) = struct.unpack("=I", struct.pack("=f", value))
     except OverflowError:
