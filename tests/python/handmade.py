@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import structs
 from structs import (
@@ -14,13 +15,14 @@ from structs import (
     Versioned,
     consume,
     delete,
+    exported,
     name_of,
     struct_in,
     versioned_in,
 )
 
 __all__ = ["Forged", "Legacy", "Producer", "Tensor", "Versioned"]
-__all__ += ["consume", "delete", "name_of", "struct_in", "versioned_in"]
+__all__ += ["consume", "delete", "exported", "name_of", "struct_in", "versioned_in"]
 
 
 class Forged:

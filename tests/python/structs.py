@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 VERSIONED, LEGACY = b"dltensor_versioned", b"dltensor"
 
@@ -76,6 +77,14 @@ def struct_in(capsule: object) -> Versioned | Legacy:
 def versioned_in(capsule: object) -> Versioned:
     """The new struct behind a capsule of any name."""
     return Versioned.from_address(_pointer(capsule, _name(capsule)))
+
+
+def exported(x: Any, version: tuple[int, int] | None = (1, 3), **keywords: Any) -> Any:
+    """The struct that `x` exports; it keeps its capsule."""
+    capsule = x.__dlpack__(max_version=version, **keywords)
+    found: Any = struct_in(capsule)
+    found.capsule = capsule
+    return found
 
 
 def consume(capsule: object) -> Versioned | Legacy:

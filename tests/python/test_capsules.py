@@ -1,10 +1,11 @@
-"""Capsules: their names, who releases what, and how often (CHECKLIST 1.4)."""
+"""Capsules: their names, who releases what, and how often (rules 42 to 48)."""
 
 import copy
 import ctypes
 import gc
 import pickle
 import threading
+from typing import Any
 
 import crossdock as xd
 import handmade
@@ -19,21 +20,21 @@ def tensor() -> xd.Tensor:
     return xd.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
-def test_rule_42_a_capsule_is_named_after_its_struct():
+def test_rule_42_a_capsule_is_named_after_its_struct() -> None:
     assert handmade.name_of(tensor().__dlpack__()) == b"dltensor"
     assert handmade.name_of(tensor().__dlpack__(max_version=(1, 3))) == b"dltensor_versioned"
 
 
 @BOTH
-def test_rule_43_a_consumed_capsule_is_renamed(version):
+def test_rule_43_a_consumed_capsule_is_renamed(version: Any) -> None:
     capsule = handmade.Forged(version=version).capsule()
     name = handmade.name_of(capsule)
     xd.from_dlpack(capsule)
     assert handmade.name_of(capsule) == b"used_" + name
 
 
-def test_rule_44_an_exception_in_flight_survives_a_dying_capsule():
-    def dies_with_a_capsule():
+def test_rule_44_an_exception_in_flight_survives_a_dying_capsule() -> None:
+    def dies_with_a_capsule() -> None:
         capsule = xd.from_dlpack(handmade.Forged(on_delete=lambda: [].clear()).capsule())
         capsule = capsule.__dlpack__(max_version=(1, 3))
         raise KeyError("in flight", id(capsule))
@@ -42,8 +43,8 @@ def test_rule_44_an_exception_in_flight_survives_a_dying_capsule():
         dies_with_a_capsule()
 
 
-def test_rule_44_an_exception_in_flight_survives_a_python_deleter():
-    forged = handmade.Forged(on_delete=lambda: str(1 / 2))
+def test_rule_44_an_exception_in_flight_survives_a_python_deleter() -> None:
+    forged = handmade.Forged(on_delete=lambda: [str(1 / 2)].clear())
     held = [xd.from_dlpack(forged.capsule())]
     generator = ([held.pop(), 1 / 0] for _ in range(1))
     with pytest.raises(ZeroDivisionError):
@@ -53,7 +54,7 @@ def test_rule_44_an_exception_in_flight_survives_a_python_deleter():
 
 
 @pytest.mark.parametrize("name", [b"dltensor_version", b"", b"other", b"used_dltensor"])
-def test_rule_45_a_capsule_of_another_name_is_refused_and_untouched(name):
+def test_rule_45_a_capsule_of_another_name_is_refused_and_untouched(name: Any) -> None:
     forged = handmade.Forged()
     capsule = forged.capsule(name)
     with pytest.raises(BufferError):
@@ -63,15 +64,15 @@ def test_rule_45_a_capsule_of_another_name_is_refused_and_untouched(name):
 
 
 @pytest.mark.parametrize("thing", [None, 3, "x", object(), b"dltensor"])
-def test_rule_45_what_is_no_capsule_is_no_crash(thing):
+def test_rule_45_what_is_no_capsule_is_no_crash(thing: Any) -> None:
     with pytest.raises(AttributeError):
         xd.from_dlpack(thing)
 
     class Gives:
-        def __dlpack_device__(self):
+        def __dlpack_device__(self) -> Any:
             return 1, 0
 
-        def __dlpack__(self, **_keywords):
+        def __dlpack__(self, **_keywords: Any) -> Any:
             return thing
 
     with pytest.raises(BufferError, match="no DLPack capsule"):
@@ -79,7 +80,7 @@ def test_rule_45_what_is_no_capsule_is_no_crash(thing):
 
 
 @pytest.mark.parametrize("version", [None, (1, 3)])
-def test_rule_46_a_capsule_that_nobody_consumes_releases_its_tensor(version):
+def test_rule_46_a_capsule_that_nobody_consumes_releases_its_tensor(version: Any) -> None:
     forged = handmade.Forged()
     ours = xd.from_dlpack(forged.capsule())
     capsule = ours.__dlpack__(max_version=version)
@@ -90,7 +91,7 @@ def test_rule_46_a_capsule_that_nobody_consumes_releases_its_tensor(version):
 
 
 @BOTH
-def test_rule_47_a_raw_capsule_is_taken_once(version):
+def test_rule_47_a_raw_capsule_is_taken_once(version: Any) -> None:
     forged = handmade.Forged(version=version)
     capsule = forged.capsule()
     first = xd.from_dlpack(capsule)
@@ -101,14 +102,14 @@ def test_rule_47_a_raw_capsule_is_taken_once(version):
     assert forged.deleted == 1
 
 
-def test_rule_48_a_capsule_is_neither_pickled_nor_copied():
+def test_rule_48_a_capsule_is_neither_pickled_nor_copied() -> None:
     capsule = tensor().__dlpack__()
     for refused in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
             refused(capsule)
 
 
-def test_bug_1_a_deleter_may_run_on_a_thread_of_its_own():
+def test_bug_1_a_deleter_may_run_on_a_thread_of_its_own() -> None:
     forged = handmade.Forged()
     managed = handmade.consume(xd.from_dlpack(forged.capsule()).__dlpack__(max_version=(1, 3)))
     thread = threading.Thread(target=handmade.delete, args=(managed,))
@@ -117,7 +118,7 @@ def test_bug_1_a_deleter_may_run_on_a_thread_of_its_own():
     assert forged.deleted == 1
 
 
-def test_bug_1_a_native_thread_without_the_gil_gives_a_numpy_array_back():
+def test_bug_1_a_native_thread_without_the_gil_gives_a_numpy_array_back() -> None:
     import sys
 
     array = np.zeros(4)
@@ -135,7 +136,7 @@ def test_bug_1_a_native_thread_without_the_gil_gives_a_numpy_array_back():
 
 @BOTH
 @pytest.mark.parametrize("fault", ["device", "dtype", "shape", "ndim", "version"])
-def test_bug_4_a_failed_import_deletes_once(version, fault):
+def test_bug_4_a_failed_import_deletes_once(version: Any, fault: Any) -> None:
     if fault == "version" and version is None:
         pytest.skip("a legacy struct has no version")
     forged = {
@@ -153,7 +154,7 @@ def test_bug_4_a_failed_import_deletes_once(version, fault):
 
 
 @BOTH
-def test_bug_5_an_empty_tensor_is_released(version):
+def test_bug_5_an_empty_tensor_is_released(version: Any) -> None:
     forged = handmade.Forged((0, 3), version=version, data=0)
     ours = xd.from_dlpack(forged.capsule())
     assert ours.shape == (0, 3)
@@ -162,7 +163,7 @@ def test_bug_5_an_empty_tensor_is_released(version):
 
 
 @BOTH
-def test_bug_6_a_capsule_consumed_twice_is_deleted_once(version):
+def test_bug_6_a_capsule_consumed_twice_is_deleted_once(version: Any) -> None:
     forged = handmade.Forged(version=version)
     producer = handmade.Producer(forged)
     capsule = forged.capsule()
@@ -175,21 +176,22 @@ def test_bug_6_a_capsule_consumed_twice_is_deleted_once(version):
 
 
 @BOTH
-def test_bug_7_every_import_and_every_dropped_capsule_is_deleted(version):
+def test_bug_7_every_import_and_every_dropped_capsule_is_deleted(version: Any) -> None:
     count = 0
 
-    def deleted():
+    def deleted() -> None:
         nonlocal count
         count += 1
 
     for _ in range(1000):
-        ours = xd.from_dlpack(handmade.Forged(version=version, size=64, on_delete=deleted).capsule())
+        forged = handmade.Forged(version=version, size=64, on_delete=deleted)
+        ours = xd.from_dlpack(forged.capsule())
         unused = ours.__dlpack__(max_version=(1, 3))
         del ours, unused
     assert count == 1000
 
 
-def test_bug_8_the_producer_may_die_before_and_after_its_consumer():
+def test_bug_8_the_producer_may_die_before_and_after_its_consumer() -> None:
     for consumer_first in (True, False):
         forged = handmade.Forged()
         ours = xd.from_dlpack(forged.capsule())
@@ -206,16 +208,16 @@ def test_bug_8_the_producer_may_die_before_and_after_its_consumer():
         assert forged.deleted == 1
 
 
-def test_bug_34_each_capsule_has_a_struct_of_its_own():
+def test_bug_34_each_capsule_has_a_struct_of_its_own() -> None:
     ours = tensor()
     capsules = [ours.__dlpack__(max_version=(1, 3)) for _ in range(10)]
     assert len({ctypes.addressof(handmade.struct_in(capsule)) for capsule in capsules}) == 10
 
 
-def test_bug_34_threads_export_the_same_tensor():
+def test_bug_34_threads_export_the_same_tensor() -> None:
     ours, failures = tensor(), []
 
-    def exchange():
+    def exchange() -> None:
         try:
             for _ in range(2000):
                 assert np.from_dlpack(ours)[1, 2] == 5
@@ -231,6 +233,6 @@ def test_bug_34_threads_export_the_same_tensor():
     assert not failures
 
 
-def test_a_tensor_without_a_deleter_is_taken():
+def test_a_tensor_without_a_deleter_is_taken() -> None:
     ours = xd.from_dlpack(handmade.Forged(no_deleter=True).capsule())
     assert ours.shape == (2, 3)

@@ -3,6 +3,8 @@
 import array
 import ctypes
 import mmap
+from typing import Any
+from pathlib import Path
 
 import crossdock as xd
 import ml_dtypes
@@ -39,14 +41,16 @@ PACKED_TYPES = [
         (((1, 2), [3, 4]), "int64"),
     ],
 )
-def test_the_dtype_and_shape_of_numbers_and_sequences_are_those_that_numpy_infers(values, dtype):
+def test_the_dtype_and_shape_of_numbers_and_sequences_are_those_that_numpy_infers(
+    values: Any, dtype: Any
+) -> None:
     tensor = xd.asarray(values)
     assert (str(tensor.dtype), tensor.shape) == (dtype, np.asarray(values).shape)
     assert tensor.tolist() == np.asarray(values).tolist()
 
 
 @pytest.mark.parametrize("dtype", NUMPY_TYPES)
-def test_numbers_become_the_dtype_that_is_asked_for(dtype):
+def test_numbers_become_the_dtype_that_is_asked_for(dtype: Any) -> None:
     values = [[0, 1, 1], [1, 0, 1]]
     tensor = xd.asarray(values, dtype=dtype)
     assert str(tensor.dtype) == dtype
@@ -55,17 +59,17 @@ def test_numbers_become_the_dtype_that_is_asked_for(dtype):
 
 
 @pytest.mark.parametrize("dtype", [*BYTE_TYPES, *PACKED_TYPES])
-def test_every_number_is_rounded_as_ml_dtypes_rounds_it(dtype):
+def test_every_number_is_rounded_as_ml_dtypes_rounds_it(dtype: Any) -> None:
     kind = getattr(ml_dtypes, dtype)
     if "int" in dtype:
-        info = ml_dtypes.iinfo(kind)
-        values = list(range(int(info.min), int(info.max) + 1))
+        info = ml_dtypes.iinfo(kind)  # type: ignore[no-untyped-call]
+        values: Any = list(range(int(info.min), int(info.max) + 1))
     else:
         random = np.random.default_rng(7)
         values = np.exp2(random.uniform(-20, 10, 2000)) * random.choice([-1, 1], 2000)
         values = np.abs(values) if dtype == "float8_e8m0fnu" else values
         if dtype.startswith(("float4", "float6")):
-            largest = float(ml_dtypes.finfo(kind).max)
+            largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
             values = np.clip(values, -largest, largest)
         # What halves a gap is a tie, which goes to the even code.
         finite = values.astype(kind).astype(float)
@@ -78,7 +82,7 @@ def test_every_number_is_rounded_as_ml_dtypes_rounds_it(dtype):
 
 
 @pytest.mark.parametrize("dtype", BYTE_TYPES)
-def test_every_code_of_a_float8_means_what_ml_dtypes_says(dtype):
+def test_every_code_of_a_float8_means_what_ml_dtypes_says(dtype: Any) -> None:
     count = 1 << getattr(xd, dtype).bits
     codes = np.arange(count, dtype=np.uint16 if dtype == "bfloat16" else np.uint8)
     array = codes.view(getattr(ml_dtypes, dtype))
@@ -92,7 +96,7 @@ def test_every_code_of_a_float8_means_what_ml_dtypes_says(dtype):
 
 
 @pytest.mark.parametrize("dtype", PACKED_TYPES)
-def test_elements_of_less_than_a_byte_are_told_apart_packed_and_padded(dtype):
+def test_elements_of_less_than_a_byte_are_told_apart_packed_and_padded(dtype: Any) -> None:
     """Rule 25."""
     kind = getattr(ml_dtypes, dtype)
     values = [0, 1, 1, 0, 1, 0, 1]
@@ -115,11 +119,11 @@ def test_elements_of_less_than_a_byte_are_told_apart_packed_and_padded(dtype):
         array.array("i", [1, -2, 3]),
         array.array("d", [1.5, 2.5]),
         (ctypes.c_int16 * 3)(1, 2, -3),
-        ((ctypes.c_float * 2) * 3)((1, 2), (3, 4), (5, 6)),
+        ((ctypes.c_float * 2) * 3)((1, 2), (3, 4), (5, 6)),  # type: ignore[misc]
     ],
     ids=lambda source: type(source).__name__,
 )
-def test_a_buffer_is_shared_with_its_dtype_shape_and_right_to_write(source):
+def test_a_buffer_is_shared_with_its_dtype_shape_and_right_to_write(source: Any) -> None:
     """Rules 121 to 124."""
     tensor, view = xd.asarray(source), memoryview(source)
     theirs = np.asarray(view)
@@ -129,7 +133,7 @@ def test_a_buffer_is_shared_with_its_dtype_shape_and_right_to_write(source):
     assert np.array_equal(tensor.numpy(), theirs)
 
 
-def test_a_mapped_file_is_shared_and_may_be_closed_only_without_its_tensor(tmp_path):
+def test_a_mapped_file_is_shared_and_may_be_closed_only_without_its_tensor(tmp_path: Path) -> None:
     """Rule 125."""
     path = tmp_path / "bytes"
     path.write_bytes(b"hello")
@@ -146,7 +150,7 @@ def test_a_mapped_file_is_shared_and_may_be_closed_only_without_its_tensor(tmp_p
     mapped.close()
 
 
-def test_a_buffer_is_released_once_with_its_last_view():
+def test_a_buffer_is_released_once_with_its_last_view() -> None:
     """Rule 125."""
     source = bytearray(8)
     tensor = xd.asarray(source)
@@ -160,14 +164,14 @@ def test_a_buffer_is_released_once_with_its_last_view():
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">i2", ">c8", ">u8"])
-def test_numbers_in_another_byte_order_are_refused_with_the_reason(dtype):
+def test_numbers_in_another_byte_order_are_refused_with_the_reason(dtype: Any) -> None:
     """Rule 28, bug 31."""
     with pytest.raises(BufferError, match="byte order"):
         xd.asarray(np.zeros(3, dtype=dtype))
     assert xd.asarray(np.zeros(3, dtype=">i1")).dtype == xd.int8
 
 
-def test_memory_that_is_reached_through_pointers_is_refused():
+def test_memory_that_is_reached_through_pointers_is_refused() -> None:
     """Rule 126: suboffsets."""
     testbuffer = pytest.importorskip("_testbuffer")
     rows = testbuffer.ndarray(
@@ -178,9 +182,9 @@ def test_memory_that_is_reached_through_pointers_is_refused():
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2), (1, 8, 0, 128)])
-def test_empty_and_0d_arrays_go_both_ways(shape):
+def test_empty_and_0d_arrays_go_both_ways(shape: Any) -> None:
     """Rule 124, bug 17."""
-    array = np.ones(shape, dtype=np.float32)
+    array: Any = np.ones(shape, dtype=np.float32)
     for source in (array, memoryview(array), Interface(array), Convertible(array)):
         tensor = xd.asarray(source)
         assert tensor.shape == shape and tensor.tolist() == array.tolist()
@@ -191,7 +195,7 @@ def test_empty_and_0d_arrays_go_both_ways(shape):
 class Interface:
     """Only `__array_interface__`."""
 
-    def __init__(self, array, **changes):
+    def __init__(self, array: Any, **changes: Any) -> None:
         self.array = array
         self.__array_interface__ = array.__array_interface__ | changes
 
@@ -199,27 +203,27 @@ class Interface:
 class Convertible:
     """Only `__array__`."""
 
-    def __init__(self, array):
+    def __init__(self, array: Any) -> None:
         self.array = array
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.array
 
 
 class Everything(Interface):
     """Says which protocol it was asked for."""
 
-    def __dlpack__(self, **keywords):
+    def __dlpack__(self, **keywords: Any) -> Any:
         return self.array.__dlpack__(**keywords)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> None:
         raise AssertionError("DLPack comes first")
 
 
-def test_an_object_of_the_array_interface_is_shared_and_kept_alive():
+def test_an_object_of_the_array_interface_is_shared_and_kept_alive() -> None:
     """Rule 127."""
     array = np.arange(12, dtype=np.int32).reshape(3, 4)[::-1, ::2]
     tensor = xd.asarray(Interface(array))
@@ -230,7 +234,7 @@ def test_an_object_of_the_array_interface_is_shared_and_kept_alive():
         xd.asarray(Interface(array, mask=np.ones(1)))
 
 
-def test_the_data_of_an_array_interface_may_be_a_buffer_or_the_object_itself():
+def test_the_data_of_an_array_interface_may_be_a_buffer_or_the_object_itself() -> None:
     class Itself(bytearray):
         __array_interface__ = {"version": 3, "shape": (2,), "typestr": "<i2", "offset": 2}
 
@@ -244,7 +248,7 @@ def test_the_data_of_an_array_interface_may_be_a_buffer_or_the_object_itself():
         of_interface({**given, "shape": (3,)}, object())
 
 
-def test_asarray_asks_the_protocols_in_a_fixed_order():
+def test_asarray_asks_the_protocols_in_a_fixed_order() -> None:
     """Rule 129."""
     array = np.arange(3.0)
     own = xd.asarray(array)
@@ -253,8 +257,8 @@ def test_asarray_asks_the_protocols_in_a_fixed_order():
     assert xd.asarray(Convertible(array)).data_ptr() == array.ctypes.data
 
 
-def test_copy_means_what_the_array_api_says():
-    array = np.arange(3.0)
+def test_copy_means_what_the_array_api_says() -> None:
+    array: Any = np.arange(3.0)
     assert xd.asarray(array, copy=False).data_ptr() == array.ctypes.data
     for source in (array, memoryview(array), Interface(array)):
         copied = xd.asarray(source, copy=True)
@@ -263,7 +267,7 @@ def test_copy_means_what_the_array_api_says():
         xd.asarray([1, 2], copy=False)
 
 
-def test_nothing_is_converted_but_python_numbers():
+def test_nothing_is_converted_but_python_numbers() -> None:
     with pytest.raises(TypeError, match="does not convert"):
         xd.asarray(np.arange(3), dtype=xd.float32)
     assert xd.asarray(np.arange(3), dtype=np.int64).dtype == xd.int64
@@ -285,47 +289,47 @@ def test_nothing_is_converted_but_python_numbers():
         (np.zeros(2, dtype=[("a", "i4")]), BufferError),
     ],
 )
-def test_what_is_no_array_is_refused(wrong, error):
+def test_what_is_no_array_is_refused(wrong: Any, error: Any) -> None:
     with pytest.raises(error):
         xd.asarray(wrong)
 
 
-def test_a_refusal_names_what_every_protocol_said():
+def test_a_refusal_names_what_every_protocol_said() -> None:
     class Guarded(Convertible):
-        def __dlpack__(self, **keywords):
+        def __dlpack__(self, **keywords: Any) -> None:
             raise BufferError("it has gradients")
 
-        def __dlpack_device__(self):
+        def __dlpack_device__(self) -> Any:
             return (1, 0)
 
-        def __array__(self, dtype=None, copy=None):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> None:
             raise RuntimeError("detach it first")
 
     with pytest.raises(BufferError, match="gradients.*detach"):
         xd.asarray(Guarded(None))
 
     class Failing(Convertible):
-        def __array__(self, dtype=None, copy=None):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> None:
             raise RuntimeError("out of order")
 
     with pytest.raises(RuntimeError, match="out of order"):
         xd.asarray(Failing(None))
 
 
-def test_a_number_that_the_dtype_cannot_hold_is_refused():
+def test_a_number_that_the_dtype_cannot_hold_is_refused() -> None:
     for value, dtype in [(300, "uint8"), (-1, "uint16"), (8, "int4"), (1.5, "int32")]:
         with pytest.raises(ValueError, match="cannot hold"):
             xd.asarray(value, dtype=dtype)
 
 
-def test_a_deep_list_that_contains_itself_is_refused():
-    endless = []
+def test_a_deep_list_that_contains_itself_is_refused() -> None:
+    endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValueError, match="nested"):
         xd.asarray(endless)
 
 
-def test_new_tensors_have_the_shape_dtype_and_device_that_are_asked_for():
+def test_new_tensors_have_the_shape_dtype_and_device_that_are_asked_for() -> None:
     for device in xd.devices():
         for dtype in ("bool", "float16", "bfloat16", "float32", "complex128", "int64"):
             ones = xd.ones((2, 3), dtype=dtype, device=device)

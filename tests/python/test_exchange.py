@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 
-def test_an_import_shares_the_memory_of_a_numpy_array():
+def test_an_import_shares_the_memory_of_a_numpy_array() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     tensor = xd.from_dlpack(array)
     assert (tensor.shape, tensor.strides, tensor.dtype) == ((2, 3), (3, 1), xd.float32)
@@ -14,21 +14,21 @@ def test_an_import_shares_the_memory_of_a_numpy_array():
     assert array[0, 0] == 7
 
 
-def test_a_capsule_is_taken_once():
+def test_a_capsule_is_taken_once() -> None:
     capsule = np.zeros(3).__dlpack__(max_version=(1, 3))
     xd.from_dlpack(capsule)
     with pytest.raises(BufferError, match="taken before"):
         xd.from_dlpack(capsule)
 
 
-def test_an_unknown_device_is_a_buffer_error_and_a_type_error():
+def test_an_unknown_device_is_a_buffer_error_and_a_type_error() -> None:
     with pytest.raises(xd.UnsupportedDeviceError) as caught:
         xd.device("cuda:7")
     assert isinstance(caught.value, BufferError) and isinstance(caught.value, TypeError)
     assert "cpu:0" in str(caught.value)
 
 
-def test_a_tensor_goes_to_every_device_and_back():
+def test_a_tensor_goes_to_every_device_and_back() -> None:
     array = np.arange(100, dtype=np.int64)
     for device in xd.devices():
         there = xd.from_dlpack(array).to(device)

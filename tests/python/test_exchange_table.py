@@ -1,10 +1,11 @@
-"""The C exchange API of DLPack 1.3, both ways (CHECKLIST 1.8)."""
+"""The C exchange API of DLPack 1.3, both ways (rules 93 to 103)."""
 
 import builtins
 import ctypes
 import gc
 import sys
 import weakref
+from typing import Any
 
 import crossdock as xd
 import handmade
@@ -49,25 +50,25 @@ def ours() -> Table:
     return Table.from_address(pointer(getattr(xd.Tensor, NAME), CAPSULE))
 
 
-def tensor(**keywords) -> xd.Tensor:
+def tensor(**keywords: Any) -> xd.Tensor:
     return xd.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3), **keywords)
 
 
-def exported(x) -> tuple[int, handmade.Versioned | None]:
+def exported(x: Any) -> tuple[int, Any]:
     out = ctypes.c_void_p()
     answer = FROM(ours().from_object)(x, ctypes.byref(out))
     return answer, handmade.Versioned.from_address(out.value) if out.value else None
 
 
-def test_rule_93_the_attribute_is_a_capsule_on_the_type():
+def test_rule_93_the_attribute_is_a_capsule_on_the_type() -> None:
     assert NAME in vars(xd.Tensor)
     assert handmade.name_of(getattr(xd.Tensor, NAME)) == CAPSULE
 
 
-def test_rules_94_96_the_table_has_the_layout_of_the_header_and_every_function():
+def test_rules_94_96_the_table_has_the_layout_of_the_header_and_every_function() -> None:
     table = ours()
     assert (table.major, table.minor, table.prev) == (1, 3, None)
-    offsets = [getattr(Table, name).offset for name, _ in Table._fields_]
+    offsets = [getattr(Table, field[0]).offset for field in Table._fields_]
     assert offsets == [0, 4, 8, 16, 24, 32, 40, 48]
     for name in ("allocate", "from_object", "to_object", "view", "stream"):
         assert getattr(table, name)
@@ -75,12 +76,12 @@ def test_rules_94_96_the_table_has_the_layout_of_the_header_and_every_function()
     assert ctypes.addressof(ours()) == ctypes.addressof(table)
 
 
-def test_rule_97_an_object_of_another_type_is_a_type_error():
+def test_rule_97_an_object_of_another_type_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         exported(np.zeros(3))
 
 
-def test_rule_98_an_export_is_the_same_memory_and_is_deleted_once():
+def test_rule_98_an_export_is_the_same_memory_and_is_deleted_once() -> None:
     array = np.zeros(3)
     before = sys.getrefcount(array)
     x = xd.from_dlpack(array)
@@ -92,14 +93,14 @@ def test_rule_98_an_export_is_the_same_memory_and_is_deleted_once():
     assert sys.getrefcount(array) == before
 
 
-def allocate(prototype):
+def allocate(prototype: Any) -> Any:
     errors, out = [], ctypes.c_void_p()
     report = SET_ERROR(lambda context, kind, message: errors.append((kind, message)))
     answer = ALLOCATE(ours().allocate)(prototype, ctypes.addressof(out), None, report)
     return answer, out.value, errors
 
 
-def test_rule_99_the_allocator_makes_a_tensor_like_the_prototype():
+def test_rule_99_the_allocator_makes_a_tensor_like_the_prototype() -> None:
     prototype = handmade.Forged((3, 5)).managed.tensor
     answer, out, errors = allocate(prototype)
     managed = handmade.Versioned.from_address(out)
@@ -112,14 +113,14 @@ def test_rule_99_the_allocator_makes_a_tensor_like_the_prototype():
 @pytest.mark.parametrize(
     "wrong", [{"shape": (-1,)}, {"dtype": (99, 3, 1)}, {"device": (2, 9)}, {"ndim": 9999}]
 )
-def test_rule_99_the_allocator_reports_through_its_callback_only(wrong):
+def test_rule_99_the_allocator_reports_through_its_callback_only(wrong: Any) -> None:
     answer, out, errors = allocate(handmade.Forged(**wrong).managed.tensor)
     assert (answer, out, len(errors)) == (-1, None, 1)
     assert issubclass(getattr(builtins, errors[0][0].decode()), Exception)
     assert errors[0][1]
 
 
-def to_object(managed) -> object:
+def to_object(managed: Any) -> object:
     out = ctypes.c_void_p()
     assert TO(ours().to_object)(ctypes.addressof(managed), ctypes.byref(out)) == 0
     made = ctypes.cast(out, ctypes.py_object).value
@@ -127,7 +128,7 @@ def to_object(managed) -> object:
     return made
 
 
-def test_rule_100_a_tensor_that_is_given_is_taken():
+def test_rule_100_a_tensor_that_is_given_is_taken() -> None:
     forged = handmade.Forged()
     made = to_object(forged.managed)
     assert type(made) is xd.Tensor and made.data_ptr() == forged.address
@@ -135,14 +136,14 @@ def test_rule_100_a_tensor_that_is_given_is_taken():
     assert forged.deleted == 1
 
 
-def test_rule_100_a_tensor_is_taken_also_when_that_fails():
+def test_rule_100_a_tensor_is_taken_also_when_that_fails() -> None:
     forged = handmade.Forged(device=(2, 9))
     with pytest.raises(BufferError):
         to_object(forged.managed)
     assert forged.deleted == 1
 
 
-def test_rule_101_a_view_borrows_shape_and_strides():
+def test_rule_101_a_view_borrows_shape_and_strides() -> None:
     x, view = tensor(copy=True), handmade.Tensor()
     for _ in range(3):
         assert VIEW(ours().view)(x, ctypes.byref(view)) == 0
@@ -150,20 +151,20 @@ def test_rule_101_a_view_borrows_shape_and_strides():
     assert list(view.shape[:2]) == [2, 3] and list(view.strides[:2]) == [3, 1]
 
 
-def test_rule_101_a_view_of_a_read_only_tensor_is_refused():
+def test_rule_101_a_view_of_a_read_only_tensor_is_refused() -> None:
     array = np.zeros(3)
     array.flags.writeable = False
     with pytest.raises(BufferError):
         VIEW(ours().view)(xd.from_dlpack(array), ctypes.byref(handmade.Tensor()))
 
 
-def test_rule_102_the_cpu_has_no_stream():
+def test_rule_102_the_cpu_has_no_stream() -> None:
     out = ctypes.c_void_p(7)
     assert STREAM(ours().stream)(1, 0, ctypes.byref(out)) == 0
     assert out.value is None
 
 
-def producer_type(table: Table, **members):
+def producer_type(table: Table, **members: Any) -> Any:
     capsule = structs.new_capsule(ctypes.addressof(table), CAPSULE, None)
     return type("Foreign", (), {NAME: capsule, **members})
 
@@ -174,7 +175,7 @@ class Counted:
     def __init__(self, forged: handmade.Forged, major: int = 1) -> None:
         self.calls = 0
 
-        def export(x, out):
+        def export(x: Any, out: Any) -> Any:
             self.calls += 1
             out[0] = ctypes.addressof(forged.managed)
             return 0
@@ -186,7 +187,7 @@ class Counted:
         structs.kept.append(self)
 
 
-def test_a_type_with_a_table_is_asked_through_it():
+def test_a_type_with_a_table_is_asked_through_it() -> None:
     forged = handmade.Forged()
     counted = Counted(forged)
     x = xd.from_dlpack(producer_type(counted.table)())
@@ -197,7 +198,7 @@ def test_a_type_with_a_table_is_asked_through_it():
     assert counted.calls == 2 and copied.data_ptr() != forged.address
 
 
-def test_rule_95_an_older_table_is_found_behind_a_newer_one():
+def test_rule_95_an_older_table_is_found_behind_a_newer_one() -> None:
     forged = handmade.Forged()
     old = Counted(forged)
     new = Counted(forged, major=2)
@@ -206,14 +207,14 @@ def test_rule_95_an_older_table_is_found_behind_a_newer_one():
     assert (new.calls, old.calls) == (0, 1)
 
 
-def test_rule_95_a_table_of_an_unknown_version_is_not_used():
+def test_rule_95_a_table_of_an_unknown_version_is_not_used() -> None:
     counted = Counted(handmade.Forged(), major=9)
     with pytest.raises(AttributeError):
         xd.from_dlpack(producer_type(counted.table)())
     assert counted.calls == 0
 
 
-def test_rule_97_a_subclass_is_not_asked_through_the_table_of_its_base():
+def test_rule_97_a_subclass_is_not_asked_through_the_table_of_its_base() -> None:
     counted = Counted(handmade.Forged())
     base = producer_type(counted.table)
     other = handmade.Forged((5,))
@@ -226,13 +227,13 @@ def test_rule_97_a_subclass_is_not_asked_through_the_table_of_its_base():
 
 
 @pytest.mark.parametrize("value", [7, None, "capsule"])
-def test_rule_93_an_attribute_that_is_no_table_is_ignored(value):
+def test_rule_93_an_attribute_that_is_no_table_is_ignored(value: Any) -> None:
     forged = handmade.Forged()
     kind = type("Odd", (handmade.Producer,), {NAME: value})
     assert xd.from_dlpack(kind(forged)).data_ptr() == forged.address
 
 
-def test_rule_98_what_the_table_raises_is_raised():
+def test_rule_98_what_the_table_raises_is_raised() -> None:
     counted = Counted(handmade.Forged())
     # Our own function refuses every type but ours.
     counted.table.from_object = ours().from_object
@@ -240,7 +241,7 @@ def test_rule_98_what_the_table_raises_is_raised():
         xd.from_dlpack(producer_type(counted.table)())
 
 
-def test_rule_98_a_table_that_fails_without_an_exception_is_a_buffer_error():
+def test_rule_98_a_table_that_fails_without_an_exception_is_a_buffer_error() -> None:
     counted = Counted(handmade.Forged())
     fails = FROM(lambda x, out: -1)
     counted.table.from_object = ctypes.cast(fails, ctypes.c_void_p)
@@ -248,7 +249,7 @@ def test_rule_98_a_table_that_fails_without_an_exception_is_a_buffer_error():
         xd.from_dlpack(producer_type(counted.table)())
 
 
-def test_what_is_known_of_a_type_dies_with_it():
+def test_what_is_known_of_a_type_dies_with_it() -> None:
     counted = Counted(handmade.Forged())
     kinds = []
     for at in range(200):
@@ -270,10 +271,10 @@ def test_what_is_known_of_a_type_dies_with_it():
 
 
 @pytest.mark.parametrize("view", ["is_conj", "is_neg"])
-def test_rule_61_a_deferred_view_is_not_read_through_the_table(view):
+def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> None:
     counted, forged = Counted(handmade.Forged()), handmade.Forged((5,))
     answers = {name: lambda self, n=name: n == view for name in ("is_conj", "is_neg")}
-    methods = {"__dlpack_device__": lambda self: (1, 0)}
+    methods: dict[str, Any] = {"__dlpack_device__": lambda self: (1, 0)}
     methods["__dlpack__"] = lambda self, **_k: forged.capsule()
     kind = producer_type(counted.table, **answers, **methods)
     if view == "is_neg":
@@ -284,7 +285,7 @@ def test_rule_61_a_deferred_view_is_not_read_through_the_table(view):
     assert counted.calls == 0
 
 
-def test_torch_is_asked_through_its_table():
+def test_torch_is_asked_through_its_table() -> None:
     torch = pytest.importorskip("torch")
     there = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     ours = xd.from_dlpack(there)

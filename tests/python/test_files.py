@@ -5,6 +5,8 @@ import json
 import os
 import random
 import struct
+from typing import Any
+from pathlib import Path
 
 import crossdock as xd
 import numpy as np
@@ -14,12 +16,12 @@ import pytest
 @pytest.mark.parametrize("dtype", "bool int8 uint16 int64 float16 float32 complex64".split())
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 3), (2, 3, 4)])
 def test_an_npy_file_of_numpy_is_loaded_without_reading_it_and_written_for_it(
-    tmp_path, dtype, shape
-):
+    tmp_path: Path, dtype: Any, shape: Any
+) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     for order in (array, np.array(array, order="F")):
         np.save(tmp_path / "a.npy", order)
-        tensor = xd.load(tmp_path / "a.npy")
+        tensor: Any = xd.load(tmp_path / "a.npy")
         assert tensor.readonly or tensor.size == 0
         assert np.array_equal(tensor.numpy(), array) and tensor.numpy().dtype == array.dtype
         xd.save(tmp_path / "b.npy", tensor)
@@ -27,10 +29,10 @@ def test_an_npy_file_of_numpy_is_loaded_without_reading_it_and_written_for_it(
         assert np.array_equal(back, array) and back.dtype == array.dtype
 
 
-def test_a_loaded_tensor_is_the_mapped_file(tmp_path):
+def test_a_loaded_tensor_is_the_mapped_file(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.arange(4, dtype=np.uint8))
-    tensor = xd.load(path)
+    tensor: Any = xd.load(path)
     with open(path, "r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\x63")
@@ -40,10 +42,10 @@ def test_a_loaded_tensor_is_the_mapped_file(tmp_path):
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_an_npz_file_is_loaded_by_name(tmp_path, write):
-    arrays = {"a": np.arange(3), "b/c": np.ones((2, 2), np.float32)}
+def test_an_npz_file_is_loaded_by_name(tmp_path: Path, write: Any) -> None:
+    arrays: dict[str, Any] = {"a": np.arange(3), "b/c": np.ones((2, 2), np.float32)}
     write(tmp_path / "a.npz", **arrays)
-    loaded = xd.load(tmp_path / "a.npz")
+    loaded: Any = xd.load(tmp_path / "a.npz")
     assert loaded.keys() == arrays.keys()
     assert all(np.array_equal(loaded[name].numpy(), arrays[name]) for name in arrays)
     xd.save(tmp_path / "b.npz", loaded)
@@ -51,7 +53,7 @@ def test_an_npz_file_is_loaded_by_name(tmp_path, write):
         assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
 
 
-def test_every_dtype_of_safetensors_comes_back(tmp_path):
+def test_every_dtype_of_safetensors_comes_back(tmp_path: Path) -> None:
     names = (
         "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64 "
         "complex64 float8_e4m3fn float8_e5m2 float8_e8m0fnu float6_e2m3fn float6_e3m2fn "
@@ -63,7 +65,7 @@ def test_every_dtype_of_safetensors_comes_back(tmp_path):
     tensors["number"] = xd.asarray(3)
     path = tmp_path / "a.safetensors"
     xd.save(path, tensors)
-    loaded = xd.load(path)
+    loaded: Any = xd.load(path)
     assert loaded.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert (loaded[name].dtype, loaded[name].shape) == (tensor.dtype, tensor.shape)
@@ -77,20 +79,22 @@ def test_every_dtype_of_safetensors_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize("device", xd.devices(), ids=str)
-def test_files_go_to_and_come_from_any_device(tmp_path, device):
+def test_files_go_to_and_come_from_any_device(tmp_path: Path, device: Any) -> None:
     there = xd.full((3, 5), 2.5, device=device)
     xd.save(tmp_path / "a.npy", there)
-    assert xd.load(tmp_path / "a.npy", device=device).tolist() == there.tolist()
+    loaded: Any = xd.load(tmp_path / "a.npy", device=device)
+    assert loaded.tolist() == there.tolist()
     xd.save(tmp_path / "a.safetensors", {"x": there})
-    assert xd.load(tmp_path / "a.safetensors", device=device)["x"].device == device
+    loaded = xd.load(tmp_path / "a.safetensors", device=device)
+    assert loaded["x"].device == device
 
 
-def safetensors(header, data=b"", length=None):
+def safetensors(header: Any, data: Any = b"", length: Any = None) -> Any:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
 
-def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
+def entry(dtype: Any = "F32", shape: Any = (2,), offsets: Any = (0, 8)) -> Any:
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
@@ -115,7 +119,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
         safetensors({"a": {}}),
     ],
 )
-def test_a_broken_safetensors_file_is_a_value_error(tmp_path, content):
+def test_a_broken_safetensors_file_is_a_value_error(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"a\.safetensors"):
@@ -140,7 +144,7 @@ def test_a_broken_safetensors_file_is_a_value_error(tmp_path, content):
         lambda data: data.replace(b"\x93NUMPY\x01", b"\x93NUMPY\x09"),
     ],
 )
-def test_a_broken_npy_file_is_a_value_error(tmp_path, change):
+def test_a_broken_npy_file_is_a_value_error(tmp_path: Path, change: Any) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.arange(3.0))
     path.write_bytes(change(path.read_bytes()))
@@ -148,7 +152,7 @@ def test_a_broken_npy_file_is_a_value_error(tmp_path, change):
         xd.load(path)
 
 
-def test_a_broken_npz_file_is_a_value_error(tmp_path):
+def test_a_broken_npz_file_is_a_value_error(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, a=np.arange(3.0))
     whole = path.read_bytes()
@@ -158,7 +162,7 @@ def test_a_broken_npz_file_is_a_value_error(tmp_path):
             xd.load(path)
 
 
-def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path):
+def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="safetensors"):
         xd.save(tmp_path / "a.npy", xd.ones(2, dtype="bfloat16"))
     with pytest.raises(ValueError, match="complex128"):
@@ -176,16 +180,19 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_may_be_saved_over_the_one_that_its_tensor_maps(tmp_path):
+def test_a_file_may_be_saved_over_the_one_that_its_tensor_maps(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     xd.save(path, range(1000))
-    tensor = xd.load(path)
+    tensor: Any = xd.load(path)
     xd.save(path, tensor[::-1])
-    assert tensor.tolist() == list(range(1000)) and xd.load(path)[0].item() == 999
+    turned: Any = xd.load(path)
+    assert tensor.tolist() == list(range(1000)) and turned[0].item() == 999
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "b.npz", "a.safetensors"])
-def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(tmp_path, name):
+def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(
+    tmp_path: Path, name: Any
+) -> None:
     path = tmp_path / name
     tensors = {"x": xd.asarray([[1, 2], [3, 4]]), "y": xd.ones(3, dtype="float32")}
     if name == "b.npz":
@@ -203,7 +210,7 @@ def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(tmp_path, n
         changed = tmp_path / f"changed.{name.partition('.')[2]}"
         changed.write_bytes(content)
         try:
-            loaded = xd.load(changed)
+            loaded: Any = xd.load(changed)
         except ValueError:
             continue
         finally:

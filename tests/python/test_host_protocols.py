@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from typing import Any
 
 import crossdock as xd
 import ml_dtypes
@@ -27,7 +28,7 @@ FLAGS = {
 OPENCL = next((device for device in xd.devices() if device.type == "opencl"), None)
 
 
-def read_only(array):
+def read_only(array: Any) -> Any:
     array.flags.writeable = False
     return array
 
@@ -46,7 +47,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("flag", FLAGS)
-def test_every_request_is_met_or_refused_as_numpy_does(name, flag):
+def test_every_request_is_met_or_refused_as_numpy_does(name: Any, flag: Any) -> None:
     """Rules 121, 123 and 124."""
     array, request = ARRAYS[name], FLAGS[flag]
     tensor = xd.asarray(array)
@@ -76,9 +77,9 @@ def test_every_request_is_met_or_refused_as_numpy_does(name, flag):
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
     "complex64 complex128".split(),
 )
-def test_every_format_is_read_back_as_the_dtype_it_was(dtype):
+def test_every_format_is_read_back_as_the_dtype_it_was(dtype: Any) -> None:
     """Rules 29 and 122."""
-    array = np.arange(6).reshape(2, 3).astype(dtype)
+    array: Any = np.arange(6).reshape(2, 3).astype(dtype)
     for source in (array, memoryview(array)):
         tensor = xd.asarray(source)
         for back in (np.asarray(memoryview(tensor)), tensor.numpy(), np.asarray(tensor)):
@@ -86,7 +87,7 @@ def test_every_format_is_read_back_as_the_dtype_it_was(dtype):
             assert back.ctypes.data == array.ctypes.data
 
 
-def test_dtypes_without_a_format_are_refused_and_have_raw_bytes():
+def test_dtypes_without_a_format_are_refused_and_have_raw_bytes() -> None:
     """Rule 122."""
     tensor = xd.full((2, 3), 1.5, dtype="bfloat16")
     with pytest.raises(BufferError, match="bfloat16"):
@@ -97,7 +98,7 @@ def test_dtypes_without_a_format_are_refused_and_have_raw_bytes():
     assert np.asarray(raw).view(ml_dtypes.bfloat16).tolist() == [1.5] * 6
 
 
-def test_a_view_keeps_the_memory_and_a_write_through_it_is_seen():
+def test_a_view_keeps_the_memory_and_a_write_through_it_is_seen() -> None:
     array = np.zeros(4)
     tensor = xd.asarray(array)
     view = memoryview(tensor)
@@ -107,7 +108,7 @@ def test_a_view_keeps_the_memory_and_a_write_through_it_is_seen():
     assert array[2] == 5
 
 
-def test_the_owner_of_an_array_lives_as_long_as_a_view_of_a_view():
+def test_the_owner_of_an_array_lives_as_long_as_a_view_of_a_view() -> None:
     class Array(np.ndarray):
         pass
 
@@ -123,7 +124,7 @@ def test_the_owner_of_an_array_lives_as_long_as_a_view_of_a_view():
     assert alive() is None
 
 
-def test_numpy_arrays_of_a_tensor_share_its_memory_and_its_right_to_write():
+def test_numpy_arrays_of_a_tensor_share_its_memory_and_its_right_to_write() -> None:
     array = np.arange(6.0).reshape(2, 3)
     assert xd.asarray(array).numpy().flags.writeable
     assert not xd.asarray(bytes(3)).numpy().flags.writeable
@@ -133,7 +134,7 @@ def test_numpy_arrays_of_a_tensor_share_its_memory_and_its_right_to_write():
     assert array[0, 2] == 50
 
 
-def test_the_keywords_of_array_mean_what_numpy_2_says():
+def test_the_keywords_of_array_mean_what_numpy_2_says() -> None:
     """Rule 128."""
     tensor = xd.asarray(np.arange(3))
     shared = np.array(tensor, copy=False)
@@ -148,7 +149,7 @@ def test_the_keywords_of_array_mean_what_numpy_2_says():
         xd.ones(3, dtype="int4").__array__(copy=False)
 
 
-def test_the_array_interface_says_where_the_elements_are():
+def test_the_array_interface_says_where_the_elements_are() -> None:
     """Rule 127."""
     array = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
     interface = xd.asarray(array).__array_interface__
@@ -158,21 +159,23 @@ def test_the_array_interface_says_where_the_elements_are():
 
 
 @pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
-def test_device_memory_is_never_handed_to_the_host_unasked():
+def test_device_memory_is_never_handed_to_the_host_unasked() -> None:
     """Rule 128."""
     tensor = xd.ones(3, device=OPENCL)
     for protocol in ("__array_interface__", "__cuda_array_interface__"):
         assert not hasattr(tensor, protocol)
-    for attempt in (memoryview, xd.Tensor.raw):
+    attempts: list[Any] = [memoryview, xd.Tensor.raw]
+    for attempt in attempts:
         with pytest.raises(BufferError, match="cpu"):
             attempt(tensor)
-    for attempt in (np.asarray, xd.Tensor.numpy):
+    attempts = [np.asarray, xd.Tensor.numpy]
+    for attempt in attempts:
         with pytest.raises(TypeError, match="cpu"):
             attempt(tensor)
     assert tensor.to("cpu").numpy().tolist() == [1, 1, 1]
 
 
-def test_an_owner_that_is_left_when_the_interpreter_ends_is_no_error():
+def test_an_owner_that_is_left_when_the_interpreter_ends_is_no_error() -> None:
     """Rules 34 and 125."""
     program = textwrap.dedent(
         """

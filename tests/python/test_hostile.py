@@ -157,7 +157,7 @@ def test_a_deleter_may_use_the_package_again() -> None:
 def test_an_exception_in_flight_outlives_a_capsule() -> None:
     """Rule 44: a deleter that runs Python does not eat the exception under way."""
     forged = forge(versioned=True)
-    forged.when_deleted = lambda: [int(x) for x in "123"] and None
+    forged.when_deleted = lambda: [int(x) for x in "123"].clear()
     tensor = xd.from_dlpack(forged.capsule)
 
     def fails() -> None:

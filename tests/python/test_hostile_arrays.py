@@ -193,7 +193,8 @@ SHAPES: list[Any] = [(-1,), (HUGE, HUGE), (1 << 70,), "23", (2, None), (1.5,), o
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)
 def test_a_shape_that_is_none_is_refused(shape: Any) -> None:
-    for make in (xd.empty, xd.zeros, lambda shape: xd.full(shape, 3)):
+    makers: list[Any] = [xd.empty, xd.zeros, lambda shape: xd.full(shape, 3)]
+    for make in makers:
         with pytest.raises((*REFUSALS, MemoryError)):
             make(shape)
     if shape != (-1,):

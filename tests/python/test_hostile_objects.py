@@ -73,6 +73,19 @@ def test_an_exit_is_not_swallowed(error: BaseException) -> None:
         xd.from_dlpack(lying(__dlpack__=raising(error)))
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_exit_is_not_swallowed_by_the_second_question(error: BaseException) -> None:
+    def dlpack(self: object, **keywords: object) -> object:
+        if keywords:
+            raise TypeError("an old producer")
+        raise error
+
+    choices: list[dict[str, Any]] = [{}, {"copy": True}]
+    for keywords in choices:
+        with pytest.raises(type(error)):
+            xd.from_dlpack(lying(__dlpack__=dlpack), **keywords)
+
+
 def test_a_type_error_of_the_producers_own_is_the_one_shown() -> None:
     """Rule 75: the second try, without keywords, does not hide the first one's reason."""
 

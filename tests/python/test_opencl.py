@@ -1,6 +1,7 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
+from typing import Any
 
 import crossdock as xd
 import handmade
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 cl = pytest.importorskip("pyopencl")
-OPENCL = next((device for device in xd.devices() if device.type == "opencl"), None)
+OPENCL: Any = next((device for device in xd.devices() if device.type == "opencl"), None)
 pytestmark = pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
 
 DOUBLE = """
@@ -20,7 +21,7 @@ kernel void twice(global float *x, uint first) {
 
 
 @pytest.fixture(scope="module")
-def queue():
+def queue() -> Any:
     devices = [
         device
         for platform in cl.get_platforms()
@@ -32,12 +33,12 @@ def queue():
     return cl.CommandQueue(cl.Context(devices[:1]))
 
 
-def buffer(queue, array):
+def buffer(queue: Any, array: Any) -> Any:
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     return cl.Buffer(queue.context, flags, hostbuf=array)
 
 
-def test_a_buffer_of_pyopencl_is_shared_in_both_directions(queue):
+def test_a_buffer_of_pyopencl_is_shared_in_both_directions(queue: Any) -> None:
     array = np.arange(12, dtype=np.float32)
     mem = buffer(queue, array)
     tensor = xd.from_opencl(mem, shape=(3, 4), dtype="float32")
@@ -50,19 +51,19 @@ def test_a_buffer_of_pyopencl_is_shared_in_both_directions(queue):
     assert tensor.to("cpu").numpy()[1].tolist() == [7] * 4
 
 
-def test_a_part_begins_at_an_offset(queue):
+def test_a_part_begins_at_an_offset(queue: Any) -> None:
     mem = buffer(queue, np.arange(12, dtype=np.int32))
     tensor = xd.from_opencl(mem, shape=(2, 2), dtype=np.int32, offset=16)
     assert tensor.tolist() == [[4, 5], [6, 7]] and tensor.byte_offset == 16
     assert tensor[1].byte_offset == 24
 
 
-def test_a_handle_may_be_an_integer(queue):
+def test_a_handle_may_be_an_integer(queue: Any) -> None:
     mem = buffer(queue, np.arange(4, dtype=np.int64))
     assert xd.from_opencl(mem.int_ptr, shape=4, dtype="int64").tolist() == [0, 1, 2, 3]
 
 
-def test_the_buffer_is_kept_while_a_view_lives_and_given_back_after(queue):
+def test_the_buffer_is_kept_while_a_view_lives_and_given_back_after(queue: Any) -> None:
     mem = buffer(queue, np.arange(4, dtype=np.int64))
     before = mem.reference_count
     view = xd.from_opencl(mem, shape=4, dtype="int64")[2:]
@@ -76,7 +77,7 @@ def test_the_buffer_is_kept_while_a_view_lives_and_given_back_after(queue):
     assert mem.reference_count == before
 
 
-def test_work_of_the_queue_is_waited_for(queue):
+def test_work_of_the_queue_is_waited_for(queue: Any) -> None:
     array = np.ones(1 << 20, dtype=np.float32)
     mem = buffer(queue, array)
     kernel = cl.Kernel(cl.Program(queue.context, DOUBLE).build(), "twice")
@@ -86,7 +87,7 @@ def test_work_of_the_queue_is_waited_for(queue):
     assert set(np.asarray(tensor.to("cpu")).tolist()) == {8.0}
 
 
-def test_a_kernel_of_pyopencl_works_on_a_tensor_of_its_context(queue):
+def test_a_kernel_of_pyopencl_works_on_a_tensor_of_its_context(queue: Any) -> None:
     mem = buffer(queue, np.arange(8, dtype=np.float32))
     tensor = xd.from_opencl(mem, shape=8, dtype="float32")
     kernel = cl.Kernel(cl.Program(queue.context, DOUBLE).build(), "twice")
@@ -96,14 +97,16 @@ def test_a_kernel_of_pyopencl_works_on_a_tensor_of_its_context(queue):
     assert tensor.tolist() == [0, 1, 2, 3, 8, 10, 12, 14]
 
 
-def test_a_handle_of_ours_comes_back_as_the_memory_it_is():
+def test_a_handle_of_ours_comes_back_as_the_memory_it_is() -> None:
     tensor = xd.full((4,), 3, device=OPENCL)
     again = xd.from_opencl(tensor.cl_mem, shape=4, dtype="int64")
     again[0] = 5
     assert tensor.tolist() == [5, 3, 3, 3]
 
 
-def test_a_tensor_that_leaves_the_buffer_is_refused_and_the_buffer_is_given_back(queue):
+def test_a_tensor_that_leaves_the_buffer_is_refused_and_the_buffer_is_given_back(
+    queue: Any
+) -> None:
     mem = buffer(queue, np.arange(4, dtype=np.float32))
     before = mem.reference_count
     for shape, offset in [((5,), 0), ((4,), 4), ((1,), 16), ((1 << 61,), 0)]:
@@ -114,7 +117,7 @@ def test_a_tensor_that_leaves_the_buffer_is_refused_and_the_buffer_is_given_back
     assert xd.from_opencl(mem, shape=(0,), dtype="float32").tolist() == []
 
 
-def test_fine_grained_svm_is_shared(queue):
+def test_fine_grained_svm_is_shared(queue: Any) -> None:
     try:
         array = cl.fsvm_empty(queue.context, (8,), np.float32)
     except cl.Error as error:
@@ -129,7 +132,7 @@ def test_fine_grained_svm_is_shared(queue):
         xd.from_opencl(cl.SVM(array), shape=(9,), dtype="float32")
 
 
-def test_a_queue_of_pyopencl_is_a_stream(queue):
+def test_a_queue_of_pyopencl_is_a_stream(queue: Any) -> None:
     stream = xd.Stream(OPENCL, native=queue)
     assert stream.native_handle == queue.int_ptr
     mem = buffer(queue, np.arange(1 << 18, dtype=np.int32))
@@ -144,7 +147,7 @@ def test_a_queue_of_pyopencl_is_a_stream(queue):
         assert there.to("cpu", non_blocking=True).tolist() == [1] * 4
 
 
-def test_memory_without_a_handle_has_none():
+def test_memory_without_a_handle_has_none() -> None:
     assert not hasattr(xd.ones(3), "cl_mem") and not hasattr(xd.zeros(0, device=OPENCL), "cl_mem")
 
 

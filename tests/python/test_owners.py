@@ -9,10 +9,14 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import crossdock as xd
+import handmade
 import numpy as np
 import pytest
+import test_exchange_table
 
 
 class Versioned(ctypes.Structure):
@@ -33,7 +37,7 @@ class Owner(bytearray):
     """A buffer that can be watched."""
 
 
-def managed_of(tensor):
+def managed_of(tensor: Any) -> Any:
     """The tensor's struct, taken out of its capsule."""
     capsule = tensor.__dlpack__(max_version=(1, 3))
     api = ctypes.pythonapi
@@ -45,7 +49,7 @@ def managed_of(tensor):
     return Versioned.from_address(pointer), pointer
 
 
-def test_a_deleter_on_a_thread_that_is_not_attached_gives_the_buffer_back():
+def test_a_deleter_on_a_thread_that_is_not_attached_gives_the_buffer_back() -> None:
     """Rule 33, bug 1: ctypes detaches the thread while it calls the deleter."""
     owner = Owner(64)
     alive = weakref.ref(owner)
@@ -60,13 +64,57 @@ def test_a_deleter_on_a_thread_that_is_not_attached_gives_the_buffer_back():
     assert alive() is None and xd._crossdock._counted_leaks() == before
 
 
-def test_threads_import_index_and_drop_the_same_memory():
+class Array(np.ndarray[Any, Any]):
+    """An array that can be watched."""
+
+
+class Described:
+    """What has `__array_interface__` alone, and can be watched."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
+OWNERS: dict[str, Callable[[], Any]] = {
+    "a buffer": lambda: Owner(64),
+    "an array": lambda: np.zeros(8).view(Array),
+    "an interface": lambda: Described(np.zeros(8)),
+}
+CALLS: dict[str, Any] = {
+    "with the GIL": ctypes.PYFUNCTYPE(None, ctypes.c_void_p),
+    "without the GIL": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("export", ["versioned", "legacy", "by the table"])
+def test_bug_36_every_deleter_runs_with_and_without_the_gil(
+    export: str, owner: str, call: str
+) -> None:
+    source = OWNERS[owner]()
+    alive, tensor = weakref.ref(source), xd.asarray(source)
+    if export == "by the table":
+        managed = test_exchange_table.exported(tensor)[1]
+    else:
+        version = (1, 3) if export == "versioned" else None
+        managed = handmade.consume(tensor.__dlpack__(max_version=version))
+    del source, tensor
+    gc.collect()
+    assert alive() is not None
+    deleter = ctypes.cast(managed.deleter, ctypes.c_void_p).value
+    CALLS[call](deleter)(ctypes.addressof(managed))
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads_import_index_and_drop_the_same_memory() -> None:
     """Rule 35."""
     owner = Owner(8 * 100)
-    numbers = np.frombuffer(owner, np.int64)
+    numbers: Any = np.frombuffer(owner, np.int64)
     numbers[:] = range(100)
 
-    def work(first):
+    def work(first: Any) -> Any:
         for turn in range(300):
             tensor = xd.asarray(memoryview(numbers))
             part = tensor[first::7]
@@ -84,7 +132,7 @@ def test_threads_import_index_and_drop_the_same_memory():
     owner.append(1)
 
 
-def test_a_refused_buffer_is_given_back():
+def test_a_refused_buffer_is_given_back() -> None:
     """Bug 3."""
     for source in (array.array("u", "ab"), memoryview(bytearray(8)).cast("c")):
         before = sys.getrefcount(source)
@@ -92,14 +140,14 @@ def test_a_refused_buffer_is_given_back():
             with pytest.raises(BufferError):
                 xd.asarray(source)
         assert sys.getrefcount(source) == before
-    source = bytearray(3)
+    short = bytearray(3)
     with pytest.raises(ValueError, match="more than"):
-        xd._crossdock._from_bytes(source, "int32", [1])
-    source.append(1)
+        xd._crossdock._from_bytes(short, "int32", [1])
+    short.append(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="skipped: no fork")
-def test_a_forked_child_reads_and_releases_host_tensors():
+def test_a_forked_child_reads_and_releases_host_tensors() -> None:
     """Rule 130."""
     program = textwrap.dedent(
         """
@@ -120,7 +168,7 @@ def test_a_forked_child_reads_and_releases_host_tensors():
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_nothing_else_is_imported_for_what_needs_nothing_else():
+def test_nothing_else_is_imported_for_what_needs_nothing_else() -> None:
     program = textwrap.dedent(
         """
         import sys, tempfile, os

@@ -1,7 +1,8 @@
-"""Tensors that outlive the interpreter, each in a process of its own (CHECKLIST section 2, bug 2)."""
+"""Tensors that outlive the interpreter, each in a process of its own (bug 2)."""
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bug_2_a_tensor_may_outlive_the_interpreter(case):
+def test_bug_2_a_tensor_may_outlive_the_interpreter(case: Any) -> None:
     body = "\n".join(line[8:] for line in CASES[case].splitlines())
     script = SETUP.format(path=[*sys.path]) + body + "\nprint('end')\n"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "end"), done.stderr

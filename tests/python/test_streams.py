@@ -4,6 +4,8 @@ import asyncio
 import contextvars
 import json
 import threading
+from typing import Any
+from pathlib import Path
 
 import crossdock as xd
 import numpy as np
@@ -13,7 +15,7 @@ devices = pytest.mark.parametrize("device", xd.devices(), ids=str)
 
 
 @devices
-def test_work_is_done_in_the_order_of_its_stream(device):
+def test_work_is_done_in_the_order_of_its_stream(device: Any) -> None:
     stream = xd.Stream(device)
     assert stream.device == device
     array = np.arange(1 << 16)
@@ -27,7 +29,7 @@ def test_work_is_done_in_the_order_of_its_stream(device):
 
 
 @devices
-def test_a_stream_waits_for_the_event_of_any_device(device):
+def test_a_stream_waits_for_the_event_of_any_device(device: Any) -> None:
     for other in xd.devices():
         first, second = xd.Stream(other), xd.Stream(device)
         source = xd.asarray(np.arange(1 << 16)).to(other, stream=first, copy=True)
@@ -41,7 +43,7 @@ def test_a_stream_waits_for_the_event_of_any_device(device):
 
 
 @devices
-def test_events_measure_time(device):
+def test_events_measure_time(device: Any) -> None:
     stream = xd.Stream(device)
     begin = stream.record()
     xd.ones(1 << 16, device=device).to(device, stream=stream, copy=True)
@@ -53,7 +55,7 @@ def test_events_measure_time(device):
 
 
 @devices
-def test_with_makes_a_stream_current_in_its_context_only(device):
+def test_with_makes_a_stream_current_in_its_context_only(device: Any) -> None:
     default = xd.current_stream(device)
     one, other = xd.Stream(device), xd.Stream(device)
     seen = []
@@ -75,14 +77,14 @@ def test_with_makes_a_stream_current_in_its_context_only(device):
                 assert xd.current_stream(another) != one
 
 
-def test_tasks_do_not_see_each_others_streams():
-    async def work(stream, turn, other):
+def test_tasks_do_not_see_each_others_streams() -> None:
+    async def work(stream: Any, turn: Any, other: Any) -> Any:
         with stream:
             turn.set()
             await other.wait()
             return xd.current_stream("cpu") == stream
 
-    async def both():
+    async def both() -> Any:
         turns = asyncio.Event(), asyncio.Event()
         streams = xd.Stream("cpu"), xd.Stream("cpu")
         return await asyncio.gather(
@@ -93,7 +95,7 @@ def test_tasks_do_not_see_each_others_streams():
 
 
 @devices
-def test_a_move_without_blocking_is_in_the_order_of_the_current_stream(device):
+def test_a_move_without_blocking_is_in_the_order_of_the_current_stream(device: Any) -> None:
     with xd.Stream(device) as stream:
         there = xd.asarray(np.arange(1000)).to(device, non_blocking=True, copy=True)
     stream.synchronize()
@@ -104,12 +106,12 @@ def test_a_move_without_blocking_is_in_the_order_of_the_current_stream(device):
 class Foreign:
     """Another library's stream, by one of the names that such objects use."""
 
-    def __init__(self, **names):
+    def __init__(self, **names: Any) -> None:
         self.__dict__.update(names)
 
 
 @devices
-def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device):
+def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device: Any) -> None:
     own = xd.Stream(device)
     try:
         handle = own.native_handle
@@ -126,27 +128,27 @@ def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device):
 @pytest.mark.parametrize(
     "native", [object(), "text", -1, 1.5, Foreign(__cuda_stream__=lambda: (1, 5)), Foreign(ptr="a")]
 )
-def test_what_is_no_stream_is_a_type_error(native):
+def test_what_is_no_stream_is_a_type_error(native: Any) -> None:
     with pytest.raises((TypeError, OverflowError)):
         xd.Stream("cpu", native=native)
 
 
-def test_a_limit_that_is_no_time_is_a_value_error():
+def test_a_limit_that_is_no_time_is_a_value_error() -> None:
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="timeout"):
             xd.Stream("cpu").synchronize(timeout=wrong)
 
 
 @devices
-def test_a_device_says_what_works_on_it_and_waits(device):
+def test_a_device_says_what_works_on_it_and_waits(device: Any) -> None:
     assert "fill" in device.capabilities and isinstance(device.capabilities, frozenset)
     device.synchronize()
     device.synchronize(timeout=10)
 
 
-def test_a_pointer_query_says_who_owns_an_address():
+def test_a_pointer_query_says_who_owns_an_address() -> None:
     tensor = xd.zeros(100)
-    info = xd.pointer_info(tensor.data_ptr() + 8)
+    info: Any = xd.pointer_info(tensor.data_ptr() + 8)
     assert info.kind in ("device", "host") and info.device == tensor.device
     assert info.base <= tensor.data_ptr() and info.size >= tensor.nbytes
     assert info.read_only is False and info.allocation_id != xd.pointer_info(
@@ -158,7 +160,7 @@ def test_a_pointer_query_says_who_owns_an_address():
     assert "cpu:0" in repr(info) and "unowned" in repr(foreign)
 
 
-def test_a_trace_is_written_while_its_block_runs(tmp_path):
+def test_a_trace_is_written_while_its_block_runs(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     with xd.trace(path):
         xd.ones(1000).to("cpu", copy=True)

@@ -1,8 +1,11 @@
 """Streams of other libraries, on devices whose plugin writes down every copy and wait."""
 
+from typing import Any
+
 import crossdock as xd
 import numpy as np
 import pytest
+from accelerators import Accelerators
 
 NAMES = ["cuda:1", "rocm:0"]
 
@@ -10,11 +13,11 @@ NAMES = ["cuda:1", "rocm:0"]
 class Foreign:
     """Another library's stream, by one of the names that such objects use."""
 
-    def __init__(self, **names):
+    def __init__(self, **names: Any) -> None:
         self.__dict__.update(names)
 
 
-def spellings(handle):
+def spellings(handle: Any) -> Any:
     yield handle
     for name in ("ptr", "cuda_stream", "int_ptr"):
         yield Foreign(**{name: handle})
@@ -22,19 +25,23 @@ def spellings(handle):
     yield Foreign(__cuda_stream__=(0, handle))
 
 
-def copies(accelerators):
+def copies(accelerators: Accelerators) -> Any:
     return [line for line in accelerators.log() if line.startswith("copy")]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stream_is_taken_by_every_name_that_libraries_use(accelerators, name):
+def test_a_stream_is_taken_by_every_name_that_libraries_use(
+    accelerators: Accelerators, name: Any
+) -> None:
     handle = xd.Stream(name).native_handle
     for native in spellings(handle):
         assert xd.Stream(name, native=native).native_handle == handle
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_move_is_in_the_order_of_the_stream_that_is_given(accelerators, name):
+def test_a_move_is_in_the_order_of_the_stream_that_is_given(
+    accelerators: Accelerators, name: Any
+) -> None:
     own = xd.Stream(name)
     for stream in (own, *spellings(own.native_handle)):
         accelerators.log()
@@ -46,7 +53,9 @@ def test_a_move_is_in_the_order_of_the_stream_that_is_given(accelerators, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_move_without_blocking_is_on_the_current_stream(accelerators, name):
+def test_a_move_without_blocking_is_on_the_current_stream(
+    accelerators: Accelerators, name: Any
+) -> None:
     there = xd.ones(4, device=name)
     with xd.Stream(name) as stream:
         accelerators.log()
@@ -58,7 +67,9 @@ def test_a_move_without_blocking_is_on_the_current_stream(accelerators, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_event_makes_the_current_stream_wait_and_not_the_host(accelerators, name):
+def test_an_event_makes_the_current_stream_wait_and_not_the_host(
+    accelerators: Accelerators, name: Any
+) -> None:
     accelerators.hold()
     first, second = xd.Stream(name), xd.Stream(name)
     event = first.record()
@@ -73,7 +84,9 @@ def test_an_event_makes_the_current_stream_wait_and_not_the_host(accelerators, n
 
 
 @pytest.mark.parametrize(("number", "kind"), [(1, "device"), (2, "pinned"), (3, "managed")])
-def test_a_pointer_query_tells_kinds_of_memory_apart(accelerators, number, kind):
+def test_a_pointer_query_tells_kinds_of_memory_apart(
+    accelerators: Accelerators, number: Any, kind: Any
+) -> None:
     """Rules 116 and 117."""
     address = accelerators.make("cuda:2", number)
     info = xd.pointer_info(address + 8)
@@ -82,7 +95,7 @@ def test_a_pointer_query_tells_kinds_of_memory_apart(accelerators, number, kind)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_device_memory_has_no_host_protocol(accelerators, name):
+def test_device_memory_has_no_host_protocol(accelerators: Accelerators, name: Any) -> None:
     """Rule 128."""
     tensor = xd.ones(4, device=name)
     assert not hasattr(tensor, "__array_interface__") and not hasattr(tensor, "cl_mem")

@@ -4,6 +4,7 @@ import copy
 import itertools
 import operator
 import pickle
+from typing import Any
 
 import crossdock as xd
 import numpy as np
@@ -21,7 +22,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_an_index_gives_the_view_that_numpy_gives(key):
+def test_an_index_gives_the_view_that_numpy_gives(key: Any) -> None:
     array = np.arange(24).reshape(2, 3, 4)
     ours, theirs = xd.asarray(array)[key], array[key]
     assert ours.shape == np.shape(theirs) and ours.tolist() == theirs.tolist()
@@ -36,14 +37,14 @@ def test_an_index_gives_the_view_that_numpy_gives(key):
 @pytest.mark.parametrize(
     "key", [2, -3, (0, 0, 0, 0), (..., ...), 1.0, True, "a", [0], (0, 5), (slice(None),) * 4]
 )
-def test_an_index_that_is_none_is_an_index_error(key):
+def test_an_index_that_is_none_is_an_index_error(key: Any) -> None:
     with pytest.raises(IndexError):
         xd.zeros((2, 3, 4))[key]
     with pytest.raises(ValueError, match="zero"):
         xd.zeros(3)[::0]
 
 
-def test_views_of_views_stay_inside_their_memory():
+def test_views_of_views_stay_inside_their_memory() -> None:
     """Bug 14."""
     array = np.arange(10)
     tensor = xd.asarray(array)
@@ -51,14 +52,14 @@ def test_views_of_views_stay_inside_their_memory():
     assert tensor[8::-3][::-1][1:].tolist() == array[8::-3][::-1][1:].tolist()
 
 
-def test_the_attributes_say_what_the_tensor_is():
+def test_the_attributes_say_what_the_tensor_is() -> None:
     tensor = xd.asarray(np.arange(12, dtype=np.float32).reshape(3, 4))[:, ::2]
     assert (tensor.shape, tensor.strides, tensor.ndim, tensor.size) == ((3, 2), (4, 2), 2, 6)
     assert (tensor.dtype, tensor.nbytes, str(tensor.device)) == (xd.float32, 24, "cpu:0")
     assert not tensor.readonly and not tensor.contiguous and xd.asarray(b"a").readonly
 
 
-def test_axes_are_exchanged_without_a_copy():
+def test_axes_are_exchanged_without_a_copy() -> None:
     array = np.arange(24).reshape(2, 3, 4)
     tensor = xd.asarray(array)
     assert np.array_equal(tensor[0].T.numpy(), array[0].T)
@@ -75,7 +76,7 @@ def test_axes_are_exchanged_without_a_copy():
         _ = xd.zeros(3).mT
 
 
-def test_a_reshape_is_a_view_where_that_works_and_says_so_where_not():
+def test_a_reshape_is_a_view_where_that_works_and_says_so_where_not() -> None:
     tensor = xd.asarray(np.arange(6))
     assert tensor.reshape((2, -1)).data_ptr() == tensor.data_ptr()
     assert tensor.reshape(6).shape == (6,) and tensor.reshape((2, 3, 1)).shape == (2, 3, 1)
@@ -89,7 +90,7 @@ def test_a_reshape_is_a_view_where_that_works_and_says_so_where_not():
             tensor.reshape(wrong)
 
 
-def test_a_tensor_has_a_length_and_is_iterated_over_by_its_first_axis():
+def test_a_tensor_has_a_length_and_is_iterated_over_by_its_first_axis() -> None:
     tensor = xd.asarray([[1, 2], [3, 4]])
     assert len(tensor) == 2 and [row.tolist() for row in tensor] == [[1, 2], [3, 4]]
     assert list(xd.zeros((0, 2))) == []
@@ -98,7 +99,7 @@ def test_a_tensor_has_a_length_and_is_iterated_over_by_its_first_axis():
             attempt(xd.asarray(1))
 
 
-def test_a_0d_tensor_is_a_number_and_others_are_not():
+def test_a_0d_tensor_is_a_number_and_others_are_not() -> None:
     assert float(xd.asarray(2)) == 2.0 and int(xd.asarray(2.9)) == 2
     assert complex(xd.asarray(1j)) == 1j and operator.index(xd.asarray(7)) == 7
     assert bool(xd.asarray(3)) and not bool(xd.asarray(0.0))
@@ -114,15 +115,16 @@ def test_a_0d_tensor_is_a_number_and_others_are_not():
         xd.asarray([1, 2]).item()
 
 
-def test_equality_and_hash_are_by_identity():
+def test_equality_and_hash_are_by_identity() -> None:
     one, other = xd.asarray([1]), xd.asarray([1])
     assert one == one and one != other and len({one, other, one}) == 2
 
 
 @pytest.mark.parametrize("device", xd.devices(), ids=str)
-def test_a_part_is_replaced_by_numbers_and_by_tensors_of_any_protocol(device):
-    tensor, array = xd.zeros((3, 4), dtype="int64", device=device), np.zeros((3, 4), int)
-    changes = [
+def test_a_part_is_replaced_by_numbers_and_by_tensors_of_any_protocol(device: Any) -> None:
+    tensor = xd.zeros((3, 4), dtype="int64", device=device)
+    array: Any = np.zeros((3, 4), int)
+    changes: list[Any] = [
         (0, 7),
         ((slice(None), 1), [1, 2, 3]),
         ((1, slice(None, None, -1)), np.arange(4)),
@@ -140,7 +142,7 @@ def test_a_part_is_replaced_by_numbers_and_by_tensors_of_any_protocol(device):
     assert tensor[0].tolist() == [1] * 4 and tensor[1, 1].item() == 50
 
 
-def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing():
+def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing() -> None:
     tensor = xd.asarray(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="shape"):
         tensor[...] = np.ones(2)
@@ -153,7 +155,7 @@ def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing():
     assert tensor.tolist() == [[0] * 3] * 2
 
 
-def test_overlapping_parts_are_copied_as_if_at_once():
+def test_overlapping_parts_are_copied_as_if_at_once() -> None:
     array = np.arange(8)
     tensor = xd.asarray(array)
     tensor[1:] = tensor[:-1]
@@ -163,14 +165,14 @@ def test_overlapping_parts_are_copied_as_if_at_once():
 
 
 @pytest.mark.parametrize("device", xd.devices(), ids=str)
-def test_fill_repeats_a_number_in_any_part(device):
+def test_fill_repeats_a_number_in_any_part(device: Any) -> None:
     for dtype in ("bool", "uint8", "float16", "float64", "complex128", "bfloat16"):
         tensor = xd.zeros((3, 3), dtype=dtype, device=device)
         tensor.T[::2].fill(1)
         assert tensor.tolist() == [[1, 0, 1]] * 3
 
 
-def test_copies_are_writable_compact_and_independent():
+def test_copies_are_writable_compact_and_independent() -> None:
     tensor = xd.asarray(np.arange(6).reshape(2, 3)).T
     for made in (tensor.copy(), copy.copy(tensor), copy.deepcopy([tensor])[0]):
         assert made.contiguous and made.tolist() == tensor.tolist()
@@ -181,7 +183,7 @@ def test_copies_are_writable_compact_and_independent():
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("dtype", ["int64", "bool", "bfloat16", "int4", "complex64"])
-def test_host_tensors_are_pickled(protocol, dtype):
+def test_host_tensors_are_pickled(protocol: Any, dtype: Any) -> None:
     """Bug 35."""
     for tensor in (
         xd.ones((2, 3), dtype=dtype),
@@ -194,9 +196,9 @@ def test_host_tensors_are_pickled(protocol, dtype):
         assert back.tolist() == tensor.tolist() and not back.readonly
 
 
-def test_a_pickle_of_protocol_5_keeps_the_bytes_out_of_band_and_uncopied():
+def test_a_pickle_of_protocol_5_keeps_the_bytes_out_of_band_and_uncopied() -> None:
     tensor = xd.asarray(np.arange(1000.0))
-    outside = []
+    outside: list[Any] = []
     packed = pickle.dumps(tensor, protocol=5, buffer_callback=outside.append)
     assert len(packed) < 300 and len(outside) == 1
     back = pickle.loads(packed, buffers=outside)
@@ -205,7 +207,7 @@ def test_a_pickle_of_protocol_5_keeps_the_bytes_out_of_band_and_uncopied():
 
 
 @needs_opencl
-def test_device_tensors_are_not_pickled_and_the_error_says_what_to_do():
+def test_device_tensors_are_not_pickled_and_the_error_says_what_to_do() -> None:
     """Bug 35."""
     with pytest.raises(TypeError, match=r'\.to\("cpu"\)'):
         pickle.dumps(xd.ones(3, device=OPENCL))
@@ -230,21 +232,21 @@ def test_device_tensors_are_not_pickled_and_the_error_says_what_to_do():
          "                 shape=(2000,), dtype=int64, device='cpu:0')"),
     ],
 )  # fmt: skip
-def test_the_text_shows_the_values_that_the_host_reaches(tensor, text):
+def test_the_text_shows_the_values_that_the_host_reaches(tensor: Any, text: Any) -> None:
     assert repr(tensor) == text
 
 
-def test_the_text_of_a_large_tensor_is_short():
+def test_the_text_of_a_large_tensor_is_short() -> None:
     text = repr(xd.zeros((1000, 1000, 10)))
     assert text.count("\n") < 60 and "..." in text and "shape=(1000, 1000, 10)" in text
 
 
 @needs_opencl
-def test_the_text_of_a_device_tensor_does_not_move_it():
+def test_the_text_of_a_device_tensor_does_not_move_it() -> None:
     text = repr(xd.ones((2, 3), device=OPENCL))
     assert text == f"<crossdock.Tensor shape=(2, 3) dtype=float64 device='{OPENCL}'>"
 
 
-def test_lists_keep_their_shape_without_elements():
+def test_lists_keep_their_shape_without_elements() -> None:
     for shape in [(0,), (2, 0), (2, 0, 3), (0, 2), (2, 3, 0)]:
         assert xd.zeros(shape).tolist() == np.zeros(shape).tolist()

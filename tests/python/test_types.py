@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -36,9 +37,9 @@ def test_the_stubs_agree_with_the_module(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_examples_and_what_the_tests_share_are_typed(tmp_path: Path) -> None:
-    shared = [file for file in HERE.glob("*.py") if not file.name.startswith("test_")]
-    files = [*shared, *ROOT.glob("examples/python/*.py")]
+def test_the_examples_the_tests_and_the_package_are_typed(tmp_path: Path) -> None:
+    folders = [HERE.glob("*.py"), ROOT.glob("examples/python/*.py"), PACKAGES.glob("crossdock/*.py")]
+    files = itertools.chain.from_iterable(folders)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     checked = mypy(tmp_path, "mypy", "--strict", cache, *map(str, sorted(files)))
     assert checked.returncode == 0, checked.stdout + checked.stderr
