@@ -11,9 +11,10 @@ from typing import Any
 import crossdock as xd
 import numpy as np
 import pytest
+import structs
 from accelerators import Accelerators
-from handmade import Forged, Producer, _kept
-from liars import new_capsule
+from handmade import Forged, Producer
+from structs import new_capsule
 from test_exchange_table import ALLOCATE, FROM, NAME, SET_ERROR, STREAM, TO, VIEW, Table, ours
 
 REFUSALS = (BufferError, TypeError, ValueError, OverflowError, AttributeError)
@@ -26,11 +27,11 @@ class Forgery:
         self.table = Table(major=major, minor=3)
         for name, function in functions.items():
             setattr(self.table, name, ctypes.cast(function, ctypes.c_void_p))
-        _kept.append((self, functions))
+        structs.kept.append((self, functions))
 
     def type(self, base: type = object, name: bytes | None = b"dlpack_exchange_api") -> Any:
         """A type that publishes the table."""
-        _kept.append(name)
+        structs.kept.append(name)
         capsule = new_capsule(ctypes.addressof(self.table), name, None)
         return type("Forged", (base,), {NAME: capsule})
 

@@ -200,17 +200,17 @@ fn order_of(tensor: &Tensor, target: Option<&Device>) -> PyResult<DLDevice> {
     }
 }
 
-/// The tensor in memory of the very device that a consumer asks for. Pinned and managed memory of
-/// that device is none to DLPack.
+/// The tensor in memory of the very device that a consumer asks for, and whether that is a copy.
+/// Pinned and managed memory of that device is none to DLPack.
 fn arrived(
     py: Python<'_>,
     tensor: &Tensor,
     target: &Device,
     copy: Option<bool>,
     wanted: &Wanted,
-) -> PyResult<Tensor> {
+) -> PyResult<(Tensor, bool)> {
     let moved = tensor.moved_on(py, Some(target), mode_of(copy), wanted)?;
-    if moved.info().device == target.pair() {
+    if moved.0.info().device == target.pair() {
         return Ok(moved);
     }
     if copy == Some(false) {
