@@ -1,6 +1,7 @@
 """Exchanges tensors for a long time, and sees that nothing is left behind.
 
-    python soak.py [EXCHANGES]        in each direction; ten million if not said
+    python soak.py [EXCHANGES]          in each direction; ten million if not said
+    python soak.py threads [SECONDS]    threads that exchange the same tensors; a minute if not said
 
 Memory after the last tenth is within 1 MiB of that after the first, references are exact, and
 threads that exchange the same tensors disturb nobody.
@@ -62,6 +63,19 @@ class Pair:
                 continue
             raise AssertionError("it was not refused")
 
+    def views(self) -> None:
+        """Views of the tensor, by every protocol of the host, and what is written through them."""
+        part: Any = self.tensor[1, :, 1:]
+        with memoryview(part) as view:
+            assert view.shape == (3, 3)
+        assert np.asarray(part)[2, 2] == 23 and xd.asarray(part)[2, 2].item() == 23
+        assert xd.asarray(memoryview(self.array)).shape == (2, 3, 4)
+
+    def devices(self) -> None:
+        """To every device and back."""
+        for device in xd.devices():
+            assert self.tensor.to(device).to("cpu")[1, 2, 3].item() == 23
+
     def references(self) -> tuple[int, int]:
         """References to both, which stay what they are."""
         gc.collect()
@@ -74,7 +88,7 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def soak(what: Callable[[], None], times: int) -> int:
+def soak(what: Callable[[], object], times: int) -> int:
     """By how many bytes the process grew between the first tenth and the last."""
     tenth = max(times // 10, 1)
     sizes = []
@@ -86,21 +100,28 @@ def soak(what: Callable[[], None], times: int) -> int:
     return sizes[-1] - sizes[0]
 
 
-def together(pair: Pair, threads: int, times: int) -> None:
-    """Threads that exchange the same tensors in all directions."""
+def together(pair: Pair, threads: int, goes_on: Callable[[int], bool]) -> int:
+    """How often threads exchanged the same tensors in all directions, while each `goes_on`."""
     failures: list[BaseException] = []
+    turns: list[int] = []
     gate = threading.Barrier(threads)
 
     def work() -> None:
+        turn = 0
         try:
             gate.wait()
-            for _ in range(times):
+            while goes_on(turn) and not failures:
                 pair.into()
                 pair.out()
                 pair.round()
                 pair.unused()
+                if turn % 50 == 0:
+                    pair.views()
+                    pair.devices()
+                turn += 1
         except BaseException as failure:
             failures.append(failure)
+        turns.append(turn)
 
     running = [threading.Thread(target=work) for _ in range(threads)]
     for thread in running:
@@ -109,6 +130,23 @@ def together(pair: Pair, threads: int, times: int) -> None:
         thread.join()
     if failures:
         raise failures[0]
+    return sum(turns)
+
+
+def minute(seconds: float) -> None:
+    """Threads that exchange the same tensors for some time, in ten parts."""
+    pair, sizes, turns = Pair(), [], 0
+    before = pair.references()
+    for _ in range(10):
+        end = time.monotonic() + seconds / 10
+        turns += together(pair, 8, lambda _, end=end: time.monotonic() < end)  # type: ignore[misc]
+        gc.collect()
+        sizes.append(resident())
+    grown = sizes[-1] - sizes[0]
+    print(f"threads  {turns:>9} turns of 8 threads in {seconds:.0f} s  grew {grown:>8} bytes")
+    assert grown <= MOST_GROWTH, f"threads leak {grown} bytes"
+    assert pair.references() == before, "threads leak references"
+    assert pair.tensor.tolist() == np.arange(24.0).reshape(2, 3, 4).tolist()
 
 
 def main(times: int) -> None:
@@ -123,8 +161,8 @@ def main(times: int) -> None:
         assert grown <= MOST_GROWTH, f"{what.__name__} leaks {grown} bytes"
         assert pair.references() == before, f"{what.__name__} leaks references"
     start = time.perf_counter()
-    together(pair, 4, times // 100)
-    grown = soak(lambda: together(pair, 4, times // 1000), 10)
+    together(pair, 4, lambda turn: turn < times // 100)
+    grown = soak(lambda: together(pair, 4, lambda turn: turn < times // 1000), 10)
     took = time.perf_counter() - start
     print(f"threads  {times // 50:>9}  grew {grown:>8} bytes  {took:6.1f} s")
     assert grown <= MOST_GROWTH, f"threads leak {grown} bytes"
@@ -132,4 +170,8 @@ def main(times: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+    words = sys.argv[1:]
+    if words[:1] == ["threads"]:
+        minute(float(words[1]) if words[1:] else 60)
+    else:
+        main(int(words[0]) if words else 10_000_000)

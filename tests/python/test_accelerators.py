@@ -37,16 +37,29 @@ def test_its_memory_is_given_back(accelerators: Accelerators) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "claimed"),
-    [(DEVICE, CUDA), (PINNED, CUDA_HOST), (MANAGED, CUDA_MANAGED)],
+    ("kind", "claimed", "name"),
+    [
+        (DEVICE, CUDA, "device"),
+        (PINNED, CUDA_HOST, "pinned"),
+        (MANAGED, CUDA_MANAGED, "managed"),
+    ],
 )
 def test_memory_of_others_keeps_its_kind(
-    accelerators: Accelerators, kind: int, claimed: int
+    accelerators: Accelerators, kind: int, claimed: int, name: str
 ) -> None:
-    """Bug 23: pinned and managed memory are not labelled as plain device memory."""
+    """Bug 23, rule 89: a pointer query tells what it is, and what the host reads is the host's."""
     address = accelerators.make("cuda:0", kind)
     forged = forge(data=address, device=(claimed, 0))
-    assert xd.from_dlpack(forged.producer()).__dlpack_device__() == (claimed, 0)
+    tensor = xd.from_dlpack(forged.producer())
+    assert (tensor.__dlpack_device__(), tensor.data_ptr()) == ((claimed, 0), address)
+    info = xd.pointer_info(address)
+    assert (info.kind, info.managed, str(info.device)) == (name, name == "managed", "cuda:0")
+    is_shared = kind != DEVICE
+    assert (info.host_pointer == address) == is_shared
+    if is_shared:
+        tensor[0, 0] = 5
+        assert tensor.tolist()[0][0] == 5
+    del tensor
     assert forged.released()
 
 
