@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "docs/python.md"]
+README = DOCUMENTS[0].read_text()
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -47,3 +48,17 @@ def test_every_block_is_typed(document: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", program.name]
     checked = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_the_program_in_c_builds_without_a_warning_and_names_the_devices(tmp_path: Path) -> None:
+    found = re.search(r"^```c\n(#include <crossdock/crossdock.h>.*?)^```", README, re.M | re.DOTALL)
+    assert found
+    source, program = tmp_path / "devices.c", tmp_path / "devices"
+    source.write_text(found[1])
+    folder = Path(xd.__file__).parent
+    include = [f"-I{ROOT / name}" for name in ("host/capi/include", "sdk/include")]
+    link = [str(folder / "libcrossdock.so.1"), f"-Wl,-rpath,{folder}"]
+    compiler = [os.environ.get("CC", "cc"), "-std=c99", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*compiler, *include, str(source), *link, "-o", str(program)], check=True)
+    run = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[0] == xd.device("cpu").name and run.stderr == ""
