@@ -67,7 +67,7 @@ proptest! {
         prop_assert_eq!(layout.numel(), i64::try_from(all.len()).unwrap());
     }
 
-    /// CHECKLIST 18.
+    /// Rule 18.
     #[test]
     fn contiguous_means_one_element_after_the_other(layout in layouts()) {
         let all = positions_of(&layout);

@@ -147,7 +147,8 @@ typedef struct xd_wrap_hooks {
      *
      * Threads: any.
      * Blocks:  no.
-     * Owns:    the stream stays the caller's; the plugin never destroys it and may retain it.
+     * Owns:    the stream stays the caller's; the plugin never destroys it and may retain it. The
+     *          handle ends with `stream_destroy`, once for each call.
      * Errors:  `XD_INVALID` when it belongs to another device and the vendor can say so.
      * Since:   table 1.0.
      */

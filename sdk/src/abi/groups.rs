@@ -17,7 +17,8 @@ pub struct WrapHooks {
     ///
     /// Threads: any.
     /// Blocks:  no.
-    /// Owns:    the stream stays the caller's; the plugin never destroys it and may retain it.
+    /// Owns:    the stream stays the caller's; the plugin never destroys it and may retain it. The
+    ///          handle ends with `stream_destroy`, once for each call.
     /// Errors:  `Invalid` when it belongs to another device and the vendor can say so.
     /// Since:   table 1.0.
     pub stream_wrap: Option<
