@@ -33,6 +33,12 @@ impl Choice {
     }
 }
 
+/// Major and minor version of `3.11.7`.
+pub(crate) fn version(number: &str) -> Option<(u8, u8)> {
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 /// The first word of `sys.version` and of `Py_GetVersion`.
 pub(crate) fn number(version_text: &str) -> &str {
     version_text.split_whitespace().next().unwrap_or_default()

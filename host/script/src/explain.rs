@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::choice::Choice;
 use crate::failure::{Failure, Kind};
+use crate::reason::Reason;
 
 /// A search for Python: every place that was tried, and what was found.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub struct Place {
     /// It is an environment that is active, or the project's.
     pub environment: bool,
     /// Why it was not taken.
-    pub refused: Option<String>,
+    pub refused: Option<Reason>,
 }
 
 impl Search {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::candidate::{self, Candidate};
-use crate::choice::{Choice, number};
+use crate::choice::{Choice, number, version};
 use crate::explain::{Place, Search};
 use crate::probe::{Answer, probe};
+use crate::reason::Reason;
 use crate::{library, privilege};
 
 /// How a caller wants Python to be found and started.
@@ -64,38 +65,29 @@ fn judge(
     candidate: &Candidate,
     options: &Options,
     needed: Option<(u8, u8)>,
-) -> Result<Choice, String> {
+) -> Result<Choice, Reason> {
     let path = &candidate.path;
     environment_is_whole(path)?;
     if !path.is_file() {
-        return Err("there is no such file".to_owned());
+        return Err(Reason::Absent);
     }
     trusted(path)?;
     let answer = probe(path)?;
     let version = usable(&answer)?;
-    if let Some((major, minor)) = needed.filter(|needed| *needed != version) {
-        return Err(format!(
-            "it is {}, and the library of {major}.{minor} is in this process",
-            number(&answer.version_text)
-        ));
+    if let Some(loaded) = needed.filter(|needed| *needed != version) {
+        let is = number(&answer.version_text).to_owned();
+        return Err(Reason::OtherVersion { is, loaded });
     }
     let libpython = library::of(&answer);
     match &libpython {
         Some(file) => {
             trusted(file)?;
             if !library::is_for_this_machine(file) {
-                let file = file.display();
-                return Err(format!("its library `{file}` is for another processor"));
+                return Err(Reason::OtherMachine(file.clone()));
             }
         }
         None if options.in_cli => {}
-        None => {
-            return Err(format!(
-                "it was built without a shared library (`{}` was not found); install the one that \
-                 has it, mostly a package named libpython or a build with `--enable-shared`",
-                library_name(&answer, version)
-            ));
-        }
+        None => return Err(Reason::NoLibrary(library_name(&answer, version))),
     }
     Ok(Choice {
         executable: answer.executable,
@@ -119,7 +111,7 @@ fn library_name(answer: &Answer, (major, minor): (u8, u8)) -> String {
 }
 
 /// An environment is a link to the Python that made it, and that may be gone.
-fn environment_is_whole(executable: &Path) -> Result<(), String> {
+fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
     let folder = executable.parent().and_then(Path::parent);
     let Some(environment) = folder.filter(|folder| folder.join("pyvenv.cfg").is_file()) else {
         return Ok(());
@@ -130,62 +122,43 @@ fn environment_is_whole(executable: &Path) -> Result<(), String> {
         (key.trim() == "home").then(|| PathBuf::from(value.trim()))
     });
     match home {
-        Some(home) if !home.is_dir() => Err(format!(
-            "the Python that the environment was made from is gone (`{}`); recreate the venv: \
-             python3 -m venv --clear '{}'",
-            home.display(),
-            environment.display()
-        )),
+        Some(home) if !home.is_dir() => Err(Reason::HomeGone {
+            home,
+            environment: environment.to_owned(),
+        }),
         _ => Ok(()),
     }
 }
 
 /// Whoever may write there decides what runs here.
-fn trusted(file: &Path) -> Result<(), String> {
+fn trusted(file: &Path) -> Result<(), Reason> {
     match privilege::writable_by_all(file) {
-        Some(place) => Err(format!(
-            "everybody may change `{}`; chmod o-w it, or set CROSSDOCK_TRUST_PATHS=1",
-            place.display()
-        )),
+        Some(place) => Err(Reason::Writable(place)),
         None => Ok(()),
     }
 }
 
 /// The version of a Python that this process can run.
-fn usable(answer: &Answer) -> Result<(u8, u8), String> {
-    let is = number(&answer.version_text);
+fn usable(answer: &Answer) -> Result<(u8, u8), Reason> {
+    let is = number(&answer.version_text).to_owned();
     if answer.implementation != "cpython" {
-        let name = &answer.implementation;
-        return Err(format!(
-            "it is {name}, and only CPython runs inside a program"
-        ));
+        return Err(Reason::Implementation(answer.implementation.clone()));
     }
-    let mut parts = is.split('.').map(str::parse);
-    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
-        return Err(format!("it says that its version is \"{is}\""));
+    let Some(version) = version(&is) else {
+        return Err(Reason::Version(is));
     };
-    let (oldest_major, oldest_minor) = OLDEST;
-    if (major, minor) < OLDEST {
-        return Err(format!(
-            "it is {is}, and {oldest_major}.{oldest_minor} is the oldest that works"
-        ));
+    if version < OLDEST {
+        return Err(Reason::Old(is));
     }
     if answer.free_threaded || answer.abi_flags.contains('t') {
-        return Err(format!(
-            "it is a free-threaded {is}, for which the package is not built"
-        ));
+        return Err(Reason::FreeThreaded(is));
     }
     if answer.abi_flags.contains('d') {
-        return Err(format!(
-            "it is a debug build of {is}, for which the package is not built"
-        ));
+        return Err(Reason::Debug(is));
     }
     let musl = answer.soabi.ends_with("-musl");
     if !answer.soabi.is_empty() && musl != cfg!(target_env = "musl") {
-        return Err(format!(
-            "it uses another C library than this program ({})",
-            answer.soabi
-        ));
+        return Err(Reason::OtherLibc(answer.soabi.clone()));
     }
-    Ok((major, minor))
+    Ok(version)
 }

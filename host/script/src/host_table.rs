@@ -6,23 +6,30 @@ use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use crate::failure::{Failure, Kind};
+use crate::loaded::cause;
+
 /// Opens a copy of `libcrossdock.so.1`, for ever, and gives the function table that it hands out.
 ///
 /// Extension modules that need the library by its name get this copy. Its symbols stay its own.
 ///
 /// # Errors
-/// Why the loader could not open it, or that it is no library of Crossdock.
-pub fn table_of(file: &Path) -> Result<*const c_void, String> {
+/// [`Kind::Mismatch`]: the loader could not open it, or it is no library of Crossdock.
+pub fn table_of(file: &Path) -> Result<*const c_void, Failure> {
+    type GetApi = extern "C" fn() -> *const c_void;
+    let failed = |why: String| {
+        let what = format!("share the runtime of `{}`", file.display());
+        Failure::new(Kind::Mismatch, what).because(why, "install Crossdock again")
+    };
     // SAFETY: our own library, whose initialisers do nothing.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-    let library = library.map_err(|error| crate::loaded::cause(&error))?;
-    type GetApi = extern "C" fn() -> *const c_void;
+    let library = library.map_err(|error| failed(cause(&error)))?;
     // SAFETY: the function of this name has had this type in every version.
     let get = unsafe { library.get::<GetApi>(b"xd_get_api\0") };
-    let table = get.map_err(|error| crate::loaded::cause(&error))?();
+    let table = get.map_err(|error| failed(cause(&error)))?();
     let _handle = library.into_raw();
     if table.is_null() {
-        return Err("it gave no function table".to_owned());
+        return Err(failed("it gave no function table".to_owned()));
     }
     Ok(table)
 }

@@ -29,10 +29,9 @@ pub(crate) fn python() -> Option<(Library, PathBuf)> {
 }
 
 /// Opens a library for all that comes after it, extension modules mainly.
-pub(crate) fn open(file: &Path) -> Result<Library, String> {
+pub(crate) fn open(file: &Path) -> Result<Library, libloading::Error> {
     // SAFETY: a Python's own library, whose initialisers start nothing.
-    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
-    library.map_err(|error| cause(&error))
+    unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) }
 }
 
 /// What the loader said.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::Library;
 
-use crate::choice::{Choice, number};
+use crate::choice::{Choice, number, version};
 use crate::failure::{Failure, Kind};
 use crate::find::{Options, search, search_for};
 use crate::libpython::Functions;
@@ -144,9 +144,11 @@ impl Python {
                 Failure::new(Kind::NoPython, what).because(why, "install its shared library")
             );
         };
-        let library = loaded::open(file).map_err(|why| {
-            Failure::new(Kind::NoPython, format!("open `{}`", file.display()))
-                .because(why, "install this Python again, or name another one")
+        let library = loaded::open(file).map_err(|error| {
+            Failure::new(Kind::NoPython, format!("open `{}`", file.display())).because(
+                loaded::cause(&error),
+                "install this Python again, or name another one",
+            )
         })?;
         let functions = functions(library, file)?;
         same_version(&choice, file, number(&version_text(&functions)))?;
@@ -198,12 +200,6 @@ pub(crate) fn version_text(functions: &Functions) -> String {
     // SAFETY: a text of the library that lives as long as it does.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().into_owned()
-}
-
-/// Major and minor version of `3.11.7`.
-pub(crate) fn version(number: &str) -> Option<(u8, u8)> {
-    let mut parts = number.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// An environment of another version would be without its packages, and nothing would say so.

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::reason::Reason;
+
 /// What an executable said of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -43,16 +45,13 @@ sys.stdout.buffer.write(line + b'\0:crossdock\n')
 /// Long enough for a cold start over a network, short enough for whoever waits.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Asks an executable; the error is why it gave no answer.
-pub(crate) fn probe(executable: &Path) -> Result<Answer, String> {
+/// Asks an executable what it is.
+pub(crate) fn probe(executable: &Path) -> Result<Answer, Reason> {
     let said = ask(executable).map_err(|error| match error.kind() {
-        io::ErrorKind::TimedOut => format!("it did not answer within {} s", LIMIT.as_secs()),
-        _ => format!("it cannot be started: {error}"),
+        io::ErrorKind::TimedOut => Reason::Late(LIMIT.as_secs()),
+        _ => Reason::NotStarted(error.to_string()),
     })?;
-    read(&said).ok_or_else(|| match reason(&said) {
-        line if line.is_empty() => "it is no Python: it did not answer".to_owned(),
-        line => format!("it is no usable Python: it said \"{line}\""),
-    })
+    read(&said).ok_or_else(|| Reason::NoAnswer(reason(&said)))
 }
 
 fn ask(executable: &Path) -> io::Result<Vec<u8>> {

@@ -5,11 +5,10 @@ use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use crate::choice::Choice;
-use crate::choice::number;
+use crate::choice::{Choice, number, version};
 use crate::failure::{Failure, Kind};
 use crate::libpython::Functions;
-use crate::open::{version, version_text};
+use crate::open::version_text;
 
 /// The choice that others made; waits for the interpreter's lock.
 pub(crate) fn choice(functions: &Functions, libpython: PathBuf) -> Result<Choice, Failure> {

@@ -26,12 +26,13 @@ impl Shared {
     /// That of the library which lies with this program, or of the copy inside this program.
     pub(crate) fn beside_this_program() -> Self {
         for file in places().into_iter().filter(|file| file.is_file()) {
-            match table_of(&file).and_then(checked) {
-                Ok(table) => {
+            match table_of(&file).map(checked) {
+                Ok(Some(table)) => {
                     run_log::connect(table);
                     return Self(table);
                 }
-                Err(why) => log::warn!("not using `{}`: {why}", file.display()),
+                Ok(None) => log::warn!("`{}` is of another version", file.display()),
+                Err(failure) => log::warn!("{failure}"),
             }
         }
         Self(crossdock_capi::api())
@@ -66,19 +67,15 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// Believes a table of our major version that is long enough.
-fn checked(table: *const c_void) -> Result<&'static XdApi, String> {
+fn checked(table: *const c_void) -> Option<&'static XdApi> {
     let table = table.cast::<XdApi>();
     // SAFETY: every table begins with these, whatever its version, and lives as long as the process.
     let size = unsafe { (*table).struct_size };
     // SAFETY: as above.
     let major = unsafe { (*table).abi_major };
-    if !XdApi::accepts(major, size) {
-        return Err(format!(
-            "it is of another version, {major}; install both again"
-        ));
-    }
+    let known = XdApi::accepts(major, size);
     // SAFETY: the right major version and at least our size; a table lives as long as the process.
-    Ok(unsafe { &*table })
+    known.then(|| unsafe { &*table })
 }
 
 /// A runtime that was opened before the script.
