@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,9 @@ PYTHONS = {
     "3.13": PYENV / "3.13.0/bin/python3",
     "venv": Path(sys.executable),
 }
+
+# Answers of Pythons are kept in the user's cache; those of the tests' own are not to stay there.
+CACHE = tempfile.TemporaryDirectory(prefix="crossdock-")
 
 # What would choose another Python, or make the outputs differ, whoever runs these tests.
 STEERING = ("VIRTUAL_ENV", "CONDA_PREFIX", "CROSSDOCK_PYTHON", "CROSSDOCK_TRUST_PATHS")
@@ -54,7 +58,8 @@ def usable(name: str) -> Path:
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours without what steers, with the package and with `extra`."""
     kept = {name: value for name, value in os.environ.items() if name not in STEERING}
-    return kept | {"PYTHONPATH": str(PACKAGE.parent)} | dict(extra or {})
+    ours = {"PYTHONPATH": str(PACKAGE.parent), "XDG_CACHE_HOME": CACHE.name}
+    return kept | ours | dict(extra or {})
 
 
 def run(

@@ -183,6 +183,36 @@ def test_a_python_that_cannot_run_here_says_why(changed: str, reason: str, tmp_p
     assert reason in answer.stderr
 
 
+def test_a_python_is_asked_once_until_it_changes(tmp_path: Path) -> None:
+    usable("venv")
+    asked = tmp_path / "asked"
+    made = venv(tmp_path / "env", changed=f"open({str(asked)!r}, 'a').write('x')")
+    cache = tmp_path / "cache"
+
+    def times() -> int:
+        asked.unlink(missing_ok=True)
+        extra = {"XDG_CACHE_HOME": str(cache)}
+        told = run([COMMAND, "run", "--python", made, "--explain"], extra=extra)
+        assert f"environment  {made}\n" in told.stdout
+        return len(asked.read_text()) if asked.exists() else 0
+
+    assert (times(), times()) == (1, 0)
+    (made / "pyvenv.cfg").touch()
+    assert (times(), times()) == (1, 0)
+    # What others could have written is not believed.
+    (cache / "crossdock/pythons").chmod(0o777)
+    assert (times(), times()) == (1, 1)
+
+
+def test_a_shim_is_asked_every_time(tmp_path: Path) -> None:
+    one, two = venv(tmp_path / "one"), venv(tmp_path / "two")
+    shim = tmp_path / "python"
+    for made in (one, two):
+        shim.write_text(f'#!/bin/sh\nexec {made}/bin/python "$@"\n')
+        shim.chmod(0o755)
+        assert f"environment  {made}\n" in explain(shim).stdout
+
+
 def test_a_script_says_what_it_needs(tmp_path: Path) -> None:
     usable("venv")
     made = venv(tmp_path / "env")

@@ -3,6 +3,7 @@
 //! Nothing here is linked against Python, and nothing of the runtime is known here: the host gives
 //! the address of its function table, and scripts reach it through the `crossdock` package.
 
+mod answers;
 mod candidate;
 mod choice;
 mod explain;
