@@ -108,6 +108,16 @@ def test_pinned_memory_has_no_stream_to_name(accelerators: Accelerators) -> None
         tensor.__dlpack__(stream=1, max_version=(1, 3))
 
 
+@pytest.mark.parametrize(("kind", "claimed"), OF_CUDA)
+def test_cuda_reaches_it_by_its_own_interface(
+    accelerators: Accelerators, kind: int, claimed: int
+) -> None:
+    tensor, _ = foreign(accelerators, "cuda:2", kind, (claimed, 0))
+    described = tensor.__cuda_array_interface__
+    assert described["data"] == (tensor.data_ptr(), False) and described["stream"] == 1
+    assert str(xd.as_cuda_array(tensor).device) == "cuda:2"
+
+
 def test_asking_for_the_kind_calls_nothing(accelerators: Accelerators) -> None:
     tensor, _ = foreign(accelerators, "cuda:0", PINNED, (CUDA_HOST, 0))
     accelerators.log()

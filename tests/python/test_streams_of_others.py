@@ -104,3 +104,11 @@ def test_device_memory_has_no_host_protocol(accelerators: Accelerators, name: An
     with pytest.raises(BufferError, match="cpu"):
         memoryview(tensor)
     assert repr(tensor) == f"<crossdock.Tensor shape=(4,) dtype=float64 device='{name}'>"
+
+
+def test_an_explanation_says_where_somebody_has_to_wait(accelerators):
+    """The plugin has no events that the host completes, and calls no functions of the host."""
+    text = str(xd.explain("cpu", "cuda:1", shape=(4,)))
+    assert "where a stream of `cuda:1` comes after one of `cpu:0`, the caller waits" in text
+    assert "comes after one of `cuda:1`, a thread of the host waits: `accelerators` calls" in text
+    assert "waits" not in str(xd.explain("cuda:0", "cuda:1", shape=(4,)))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, Layout};
 
+use crate::chain;
 use crate::costs::Cost;
 use crate::device::Device;
 use crate::error::Error;
@@ -286,7 +287,10 @@ impl Route {
             1
         };
         let copied = bytes.saturating_mul(legs);
-        self.taken(way.kind(), way.step(from, to), copied)
+        let mut route = self.taken(way.kind(), way.step(from, to), copied);
+        let chains = [chain::waiting(from, to), chain::waiting(to, from)];
+        route.steps.extend(chains.into_iter().flatten());
+        route
     }
 
     fn refused(self) -> Error {
