@@ -25,7 +25,9 @@ def venv(folder: Path, python: Path | str = sys.executable, changed: str = "") -
     return folder
 
 
-def alone(*arguments: str | Path, extra: Mapping[str, str] | None = None, cwd: Path | None = None):
+def alone(
+    *arguments: str | Path, extra: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """`crossdock run` where no Python is to be found but those that the test names."""
     return run([COMMAND, "run", *arguments], extra={"PATH": ""} | dict(extra or {}), cwd=cwd)
 

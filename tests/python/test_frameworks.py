@@ -26,7 +26,7 @@ def forged_at(
 ) -> handmade.Forged:
     forged = handmade.Forged((4,), data=address, device=device, **fields)
     floats = (ctypes.c_float * 4).from_address(forged.address)
-    floats[:] = range(4)
+    floats[:] = list(range(4))
     return forged
 
 

@@ -153,12 +153,12 @@ def test_memory_without_a_handle_has_none() -> None:
     assert not hasattr(xd.ones(3), "cl_mem") and not hasattr(xd.zeros(0, device=OPENCL), "cl_mem")
 
 
-def asked_with(tensor, queue):
+def asked_with(tensor: xd.Tensor, queue: Any) -> Any:
     capsule = tensor.__dlpack__(stream=queue, max_version=(1, 3))
     return handmade.struct_in(capsule).tensor.data
 
 
-def test_consumers_may_name_every_queue_that_was_made_or_given_here(queue):
+def test_consumers_may_name_every_queue_that_was_made_or_given_here(queue: Any) -> None:
     tensor = xd.ones(4).to(OPENCL, copy=True)
     made = xd.Stream(OPENCL)
     given = xd.Stream(OPENCL, native=queue)
@@ -167,7 +167,7 @@ def test_consumers_may_name_every_queue_that_was_made_or_given_here(queue):
     assert asked_with(tensor, -1) == asked_with(tensor, None) == tensor.cl_mem
 
 
-def test_a_queue_given_with_memory_is_known_while_its_tensor_lives(queue):
+def test_a_queue_given_with_memory_is_known_while_its_tensor_lives(queue: Any) -> None:
     mine = cl.CommandQueue(queue.context)
     mem = buffer(queue, np.arange(4, dtype=np.float32))
     tensor = xd.from_opencl(mem, shape=4, dtype="float32", queue=mine)
@@ -179,7 +179,7 @@ def test_a_queue_given_with_memory_is_known_while_its_tensor_lives(queue):
 
 
 @pytest.mark.parametrize("stream", [1, 2, 4096, -2, "a buffer", "a queue of nobody"])
-def test_what_is_no_queue_of_ours_is_refused(queue, stream):
+def test_what_is_no_queue_of_ours_is_refused(queue: Any, stream: Any) -> None:
     mem, stranger = buffer(queue, np.zeros(4, np.float32)), cl.CommandQueue(queue.context)
     stream = {"a buffer": mem.int_ptr, "a queue of nobody": stranger.int_ptr}.get(stream, stream)
     with pytest.raises(ValueError, match="made or given here"):

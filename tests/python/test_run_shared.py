@@ -45,7 +45,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = folder / "seen.so"
     include = [f"-I{ROOT / part / 'include'}" for part in ("host/capi", "sdk")]
     command = ["cc", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", *include]
-    command += [folder / "seen.c", "-o", library, f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
+    command += [f"{folder}/seen.c", "-o", f"{library}", f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
     subprocess.run(command, check=True)
     return library
 
@@ -123,7 +123,7 @@ def test_without_a_package_beside_the_command_the_environments_is_used(tmp_path:
     shutil.copy(COMMAND, tmp_path / "crossdock")
     code = "import sys, crossdock as xd; print(xd.__file__, xd.asarray([1]).tolist());"
     code += "print('_crossdock_host' in sys.modules)"
-    command = [tmp_path / "crossdock", "run", "--python", usable("venv"), "-c", code]
+    command: list[str | Path] = [tmp_path / "crossdock", "run", "--python", usable("venv"), "-c", code]
     answer = run(command)
     # There is no library beside it either, so its own copy hands out the table.
     assert answer.stdout == f"{PACKAGE}/__init__.py [1]\nTrue\n", answer.stderr
@@ -138,7 +138,8 @@ def test_the_package_of_an_install_prefix_is_found(layout: str, tmp_path: Path) 
     if layout == "lib":
         shutil.copy(PACKAGE / "libcrossdock.so.1", tmp_path / "lib")
     code = "import crossdock; print(crossdock.__file__)"
-    command = [tmp_path / "bin/crossdock", "run", "--python", usable("venv"), "-c", code]
+    command: list[str | Path] = [tmp_path / "bin/crossdock", "run"]
+    command += ["--python", usable("venv"), "-c", code]
     answer = run(command, extra={"PYTHONPATH": ""})
     assert answer.stdout == f"{package}/__init__.py\n", answer.stderr
 

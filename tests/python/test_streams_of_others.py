@@ -106,7 +106,7 @@ def test_device_memory_has_no_host_protocol(accelerators: Accelerators, name: An
     assert repr(tensor) == f"<crossdock.Tensor shape=(4,) dtype=float64 device='{name}'>"
 
 
-def test_an_explanation_says_where_somebody_has_to_wait(accelerators):
+def test_an_explanation_says_where_somebody_has_to_wait(accelerators: Accelerators) -> None:
     """The plugin has no events that the host completes, and calls no functions of the host."""
     text = str(xd.explain("cpu", "cuda:1", shape=(4,)))
     assert "where a stream of `cuda:1` comes after one of `cpu:0`, the caller waits" in text
