@@ -1,8 +1,8 @@
 """A script of `crossdock run` and what it loads: one Python, one runtime, one package.
 
 Of the bugs that embedding has had elsewhere, these tests and those beside them hold the ones that a
-command line can have. The others wait for hosts that embed Python and for scripts in a process of
-their own: 8 to 14, 16 to 19, 24 and 25.
+command line can have; the first is in `host/script/tests`. The others wait for hosts that embed
+Python and for scripts in a process of their own: 8 to 14, 16 to 19, 24 and 25.
 """
 
 from __future__ import annotations
