@@ -87,6 +87,18 @@ def test_the_order_of_the_search(tmp_path: Path) -> None:
     assert chosen() == str(on_path)
 
 
+def test_the_command_of_an_environment_runs_that_environments_python(tmp_path: Path) -> None:
+    usable("venv")
+    made, other = venv(tmp_path / "env"), venv(tmp_path / "other")
+    package = next(made.glob("lib/python3.*/site-packages")) / "crossdock"
+    package.mkdir()
+    command = shutil.copy(COMMAND, package)
+    extra = {"PATH": str(other / "bin"), "VIRTUAL_ENV": str(other)}
+    told = run([command, "run", "--explain"], extra=extra, cwd=tmp_path)
+    assert "because this command is installed in its environment" in told.stdout
+    assert f"environment  {made}\n" in told.stdout
+
+
 def test_a_name_is_looked_up_on_the_path(tmp_path: Path) -> None:
     made = venv(tmp_path / "env")
     (made / "bin/mine").symlink_to("python3")

@@ -73,7 +73,8 @@ fn with_opened(body: impl FnOnce(&Python) -> Option<()>) -> c_int {
 
 type Exec = unsafe extern "C" fn(*mut PyObject) -> c_int;
 
-/// `PyModuleDef`, whose layout the stable ABI fixes.
+/// `PyModuleDef`, whose layout the stable ABI fixes; that of free-threaded builds, which are refused,
+/// is another.
 #[repr(C)]
 struct Definition {
     references: isize,
