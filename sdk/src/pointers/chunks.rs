@@ -1,65 +1,82 @@
 //! Memory that grows and never moves: chunks of doubling length, in large pages where there are.
-#![expect(unsafe_code, reason = "asks the kernel for large pages")]
+#![expect(
+    unsafe_code,
+    reason = "asks the kernel for large pages, and reads items by handles that need no bounds"
+)]
 
 use std::sync::{
-    OnceLock,
-    atomic::{AtomicU32, Ordering},
+    Mutex, PoisonError,
+    atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 /// Items with 30-bit handles. An item keeps its address while the whole lives.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
-    chunks: [OnceLock<Box<[T]>>; CHUNKS],
-    /// The handle after the last one given out. The top bit of a handle names its chunk, so
-    /// the first chunk begins at its own length, and 0 is no handle.
+    /// Where each chunk begins, or null where there is none yet. The top bit of a handle names
+    /// its chunk and the bits below it the item, so chunk `n` has `1 << n` items.
+    chunks: [AtomicPtr<T>; CHUNKS],
+    /// The handle after the last one given out; 0 is no handle.
     next: AtomicU32,
-    first_bits: u32,
+    making: Mutex<()>,
 }
 
 impl<T> Chunks<T> {
     /// No chunk yet; the first will have `1 << first_bits` items.
     pub(super) fn new(first_bits: u32) -> Self {
         Self {
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
             next: AtomicU32::new(1 << first_bits),
-            first_bits,
+            making: Mutex::default(),
         }
     }
 
-    /// The item of a handle.
-    #[inline]
+    /// The item of a handle. Few steps: a query that waits for memory keeps them all waiting.
+    #[inline(always)]
     pub(super) fn get(&self, handle: u32) -> Option<&T> {
-        self.from(handle)?.first()
-    }
-
-    /// The item of a handle and those after it in its chunk.
-    #[inline]
-    pub(super) fn from(&self, handle: u32) -> Option<&[T]> {
         let top = handle.checked_ilog2()?;
-        let chunk = usize::try_from(top.checked_sub(self.first_bits)?).ok()?;
-        self.chunks
-            .get(chunk)?
-            .get()?
-            .get(usize::try_from(handle ^ (1 << top)).ok()?..)
+        let chunk = self.chunks.get(usize::try_from(top).ok()?)?;
+        let start = chunk.load(Ordering::Acquire);
+        if start.is_null() {
+            return None;
+        }
+        let item = start.wrapping_add(usize::try_from(handle ^ (1 << top)).ok()?);
+        // SAFETY:
+        // - Chunk `top` has `1 << top` items, and what is left of the handle is less than that.
+        // - They were written before the chunk could be seen, and live as long as `self`.
+        // - Nobody has a mutable reference to one before `self` is dropped.
+        Some(unsafe { &*item })
     }
 
-    /// Takes `1 << bits` items in a row that were never used; `None` when all are taken.
-    /// Runs are aligned to their length, as chunks are, so none straddles two chunks.
-    pub(super) fn grow(&self, bits: u32, new: impl Fn() -> T) -> Option<u32> {
-        let length = 1_u32.checked_shl(bits)?;
-        let start = |next: u32| next.checked_next_multiple_of(length);
-        let end = |next: u32| start(next)?.checked_add(length).filter(|end| *end <= LIMIT);
-        let before = self
+    /// Takes an item that was never used; `None` when all are taken.
+    pub(super) fn grow(&self, new: impl Fn() -> T) -> Option<u32> {
+        let next = |next: u32| (next < LIMIT).then_some(next + 1);
+        let handle = self
             .next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, end)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .ok()?;
-        let handle = start(before)?;
         let top = handle.checked_ilog2()?;
-        let chunk = usize::try_from(top.checked_sub(self.first_bits)?).ok()?;
-        self.chunks
-            .get(chunk)?
-            .get_or_init(|| filled(1 << top, new));
+        let chunk = self.chunks.get(usize::try_from(top).ok()?)?;
+        if chunk.load(Ordering::Acquire).is_null() {
+            let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            if chunk.load(Ordering::Acquire).is_null() {
+                let items = Box::into_raw(filled(1 << top, new));
+                chunk.store(items.cast(), Ordering::Release);
+            }
+        }
         Some(handle)
+    }
+}
+
+impl<T> Drop for Chunks<T> {
+    fn drop(&mut self) {
+        for (top, chunk) in self.chunks.iter_mut().enumerate() {
+            let start = std::mem::replace(chunk.get_mut(), std::ptr::null_mut());
+            if !start.is_null() {
+                let items = std::ptr::slice_from_raw_parts_mut(start, 1 << top);
+                // SAFETY: `grow` made it of a box of so many items, and it is taken here once.
+                drop(unsafe { Box::from_raw(items) });
+            }
+        }
     }
 }
 
@@ -79,9 +96,9 @@ fn filled<T>(length: usize, new: impl Fn() -> T) -> Box<[T]> {
     items.into_boxed_slice()
 }
 
-const CHUNKS: usize = 30;
+const CHUNKS: usize = 32;
 
-/// One above the last handle: the two bits above tell a list and granules from a record.
+/// One above the last handle: the two bits above tell a list and a cut from a record.
 const LIMIT: u32 = 1 << 30;
 
 const SMALL_PAGE: usize = 64 << 10;

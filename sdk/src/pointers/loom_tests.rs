@@ -3,9 +3,10 @@
 use loom::{sync::Arc, thread};
 
 use super::{
-    arena::{Arena, PAGE_BITS, Pool},
-    granule, page,
-    parts::parts,
+    arena::{Arena, Pool},
+    page::Block,
+    parts::Part,
+    radix::Change,
     record::{PointerEntry, Record},
     words::{AtomicU32, AtomicU64, Ordering},
 };
@@ -28,26 +29,35 @@ impl Page {
         let handle = self.arena.take_record(pool).unwrap();
         let record = Record(self.arena.line(handle).unwrap());
         record.prepare(&entry);
-        let (arena, slot) = (&self.arena, &self.slot);
-        granule::cut_if_full(arena, pool, slot, entry.base).unwrap();
-        for part in parts(PAGE_BITS, entry.base, entry.last()) {
-            let failed = granule::visit(arena, slot, part, |slot, part| {
-                page::add(arena, pool, slot, part.first, handle).err()
-            });
-            assert_eq!(failed, None);
-        }
+        let (mut change, part) = self.change(pool, handle);
+        Block::page(&self.slot).add(&mut change, part).unwrap();
         record.publish();
         handle
     }
 
     fn remove(&self, pool: &mut Pool, handle: u32) {
         Record(self.arena.line(handle).unwrap()).retire();
-        page::remove(&self.arena, pool, &self.slot, handle);
+        let (mut change, part) = self.change(pool, handle);
+        Block::page(&self.slot).remove(&mut change, part);
         Arena::give_record(pool, handle);
     }
 
+    /// The change of a record in its range.
+    fn change<'a>(&'a self, pool: &'a mut Pool, record: u32) -> (Change<'a>, Part) {
+        let [_, base, size, ..] = &self.arena.line(record).unwrap().0;
+        let (base, size) = (base.load(Ordering::Relaxed), size.load(Ordering::Relaxed));
+        let arena = &self.arena;
+        let change = Change {
+            arena,
+            pool,
+            record,
+        };
+        (change, Part::all(base, base + size - 1))
+    }
+
     fn find(&self, address: u64) -> Option<PointerEntry> {
-        page::find(&self.arena, &self.slot, address).map(|(_, entry)| entry)
+        let hit = Block::page(&self.slot).find(&self.arena, address);
+        hit.map(|(_, entry)| entry)
     }
 }
 
@@ -125,15 +135,15 @@ fn a_reader_never_misses_a_range_while_its_page_is_cut() {
         let page = Arc::new(Page::new());
         let mut pool = Pool::default();
         page.insert(&mut pool, LOW);
-        for id in 10..16 {
+        for id in 10..17 {
             page.insert(&mut pool, PointerEntry::new(id << 8, 0x100, id, id));
         }
         let reader = {
             let page = Arc::clone(&page);
             thread::spawn(move || assert_eq!(page.find(0x1ff), Some(LOW)))
         };
-        page.insert(&mut pool, PointerEntry::new(0x8000, 0x4100, 16, 16));
-        assert_eq!(page.find(0xc0ff).map(|entry| entry.allocation), Some(16));
+        page.insert(&mut pool, PointerEntry::new(0x8_0000, 0x4_0100, 17, 17));
+        assert_eq!(page.find(0xc_00ff).map(|entry| entry.allocation), Some(17));
         reader.join().unwrap();
     });
 }

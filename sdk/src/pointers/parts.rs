@@ -9,6 +9,14 @@ pub(super) struct Part {
     pub(super) whole: bool,
 }
 
+impl Part {
+    /// All addresses of a range, of which none is cut off.
+    pub(super) const fn all(first: u64, last: u64) -> Self {
+        let whole = first == 0 && last == u64::MAX;
+        Self { first, last, whole }
+    }
+}
+
 /// Cuts a range at the multiples of `1 << shift`.
 pub(super) fn parts(shift: u32, first: u64, last: u64) -> impl Iterator<Item = Part> {
     let below = (1_u64 << shift) - 1;
@@ -22,11 +30,8 @@ pub(super) fn parts(shift: u32, first: u64, last: u64) -> impl Iterator<Item = P
     })
 }
 
-/// The number of an address's block among the [`FAN`] of its node.
-#[inline]
-pub(super) fn index(address: u64, shift: u32) -> usize {
-    usize::try_from(address >> shift).unwrap_or(0) & (FAN - 1)
+/// The number of an address's block of `1 << shift` bytes among the `1 << bits` of its node.
+#[inline(always)]
+pub(super) fn index(address: u64, shift: u32, bits: u32) -> usize {
+    usize::try_from(address >> shift & ((1 << bits) - 1)).unwrap_or(usize::MAX)
 }
-
-/// Blocks of a node, and pages of a leaf.
-pub(super) const FAN: usize = 4096;

@@ -1,34 +1,17 @@
-//! From an address to its page: three levels of 4096 entries, then 4096 pages.
+//! From an address to its page: three levels of 4096 entries, then the 256 pages of a region.
 
 use std::sync::OnceLock;
 
 use super::{
-    arena::{Arena, Leaf, PAGE_BITS, Pool},
-    granule,
-    page::{self, Full, Hit},
-    parts::{FAN, Part, index, parts},
+    arena::{Arena, Pool},
+    page::{self, Block, Full, Hit, PAGE_BITS},
+    parts::{Part, index, parts},
     record::{PointerEntry, Record},
-    words::{AtomicU64, Ordering},
+    words::{AtomicU32, Ordering},
 };
 
-/// A node above the pages. It and everything below it live as long as the table.
-#[derive(Debug)]
-pub(super) struct Interior(Box<[Entry; FAN]>);
-
-/// What lies below one entry of an interior node.
-#[derive(Debug)]
-struct Entry {
-    /// The record of the range that fills this entry wholly, or 0.
-    cover: AtomicU64,
-    child: OnceLock<Child>,
-}
-
-#[derive(Debug)]
-enum Child {
-    Interior(Interior),
-    /// The handle of the leaf.
-    Leaf(u32),
-}
+/// The whole tree, which lives as long as the table, as do all of its nodes.
+pub(super) type Root = Node<Node<Node<Leaf>>>;
 
 /// What a change of the tree needs.
 #[derive(Debug)]
@@ -41,195 +24,166 @@ pub(super) struct Change<'a> {
     pub(super) record: u32,
 }
 
-impl Interior {
-    /// A node with nothing below it; `None` only if the entries were miscounted.
-    pub(super) fn new() -> Option<Self> {
-        let entries: Box<[Entry]> = (0..FAN)
-            .map(|_| Entry {
-                cover: AtomicU64::new(0),
-                child: OnceLock::new(),
-            })
-            .collect();
-        Some(Self(entries.try_into().ok()?))
-    }
+/// A node of the tree. Each method but `find` is for the holder of the locks.
+pub(super) trait Below: Sized {
+    /// The address bits within it.
+    const BITS: u32;
+
+    /// A node without owners; `None` only if its entries were miscounted.
+    fn new() -> Option<Self>;
 
     /// Who owns the address. Takes no lock.
     ///
     /// Places are read one after the other. A range never moves between two of them, so if none
     /// showed an owner, the owner there was, if any, ended in between.
-    #[inline(always)]
-    pub(super) fn find(&self, arena: &Arena, address: u64) -> Option<Hit> {
-        let (mut node, mut shift) = (self, ROOT_SHIFT);
-        loop {
-            let entry = node.0.get(index(address, shift))?;
-            let cover = entry.cover.load(Ordering::Acquire);
-            if cover != 0
-                && let Some(hit) = page::read_at(arena, record(cover), address)
-            {
-                return Some(hit);
-            }
-            match entry.child.get()? {
-                Child::Interior(below) => {
-                    node = below;
-                    shift -= FAN_BITS;
-                }
-                Child::Leaf(leaf) => {
-                    let Leaf(slots) = arena.leaf(*leaf)?;
-                    return page::find(arena, slots.get(index(address, PAGE_BITS))?, address);
-                }
-            }
-        }
-    }
+    fn find(&self, arena: &Arena, address: u64) -> Option<Hit>;
 
-    /// A live range that shares an address with this one. The caller holds the locks.
-    pub(super) fn overlap(&self, arena: &Arena, first: u64, last: u64) -> Option<PointerEntry> {
-        self.overlap_below(arena, ROOT_SHIFT, first, last)
-    }
+    /// A live range that shares an address with this one.
+    fn overlap(&self, arena: &Arena, part: Part) -> Option<PointerEntry>;
 
-    fn overlap_below(
-        &self,
-        arena: &Arena,
-        shift: u32,
-        first: u64,
-        last: u64,
-    ) -> Option<PointerEntry> {
-        parts(shift, first, last).find_map(|part| {
-            let entry = self.0.get(index(part.first, shift))?;
-            let cover = entry.cover.load(Ordering::Relaxed);
-            let covered = || Record(arena.line(record(cover))?).read();
-            if let Some(existing) = (cover != 0).then(covered).flatten() {
-                return Some(existing);
-            }
-            match entry.child.get()? {
-                Child::Interior(below) => {
-                    below.overlap_below(arena, shift - FAN_BITS, part.first, part.last)
-                }
-                Child::Leaf(leaf) => arena.leaf(*leaf)?.overlap(arena, part),
-            }
-        })
-    }
-
-    /// Makes every address of the range lead to the record. The caller holds the locks.
+    /// Makes every address of the part lead to the record.
     ///
     /// # Errors
     /// [`Full`] when there is no memory for it; a part may be entered.
-    pub(super) fn add(&self, change: &mut Change<'_>, first: u64, last: u64) -> Result<(), Full> {
-        self.add_below(change, ROOT_SHIFT, first, last)
-    }
+    fn add(&self, change: &mut Change<'_>, part: Part) -> Result<(), Full>;
 
-    fn add_below(
-        &self,
-        change: &mut Change<'_>,
-        shift: u32,
-        first: u64,
-        last: u64,
-    ) -> Result<(), Full> {
-        for part in parts(shift, first, last) {
-            let entry = self.0.get(index(part.first, shift)).ok_or(Full)?;
-            if part.whole {
-                entry
-                    .cover
-                    .store(u64::from(change.record), Ordering::Release);
-                continue;
-            }
-            match entry.child_or_new(change.arena, shift).ok_or(Full)? {
-                Child::Interior(below) => {
-                    below.add_below(change, shift - FAN_BITS, part.first, part.last)?;
-                }
-                Child::Leaf(leaf) => change.arena.leaf(*leaf).ok_or(Full)?.add(change, part)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Undoes [`Self::add`], whole or in part. The caller holds the locks.
-    pub(super) fn remove(&self, change: &mut Change<'_>, first: u64, last: u64) {
-        self.remove_below(change, ROOT_SHIFT, first, last);
-    }
-
-    fn remove_below(&self, change: &mut Change<'_>, shift: u32, first: u64, last: u64) {
-        for part in parts(shift, first, last) {
-            let Some(entry) = self.0.get(index(part.first, shift)) else {
-                continue;
-            };
-            if part.whole {
-                entry.cover.store(0, Ordering::Release);
-                continue;
-            }
-            match entry.child.get() {
-                Some(Child::Interior(below)) => {
-                    below.remove_below(change, shift - FAN_BITS, part.first, part.last);
-                }
-                Some(Child::Leaf(leaf)) => {
-                    if let Some(leaf) = change.arena.leaf(*leaf) {
-                        leaf.remove(change, part);
-                    }
-                }
-                None => {}
-            }
-        }
-    }
+    /// Undoes [`Self::add`], whole or in part.
+    fn remove(&self, change: &mut Change<'_>, part: Part);
 }
 
-impl Entry {
-    fn child_or_new(&self, arena: &Arena, shift: u32) -> Option<&Child> {
-        if let Some(child) = self.child.get() {
-            return Some(child);
-        }
-        let new = if shift == LAST_SHIFT {
-            Child::Leaf(arena.take_leaf()?)
-        } else {
-            Child::Interior(Interior::new()?)
+/// A node above others.
+#[derive(Debug)]
+pub(super) struct Node<B>(Box<[Entry<B>; 1 << FAN_BITS]>);
+
+/// What lies below one entry of a node.
+#[derive(Debug)]
+struct Entry<B> {
+    below: OnceLock<B>,
+    /// The record of the range that fills this entry wholly, or 0.
+    cover: AtomicU32,
+}
+
+/// The slots of a region's pages.
+#[derive(Debug)]
+pub(super) struct Leaf(Box<[AtomicU32; 1 << (LEAF_BITS - PAGE_BITS)]>);
+
+impl<B: Below> Below for Node<B> {
+    const BITS: u32 = B::BITS + FAN_BITS;
+
+    fn new() -> Option<Self> {
+        let entry = |_| Entry {
+            below: OnceLock::new(),
+            cover: AtomicU32::new(0),
         };
-        // Two shards may want the same interior node: the loser's is dropped and was never seen.
-        // A leaf lies within one shard.
-        Some(self.child.get_or_init(|| new))
+        let entries: Box<[_]> = (0..1 << FAN_BITS).map(entry).collect();
+        Some(Self(entries.try_into().ok()?))
     }
-}
 
-impl Leaf {
+    #[inline(always)]
+    fn find(&self, arena: &Arena, address: u64) -> Option<Hit> {
+        let entry = self.0.get(index(address, B::BITS, FAN_BITS))?;
+        let cover = entry.cover.load(Ordering::Acquire);
+        if cover != 0
+            && let Some(hit) = page::read_at(arena, cover, address)
+        {
+            return Some(hit);
+        }
+        entry.below.get()?.find(arena, address)
+    }
+
     fn overlap(&self, arena: &Arena, part: Part) -> Option<PointerEntry> {
-        parts(PAGE_BITS, part.first, part.last).find_map(|page| {
-            let slot = self.0.get(index(page.first, PAGE_BITS))?;
-            granule::visit(arena, slot, page, |slot, part| {
-                page::overlap(arena, slot, part.first, part.last)
-            })
+        parts(B::BITS, part.first, part.last).find_map(|part| {
+            let entry = self.0.get(index(part.first, B::BITS, FAN_BITS))?;
+            let cover = entry.cover.load(Ordering::Relaxed);
+            let covered = arena.line(cover).and_then(|line| Record(line).read());
+            covered.or_else(|| entry.below.get()?.overlap(arena, part))
         })
     }
 
     fn add(&self, change: &mut Change<'_>, part: Part) -> Result<(), Full> {
-        for page in parts(PAGE_BITS, part.first, part.last) {
-            let slot = self.0.get(index(page.first, PAGE_BITS)).ok_or(Full)?;
-            let (arena, pool, record) = (change.arena, &mut *change.pool, change.record);
-            granule::cut_if_full(arena, pool, slot, page.first)?;
-            let failed = granule::visit(arena, slot, page, |slot, part| {
-                page::add(arena, pool, slot, part.first, record).err()
-            });
-            failed.map_or(Ok(()), Err)?;
+        for part in parts(B::BITS, part.first, part.last) {
+            let entry = self
+                .0
+                .get(index(part.first, B::BITS, FAN_BITS))
+                .ok_or(Full)?;
+            if part.whole {
+                entry.cover.store(change.record, Ordering::Release);
+                continue;
+            }
+            entry.below_or_new().ok_or(Full)?.add(change, part)?;
         }
         Ok(())
     }
 
     fn remove(&self, change: &mut Change<'_>, part: Part) {
-        for page in parts(PAGE_BITS, part.first, part.last) {
-            if let Some(slot) = self.0.get(index(page.first, PAGE_BITS)) {
-                let (arena, pool, record) = (change.arena, &mut *change.pool, change.record);
-                granule::visit::<()>(arena, slot, page, |slot, _| {
-                    page::remove(arena, pool, slot, record);
-                    None
-                });
+        for part in parts(B::BITS, part.first, part.last) {
+            let Some(entry) = self.0.get(index(part.first, B::BITS, FAN_BITS)) else {
+                continue;
+            };
+            if part.whole {
+                entry.cover.store(0, Ordering::Release);
+            } else if let Some(below) = entry.below.get() {
+                below.remove(change, part);
             }
         }
     }
 }
 
-#[inline]
-fn record(cover: u64) -> u32 {
-    u32::try_from(cover).unwrap_or(0)
+impl<B: Below> Entry<B> {
+    fn below_or_new(&self) -> Option<&B> {
+        if let Some(below) = self.below.get() {
+            return Some(below);
+        }
+        let new = B::new()?;
+        // Two shards may want the same node: the loser's is dropped and was never seen.
+        Some(self.below.get_or_init(|| new))
+    }
 }
 
-/// Address bits below the entries of the lowest interior level: a leaf spans 256 MiB.
-pub(super) const LAST_SHIFT: u32 = PAGE_BITS + FAN_BITS;
+impl Below for Leaf {
+    const BITS: u32 = LEAF_BITS;
+
+    fn new() -> Option<Self> {
+        let slots = 0..1 << (LEAF_BITS - PAGE_BITS);
+        let slots: Box<[_]> = slots.map(|_| AtomicU32::new(0)).collect();
+        Some(Self(slots.try_into().ok()?))
+    }
+
+    #[inline(always)]
+    fn find(&self, arena: &Arena, address: u64) -> Option<Hit> {
+        self.page(address)?.find(arena, address)
+    }
+
+    fn overlap(&self, arena: &Arena, part: Part) -> Option<PointerEntry> {
+        parts(PAGE_BITS, part.first, part.last)
+            .find_map(|part| self.page(part.first)?.overlap(arena, part))
+    }
+
+    fn add(&self, change: &mut Change<'_>, part: Part) -> Result<(), Full> {
+        for part in parts(PAGE_BITS, part.first, part.last) {
+            self.page(part.first).ok_or(Full)?.add(change, part)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, change: &mut Change<'_>, part: Part) {
+        for part in parts(PAGE_BITS, part.first, part.last) {
+            if let Some(page) = self.page(part.first) {
+                page.remove(change, part);
+            }
+        }
+    }
+}
+
+impl Leaf {
+    #[inline(always)]
+    fn page(&self, address: u64) -> Option<Block<'_>> {
+        let slot = index(address, PAGE_BITS, LEAF_BITS - PAGE_BITS);
+        self.0.get(slot).map(Block::page)
+    }
+}
+
+/// Address bits within a region, which has a shard's lock and a cover: 256 MiB.
+pub(super) const LEAF_BITS: u32 = 28;
 
 const FAN_BITS: u32 = 12;
-const ROOT_SHIFT: u32 = LAST_SHIFT + 2 * FAN_BITS;

@@ -75,7 +75,7 @@ impl Record<'_> {
     ///
     /// No retry: a version that changed says that the range died meanwhile, and then `None`
     /// was right at that moment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(self) -> Option<PointerEntry> {
         let [version, base, size, allocation, payload, ..] = &self.0.0;
         let before = version.load(Ordering::Acquire);
@@ -90,6 +90,12 @@ impl Record<'_> {
         };
         fence(Ordering::Acquire);
         (version.load(Ordering::Relaxed) == before).then_some(entry)
+    }
+
+    /// Where the range starts. The record may not live yet, or no more.
+    pub(super) fn base(self) -> u64 {
+        let [_, base, ..] = &self.0.0;
+        base.load(Ordering::Relaxed)
     }
 
     fn step(self) {

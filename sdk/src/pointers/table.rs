@@ -8,7 +8,8 @@ use std::sync::{
 use super::{
     arena::{Arena, Pool},
     error::PointerError,
-    radix::{Change, Interior, LAST_SHIFT},
+    parts::Part,
+    radix::{Below as _, Change, LEAF_BITS, Root},
     record::{PointerEntry, Record},
 };
 
@@ -27,8 +28,8 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct PointerTable {
-    // `None` cannot be: see `Interior::new`. Then the table would be empty and full.
-    root: Option<Interior>,
+    // `None` cannot be: see `Below::new`. Then the table would be empty and full.
+    root: Option<Root>,
     arena: Arena,
     shards: [Mutex<Pool>; SHARDS],
     live: AtomicUsize,
@@ -39,7 +40,7 @@ impl PointerTable {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            root: Interior::new(),
+            root: Root::new(),
             arena: Arena::new(),
             shards: std::array::from_fn(|_| Mutex::default()),
             live: AtomicUsize::new(0),
@@ -78,7 +79,7 @@ impl PointerTable {
         let root = self.root.as_ref().ok_or_else(|| full.clone())?;
         let mut locked = self.lock(base, last);
         let pool: &mut Pool = locked.first_mut().ok_or_else(|| full.clone())?;
-        if let Some(existing) = root.overlap(&self.arena, base, last) {
+        if let Some(existing) = root.overlap(&self.arena, Part::all(base, last)) {
             return Err(PointerError::Overlap {
                 base,
                 size,
@@ -93,8 +94,8 @@ impl PointerTable {
             pool,
             record: handle,
         };
-        if root.add(&mut change, base, last).is_err() {
-            root.remove(&mut change, base, last);
+        if root.add(&mut change, Part::all(base, last)).is_err() {
+            root.remove(&mut change, Part::all(base, last));
             Arena::give_record(change.pool, handle);
             return Err(full);
         }
@@ -130,7 +131,7 @@ impl PointerTable {
                 pool,
                 record: handle,
             };
-            root.remove(&mut change, base, entry.last());
+            root.remove(&mut change, Part::all(base, entry.last()));
             Arena::give_record(change.pool, handle);
             self.live.fetch_sub(1, Ordering::Relaxed);
             return Some(entry);
@@ -156,7 +157,7 @@ impl PointerTable {
 
     /// Locks the shards of all regions that the range touches, in one order for everybody.
     fn lock(&self, first: u64, last: u64) -> Vec<MutexGuard<'_, Pool>> {
-        let (first, last) = (first >> LAST_SHIFT, last >> LAST_SHIFT);
+        let (first, last) = (first >> LEAF_BITS, last >> LEAF_BITS);
         let mask = if last - first >= SHARDS as u64 - 1 {
             u64::MAX
         } else {
