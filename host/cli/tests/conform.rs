@@ -13,37 +13,16 @@ use std::{
 
 use serde_json::Value;
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/ext_dev.c");
-const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/include");
-const MEMORY_INFO: &str = "static xd_status ext_memory_info(";
+#[path = "shared/c_plugin.rs"]
+mod c_plugin;
 
 /// The C plugin with something done first whenever it is asked for its memory.
 fn build(folder: &Path, code: &str) -> PathBuf {
-    let source = fs::read_to_string(SOURCE).unwrap();
-    let source = source.replace("#define _POSIX_C_SOURCE 200112L", "");
-    let body = source.find(MEMORY_INFO).unwrap();
-    let brace = body + source[body..].find('{').unwrap() + 1;
-    let (before, after) = source.split_at(brace);
-    let file = folder.join("bad.c");
-    let include =
-        "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n";
-    fs::write(&file, format!("{include}{before} {code} {after}")).unwrap();
-    let plugin = folder.join("libcrossdock_plugin_bad.so");
-    let flags = [
-        "-std=gnu99",
-        "-fPIC",
-        "-shared",
-        "-fvisibility=hidden",
-        "-pthread",
-        "-I",
-        INCLUDE,
-    ];
-    let built = Command::new("cc")
-        .args(flags)
-        .args([&file, Path::new("-o"), &plugin])
-        .status();
-    assert!(built.unwrap().success());
-    plugin
+    let code = c_plugin::Code {
+        first_in: ("ext_memory_info", code),
+        ..c_plugin::Code::default()
+    };
+    c_plugin::build(folder, "bad", &code)
 }
 
 fn conform(plugin: &Path, more: &[&str]) -> Output {

@@ -10,9 +10,8 @@ use std::{
     process::{Command, Output},
 };
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/ext_dev.c");
-const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/include");
-const PROBE: &str = "static xd_status ext_probe(xd_probe_info *out, xd_plugin_error **error) {";
+#[path = "shared/c_plugin.rs"]
+mod c_plugin;
 
 fn doctor(plugin: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_crossdock"))
@@ -32,38 +31,12 @@ fn build(folder: &Path, at_load: &str, at_probe: &str) -> PathBuf {
 
 fn build_as(name: &str, folder: &Path, code: (&str, &str), flags: &[&str]) -> PathBuf {
     let (at_load, at_probe) = code;
-    let source = fs::read_to_string(SOURCE).unwrap();
-    assert!(source.contains(PROBE));
-    let source = source.replace(PROBE, &format!("{PROBE}\n{at_probe}\n"));
-    let source = format!(
-        "#define _POSIX_C_SOURCE 200112L\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
-         #include <fcntl.h>\n#include <locale.h>\n#include <signal.h>\n#include <sys/resource.h>\n\
-         __attribute__((constructor)) static void at_load(void) {{ {at_load} }}\n{}",
-        source.replace("#define _POSIX_C_SOURCE 200112L", "")
-    );
-    let file = folder.join(format!("{name}.c"));
-    fs::write(&file, source).unwrap();
-    let plugin = folder.join(format!("libcrossdock_plugin_{name}.so"));
-    let built = Command::new("cc")
-        .args([
-            "-std=gnu99",
-            "-fPIC",
-            "-shared",
-            "-fvisibility=hidden",
-            "-pthread",
-            "-I",
-            INCLUDE,
-        ])
-        .args([&file, Path::new("-o"), &plugin])
-        .args(flags)
-        .output()
-        .unwrap();
-    assert!(
-        built.status.success(),
-        "{}",
-        String::from_utf8_lossy(&built.stderr)
-    );
-    plugin
+    let code = c_plugin::Code {
+        at_load,
+        first_in: ("ext_probe", at_probe),
+        flags,
+    };
+    c_plugin::build(folder, name, &code)
 }
 
 fn assert_one_error(plugin: &Path, part: &str) {
