@@ -206,6 +206,9 @@ pub(super) fn count(shape: &[i64]) -> Result<i64, DlpackError> {
 /// Checks that neither the size nor the span takes more than 63 bits of bytes.
 #[inline(always)]
 pub(super) fn check_span(element_bits: u32, dims: &Dims, numel: i64) -> Result<Span, DlpackError> {
+    if let Some(span) = quick_span(dims, element_bits, numel) {
+        return Ok(span);
+    }
     if i64::try_from(bytes(i128::from(numel), element_bits)).is_err() {
         return Err(size_overflow(dims.shape(), element_bits));
     }
@@ -243,6 +246,31 @@ fn size_overflow(shape: &[i64], element_bits: u32) -> DlpackError {
 fn bytes(elements: i128, element_bits: u32) -> i128 {
     // 2^63 elements of 2^23 bits: no overflow.
     (elements * i128::from(element_bits) + 7) >> 3
+}
+
+/// Size and span of all but huge tensors, counted in 64 bits throughout; `None` where these are too
+/// few for a bit on the way.
+#[inline(always)]
+fn quick_span(dims: &Dims, element_bits: u32, numel: i64) -> Option<Span> {
+    let bits = i64::from(element_bits);
+    numel.checked_mul(bits)?.checked_add(7)?;
+    if numel == 0 {
+        return Some(Span { min: 0, max: 0 });
+    }
+    let (mut low, mut high) = (0_i64, 0_i64);
+    for (extent, stride) in dims.axes() {
+        let reach = (extent - 1).checked_mul(stride)?;
+        if reach < 0 {
+            low = low.checked_add(reach)?;
+        } else {
+            high = high.checked_add(reach)?;
+        }
+    }
+    let end = high.checked_add(1)?.checked_mul(bits)?.checked_add(7)?;
+    Some(Span {
+        min: low.checked_mul(bits)? >> 3,
+        max: end >> 3,
+    })
 }
 
 /// Lowest and highest byte, or `None` where 63 bits are too few.

@@ -81,10 +81,17 @@ pub unsafe fn validate(tensor: &DLTensor, flags: Flags) -> Result<TensorView, Dl
 /// `from` is readable for `to.len()` numbers; it may be anything where `to` is empty.
 #[inline]
 unsafe fn copy_numbers(from: *const i64, to: &mut [i64]) {
-    for (index, number) in to.iter_mut().enumerate() {
-        // SAFETY: `index` is below `to.len()`, for which `from` is readable.
-        let at = unsafe { from.add(index) };
-        // SAFETY: as above; alignment is not needed.
-        *number = unsafe { at.read_unaligned() };
+    // In pairs: what is written in single numbers is slow to be moved as a whole.
+    let (pairs, last) = to.as_chunks_mut::<2>();
+    let mut from = from.cast::<[i64; 2]>();
+    for pair in pairs {
+        // SAFETY: two more numbers are readable; alignment is not needed.
+        *pair = unsafe { from.read_unaligned() };
+        // SAFETY: still inside the numbers, or right behind them.
+        from = unsafe { from.add(1) };
+    }
+    if let [last] = last {
+        // SAFETY: one more number is readable; alignment is not needed.
+        *last = unsafe { from.cast::<i64>().read_unaligned() };
     }
 }
