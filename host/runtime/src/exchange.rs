@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "managed tensors arrive as raw pointers")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::dlpack::{
@@ -13,6 +12,7 @@ use crossdock_sdk::dlpack::{
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::{HostOwner, Memory};
+use crate::pointer_query::Claim;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 
@@ -39,7 +39,7 @@ impl Tensor {
             }
         }
         // SAFETY: the caller's promise, passed on.
-        Self::import(runtime, unsafe { Received::from_versioned(managed) }?)
+        Self::import_foreign(runtime, unsafe { Received::from_versioned(managed) }?)
     }
 
     /// Takes a tensor of others, without a copy. Its deleter runs when the last view is dropped.
@@ -57,6 +57,12 @@ impl Tensor {
         if let Some(own) = received.owner_of::<Self>() {
             return Ok(own.clone());
         }
+        Self::import_foreign(runtime, received)
+    }
+
+    /// As [`Tensor::import`], for what is no export of a tensor of ours.
+    #[inline]
+    fn import_foreign(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         let (view, tensor) = received.into_parts();
         let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
@@ -64,10 +70,10 @@ impl Tensor {
         }
         let found = verify(runtime, claimed, &view)?;
         let read_only = view.is_read_only();
-        let memory = Memory::received(found.device, found.place, found.kind, tensor, read_only);
-        Ok(Self::view(
-            Arc::new(memory),
-            view.into_layout(),
+        // Everything is put where it stays: what is moved once more costs as much as the checks.
+        Ok(Self::made(
+            || Memory::received(found.device, found.place, found.kind, tensor, read_only),
+            || view.into_layout(),
             found.offset,
         ))
     }
@@ -102,7 +108,7 @@ impl Tensor {
         let memory = unsafe { Memory::native(claimed, word, tensor, view.is_read_only()) }?;
         view.check_within(0, memory.size)?;
         let offset = view.byte_offset();
-        Ok(Self::view(Arc::new(memory), view.into_layout(), offset))
+        Ok(Self::of(memory, view.into_layout(), offset))
     }
 
     /// Views host memory that `owner` keeps alive: a mapped file, a vector. No copy, read-only.
@@ -147,35 +153,44 @@ struct Verified {
     kind: MemoryKind,
 }
 
+#[inline(always)]
 fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
     if claimed.address_form() == AddressForm::HANDLE {
         let info = claimed.hooks().pointer_query(Address::handle(word, 0))?;
         return known_handle(runtime, &claimed, view, info);
     }
-    let answer = runtime.pointer_query(word)?;
     let is_host = claimed.id().ty == DeviceType::CPU;
-    match &answer.device {
-        // The range that was registered or adopted need not be all of the host's memory.
-        Some(owner) if owner.is_of(claimed.plugin()) && !(is_host && answer.is_foreign()) => {
-            owned(owner, view, word, &answer.info)
-        }
-        Some(owner) if is_host => {
-            if !answer.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
-                return Err(other_owner(&claimed, owner));
-            }
-            if answer.allocated_by().is_some() {
-                if names_kind(view, owner, word, &answer.info) {
-                    return owned(owner, view, word, &answer.info);
-                }
-                within(view, word, &answer.info)?;
-            }
-            foreign_host_memory(claimed, view)
-        }
-        Some(owner) => registered(&claimed, owner, view, word),
+    match runtime.owner_of(word, Some(claimed.plugin()))? {
         None if is_host => foreign_host_memory(claimed, view),
         None => Err(unknown(&claimed)),
+        Some(known) => verify_known(claimed, view, &known),
     }
+}
+
+/// Memory that some plugin knows.
+#[inline(never)]
+fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Verified, Error> {
+    let word = view.data().addr() as u64;
+    let is_host = claimed.id().ty == DeviceType::CPU;
+    let owner = &known.device;
+    // The range that was registered or adopted need not be all of the host's memory.
+    if owner.is_of(claimed.plugin()) && !(is_host && known.is_foreign()) {
+        return owned(owner, view, word, &known.info);
+    }
+    if !is_host {
+        return registered(&claimed, owner, view, word);
+    }
+    if !known.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
+        return Err(other_owner(&claimed, owner));
+    }
+    if !known.is_foreign() {
+        if names_kind(view, owner, word, &known.info) {
+            return owned(owner, view, word, &known.info);
+        }
+        within(view, word, &known.info)?;
+    }
+    foreign_host_memory(claimed, view)
 }
 
 /// Whether a tensor in host memory claims to be in pinned or managed memory, and is: it stays there.
@@ -196,6 +211,7 @@ fn kind_at(word: u64, info: &PointerInfo) -> MemoryKind {
 }
 
 /// A handle that the claimed plugin knows. No other plugin can make sense of it.
+#[cold]
 fn known_handle(
     runtime: &Runtime,
     claimed: &Device,
@@ -205,10 +221,7 @@ fn known_handle(
     if info.kind == MemoryKind::UNOWNED {
         return Err(unknown(claimed));
     }
-    let owner = runtime
-        .devices()
-        .into_iter()
-        .find(|device| device.is_of(claimed.plugin()) && device.index() == info.device);
+    let owner = runtime.device_of(claimed.plugin(), info.device);
     let owner = owner.ok_or_else(|| Error::Claim {
         claimed: claimed.id(),
         found: format!(
@@ -283,6 +296,7 @@ fn other_owner(claimed: &Device, owner: &Device) -> Error {
 }
 
 /// Host memory that no plugin knows: its bounds are the view's own.
+#[inline(always)]
 fn foreign_host_memory(claimed: Device, view: &TensorView) -> Result<Verified, Error> {
     let span = view.layout().span();
     let first = (view.data().addr() as u64).checked_add(view.byte_offset());

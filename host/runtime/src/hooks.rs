@@ -224,15 +224,26 @@ impl Hooks {
         hook!(self, copy, (&raw const args, stream))
     }
 
-    /// Asks who owns an address. Inlined, so that the caller reads the answer where the plugin
-    /// wrote it: a copy in other pieces than those that were written holds up the next query.
+    /// Asks who owns an address.
     ///
     /// # Errors
     /// What the hook answered.
     #[inline]
     pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
-        let mut out = PointerInfo::default();
-        hook!(self, pointer_query, (&raw const address, &raw mut out)).map(|()| out)
+        let mut answer = PointerInfo::default();
+        self.pointer_query_into(address, &mut answer)?;
+        Ok(answer)
+    }
+
+    /// As [`Hooks::pointer_query`], for who reads the answer where the plugin wrote it: a copy in
+    /// other pieces than those that were written holds up the next query.
+    #[inline]
+    pub(crate) fn pointer_query_into(
+        &self,
+        address: Address,
+        answer: &mut PointerInfo,
+    ) -> Result<(), Error> {
+        hook!(self, pointer_query, (&raw const address, &raw mut *answer))
     }
 
     /// Retires the plugin.

@@ -1,24 +1,23 @@
-//! The index of devices by DLPack pair, whose readers do one load and one scan.
+//! The indexes of devices and plugins, whose readers do one load and one scan.
 //!
-//! It only grows, by a chunk at a time, so that nothing a reader looks at is ever freed. It holds
-//! devices weakly: a retired plugin closes when its last tensor is gone, not when the runtime is.
+//! They only grow, by a chunk at a time, so that nothing a reader looks at is ever freed. They hold
+//! what they name weakly: a retired plugin closes when its last tensor is gone, not when the runtime
+//! is.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crossdock_sdk::dlpack;
 
 use crate::device::{Device, WeakDevice};
+use crate::plugin::Plugin;
 
 /// Devices in the order in which they were added.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceIndex {
-    slots: [OnceLock<Slot>; CHUNK],
-    next: OnceLock<Box<Self>>,
-}
+pub(crate) struct DeviceIndex(Chunk<DeviceSlot>);
 
 #[derive(Debug)]
-struct Slot {
+struct DeviceSlot {
     id: dlpack::Device,
     device: WeakDevice,
     retired: AtomicBool,
@@ -28,40 +27,124 @@ impl DeviceIndex {
     /// The device with this pair, if it is there and not retired.
     #[inline]
     pub(crate) fn find(&self, id: dlpack::Device) -> Option<Device> {
-        let slots = self.slots.iter().map_while(OnceLock::get);
-        let found = slots
-            .filter(|slot| slot.id == id && !slot.retired.load(Ordering::Acquire))
-            .find_map(|slot| slot.device.upgrade());
-        found.or_else(|| self.next.get()?.find(id))
+        self.0.find_map(|slot| {
+            let is_it = slot.id == id && !slot.retired.load(Ordering::Acquire);
+            is_it.then(|| slot.device.upgrade()).flatten()
+        })
     }
 
-    /// Adds a device. One thread at a time.
+    /// Adds a device.
     pub(crate) fn add(&self, device: &Device) {
-        let mut slot = Slot {
+        self.0.push(DeviceSlot {
             id: device.id(),
             device: device.downgrade(),
             retired: AtomicBool::new(false),
-        };
+        });
+    }
+
+    /// Hides the devices that `is_gone` names.
+    pub(crate) fn retire(&self, is_gone: impl Fn(&Device) -> bool) {
+        self.0.each(|slot| {
+            if slot.device.upgrade().is_none_or(|device| is_gone(&device)) {
+                slot.retired.store(true, Ordering::Release);
+            }
+        });
+    }
+}
+
+/// The plugins with devices, in the order in which they were registered.
+#[derive(Debug, Default)]
+pub(crate) struct PluginIndex(Chunk<PluginSlot>);
+
+#[derive(Debug)]
+struct PluginSlot {
+    plugin: Weak<Plugin>,
+    retired: AtomicBool,
+}
+
+impl PluginIndex {
+    /// Shows each plugin that is not retired, until one gives an answer. `held` is one that the
+    /// caller keeps alive: it needs no count of its own.
+    #[inline]
+    pub(crate) fn find_map<R>(
+        &self,
+        held: Option<&Arc<Plugin>>,
+        mut ask: impl FnMut(&Arc<Plugin>) -> Option<R>,
+    ) -> Option<R> {
+        self.0.find_map(|slot| {
+            if slot.retired.load(Ordering::Acquire) {
+                return None;
+            }
+            match held {
+                Some(held) if std::ptr::eq(slot.plugin.as_ptr(), Arc::as_ptr(held)) => ask(held),
+                _ => ask(&slot.plugin.upgrade()?),
+            }
+        })
+    }
+
+    /// Adds a plugin.
+    pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
+        self.0.push(PluginSlot {
+            plugin: Arc::downgrade(plugin),
+            retired: AtomicBool::new(false),
+        });
+    }
+
+    /// Hides a plugin.
+    pub(crate) fn retire(&self, plugin: &Arc<Plugin>) {
+        self.0.each(|slot| {
+            if std::ptr::eq(slot.plugin.as_ptr(), Arc::as_ptr(plugin)) {
+                slot.retired.store(true, Ordering::Release);
+            }
+        });
+    }
+}
+
+/// Some slots in the order in which they were filled, and the chunk behind them.
+#[derive(Debug)]
+struct Chunk<T> {
+    slots: [OnceLock<T>; CHUNK],
+    next: OnceLock<Box<Self>>,
+}
+
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        Self {
+            slots: [const { OnceLock::new() }; CHUNK],
+            next: OnceLock::new(),
+        }
+    }
+}
+
+impl<T> Chunk<T> {
+    #[inline]
+    fn find_map<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> Option<R> {
+        let mut chunk = self;
+        loop {
+            let slots = chunk.slots.iter().map_while(OnceLock::get);
+            if let Some(found) = slots.into_iter().find_map(&mut look) {
+                return Some(found);
+            }
+            chunk = chunk.next.get()?;
+        }
+    }
+
+    fn each(&self, mut show: impl FnMut(&T)) {
+        self.find_map(|slot| {
+            show(slot);
+            None::<()>
+        });
+    }
+
+    /// Fills the first free slot. No reader meets a free one before a full one.
+    fn push(&self, mut slot: T) {
         for place in &self.slots {
             match place.set(slot) {
                 Ok(()) => return,
                 Err(taken) => slot = taken,
             }
         }
-        self.next.get_or_init(Box::default).add(device);
-    }
-
-    /// Hides the devices that `is_gone` names.
-    pub(crate) fn retire(&self, is_gone: impl Fn(&Device) -> bool) {
-        let mut chunk = Some(self);
-        while let Some(part) = chunk {
-            for slot in part.slots.iter().map_while(OnceLock::get) {
-                if slot.device.upgrade().is_none_or(|device| is_gone(&device)) {
-                    slot.retired.store(true, Ordering::Release);
-                }
-            }
-            chunk = part.next.get().map(Box::as_ref);
-        }
+        self.next.get_or_init(Box::default).push(slot);
     }
 }
 

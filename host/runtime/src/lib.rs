@@ -22,6 +22,7 @@ mod builder;
 mod builtin;
 mod chain;
 mod costs;
+mod counted;
 mod courier;
 mod device;
 mod device_order;

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
+use crate::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
 pub(crate) struct Memory {
@@ -43,9 +44,9 @@ enum Owner {
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
-    Adopted { of: Arc<Memory> },
+    Adopted { of: Tensor },
     /// A host view of device memory.
-    Mapped { of: Arc<Memory>, pointer: Pointer },
+    Mapped { of: Tensor, pointer: Pointer },
 }
 
 /// What the bytes of a memory are counted in.
@@ -139,27 +140,31 @@ impl Memory {
     }
 
     /// Makes memory of `device` that aliases host-accessible memory of another device.
-    pub(crate) fn adopt(device: &Device, of: &Arc<Self>) -> Result<Self, Error> {
-        // SAFETY: the new memory holds `of`, so the foreign bytes outlive the adoption.
+    pub(crate) fn adopt(device: &Device, tensor: &Tensor) -> Result<Self, Error> {
+        let of = tensor.memory();
+        // SAFETY: the new memory holds the keeper of `of`, so the foreign bytes outlive the adoption.
         let address = unsafe {
             device
                 .hooks()
                 .adopt(device.index(), of.address, MemoryKind::HOST, of.size)
         }?;
-        let owner = Owner::Adopted { of: Arc::clone(of) };
+        let owner = Owner::Adopted {
+            of: tensor.keeper().clone(),
+        };
         let adopted = Self::new(device.clone(), address, of.size, MemoryKind::DEVICE, owner);
         Ok(adopted.with_read_only(of.read_only))
     }
 
     /// Makes host memory that is a view of device memory.
-    pub(crate) fn map(host: &Device, of: &Arc<Self>) -> Result<Self, Error> {
+    pub(crate) fn map(host: &Device, tensor: &Tensor) -> Result<Self, Error> {
+        let of = tensor.memory();
         let pointer = of
             .device
             .hooks()
             .map(of.device.index(), of.address, of.size)?;
         let address = Address::pointer(pointer.expose_provenance() as u64);
         let owner = Owner::Mapped {
-            of: Arc::clone(of),
+            of: tensor.keeper().clone(),
             pointer: Pointer(pointer),
         };
         let mapped = Self::new(host.clone(), address, of.size, MemoryKind::HOST, owner);
@@ -216,7 +221,7 @@ impl Memory {
     /// the place of another memory.
     pub(crate) fn place(&self, range: Range<u64>) -> (Space, Range<u64>) {
         match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.place(range),
+            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.memory().place(range),
             Owner::Empty
             | Owner::Allocated
             | Owner::Received { .. }
@@ -252,7 +257,7 @@ impl Memory {
     /// The work that may still be running on these bytes, whichever device's view it went through.
     pub(crate) fn pending(&self) -> &Pending {
         match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.pending(),
+            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.memory().pending(),
             Owner::Empty
             | Owner::Allocated
             | Owner::Received { .. }
@@ -320,6 +325,7 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner)
             device.hooks().release_adopted(device.index(), address)
         }
         Owner::Mapped { of, pointer } => {
+            let of = of.memory();
             let (hooks, index) = (of.device.hooks(), of.device.index());
             // SAFETY: `map` gave this pointer for this address, and this is its last user.
             unsafe { hooks.unmap(index, of.address, pointer.0) }

@@ -1,9 +1,12 @@
 //! The pointer query: which one plugin owns an address.
 
+use std::sync::Arc;
+
 use crossdock_sdk::abi::{Address, MemoryKind, PointerFlags, PointerInfo};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::plugin::Plugin;
 use crate::runtime::Runtime;
 
 /// Who owns an address.
@@ -31,30 +34,30 @@ impl Runtime {
     /// [`Error::Owners`] when two plugins say that they allocated it. What a hook answered, when it
     /// failed and no other plugin allocated the memory: its plugin may be the owner.
     pub fn pointer_query(&self, address: u64) -> Result<PointerAnswer, Error> {
+        let (device, info) = match self.owner_of(address, None)? {
+            Some(owner) => (Some(owner.device), owner.info),
+            None => (None, PointerInfo::default()),
+        };
+        Ok(PointerAnswer { device, info })
+    }
+
+    /// As [`Runtime::pointer_query`], or `None` where no plugin knows the address. `held` is a
+    /// plugin that the caller keeps alive.
+    #[inline]
+    pub(crate) fn owner_of(
+        &self,
+        address: u64,
+        held: Option<&Arc<Plugin>>,
+    ) -> Result<Option<Claim>, Error> {
         let mut search = Search::default();
         // A vendor's call may fail for NULL, which is nobody's.
         if address != 0 {
-            let registry = self.registry();
-            for devices in registry
-                .devices
-                .chunk_by(|one, next| one.is_of(next.plugin()))
-            {
-                search.ask(devices, address)?;
+            let ask = |plugin: &Arc<Plugin>| search.ask(self, plugin, address).err();
+            if let Some(error) = self.asked().find_map(held, ask) {
+                return Err(error);
             }
         }
         search.end()
-    }
-}
-
-impl PointerAnswer {
-    /// The owning device, where the memory was allocated by its plugin.
-    pub(crate) fn allocated_by(&self) -> Option<&Device> {
-        self.device.as_ref().filter(|_| !self.is_foreign())
-    }
-
-    /// Whether the plugin that answered only registered or adopted the memory.
-    pub(crate) const fn is_foreign(&self) -> bool {
-        self.info.flags.contains(PointerFlags::FOREIGN)
     }
 }
 
@@ -67,10 +70,10 @@ struct Search {
 
 /// What one plugin said.
 #[derive(Debug)]
-struct Claim {
+pub(crate) struct Claim {
     title: Title,
-    device: Device,
-    info: PointerInfo,
+    pub(crate) device: Device,
+    pub(crate) info: PointerInfo,
 }
 
 /// By what a plugin knows an address; a later one is the better title.
@@ -97,6 +100,11 @@ impl Title {
 }
 
 impl Claim {
+    /// Whether the plugin only registered or adopted the memory.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.title == Title::Foreign
+    }
+
     /// Whether the plugin would say so again. If not, the memory was freed while others were
     /// asked, and the next owner may have it already.
     fn is_still_there(&self, address: u64) -> Result<bool, Error> {
@@ -109,30 +117,45 @@ impl Claim {
 }
 
 impl Search {
-    /// Asks the plugin of these devices, which are all that it has.
-    fn ask(&mut self, devices: &[Device], address: u64) -> Result<(), Error> {
-        let Some(hooks) = devices.first().map(Device::hooks) else {
-            return Ok(());
-        };
-        let info = match hooks.pointer_query(Address::pointer(address)) {
-            Ok(info) => info,
-            Err(error) => {
+    #[inline]
+    fn ask(&mut self, runtime: &Runtime, plugin: &Arc<Plugin>, address: u64) -> Result<(), Error> {
+        let mut info = PointerInfo::default();
+        let asked = plugin
+            .hooks()
+            .pointer_query_into(Address::pointer(address), &mut info);
+        match (asked, Title::of(&info)) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), Some(title)) => self.weigh(title, runtime, plugin, info, address),
+            (Err(error), _) => {
                 self.failure.get_or_insert(error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps what a plugin claims where its title is the better one.
+    #[cold]
+    fn weigh(
+        &mut self,
+        title: Title,
+        runtime: &Runtime,
+        plugin: &Arc<Plugin>,
+        info: PointerInfo,
+        address: u64,
+    ) -> Result<(), Error> {
+        let Some(device) = runtime.device_of(plugin, info.device) else {
+            // A plugin that is being retired keeps its memory, but not its devices.
+            if plugin.is_retired() {
                 return Ok(());
             }
-        };
-        let Some(title) = Title::of(&info) else {
-            return Ok(());
-        };
-        let Some(device) = devices.iter().find(|device| device.index() == info.device) else {
             let why = format!("the owner is device {}, which does not exist", info.device);
-            return Err(hooks.fault("pointer_query", &why));
+            return Err(plugin.hooks().fault("pointer_query", &why));
         };
         let keep = match &self.best {
             None => false,
             Some(best) if best.title == title && title != Title::Foreign => {
                 if best.is_still_there(address)? {
-                    return Err(two_owners(address, &best.device, device));
+                    return Err(two_owners(address, &best.device, &device));
                 }
                 false
             }
@@ -141,26 +164,19 @@ impl Search {
         if !keep {
             self.best = Some(Claim {
                 title,
-                device: device.clone(),
+                device,
                 info,
             });
         }
         Ok(())
     }
 
-    fn end(self) -> Result<PointerAnswer, Error> {
+    #[inline]
+    fn end(self) -> Result<Option<Claim>, Error> {
         match (self.best, self.failure) {
-            (Some(best), failure) if best.title > Title::Foreign || failure.is_none() => {
-                Ok(PointerAnswer {
-                    device: Some(best.device),
-                    info: best.info,
-                })
-            }
+            (best, None) => Ok(best),
+            (Some(best), _) if !best.is_foreign() => Ok(Some(best)),
             (_, Some(failure)) => Err(failure),
-            (_, None) => Ok(PointerAnswer {
-                device: None,
-                info: PointerInfo::default(),
-            }),
         }
     }
 }

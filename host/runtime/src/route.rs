@@ -1,7 +1,6 @@
 //! The route planner: alias, direct, staged, or refused with every reason.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, Layout};
 
@@ -234,14 +233,10 @@ fn take_alias(alias: Alias, tensor: &Tensor, to: &Device) -> Result<Tensor, Erro
     let settled = || tensor.memory().pending().synchronize(Access::Read, None);
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),
-        Alias::Adopt => settled().and_then(|()| Memory::adopt(to, tensor.memory()))?,
-        Alias::Map => settled().and_then(|()| Memory::map(to, tensor.memory()))?,
+        Alias::Adopt => settled().and_then(|()| Memory::adopt(to, tensor))?,
+        Alias::Map => settled().and_then(|()| Memory::map(to, tensor))?,
     };
-    Ok(Tensor::view(
-        Arc::new(memory),
-        tensor.layout().clone(),
-        tensor.offset(),
-    ))
+    Ok(Tensor::of(memory, tensor.layout().clone(), tensor.offset()))
 }
 
 impl Route {

@@ -1,7 +1,6 @@
 //! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
 
 use std::collections::HashSet;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
-use crate::index::DeviceIndex;
+use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
 use crate::loader::{self, Environment};
@@ -34,6 +33,8 @@ struct Inner {
     registry: Published<Registry>,
     /// The devices of `registry`, to be found fast.
     index: DeviceIndex,
+    /// The plugins of these devices, to be asked fast.
+    asked: PluginIndex,
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
@@ -43,10 +44,10 @@ struct Inner {
 }
 
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Registry {
+struct Registry {
     plugins: Vec<Arc<Plugin>>,
     /// In the order of their plugins.
-    pub(crate) devices: Vec<Device>,
+    devices: Vec<Device>,
     refused: Vec<Error>,
 }
 
@@ -61,6 +62,7 @@ impl Runtime {
         Self(Arc::new(Inner {
             registry: Published::default(),
             index: DeviceIndex::default(),
+            asked: PluginIndex::default(),
             routing: Arc::new(routing),
             environment,
             layers,
@@ -80,9 +82,9 @@ impl Runtime {
         self.0.registry.read().devices.clone()
     }
 
-    /// What there is now, for a look that copies nothing.
-    pub(crate) fn registry(&self) -> impl Deref<Target = impl Deref<Target = Registry>> {
-        self.0.registry.read()
+    /// The plugins with devices, for who asks all of them. Takes no lock.
+    pub(crate) fn asked(&self) -> &PluginIndex {
+        &self.0.asked
     }
 
     /// The files that the search found and that could not be loaded.
@@ -119,6 +121,11 @@ impl Runtime {
             let own = device.pci_bus_id();
             own.is_some_and(|own| own.eq_ignore_ascii_case(pci_bus_id))
         })
+    }
+
+    /// The device with this index of a registered plugin.
+    pub(crate) fn device_of(&self, plugin: &Arc<Plugin>, index: u32) -> Option<Device> {
+        self.find(|device| device.is_of(plugin) && device.index() == index)
     }
 
     fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
@@ -161,6 +168,7 @@ impl Runtime {
                 .retain(|device| !Arc::ptr_eq(device.plugin(), plugin));
             let index = &self.0.index;
             index.retire(|device| Arc::ptr_eq(device.plugin(), plugin));
+            self.0.asked.retire(plugin);
         });
         self.0.routing.chunks().forget(plugin);
         if *plugin.state() == PluginState::Ready {
@@ -254,6 +262,7 @@ impl Runtime {
             PluginState::Ready => device_infos(plugin)?,
             PluginState::Absent { .. } | PluginState::Broken { .. } => Vec::new(),
         };
+        let mut is_new = false;
         self.change(|registry| {
             if registry
                 .plugins
@@ -263,6 +272,7 @@ impl Runtime {
                 return;
             }
             registry.plugins.push(Arc::clone(plugin));
+            is_new = true;
             for (index, info) in infos.iter().enumerate() {
                 let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
                 let Ok(index) = u32::try_from(index) else {
@@ -273,6 +283,10 @@ impl Runtime {
                 registry.devices.push(device);
             }
         });
+        // Not before its devices are there: one of them may be the owner.
+        if is_new && !infos.is_empty() {
+            self.0.asked.add(plugin);
+        }
         Ok(())
     }
 

@@ -1,7 +1,5 @@
 //! Strided tensors of plugins that copy only bytes: their whole span goes through the host.
 
-use std::sync::Arc;
-
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::error::Error;
@@ -40,11 +38,10 @@ impl Span {
             .map_err(|error| Error::misuse("copy a strided tensor", error.to_string()))?;
         let bytes = Layout::compact(Dtype::UINT8, &[length])?;
         let start = tensor.offset().wrapping_add_signed(span.min);
-        let on_device = Tensor::view(Arc::clone(tensor.memory()), bytes.clone(), start);
+        let on_device = tensor.view(bytes.clone(), start);
         let on_host = Tensor::from_bytes(&host(tensor)?, &bytes, &on_device.read()?)?;
         let first = span.min.unsigned_abs();
-        let memory = Arc::clone(on_host.memory());
-        let elements = Tensor::view(memory, tensor.layout().clone(), first);
+        let elements = on_host.view(tensor.layout().clone(), first);
         Ok(Self {
             on_device,
             on_host,

@@ -1,14 +1,19 @@
 //! Tensors: typed views of memory on one device.
-#![expect(unsafe_code, reason = "lends memory that a copy initialises")]
+#![expect(
+    unsafe_code,
+    reason = "lends memory that a copy initialises, and makes words of tensors for C"
+)]
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{
     self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
+use crate::counted::Counted;
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::{HostOwner, Memory};
@@ -17,26 +22,56 @@ use crate::transfer;
 
 /// A typed view of memory on one device. Cheap to clone: clones share the memory.
 #[derive(Debug, Clone)]
-pub struct Tensor(Arc<View>);
+pub struct Tensor(Counted<View>);
 
-/// One allocation for all clones, so that an export or an import of one moves a pointer.
+/// One allocation for all clones and their memory, so that an export or an import of one moves a
+/// pointer.
 #[derive(Debug)]
 struct View {
-    memory: Arc<Memory>,
+    home: Home,
     layout: Layout,
     /// Bytes from the memory's start to the element with index 0 in every dimension.
     offset: u64,
 }
 
+/// Where the memory is kept.
+#[derive(Debug)]
+enum Home {
+    /// Here, with the tensor that was made of it.
+    Here(Memory),
+    /// With that tensor, which this one is a view of.
+    Of(Tensor),
+}
+
 impl Tensor {
+    /// The tensor as one word, for embeddings in C: it keeps the tensor until
+    /// [`Tensor::from_word`] takes it back.
+    #[must_use]
+    #[inline]
+    pub fn into_word(self) -> NonNull<c_void> {
+        self.0.into_word()
+    }
+
+    /// The tensor that such a word keeps.
+    ///
+    /// # Safety
+    /// - [`Tensor::into_word`] gave the word, and it is taken back once. Until then it may be
+    ///   looked at through a [`ManuallyDrop`](std::mem::ManuallyDrop), also on several threads.
+    #[must_use]
+    #[inline]
+    pub unsafe fn from_word(word: NonNull<c_void>) -> Self {
+        // SAFETY: the caller's promise, passed on.
+        Self(unsafe { Counted::from_word(word) })
+    }
+
     /// Allocates a compact tensor with the dtype and shape of `layout`; its content is undefined.
     ///
     /// # Errors
     /// [`Error::Hook`] when the device has too little memory.
     pub fn empty(device: &Device, layout: &Layout) -> Result<Self, Error> {
         let layout = compact(layout)?;
-        let memory = Arc::new(Memory::allocate(device, layout.bytes())?);
-        Ok(Self::view(memory, layout, 0))
+        let memory = Memory::allocate(device, layout.bytes())?;
+        Ok(Self::of(memory, layout, 0))
     }
 
     /// Allocates a compact tensor and fills it with `bytes`.
@@ -70,20 +105,52 @@ impl Tensor {
             Flags::READ_ONLY,
         )?;
         view.check_within(0, memory.size)?;
-        Ok(Self::view(Arc::new(memory), layout.clone(), byte_offset))
+        Ok(Self::of(memory, layout.clone(), byte_offset))
     }
 
-    /// A view of `memory`; the caller has checked that `layout` lies inside.
-    pub(crate) fn view(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
-        Self(Arc::new(View {
-            memory,
+    /// A tensor in `memory`; the caller has checked that `layout` lies inside.
+    #[inline]
+    pub(crate) fn of(memory: Memory, layout: Layout, offset: u64) -> Self {
+        Self::made(|| memory, || layout, offset)
+    }
+
+    /// As [`Tensor::of`], with both made in their places.
+    #[inline(always)]
+    pub(crate) fn made(
+        memory: impl FnOnce() -> Memory,
+        layout: impl FnOnce() -> Layout,
+        offset: u64,
+    ) -> Self {
+        Self(Counted::new(|| View {
+            home: Home::Here(memory()),
+            layout: layout(),
+            offset,
+        }))
+    }
+
+    /// A view of the same memory; the caller has checked that `layout` lies inside.
+    pub(crate) fn view(&self, layout: Layout, offset: u64) -> Self {
+        Self(Counted::new(|| View {
+            home: Home::Of(self.keeper().clone()),
             layout,
             offset,
         }))
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
-        &self.0.memory
+    /// The tensor that keeps the memory.
+    pub(crate) fn keeper(&self) -> &Self {
+        match &self.0.home {
+            Home::Here(_) => self,
+            Home::Of(keeper) => keeper,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn memory(&self) -> &Memory {
+        match &self.0.home {
+            Home::Here(memory) => memory,
+            Home::Of(keeper) => keeper.memory(),
+        }
     }
 
     pub(crate) fn offset(&self) -> u64 {
@@ -233,7 +300,7 @@ impl Tensor {
                 "the part lies before its memory",
             ));
         };
-        Ok(Self::view(Arc::clone(self.memory()), layout, offset))
+        Ok(self.view(layout, offset))
     }
 
     /// A view with another shape.
@@ -248,7 +315,7 @@ impl Tensor {
     }
 
     fn with_layout(&self, layout: Layout) -> Self {
-        Self::view(Arc::clone(self.memory()), layout, self.offset())
+        self.view(layout, self.offset())
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor that shares its memory, without looking
