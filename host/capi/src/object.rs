@@ -2,11 +2,17 @@
 //!
 //! Every handle is an `Arc` of its object: `give` makes one, `retain` adds one, `release` takes one
 //! away. The trait ties each handle type to one object type, so that a handle of another type does
-//! not compile.
+//! not compile. A tensor is counted itself, so that its handle is the tensor's own word, and needs
+//! no allocation: `give_tensor`, `borrow_tensor`, `retain_tensor` and `release_tensor`.
 #![expect(unsafe_code, reason = "turns handles into the objects behind them")]
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crossdock::Tensor;
 use crossdock_api::{
     Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime, XdStream, XdTensor,
 };
@@ -36,7 +42,6 @@ handles! {
     XdRuntime => crossdock::Runtime, "runtime";
     XdPluginEntry => PluginObject, "plugin";
     XdDevice => crossdock::Device, "device";
-    XdTensor => crossdock::Tensor, "tensor";
     XdStream => crossdock::Stream, "stream";
     XdEvent => crossdock::Event, "event";
     XdRoute => RouteObject, "route";
@@ -89,5 +94,56 @@ pub(crate) fn release<H: Handle>(handle: Owned<H>) {
     if !object.is_null() {
         // SAFETY: an `Owned` that is not NULL is one share that `give_shared` made, and it ends here.
         drop(unsafe { Arc::from_raw(object) });
+    }
+}
+
+/// A tensor that a handle lends.
+pub(crate) struct Lent<'a> {
+    tensor: ManuallyDrop<Tensor>,
+    handle: PhantomData<&'a XdTensor>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Tensor;
+
+    #[inline]
+    fn deref(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
+/// The tensor behind a handle, or the refusal of NULL.
+#[inline]
+pub(crate) fn borrow_tensor(handle: Ref<'_, XdTensor>) -> Result<Lent<'_>, Refusal> {
+    let word = NonNull::new(handle.as_ptr().cast_mut().cast());
+    let word = word.ok_or_else(|| Refusal::null("tensor"))?;
+    // SAFETY: a `Ref` that is not NULL is a live handle for as long as it is lent, every handle of
+    // a tensor was made by `give_tensor`, and this one is only looked at.
+    let tensor = ManuallyDrop::new(unsafe { Tensor::from_word(word) });
+    Ok(Lent {
+        tensor,
+        handle: PhantomData,
+    })
+}
+
+/// A new handle of a tensor.
+#[inline]
+pub(crate) fn give_tensor(tensor: Tensor) -> Owned<XdTensor> {
+    // SAFETY: this is how every handle of a tensor is made, and the caller gets this one.
+    unsafe { Owned::from_raw(tensor.into_word().as_ptr().cast()) }
+}
+
+/// The same handle once more; `None` for NULL.
+pub(crate) fn retain_tensor(handle: Ref<'_, XdTensor>) -> Option<Owned<XdTensor>> {
+    let lent = borrow_tensor(handle).ok()?;
+    Some(give_tensor(Tensor::clone(&lent)))
+}
+
+/// Gives a tensor's handle back. NULL does nothing.
+#[inline]
+pub(crate) fn release_tensor(handle: Owned<XdTensor>) {
+    if let Some(word) = NonNull::new(handle.into_raw().cast()) {
+        // SAFETY: an `Owned` that is not NULL is a word that `give_tensor` made, and it ends here.
+        drop(unsafe { Tensor::from_word(word) });
     }
 }

@@ -6,11 +6,14 @@ use crossdock_api::{
     AddressForm, CopyMode, Failure, Out, Owned, Ref, XdDevice, XdLayout, XdMoveOptions, XdRoute,
     XdTensor, XdTensorInfo,
 };
+use crossdock_sdk::fence::fence;
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional, required};
+use crate::boundary::{fence_call, fence_into, fence_value, optional, required};
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, look, retain};
+use crate::object::{
+    borrow, borrow_tensor, give, give_tensor, look, release_tensor, retain_tensor,
+};
 use crate::route::RouteObject;
 
 #[unsafe(no_mangle)]
@@ -21,7 +24,7 @@ pub(crate) extern "C" fn xd_tensor_empty(
 ) -> Failure {
     fence_into("xd_tensor_empty", out, || {
         let layout = input::layout(layout)?;
-        Ok(give(Tensor::empty(borrow(device)?, &layout)?))
+        Ok(give_tensor(Tensor::empty(borrow(device)?, &layout)?))
     })
 }
 
@@ -30,7 +33,10 @@ pub(crate) extern "C" fn xd_tensor_describe(
     tensor: Ref<'_, XdTensor>,
     out: Out<'_, XdTensorInfo>,
 ) -> Failure {
-    fence_into("xd_tensor_describe", out, || Ok(describe(borrow(tensor)?)))
+    fence_into("xd_tensor_describe", out, || {
+        let tensor = borrow_tensor(tensor)?;
+        Ok(describe(&tensor))
+    })
 }
 
 fn describe(tensor: &Tensor) -> XdTensorInfo {
@@ -71,7 +77,7 @@ pub(crate) extern "C" fn xd_tensor_device(
     out: Out<'_, Owned<XdDevice>>,
 ) -> Failure {
     fence_into("xd_tensor_device", out, || {
-        Ok(give(borrow(tensor)?.device().clone()))
+        Ok(give(borrow_tensor(tensor)?.device().clone()))
     })
 }
 
@@ -86,11 +92,12 @@ pub(crate) extern "C" fn xd_tensor_to(
     fence_call("xd_tensor_to", || {
         let (out, out_route) = (required(out)?, optional(route));
         let options = input::options_or(options, XdMoveOptions::new())?;
-        let (moved, route) = move_to(borrow(tensor)?, borrow(device)?, &options)?;
+        let tensor = borrow_tensor(tensor)?;
+        let (moved, route) = move_to(&tensor, borrow(device)?, &options)?;
         if out_route.is_wanted() {
             out_route.put(give(RouteObject::new(&route)));
         }
-        out.put(give(moved));
+        out.put(give_tensor(moved));
         Ok(())
     })
 }
@@ -124,10 +131,10 @@ fn move_to(
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_retain(tensor: Ref<'_, XdTensor>) -> Owned<XdTensor> {
-    fence_value(|| retain(tensor))
+    fence_value(|| retain_tensor(tensor))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_free(tensor: Owned<XdTensor>) {
-    fence_free(tensor);
+    fence(|| release_tensor(tensor)).unwrap_or_default();
 }

@@ -8,7 +8,7 @@ use crossdock_api::{Failure, Ref, XdTensor};
 use crate::boundary::fence_call;
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::borrow;
+use crate::object::borrow_tensor;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_read(
@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_read(
     size: u64,
 ) -> Failure {
     fence_call("xd_tensor_read", || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         check_size(size, tensor.nbytes())?;
         // SAFETY: the caller passes NULL or `size` bytes that nobody else uses during the call.
         let bytes = unsafe { input::array_mut(bytes.cast::<u8>(), size, "bytes") }?;
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_write(
     size: u64,
 ) -> Failure {
     fence_call("xd_tensor_write", || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         check_size(size, tensor.nbytes())?;
         // SAFETY: the caller passes NULL or `size` readable bytes.
         let bytes = unsafe { input::array(bytes.cast::<u8>(), size, "bytes") }?;

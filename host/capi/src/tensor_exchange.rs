@@ -17,7 +17,7 @@ use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Rece
 use crate::boundary::{fence_call, fence_into, required};
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, look};
+use crate::object::{borrow, borrow_tensor, give_tensor, look};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_import(
@@ -37,7 +37,9 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
             }
         };
         // SAFETY: as above.
-        place.put(give(unsafe { Tensor::import_managed(runtime, managed) }?));
+        place.put(give_tensor(unsafe {
+            Tensor::import_managed(runtime, managed)
+        }?));
         Ok(())
     })
 }
@@ -63,7 +65,7 @@ fn import(
 ) -> Result<(), Refusal> {
     let place = required(out)?;
     let tensor = Tensor::import(borrow(runtime)?, received.map_err(Error::from)?)?;
-    place.put(give(tensor));
+    place.put(give_tensor(tensor));
     Ok(())
 }
 
@@ -131,7 +133,7 @@ fn take_memory(
     if let Some(stream) = look(memory.stream) {
         tensor.written_on(stream)?;
     }
-    place.put(give(tensor));
+    place.put(give_tensor(tensor));
     Ok(())
 }
 
@@ -155,8 +157,8 @@ pub(crate) extern "C" fn xd_tensor_export(
     out: Out<'_, *mut DLManagedTensorVersioned>,
 ) -> Failure {
     fence_into("xd_tensor_export", out, || {
-        let tensor = borrow(tensor)?;
-        let options = prepare(tensor, options)?;
+        let tensor = borrow_tensor(tensor)?;
+        let options = prepare(&tensor, options)?;
         let managed = tensor.export_unordered()?.into_raw().as_ptr();
         if options.flags == ExportFlags::IS_COPIED {
             // SAFETY: a fresh export of our own that nobody else has seen yet.
@@ -174,9 +176,9 @@ pub(crate) extern "C" fn xd_tensor_export_legacy(
     out: Out<'_, *mut DLManagedTensor>,
 ) -> Failure {
     fence_into("xd_tensor_export_legacy", out, || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         // A legacy tensor has no flags: that it is a copy is not said.
-        prepare(tensor, options)?;
+        prepare(&tensor, options)?;
         Ok(tensor.export_as()?.into_raw().as_ptr())
     })
 }

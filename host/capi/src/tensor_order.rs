@@ -11,7 +11,7 @@ use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
 use crate::boundary::{fence_call, fence_into};
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, look};
+use crate::object::{borrow, borrow_tensor, give, look};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_copy_from(
@@ -20,7 +20,8 @@ pub(crate) extern "C" fn xd_tensor_copy_from(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_copy_from", || {
-        Ok(borrow(tensor)?.copy_from(borrow(source)?, look(stream))?)
+        let source = borrow_tensor(source)?;
+        Ok(borrow_tensor(tensor)?.copy_from(&source, look(stream))?)
     })
 }
 
@@ -32,7 +33,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_fill(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_fill", || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         let element = tensor.layout().element_bits().div_ceil(8);
         if size > element.into() {
             let why = format!("{size} bytes were given, an element has {element}");
@@ -50,7 +51,7 @@ pub(crate) extern "C" fn xd_tensor_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_tensor_synchronize", || {
-        Ok(borrow(tensor)?.synchronize(input::limit(limit_ns))?)
+        Ok(borrow_tensor(tensor)?.synchronize(input::limit(limit_ns))?)
     })
 }
 
@@ -60,7 +61,7 @@ pub(crate) extern "C" fn xd_tensor_ready(
     out: Out<'_, Owned<XdEvent>>,
 ) -> Failure {
     fence_into("xd_tensor_ready", out, || {
-        Ok(borrow(tensor)?.ready().map_or(Owned::NULL, give))
+        Ok(borrow_tensor(tensor)?.ready().map_or(Owned::NULL, give))
     })
 }
 
@@ -70,7 +71,7 @@ pub(crate) extern "C" fn xd_tensor_wait_to_read(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_wait_to_read", || {
-        Ok(borrow(tensor)?.wait_to_read(borrow(stream)?)?)
+        Ok(borrow_tensor(tensor)?.wait_to_read(borrow(stream)?)?)
     })
 }
 
@@ -80,7 +81,7 @@ pub(crate) extern "C" fn xd_tensor_wait_to_write(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_wait_to_write", || {
-        Ok(borrow(tensor)?.wait_to_write(borrow(stream)?)?)
+        Ok(borrow_tensor(tensor)?.wait_to_write(borrow(stream)?)?)
     })
 }
 
@@ -90,7 +91,7 @@ pub(crate) extern "C" fn xd_tensor_used_on(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_used_on", || {
-        Ok(borrow(tensor)?.used_on(borrow(stream)?)?)
+        Ok(borrow_tensor(tensor)?.used_on(borrow(stream)?)?)
     })
 }
 
@@ -100,6 +101,6 @@ pub(crate) extern "C" fn xd_tensor_written_on(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_written_on", || {
-        Ok(borrow(tensor)?.written_on(borrow(stream)?)?)
+        Ok(borrow_tensor(tensor)?.written_on(borrow(stream)?)?)
     })
 }

@@ -8,7 +8,7 @@ use crossdock_sdk::dlpack::{AxisSlice, MAX_RANK};
 use crate::boundary::fence_into;
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give};
+use crate::object::{borrow_tensor, give_tensor};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_slice(
@@ -18,12 +18,12 @@ pub(crate) unsafe extern "C" fn xd_tensor_slice(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_into("xd_tensor_slice", out, || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         let count = axis_count(count, tensor.layout().rank())?;
         // SAFETY: the caller passes NULL or `count` slices.
         let slices = unsafe { input::array(slices, count, "slices") }?;
         let slices: Vec<_> = slices.iter().map(axis_slice).collect();
-        Ok(give(view(tensor.slice(&slices))?))
+        Ok(give_tensor(view(tensor.slice(&slices))?))
     })
 }
 
@@ -35,12 +35,12 @@ pub(crate) unsafe extern "C" fn xd_tensor_permute(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_into("xd_tensor_permute", out, || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         let count = axis_count(count, tensor.layout().rank())?;
         // SAFETY: the caller passes NULL or `count` axes.
         let axes = unsafe { input::array(axes, count, "axes") }?;
         let axes: Vec<_> = axes.iter().map(|&axis| axis as usize).collect();
-        Ok(give(view(tensor.permute(&axes))?))
+        Ok(give_tensor(view(tensor.permute(&axes))?))
     })
 }
 
@@ -52,14 +52,14 @@ pub(crate) unsafe extern "C" fn xd_tensor_reshape(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_into("xd_tensor_reshape", out, || {
-        let tensor = borrow(tensor)?;
+        let tensor = borrow_tensor(tensor)?;
         if ndim as usize > MAX_RANK {
             let why = format!("ndim {ndim} is more than {MAX_RANK}");
             return Err(Refusal::argument(why));
         }
         // SAFETY: the caller passes NULL or `ndim` extents.
         let shape = unsafe { input::array(shape, ndim.into(), "shape") }?;
-        Ok(give(view(tensor.reshape(shape))?))
+        Ok(give_tensor(view(tensor.reshape(shape))?))
     })
 }
 
