@@ -143,21 +143,13 @@ impl Plugin for OpenCl {
         unsafe { self.copy_bytes(&args, stream) }.map_err(Error::from)
     }
 
+    /// Inlined, so that the usual answer is written where the host reads it.
+    #[inline(always)]
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
-        let found = match address.form {
-            AddressForm::HANDLE => self
-                .pointers
-                .by_handle(address.word)
-                .map(|found| (found, address.offset)),
-            AddressForm::POINTER => address
-                .as_pointer()
-                .and_then(|pointer| self.pointers.by_address(pointer)),
-            _ => None,
-        };
-        let inside = found.filter(|(found, distance)| *distance < found.size);
-        let info = inside.map(|(found, distance)| self.describe_pointer(&found, distance));
-        let info = info.or_else(|| self.shared_by_others(address));
-        Ok(info.unwrap_or_default())
+        if address.form == AddressForm::POINTER && self.knows_no_address() {
+            return Ok(PointerInfo::default());
+        }
+        Ok(self.look_up(address))
     }
 
     fn retire(&self, deadline_ns: u64) -> Result<(), Error> {
@@ -269,6 +261,31 @@ impl OpenCl {
         place
             .and_then(|place| u32::try_from(place).ok())
             .unwrap_or(u32::MAX)
+    }
+
+    /// Whether there is no host address that this plugin or a driver could know.
+    #[inline]
+    fn knows_no_address(&self) -> bool {
+        let mut devices = self.driver.devices.iter();
+        self.pointers.has_no_address() && devices.all(|device| device.platform.usm.is_none())
+    }
+
+    /// What is known of an address or object.
+    fn look_up(&self, address: Address) -> PointerInfo {
+        let found = match address.form {
+            AddressForm::HANDLE => self
+                .pointers
+                .by_handle(address.word)
+                .map(|found| (found, address.offset)),
+            AddressForm::POINTER => address
+                .as_pointer()
+                .and_then(|pointer| self.pointers.by_address(pointer)),
+            _ => None,
+        };
+        let inside = found.filter(|(found, distance)| *distance < found.size);
+        let info = inside.map(|(found, distance)| self.describe_pointer(&found, distance));
+        let info = info.or_else(|| self.shared_by_others(address));
+        info.unwrap_or_default()
     }
 
     /// Memory with one address that others allocated in one of our contexts.

@@ -2,7 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::{
@@ -14,6 +18,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Pointers {
     maps: RwLock<Maps>,
+    /// How many ranges of host addresses are known. Without any, which is common, who asks about
+    /// one needs no lock.
+    ranges: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -22,6 +29,32 @@ struct Maps {
     handles: HashMap<u64, (Arc<Allocation>, u32)>,
     /// By first host address.
     ranges: BTreeMap<u64, Arc<Allocation>>,
+}
+
+/// The lock held for a change. At its end readers learn how many ranges there are.
+struct Changing<'a> {
+    maps: RwLockWriteGuard<'a, Maps>,
+    told: &'a AtomicUsize,
+}
+
+impl Deref for Changing<'_> {
+    type Target = Maps;
+
+    fn deref(&self) -> &Maps {
+        &self.maps
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Maps {
+        &mut self.maps
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.told.store(self.maps.ranges.len(), Ordering::Release);
+    }
 }
 
 impl Maps {
@@ -80,6 +113,12 @@ impl Pointers {
         maps.handles.get(&word).map(|(found, _)| Arc::clone(found))
     }
 
+    /// Whether no host address is known. Who can know one was told so after it was entered.
+    #[inline]
+    pub(crate) fn has_no_address(&self) -> bool {
+        self.ranges.load(Ordering::Acquire) == 0
+    }
+
     /// The allocation around a host address, with the distance from its start.
     pub(crate) fn by_address(&self, address: u64) -> Option<(Arc<Allocation>, u64)> {
         let maps = self.read();
@@ -136,7 +175,10 @@ impl Pointers {
         self.maps.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Maps> {
-        self.maps.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> Changing<'_> {
+        Changing {
+            maps: self.maps.write().unwrap_or_else(PoisonError::into_inner),
+            told: &self.ranges,
+        }
     }
 }
