@@ -272,7 +272,8 @@ def test_what_is_known_of_a_type_dies_with_it() -> None:
 
 @pytest.mark.parametrize("view", ["is_conj", "is_neg"])
 def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> None:
-    counted, forged = Counted(handmade.Forged()), handmade.Forged((5,))
+    read, forged = handmade.Forged(dtype=(5, 64, 1)), handmade.Forged((5,))
+    counted = Counted(read)
     answers = {name: lambda self, n=name: n == view for name in ("is_conj", "is_neg")}
     methods: dict[str, Any] = {"__dlpack_device__": lambda self: (1, 0)}
     methods["__dlpack__"] = lambda self, **_k: forged.capsule()
@@ -282,7 +283,8 @@ def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> Non
             xd.from_dlpack(kind())
     else:
         assert xd.from_dlpack(kind()).shape == (5,)
-    assert counted.calls == 0
+    # Only complex values can be conjugated, and their type is in the export, which is given back.
+    assert counted.calls == read.deleted == (1 if view == "is_conj" else 0)
 
 
 def test_torch_is_asked_through_its_table() -> None:

@@ -58,9 +58,10 @@ impl<'py> Arguments<'py> {
     ///
     /// # Errors
     /// `TypeError` for another number of them.
-    pub(crate) fn only_positional(&self, function: &str) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn only_positional(&self, function: &str) -> PyResult<Borrowed<'py, 'py, PyAny>> {
         match (self.positional, self.values.first()) {
-            (1, Some(value)) => Ok(self.share(*value)),
+            // SAFETY: the caller's reference lives during the call.
+            (1, Some(value)) => Ok(unsafe { Borrowed::from_ptr(self.py, *value) }),
             (given, _) => Err(PyTypeError::new_err(format!(
                 "{function}() takes exactly one positional argument ({given} given)"
             ))),

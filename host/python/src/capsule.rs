@@ -114,6 +114,9 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Option<I
     if unsafe { ffi::PyCapsule_CheckExact(capsule) } == 0 {
         return Ok(None);
     }
+    if let Some(tensor) = rename_usual(object) {
+        return Ok(Some(Incoming(Kind::Versioned(tensor))));
+    }
     // SAFETY: a capsule.
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
     if name.is_null() {
@@ -121,10 +124,6 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Option<I
     }
     // SAFETY: a capsule's name lives as long as the capsule.
     let name = unsafe { CStr::from_ptr(name) };
-    if name == DLManagedTensorVersioned::NAME {
-        let tensor = rename::<DLManagedTensorVersioned>(object)?;
-        return Ok(Some(Incoming(Kind::Versioned(tensor))));
-    }
     if name == DLManagedTensor::NAME {
         return take_plain(object, asked).map(Some);
     }
@@ -155,6 +154,22 @@ fn take_plain(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Incoming> {
     }
     let draft = rename::<Draft>(object)?;
     Ok(Incoming(Kind::Versioned(draft.cast())))
+}
+
+/// As [`rename`], where it is the kind that was asked for: with a single look at the name.
+fn rename_usual(capsule: &Bound<'_, PyAny>) -> Option<NonNull<DLManagedTensorVersioned>> {
+    type Usual = DLManagedTensorVersioned;
+    let object = capsule.as_ptr();
+    // SAFETY: a capsule.
+    let pointer = unsafe { ffi::PyCapsule_GetPointer(object, Usual::NAME.as_ptr()) };
+    let Some(tensor) = NonNull::new(pointer.cast()) else {
+        // SAFETY: attached. It only says that the name is another one.
+        unsafe { ffi::PyErr_Clear() };
+        return None;
+    };
+    // SAFETY: a capsule, and a static name.
+    let renamed = unsafe { ffi::PyCapsule_SetName(object, Usual::USED.as_ptr()) };
+    (renamed == 0).then_some(tensor)
 }
 
 /// Reads the pointer and renames the capsule, before anything that can fail.

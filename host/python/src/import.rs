@@ -12,16 +12,16 @@ use std::ptr::NonNull;
 use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, XdTensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arguments::{Arguments, fence_entry};
 use crate::capsule::Asked;
+use crate::depth::Level;
 use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::{Incoming, Kind};
-use crate::negotiate::{self, Request};
-use crate::producers::{Producer, producer_of};
+use crate::negotiate::{self, Found, HOST, Request};
+use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
@@ -36,7 +36,8 @@ Takes a tensor from any object that speaks DLPack, or from one of its capsules (
 The result shares the memory unless a copy is needed to reach `device`, or asked for by
 `copy=True`; then a write on one side is not seen on the other. `copy=False` forbids a copy.
 A type with the C exchange API of DLPack 1.3 is asked through that, every other object as the
-array API says: `__dlpack_device__` first, then `__dlpack__`.
+array API says: `__dlpack_device__` first, then `__dlpack__`. Where a compiled type gave a tensor
+on the host, the next one is asked for `__dlpack__` alone, and its capsule says where it is.
 
 Raises `UnsupportedDeviceError`, `CopyRequiredError`, `BufferError`, or what the producer raises.";
 
@@ -79,35 +80,47 @@ pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         return Ok(own.get().share());
     }
     match producer_of(x)? {
-        Producer::HostOnly => {
-            let capsule = match names(x.py())?.ask_for_versioned(x) {
-                Ok(capsule) => capsule,
-                Err(error) => {
-                    return Python::attach(|_| {
-                        drop(error);
-                        negotiated(x, &Request::default())
-                    });
-                }
-            };
-            let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
-            negotiate::check_device(
-                &incoming,
-                DLDevice {
-                    device_type: 1,
-                    device_id: 0,
-                },
-            )?;
-            Ok(Tensor::of(incoming.import(x.py())?))
-        }
-        Producer::Table(table) => Python::attach(|_| {
-            // Its `__dlpack__` knows what to do with such a one: refuse it.
-            if table.may_defer && is_deferred(x)? {
-                return negotiated(x, &Request::default());
+        Producer::OnHost => from_host(x),
+        Producer::Table(table) => from_table(x, &table),
+        Producer::Methods => {
+            let found = Python::attach(|_| negotiate::negotiate(x, &Request::default()))?;
+            if found.is_plainly_host && is_compiled(x) {
+                remember(x, Producer::OnHost);
             }
-            from_table(x, &table)
-        }),
-        Producer::Methods => negotiated(x, &Request::default()),
+            Ok(found.tensor)
+        }
     }
+}
+
+/// The tensor of one whose last tensor was on the host.
+fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let asked = {
+        let _level = Level::enter()?;
+        names(x.py())?.ask_for_versioned(x)
+    };
+    let capsule = match asked {
+        Ok(capsule) => capsule,
+        Err(error) => {
+            return not_on_host(x, |x| {
+                drop(error);
+                negotiate::negotiate(x, &Request::default())
+            });
+        }
+    };
+    let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
+    match incoming.device() {
+        Some(device) if device != HOST => not_on_host(x, |x| negotiate::elsewhere(x, incoming)),
+        _ => Ok(Tensor::of(incoming.import(x.py())?)),
+    }
+}
+
+#[cold]
+fn not_on_host(
+    x: &Bound<'_, PyAny>,
+    ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Found>,
+) -> PyResult<Tensor> {
+    remember(x, Producer::Methods);
+    Python::attach(|_| Ok(ask(x)?.tensor))
 }
 
 /// The tensor of `x`, on a device that is asked for, or copied.
@@ -160,18 +173,22 @@ fn from_with(
     })
 }
 
-/// Whether the values are the conjugates of those in memory.
-///
-/// # Errors
-/// `BufferError` where they are their negatives, which PyTorch's `__dlpack__` exports as they are.
-fn is_deferred(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = x.py();
-    if x.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+/// Refuses values that are the negatives of those in memory, which PyTorch's `__dlpack__` exports as
+/// they are.
+fn refuse_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    let names = names(x.py())?;
+    if names.ask(&names.is_neg, x)?.is_truthy()? {
         return Err(PyBufferError::new_err(
             "the values are the negatives of those in memory: call resolve_neg() first",
         ));
     }
-    x.call_method0(intern!(py, "is_conj"))?.is_truthy()
+    Ok(())
+}
+
+/// Whether the values are the conjugates of those in memory, which only complex ones can be.
+fn is_conjugated(x: &Bound<'_, PyAny>, managed: &Incoming) -> PyResult<bool> {
+    let names = names(x.py())?;
+    Ok(managed.is_complex() && names.ask(&names.is_conj, x)?.is_truthy()?)
 }
 
 fn is_capsule(x: &Bound<'_, PyAny>) -> bool {
@@ -184,11 +201,14 @@ fn negotiated(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Tensor> {
 }
 
 /// Through the producer's C functions, and ordered behind the stream that it works on.
-fn from_table(x: &Bound<'_, PyAny>, table: &DLPackExchangeAPI) -> PyResult<Tensor> {
+fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     let py = x.py();
     let Some(export) = table.managed_tensor_from_py_object_no_sync else {
         return negotiated(x, &Request::default());
     };
+    if table.may_defer {
+        refuse_negated(x)?;
+    }
     let mut managed = std::ptr::null_mut();
     // SAFETY: an object of exactly the type that published the table, and a place of ours.
     let answer = unsafe { export(x.as_ptr().cast(), &raw mut managed) };
@@ -198,6 +218,11 @@ fn from_table(x: &Bound<'_, PyAny>, table: &DLPackExchangeAPI) -> PyResult<Tenso
             return Err(failure_of_table(py, "exported nothing"));
         }
     };
+    // Its `__dlpack__` knows what to do with such a one: refuse it.
+    if table.may_defer && is_conjugated(x, &managed)? {
+        drop(managed);
+        return negotiated(x, &Request::default());
+    }
     let device = managed.device();
     let handle = managed.import(py)?;
     if let Some(device) = device.filter(|device| streams::has_numbers(*device)) {

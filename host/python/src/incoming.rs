@@ -57,6 +57,22 @@ impl Incoming {
         }
     }
 
+    /// Whether its values are complex numbers.
+    pub(crate) fn is_complex(&self) -> bool {
+        const COMPLEX: u8 = 5;
+        let place = match self.0 {
+            // SAFETY: alive, and of a version whose layout this is.
+            Kind::Versioned(tensor) if self.is_known() => unsafe {
+                &raw const (*tensor.as_ptr()).dl_tensor.dtype
+            },
+            Kind::Versioned(_) => return false,
+            // SAFETY: alive.
+            Kind::Legacy(tensor) => unsafe { &raw const (*tensor.as_ptr()).dl_tensor.dtype },
+        };
+        // SAFETY: as above; nothing is said of its alignment.
+        unsafe { place.read_unaligned() }.code == COMPLEX
+    }
+
     fn is_known(&self) -> bool {
         match self.0 {
             Kind::Versioned(tensor) => {

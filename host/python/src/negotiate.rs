@@ -23,6 +23,12 @@ use crate::vectorcall::{VERSION, names};
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
 const HOST_READABLE: [i32; 4] = [1, 3, 11, 13];
 
+/// The one device of the host.
+pub(crate) const HOST: DLDevice = DLDevice {
+    device_type: 1,
+    device_id: 0,
+};
+
 /// What is asked for beside the tensor itself.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Request {
@@ -38,6 +44,8 @@ pub(crate) struct Found {
     pub(crate) tensor: Tensor,
     /// The producer says that nobody else has this memory.
     pub(crate) is_copied: bool,
+    /// It is the host's, and came for `__dlpack__(max_version=)`.
+    pub(crate) is_plainly_host: bool,
 }
 
 /// The tensor that `x` gives: on the target if `x` can bring it there, else where it lies.
@@ -128,6 +136,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
         keywords.set_item("max_version", VERSION)?;
         x.call_method("__dlpack__", (), Some(&keywords))
     };
+    let is_today = answer.is_ok();
     let (capsule, asked) = match answer {
         Ok(capsule) => (capsule, Asked::Today),
         Err(first) if first.is_instance_of::<PyTypeError>(py) => older(x, &keywords, first)?,
@@ -135,7 +144,22 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
     };
     let incoming = taken(x, &capsule, asked)?;
     check_device(&incoming, stated)?;
-    ordered(py, incoming, stream)
+    let mut found = ordered(py, incoming, stream)?;
+    found.is_plainly_host = is_today && stated == HOST;
+    Ok(found)
+}
+
+/// The tensor of one whose tensors were on the host, and which was asked as if this one were: no
+/// stream was named.
+pub(crate) fn elsewhere(x: &Bound<'_, PyAny>, incoming: Incoming) -> PyResult<Found> {
+    let stated = stated_device(x)?;
+    check_device(&incoming, stated)?;
+    let stream = if streams::has_numbers(stated) {
+        streams::default_of(x.py(), stated)?
+    } else {
+        None
+    };
+    ordered(x.py(), incoming, stream)
 }
 
 /// Asks one that does not know `max_version`: in the words of the draft if it speaks them, else
@@ -263,5 +287,6 @@ fn ordered(
     Ok(Found {
         tensor: Tensor::of(tensor),
         is_copied,
+        is_plainly_host: false,
     })
 }

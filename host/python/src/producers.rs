@@ -1,4 +1,4 @@
-//! What is known of a producer's type: its C exchange table, or that it is on the host only.
+//! What is known of a producer's type: its C exchange table, or where its last tensor was.
 //!
 //! It is asked once for each exact type, and kept until the type dies: a weak reference forgets it.
 //! The last answer of a thread needs no lock.
@@ -30,8 +30,9 @@ const MOST_TABLES: usize = 64;
 pub(crate) enum Producer {
     /// By `__dlpack_device__` and `__dlpack__`.
     Methods,
-    /// By `__dlpack__` alone: its arrays are on the host, which has no streams.
-    HostOnly,
+    /// By `__dlpack__` alone: the last tensor of this compiled type was on the host, which has no
+    /// streams. Where the next one is, its capsule says.
+    OnHost,
     /// By its C functions.
     Table(Table),
 }
@@ -116,6 +117,24 @@ fn known_map<T>(change: impl FnOnce(&mut HashMap<usize, Known>) -> T) -> T {
     change(known().get_or_insert_with(HashMap::new))
 }
 
+/// Whether the type of `x` was made by C code: a class of Python lives on the heap and can be a base.
+pub(crate) fn is_compiled(x: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: a live object has a live type.
+    let flags = unsafe { ffi::PyType_GetFlags(ffi::Py_TYPE(x.as_ptr())) };
+    let class = ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_BASETYPE;
+    flags & class != class
+}
+
+/// Remembers how the next `x` of this type is to be asked.
+pub(crate) fn remember(x: &Bound<'_, PyAny>, producer: Producer) {
+    // SAFETY: a live object.
+    let address = unsafe { ffi::Py_TYPE(x.as_ptr()) }.addr();
+    if let Some(known) = known().as_mut().and_then(|map| map.get_mut(&address)) {
+        known.producer = producer;
+    }
+    LAST.set((address, GENERATION.load(Ordering::Acquire), producer));
+}
+
 /// Called by Python when a type dies.
 #[pyfunction]
 fn forget_type(watch: &Bound<'_, PyAny>) {
@@ -142,18 +161,7 @@ fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
         });
         return Ok(table.map_or(Producer::Methods, Producer::Table));
     }
-    let is_static = {
-        // SAFETY: a live type.
-        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
-        flags & ffi::Py_TPFLAGS_HEAPTYPE == 0
-    };
-    // NumPy's arrays alone are known to be on the host whatever they hold.
-    let is_numpy = is_static && class.fully_qualified_name()? == "numpy.ndarray";
-    Ok(if is_numpy {
-        Producer::HostOnly
-    } else {
-        Producer::Methods
-    })
+    Ok(Producer::Methods)
 }
 
 /// The table of our major version in a capsule of the right name, if it is complete.

@@ -142,7 +142,10 @@ fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
 }
 
 /// The default stream of a device, where it has one.
-fn default_of(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
+///
+/// # Errors
+/// The device is unknown, or its plugin failed.
+pub(crate) fn default_of(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
     let device: Handle<XdDevice> = device_of(py, home(device))?;
     let stream: Result<Handle<XdStream>, Failed> =
         made(|out| (api().stream_default)(device.lend(), out));

@@ -27,7 +27,8 @@ use crate::table::api;
 #[derive(Debug)]
 pub(crate) struct Tensor {
     handle: ManuallyDrop<Handle<XdTensor>>,
-    info: OnceLock<Info>,
+    /// Apart, because many a tensor is only handed on.
+    info: OnceLock<Box<Info>>,
 }
 
 /// What a tensor is. Its arrays live as long as the handle.
@@ -78,7 +79,7 @@ impl Tensor {
     pub(crate) fn new(handle: Handle<XdTensor>) -> PyResult<Self> {
         let info = Info(written(|out| (api().tensor_describe)(handle.lend(), out))?);
         let tensor = Self::of(handle);
-        tensor.info.get_or_init(|| info);
+        tensor.info.get_or_init(|| Box::new(info));
         Ok(tensor)
     }
 
@@ -90,7 +91,7 @@ impl Tensor {
         let describe = || {
             let described = written(|out| (api().tensor_describe)(self.handle.lend(), out));
             // It fails for a NULL handle only.
-            Info(described.unwrap_or(NOTHING))
+            Box::new(Info(described.unwrap_or(NOTHING)))
         };
         &self.info.get_or_init(describe).0
     }

@@ -25,6 +25,8 @@ pub(crate) struct Names {
     call: VectorcallMethod,
     pub(crate) dlpack: Py<PyString>,
     pub(crate) dlpack_device: Py<PyString>,
+    pub(crate) is_conj: Py<PyString>,
+    pub(crate) is_neg: Py<PyString>,
     pub(crate) max_version_name: Py<PyString>,
     /// The keywords beside it, which consumers often give as `None`.
     pub(crate) others: [Py<PyString>; 3],
@@ -49,6 +51,8 @@ pub(crate) fn names(py: Python<'_>) -> PyResult<&'static Names> {
         call: vectorcall_method()?,
         dlpack: PyString::intern(py, "__dlpack__").unbind(),
         dlpack_device: PyString::intern(py, "__dlpack_device__").unbind(),
+        is_conj: PyString::intern(py, "is_conj").unbind(),
+        is_neg: PyString::intern(py, "is_neg").unbind(),
         max_version: PyTuple::new(py, [&max_version])?.unbind(),
         max_version_name: max_version.unbind(),
         others: ["stream", "dl_device", "copy"].map(|name| PyString::intern(py, name).unbind()),
@@ -89,8 +93,20 @@ impl Names {
     /// # Errors
     /// What the producer raises.
     pub(crate) fn ask_for_device<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.ask(&self.dlpack_device, x)
+    }
+
+    /// What `x` answers to a method that takes nothing.
+    ///
+    /// # Errors
+    /// What it raises.
+    pub(crate) fn ask<'py>(
+        &self,
+        name: &Py<PyString>,
+        x: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let args = [x.as_ptr()];
-        let name = self.dlpack_device.as_ptr();
+        let name = name.as_ptr();
         // SAFETY: live objects; one positional argument, the object.
         let result = unsafe { (self.call)(name, args.as_ptr(), 1, std::ptr::null_mut()) };
         // SAFETY: a new reference, or NULL with an exception.
