@@ -159,15 +159,15 @@ fn l4_10_vendor_masks_decide_which_device_has_which_id() {
     }
 }
 
-/// A tensor of each device goes out under that device's own id, and its address is known as that
-/// device's, whatever stands between the devices of one plugin.
+/// A tensor of each device goes out under that device's own id, and its address is known as its
+/// plugin's, whatever stands between that plugin's devices.
 fn assert_exported_ids(runtime: &Runtime) {
     let layout = Layout::compact(Dtype::UINT8, &[9]).unwrap();
     for device in runtime.devices() {
         let tensor = Tensor::from_bytes(&device, &layout, &[3; 9]).unwrap();
         let address = tensor.address().as_pointer().unwrap();
-        let owner = runtime.pointer_query(address).unwrap().device;
-        assert_eq!(owner.map(|owner| owner.id()), Some(device.id()));
+        let owner = runtime.pointer_query(address).unwrap().device.unwrap();
+        assert_eq!(owner.plugin().name(), device.plugin().name());
         let managed = tensor.export().unwrap().into_raw();
         // SAFETY: a live managed tensor that is handed over.
         let received = unsafe { crossdock_sdk::dlpack::Received::from_versioned(managed) };
