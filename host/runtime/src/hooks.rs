@@ -99,16 +99,19 @@ impl Hooks {
     }
 
     /// What a hook is called through now.
+    #[inline]
     pub(crate) fn target(&self) -> &Target {
         self.stack.as_ref().map_or(&self.own, Stack::target)
     }
 
     /// Whether a hook panicked, after which none is called any more.
+    #[inline]
     pub fn is_quarantined(&self) -> bool {
         self.quarantined.load(Ordering::Acquire)
     }
 
     /// Whether this process is a fork of the one that opened the plugin.
+    #[inline]
     pub fn is_forked(&self) -> bool {
         self.generation != life::generation()
     }
@@ -232,7 +235,7 @@ impl Hooks {
     pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
         let mut answer = PointerInfo::default();
         self.pointer_query_into(address, &mut answer)?;
-        Ok(answer)
+        Ok(by_field(&answer))
     }
 
     /// As [`Hooks::pointer_query`], for who reads the answer where the plugin wrote it: a copy in
@@ -254,37 +257,48 @@ impl Hooks {
         hook!(self, retire, (deadline_ns))
     }
 
+    /// Calls a hook. Inlined up to a success, which many calls wait for; a failure may take its time.
+    #[inline]
     pub(crate) fn call(
         &self,
         target: &Target,
         hook: &str,
         call: impl FnOnce(ErrorOut) -> Status,
     ) -> Result<(), Error> {
-        if self.is_quarantined() {
-            return Err(self.failure(hook, Status::PANIC, "a hook of this plugin panicked before"));
-        }
-        if self.is_forked() {
-            self.count_release(hook);
-            return Err(self.failure(hook, Status::FORKED, "the plugin was opened before a fork"));
-        }
-        if life::exiting() {
-            self.count_release(hook);
-            return Err(self.failure(hook, Status::EXITING, "the process is exiting"));
+        if self.is_quarantined() || self.is_forked() || life::exiting() {
+            return Err(self.not_called(hook));
         }
         let mut raw: *mut RawError = std::ptr::null_mut();
         let status = call(&raw mut raw);
+        if !status.is_ok() {
+            return Err(self.failed(target, hook, status, raw));
+        }
+        if !raw.is_null() {
+            Self::discard(target, raw);
+        }
+        Ok(())
+    }
+
+    /// Why no hook is called any more.
+    #[cold]
+    fn not_called(&self, hook: &str) -> Error {
+        if self.is_quarantined() {
+            return self.failure(hook, Status::PANIC, "a hook of this plugin panicked before");
+        }
+        self.count_release(hook);
+        if self.is_forked() {
+            self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
+        } else {
+            self.failure(hook, Status::EXITING, "the process is exiting")
+        }
+    }
+
+    /// What a hook's failure is to the caller. Copies the error object out and gives it back.
+    #[cold]
+    fn failed(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
         if status == Status::PANIC {
             self.quarantined.store(true, Ordering::Release);
         }
-        if status.is_ok() && raw.is_null() {
-            return Ok(());
-        }
-        let error = self.take(target, hook, status, raw);
-        if status.is_ok() { Ok(()) } else { Err(error) }
-    }
-
-    /// Copies an error object out and gives it back to the plugin, also after a success.
-    fn take(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
         let mut error = self.failure(hook, status, "the plugin gave no reason");
         // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
         let Some(object) = (unsafe { raw.as_ref() }) else {
@@ -303,11 +317,17 @@ impl Hooks {
             *native_name = read_text(object.native_name);
             *message = read_text(object.message);
         }
+        Self::discard(target, raw);
+        error
+    }
+
+    /// Gives an error object back to the plugin; after a success nobody asks what it says.
+    #[cold]
+    fn discard(target: &Target, raw: *mut RawError) {
         if let Some(free) = target.table().raw().error_free {
             // SAFETY: the object is this plugin's, and nothing borrows it any more.
             unsafe { free(raw) };
         }
-        error
     }
 
     /// What would have been given back is a leak that is counted.
@@ -341,6 +361,7 @@ impl Hooks {
         self.own.handle() != PluginHandle::NONE && !self.is_quarantined()
     }
 
+    #[cold]
     pub(crate) fn missing(&self, hook: &str) -> Error {
         self.failure(
             hook,
@@ -383,6 +404,30 @@ const RELEASES: [&str; 8] = [
 
 /// At most this much of a plugin's text is believed.
 const TEXT_LIMIT: u64 = 64 * 1024;
+
+/// Copies an answer field by field, so that a caller into which this is inlined reads those that it
+/// looks at, in the pieces that a plugin writes. A processor hands a load what a store before it
+/// wrote only if that one store wrote all of it; else it waits, and later queries wait with it.
+#[inline]
+const fn by_field(out: &PointerInfo) -> PointerInfo {
+    PointerInfo {
+        kind: out.kind,
+        device: out.device,
+        base: Address {
+            word: out.base.word,
+            offset: out.base.offset,
+            form: out.base.form,
+            reserved: out.base.reserved,
+        },
+        size: out.size,
+        allocation_id: out.allocation_id,
+        host_pointer: out.host_pointer,
+        device_pointer: out.device_pointer,
+        context: out.context,
+        flags: out.flags,
+        reserved: out.reserved,
+    }
+}
 
 pub(crate) fn read_text(text: Text) -> String {
     if text.ptr.is_null() || text.len > TEXT_LIMIT {

@@ -16,6 +16,7 @@ static LEAKS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the process has begun to exit: from then on frees become counted leaks.
 #[must_use]
+#[inline]
 pub fn exiting() -> bool {
     EXITING.load(Ordering::Acquire)
 }
@@ -28,6 +29,7 @@ pub fn counted_leaks() -> u64 {
 
 /// How often this process was forked off since the first runtime: a handle of another generation
 /// belongs to the parent.
+#[inline]
 pub(crate) fn generation() -> u32 {
     FORKS.load(Ordering::Acquire)
 }

@@ -108,6 +108,7 @@ pub fn stop() -> Result<(), Error> {
 
 /// Whether a trace is running. One relaxed load.
 #[must_use]
+#[inline]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }

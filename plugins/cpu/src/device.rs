@@ -60,10 +60,10 @@ impl Device {
     }
 
     /// Fails in the child of a fork.
+    #[inline]
     pub(crate) fn check_process(&self, operation: &'static str) -> Result<(), Error> {
         if self.forked.load(Ordering::Relaxed) {
-            let why = "the process is a fork of the one that opened the plugin";
-            return Err(Error::new(Status::FORKED, operation, why));
+            return Err(forked(operation));
         }
         Ok(())
     }
@@ -259,6 +259,12 @@ impl Device {
         }
         Ok(std::ptr::with_exposed_provenance_mut(start))
     }
+}
+
+#[cold]
+fn forked(operation: &'static str) -> Error {
+    let why = "the process is a fork of the one that opened the plugin";
+    Error::new(Status::FORKED, operation, why)
 }
 
 /// What the device is.

@@ -66,6 +66,7 @@ impl Stack {
     }
 
     /// The way that this call takes.
+    #[inline]
     pub(crate) fn target(&self) -> &Target {
         if crate::trace::is_on() {
             &self.traced
