@@ -1,0 +1,420 @@
+//! Which letters wait, which one the script thread works on, and who asked it to stop.
+//!
+//! One table under one lock, which is never held while Python or a caller's function runs.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Kind};
+use crate::letter::{
+    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Work, closed,
+    stopped, stuck,
+};
+use crate::signals::Signals;
+
+/// How long an interrupt is waited for: a script that runs Python code notices it within some
+/// milliseconds.
+pub(crate) const NOTICE: Duration = Duration::from_millis(100);
+
+/// How long the signal alone is given before the exception is raised from outside as well.
+const SIGNAL_ALONE: Duration = Duration::from_millis(20);
+
+/// How many outcomes of interrupts are kept for those who wait for them.
+const OUTCOMES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    table: Mutex<Table>,
+    changed: Condvar,
+    signals: OnceLock<Signals>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    waiting: VecDeque<Letter>,
+    running: Option<Running>,
+    answers: Vec<(Ticket, Answer)>,
+    /// Of requests that were asked to stop: whether they noticed.
+    outcomes: VecDeque<(Ticket, Outcome)>,
+    last: u64,
+    life: Life,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Life {
+    #[default]
+    Open,
+    /// Nothing new is begun.
+    Closing,
+    /// And nobody takes the interpreter's lock.
+    Closed,
+}
+
+type Locked<'a> = MutexGuard<'a, Table>;
+
+impl Desk {
+    pub(crate) fn set_signals(&self, signals: Signals) {
+        let _set_once = self.signals.set(signals);
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_change<'a>(&self, table: Locked<'a>, until: Option<Instant>) -> Locked<'a> {
+        let Some(until) = until else {
+            let woken = self.changed.wait(table);
+            return woken.unwrap_or_else(PoisonError::into_inner);
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let woken = self.changed.wait_timeout(table, left);
+        woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Puts a request behind the others.
+    ///
+    /// # Errors
+    /// [`Kind::Closed`], [`Kind::Stuck`], and [`Kind::Busy`] where it may not wait for its turn.
+    pub(crate) fn post(
+        &self,
+        work: Work,
+        is_awaited: bool,
+        may_wait: bool,
+    ) -> Result<Ticket, Failure> {
+        let mut table = self.lock();
+        if table.life > Life::Open {
+            return Err(closed());
+        }
+        let running = table.running.as_ref();
+        let place = running.and_then(|running| running.stuck.as_deref());
+        if let Some(place) = place.filter(|_| is_awaited) {
+            return Err(stuck(place));
+        }
+        if !may_wait && (running.is_some() || !table.waiting.is_empty()) {
+            return Err(Failure::new(Kind::Busy, "run a script")
+                .because("another one runs", "try again when it has ended"));
+        }
+        table.last += 1;
+        let ticket = Ticket(table.last);
+        table.waiting.push_back(Letter {
+            ticket,
+            work,
+            is_awaited,
+        });
+        drop(table);
+        self.changed.notify_all();
+        Ok(ticket)
+    }
+
+    /// The next request, for the script thread. It never comes once the desk is closed.
+    pub(crate) fn next(&self) -> Letter {
+        let mut table = self.lock();
+        loop {
+            let is_open = table.life == Life::Open;
+            if let Some(letter) = table.waiting.pop_front().filter(|_| is_open) {
+                table.running = Some(Running {
+                    ticket: letter.ticket,
+                    session: letter.work.session,
+                    since: Instant::now(),
+                    phase: Phase::Entering,
+                    stop: None,
+                    stuck: None,
+                    is_awaited: letter.is_awaited,
+                });
+                return letter;
+            }
+            table = self.wait_for_change(table, None);
+        }
+    }
+
+    /// The script's code begins: from here on it can be interrupted.
+    ///
+    /// # Errors
+    /// It was before: it is not to begin.
+    pub(crate) fn begin(&self) -> Result<(), Cause> {
+        let mut table = self.lock();
+        let Some(running) = &mut table.running else {
+            return Ok(());
+        };
+        if let Some(stop) = running.stop {
+            return Err(stop.cause);
+        }
+        running.phase = Phase::Inside;
+        drop(table);
+        // Who waits for it counts its time from here.
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The script's code has ended, with an exception or without: interrupts come too late now.
+    pub(crate) fn end(&self, has_failed: bool) -> Option<Cause> {
+        let mut table = self.lock();
+        let running = table.running.as_mut()?;
+        running.phase = Phase::Leaving;
+        let (ticket, stop) = (running.ticket, running.stop?);
+        // Without a failure the exception may be one that was taken back before it was raised.
+        let can_tell = has_failed || self.signals.get().is_some_and(Signals::can_wake);
+        let outcome = match stop.is_claimed && can_tell {
+            true => Outcome::Delivered,
+            false => Outcome::Idle,
+        };
+        table.outcomes.push_back((ticket, outcome));
+        if table.outcomes.len() > OUTCOMES {
+            table.outcomes.pop_front();
+        }
+        drop(table);
+        self.changed.notify_all();
+        (stop.is_claimed && has_failed).then_some(stop.cause)
+    }
+
+    /// The script thread is done with the request.
+    pub(crate) fn finish(&self, answer: Answer) {
+        let mut table = self.lock();
+        let done = table.running.take();
+        let unwanted = match done {
+            Some(done) if done.is_awaited && done.stuck.is_none() => {
+                table.answers.push((done.ticket, answer));
+                None
+            }
+            _ => Some(answer),
+        };
+        drop(table);
+        self.changed.notify_all();
+        // It may hold a tensor, whose deleter runs here.
+        drop(unwanted);
+    }
+
+    /// Waits for the answer, and stops what takes too long.
+    pub(crate) fn answer(&self, ticket: Ticket, limits: Limits) -> Answer {
+        let mut table = self.lock();
+        loop {
+            if let Some(at) = table.answers.iter().position(|(of, _)| *of == ticket) {
+                return table.answers.swap_remove(at).1;
+            }
+            table = match table.step(ticket, limits) {
+                Step::Wait(until) => self.wait_for_change(table, until),
+                Step::Stop => {
+                    self.request(&mut table, Cause::Timeout);
+                    table
+                }
+                Step::GiveUp => {
+                    drop(table);
+                    match self.give_up(ticket) {
+                        Some(failure) => return Err(failure),
+                        None => self.lock(),
+                    }
+                }
+            };
+        }
+    }
+
+    /// Nobody waits for what runs, nor behind it; `None` where it has ended meanwhile.
+    fn give_up(&self, ticket: Ticket) -> Option<Failure> {
+        let place = self.signals.get().and_then(Signals::place);
+        let place = place.map_or_else(
+            || "at a place that is not known".to_owned(),
+            |place| format!("at {place}"),
+        );
+        let mut table = self.lock();
+        let running = table.running.as_mut()?;
+        if running.ticket != ticket || running.phase != Phase::Inside {
+            return None;
+        }
+        running.stuck = Some(place.clone());
+        let turned_away = table.turn_away(|_| true, || stuck(&place));
+        drop(table);
+        self.changed.notify_all();
+        drop(turned_away);
+        Some(stuck(&place))
+    }
+
+    /// Asks what runs to stop, by a signal and by waking who raises the exception.
+    fn request(&self, table: &mut Table, cause: Cause) {
+        let Some(running) = &mut table.running else {
+            return;
+        };
+        let before = running.stop;
+        let timeouts = before.map_or(0, |stop| stop.timeouts);
+        running.stop = Some(Stop {
+            cause: before.map_or(cause, |stop| stop.cause),
+            at: Instant::now(),
+            timeouts: timeouts + u32::from(cause == Cause::Timeout),
+            is_claimed: false,
+        });
+        if let Some(signals) = self
+            .signals
+            .get()
+            .filter(|_| running.phase == Phase::Inside)
+        {
+            signals.wake();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Interrupts what a session runs, and forgets what waits for its turn.
+    pub(crate) fn interrupt(&self, session: u64, may_wait: bool) -> Outcome {
+        let mut table = self.lock();
+        let turned_away = table.turn_away(|of| of == session, || stopped(Cause::Interrupt));
+        let has_waited = !turned_away.is_empty();
+        let running = table.running.as_ref();
+        let ticket = running
+            .filter(|running| running.session == session && running.phase != Phase::Leaving)
+            .map(|running| running.ticket);
+        if ticket.is_some() {
+            self.request(&mut table, Cause::Interrupt);
+        }
+        self.changed.notify_all();
+        let outcome = match ticket {
+            Some(ticket) if may_wait => self.outcome(table, ticket),
+            Some(_) => Outcome::Pending,
+            None if has_waited => Outcome::Delivered,
+            None => Outcome::Idle,
+        };
+        drop(turned_away);
+        outcome
+    }
+
+    fn outcome(&self, mut table: Locked<'_>, ticket: Ticket) -> Outcome {
+        let until = Instant::now() + NOTICE;
+        loop {
+            if let Some((_, outcome)) = table.outcomes.iter().find(|(of, _)| *of == ticket) {
+                return *outcome;
+            }
+            if Instant::now() >= until {
+                return Outcome::Pending;
+            }
+            table = self.wait_for_change(table, Some(until));
+        }
+    }
+
+    /// Whether the exception of a request to stop is to be raised now, by whoever asks first.
+    pub(crate) fn claim(&self) -> bool {
+        self.lock().claim()
+    }
+
+    /// Waits until somebody has to raise the exception from outside, and says for which request.
+    pub(crate) fn overdue(&self) -> Ticket {
+        let has_signal = self.signals.get().is_some_and(Signals::can_wake);
+        let alone = if has_signal {
+            SIGNAL_ALONE
+        } else {
+            Duration::ZERO
+        };
+        let mut table = self.lock();
+        loop {
+            let due = table.unclaimed().map(|(ticket, at)| (ticket, at + alone));
+            match due.filter(|_| table.life < Life::Closed) {
+                Some((ticket, at)) if at <= Instant::now() => return ticket,
+                Some((_, at)) => table = self.wait_for_change(table, Some(at)),
+                None => table = self.wait_for_change(table, None),
+            }
+        }
+    }
+
+    /// As [`Self::claim`], for one request only.
+    pub(crate) fn claim_for(&self, ticket: Ticket) -> bool {
+        let mut table = self.lock();
+        table.unclaimed().is_some_and(|(of, _)| of == ticket) && table.claim()
+    }
+
+    /// What a session does.
+    pub(crate) fn state(&self, session: u64) -> State {
+        let table = self.lock();
+        let running = table.running.as_ref();
+        if let Some(running) = running.filter(|running| running.session == session) {
+            let since = running.since.elapsed();
+            return match (&running.stuck, running.stop) {
+                (Some(place), _) => State::Stuck(since, place.clone()),
+                (None, Some(_)) => State::Stopping(since),
+                (None, None) => State::Running(since),
+            };
+        }
+        let mut waiting = table.waiting.iter();
+        match waiting.any(|letter| letter.work.session == session && letter.is_awaited) {
+            true => State::Waiting,
+            false => State::Idle,
+        }
+    }
+
+    /// Begins nothing new, stops what runs, and waits that long for it. Afterwards nobody takes the
+    /// interpreter's lock.
+    pub(crate) fn close(&self, limit: Duration) {
+        let mut table = self.lock();
+        table.life = table.life.max(Life::Closing);
+        let turned_away = table.turn_away(|_| true, closed);
+        self.request(&mut table, Cause::Exit);
+        self.changed.notify_all();
+        let until = Instant::now() + limit;
+        while table.running.is_some() && Instant::now() < until {
+            table = self.wait_for_change(table, Some(until));
+        }
+        table.life = Life::Closed;
+        drop(table);
+        drop(turned_away);
+    }
+}
+
+/// What a caller who waits does next.
+enum Step {
+    Wait(Option<Instant>),
+    Stop,
+    GiveUp,
+}
+
+impl Table {
+    fn step(&self, ticket: Ticket, limits: Limits) -> Step {
+        let running = self.running.as_ref();
+        let Some(running) =
+            running.filter(|running| running.ticket == ticket && running.phase == Phase::Inside)
+        else {
+            // The time of a script begins with its turn.
+            return Step::Wait(None);
+        };
+        let Some(timeout) = limits.timeout else {
+            return Step::Wait(None);
+        };
+        let timed = running.stop.filter(|stop| stop.timeouts > 0);
+        let (from, delay, next) = match timed {
+            None => (running.since, timeout, Step::Stop),
+            Some(stop) if stop.timeouts == 1 => (stop.at, limits.grace, Step::Stop),
+            Some(stop) => (stop.at, NOTICE, Step::GiveUp),
+        };
+        match from.checked_add(delay) {
+            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
+            Some(_) => next,
+            None => Step::Wait(None),
+        }
+    }
+
+    /// Who is asked to stop and has not been told by an exception yet, and since when.
+    fn unclaimed(&self) -> Option<(Ticket, Instant)> {
+        let running = self.running.as_ref()?;
+        let stop = running.stop.filter(|stop| !stop.is_claimed)?;
+        (running.phase == Phase::Inside).then_some((running.ticket, stop.at))
+    }
+
+    fn claim(&mut self) -> bool {
+        let is_unclaimed = self.unclaimed().is_some();
+        let stop = self
+            .running
+            .as_mut()
+            .and_then(|running| running.stop.as_mut());
+        if let Some(stop) = stop.filter(|_| is_unclaimed) {
+            stop.is_claimed = true;
+        }
+        is_unclaimed
+    }
+
+    /// Answers letters that wait without having begun them. They are given back, because their
+    /// arguments may hold tensors, whose deleters must not run under the lock.
+    fn turn_away(&mut self, which: impl Fn(u64) -> bool, why: impl Fn() -> Failure) -> Vec<Letter> {
+        let (gone, kept) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<Vec<_>, _>(|letter| letter.is_awaited && which(letter.work.session));
+        self.waiting = kept.into();
+        let awaited = gone.iter().map(|letter| (letter.ticket, Err(why())));
+        self.answers.extend(awaited);
+        gone
+    }
+}

@@ -1,0 +1,257 @@
+//! The host of scripts: one Python, one thread that runs scripts in it, and one that interrupts them.
+#![expect(
+    unsafe_code,
+    reason = "starts Python, and raises exceptions in its threads"
+)]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_ulong};
+use std::fmt;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
+use std::thread::{Builder, ThreadId};
+use std::time::Duration;
+
+use crate::desk::Desk;
+use crate::failure::{Failure, Kind};
+use crate::gil::{Gil, Raised, attached, without_lock};
+use crate::libpython::{Functions, PyObject};
+use crate::life;
+use crate::open::Python;
+use crate::signals::Signals;
+use crate::sink::{Sink, Stream};
+use crate::worker::Worker;
+
+/// Python as it runs in this process, with the thread that runs scripts.
+pub struct Host {
+    python: &'static Python,
+    pub(crate) desk: Desk,
+    sinks: RwLock<HashMap<u64, Arc<Sink>>>,
+    sessions: AtomicU64,
+    /// Python's class `KeyboardInterrupt`.
+    interrupt: AtomicPtr<PyObject>,
+    thread: OnceLock<(ThreadId, c_ulong)>,
+}
+
+static HOST: OnceLock<Host> = OnceLock::new();
+static STARTED: OnceLock<Result<(), Failure>> = OnceLock::new();
+
+/// What Python reckons with for its own main thread on most systems, and more for native code.
+const STACK_BYTES: usize = 16 << 20;
+
+impl Host {
+    /// Starts Python, once a process, and gives the same host from then on.
+    ///
+    /// Python is started on a thread of its own, which is Python's main thread. It installs no
+    /// handlers of the process's usual signals, and never ends before the process does. A Python
+    /// that somebody else started is used by a thread of its own as well, which is then not its main
+    /// thread.
+    ///
+    /// # Errors
+    /// [`Kind::Forked`] in a fork of the process that started it, [`Kind::NoPython`] where the
+    /// environment lacks parts of the standard library.
+    pub fn start(python: &'static Python) -> Result<&'static Self, Failure> {
+        life::refuse_forks()?;
+        let host = HOST.get_or_init(|| Self {
+            python,
+            desk: Desk::default(),
+            sinks: RwLock::default(),
+            sessions: AtomicU64::new(0),
+            interrupt: AtomicPtr::new(ptr::null_mut()),
+            thread: OnceLock::new(),
+        });
+        let started = without_lock(host.functions(), || {
+            STARTED.get_or_init(|| host.start_threads())
+        });
+        started.clone().map(|()| host)
+    }
+
+    /// Which Python it is.
+    #[must_use]
+    pub const fn python(&self) -> &'static Python {
+        self.python
+    }
+
+    /// The host of this process, once it was started.
+    pub(crate) fn started() -> Option<&'static Self> {
+        HOST.get()
+    }
+
+    pub(crate) const fn functions(&self) -> &'static Functions {
+        &self.python.functions
+    }
+
+    fn start_threads(&'static self) -> Result<(), Failure> {
+        let no_thread = |error: std::io::Error| {
+            Failure::new(Kind::NoPython, "start a thread for scripts")
+                .because(error.to_string(), "free resources of this process")
+        };
+        let (ready, answer) = mpsc::sync_channel(1);
+        let script = Builder::new().name("crossdock-script".to_owned());
+        let script = script.stack_size(STACK_BYTES);
+        let _detached = script
+            .spawn(move || self.serve(&ready))
+            .map_err(no_thread)?;
+        let gone = |_| Failure::new(Kind::NoPython, "start Python: its thread ended");
+        answer.recv().map_err(gone)??;
+        life::watch();
+        let watcher = Builder::new().name("crossdock-watcher".to_owned());
+        let _detached = watcher.spawn(move || self.watch()).map_err(no_thread)?;
+        Ok(())
+    }
+
+    /// The script thread. It never ends, because it may be Python's main thread.
+    fn serve(&'static self, ready: &SyncSender<Result<(), Failure>>) {
+        let is_main = self.attach();
+        // SAFETY: this thread has the lock since it started Python, or asked for it.
+        let gil = unsafe { Gil::assume(self.functions()) };
+        // SAFETY: as above.
+        let ident = unsafe { (self.functions().PyThread_get_thread_ident)() };
+        let _set_once = self.thread.set((std::thread::current().id(), ident));
+        let signals = Signals::of_this_thread(is_main);
+        let worker = Worker::new(self, &gil, signals.numbers()).map_err(|raised| {
+            gil.print(raised);
+            Failure::new(Kind::NoPython, "start Python").because(
+                "a module of the standard library cannot be imported; Python printed why",
+                "recreate the environment",
+            )
+        });
+        self.desk.set_signals(signals);
+        let _received = ready.send(worker.as_ref().map(|_| ()).map_err(Clone::clone));
+        loop {
+            let letter = gil.released(|| self.desk.next());
+            match &worker {
+                Ok(worker) => self.desk.finish(worker.work(letter.work)),
+                Err(failure) => self.desk.finish(Err(failure.clone())),
+            }
+        }
+    }
+
+    /// Starts Python on this thread, or makes the thread known to one that runs. Says which it was.
+    fn attach(&self) -> bool {
+        let functions = self.functions();
+        // SAFETY: may be asked at any time.
+        if unsafe { (functions.Py_IsInitialized)() } != 0 {
+            // SAFETY: Python runs, and any thread may ask for its lock. This one is never let go.
+            let _before = unsafe { (functions.PyGILState_Ensure)() };
+            return false;
+        }
+        let program = self.python.choice().executable.as_os_str().as_bytes();
+        let program = CString::new(program).unwrap_or_default();
+        // SAFETY: a text, and no place for its length. Python keeps what it makes.
+        let program = unsafe { (functions.Py_DecodeLocale)(program.as_ptr(), ptr::null_mut()) };
+        if !program.is_null() {
+            // SAFETY: a text that is never freed; Python does not run yet.
+            unsafe { (functions.Py_SetProgramName)(program) };
+        }
+        // SAFETY: Python does not run, and this thread is going to be its main thread. The signals
+        // of the process stay as they are.
+        unsafe { (functions.Py_InitializeEx)(0) };
+        true
+    }
+
+    /// The thread that raises exceptions in the script thread, for which it takes the lock.
+    fn watch(&'static self) {
+        loop {
+            let ticket = self.desk.overdue();
+            attached(self.functions(), |_gil| {
+                if self.desk.claim_for(ticket) {
+                    self.set_exception(self.interrupt.load(Ordering::Acquire));
+                }
+            });
+        }
+    }
+
+    /// The exception of interrupts, from now on.
+    pub(crate) fn set_interrupt(&self, class: *mut PyObject) {
+        self.interrupt.store(class, Ordering::Release);
+    }
+
+    /// Raises the exception of an interrupt on this thread.
+    pub(crate) fn raise_interrupt(&self, _gil: &Gil) -> Raised {
+        // SAFETY: the lock is held; a class of exceptions, which is never given back.
+        unsafe { (self.functions().PyErr_SetNone)(self.interrupt.load(Ordering::Acquire)) };
+        Raised
+    }
+
+    /// Takes back an exception that the script thread has not raised yet.
+    pub(crate) fn take_back(&self, _gil: &Gil) {
+        self.set_exception(ptr::null_mut());
+    }
+
+    fn set_exception(&self, class: *mut PyObject) {
+        if let Some((_, ident)) = self.thread.get() {
+            // SAFETY: callers hold the lock; a class of exceptions, or NULL: none.
+            unsafe { (self.functions().PyThreadState_SetAsyncExc)(*ident, class) };
+        }
+    }
+
+    /// The refusal of scripts that a script would wait for.
+    pub(crate) fn refuse_script_thread(&self) -> Result<(), Failure> {
+        if !self.is_script_thread() {
+            return Ok(());
+        }
+        let what = "run a script from inside a script";
+        let why = "there is one thread for scripts, and it is running this one";
+        Err(Failure::new(Kind::Busy, what).because(why, "call the function itself"))
+    }
+
+    pub(crate) fn is_script_thread(&self) -> bool {
+        let own = std::thread::current().id();
+        self.thread.get().is_some_and(|(script, _)| *script == own)
+    }
+
+    /// The number of a new session.
+    pub(crate) fn number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn enter_sink(&self, session: u64, sink: Arc<Sink>) {
+        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
+        sinks.insert(session, sink);
+    }
+
+    pub(crate) fn remove_sink(&self, session: u64) {
+        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = sinks.remove(&session);
+        drop(sinks);
+        if let Some(sink) = removed {
+            sink.close();
+        }
+    }
+
+    /// Passes on what a script wrote.
+    pub(crate) fn write(&self, session: u64, stream: Stream, bytes: &[u8]) {
+        if life::is_forked() {
+            // The child has the descriptors, but not the threads that the host's function needs.
+            let _broken = match stream {
+                Stream::Out => std::io::stdout().write_all(bytes),
+                Stream::Err => std::io::stderr().write_all(bytes),
+            };
+            return;
+        }
+        let sinks = self.sinks.read().unwrap_or_else(PoisonError::into_inner);
+        let sink = sinks.get(&session).map(Arc::clone);
+        drop(sinks);
+        if let Some(sink) = sink {
+            sink.write(stream, bytes);
+        }
+    }
+
+    /// Ends the work of this process's scripts, as far as it ends within this time.
+    pub(crate) fn close(&self, limit: Duration) {
+        self.desk.close(limit);
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("python", &self.python)
+            .finish_non_exhaustive()
+    }
+}

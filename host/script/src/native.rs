@@ -1,0 +1,109 @@
+//! The functions of the host that `sessions.py` is given.
+#![expect(unsafe_code, reason = "functions that Python calls")]
+
+use std::ffi::{c_char, c_int};
+use std::time::Duration;
+
+use crossdock_sdk::fence::fence;
+
+use crate::gil::{Gil, Object, Raised};
+use crate::host::Host;
+use crate::libpython::PyObject;
+use crate::life;
+use crate::sink::Stream;
+
+type Method = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
+
+/// `PyMethodDef`, whose layout the stable ABI fixes.
+#[repr(C)]
+pub(crate) struct Definition {
+    name: *const c_char,
+    method: Method,
+    flags: c_int,
+    doc: *const c_char,
+}
+
+// SAFETY: it points to texts and functions that live for ever.
+unsafe impl Sync for Definition {}
+
+const POSITIONAL: c_int = 1;
+
+macro_rules! definitions {
+    ($($constant:ident = $name:literal, $method:ident;)*) => {$(
+        pub(crate) static $constant: Definition = Definition {
+            name: $name.as_ptr(),
+            method: $method,
+            flags: POSITIONAL,
+            doc: std::ptr::null(),
+        };
+    )*};
+}
+
+definitions! {
+    EMIT = c"emit", emit;
+    WAKE = c"wake", wake;
+    ENDS = c"ends", ends;
+}
+
+/// How long the end of a Python of others waits for a script of ours.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// `emit(session, stream, data)`: what a captured stream got.
+unsafe extern "C" fn emit(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            // SAFETY: Python lends the tuple of arguments for the call.
+            let arguments = unsafe { gil.borrowed(arguments) }?;
+            let session = arguments.item(0)?.to_i64()?.cast_unsigned();
+            let stream = match arguments.item(1)?.to_i64()? {
+                1 => Stream::Out,
+                _ => Stream::Err,
+            };
+            let data = arguments.item(2)?.to_bytes()?;
+            gil.released(|| host.write(session, stream, &data));
+            gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `wake(signal, frame)`: the handler of the signal that wakes the script thread.
+unsafe extern "C" fn wake(_module: *mut PyObject, _arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            if !life::is_forked() && host.desk.claim() {
+                return Err(host.raise_interrupt(gil));
+            }
+            gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `ends()`: Python begins to end, because a host that started it wants it to.
+unsafe extern "C" fn ends(_module: *mut PyObject, _arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            if !life::is_forked() {
+                gil.released(|| host.close(LAST_WAIT));
+            }
+            gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// With an exception, or with one that Python makes of its absence.
+const FAILED: *mut PyObject = std::ptr::null_mut();
+
+/// Runs a function that Python called; its failures are exceptions that are set already.
+fn called(
+    body: impl for<'gil> FnOnce(&'static Host, &'gil Gil) -> Result<Object<'gil>, Raised>,
+) -> *mut PyObject {
+    let Some(host) = Host::started() else {
+        return FAILED;
+    };
+    // SAFETY: Python calls its functions with the lock held.
+    let gil = unsafe { Gil::assume(host.functions()) };
+    body(host, &gil).map_or(FAILED, Object::into_raw)
+}

@@ -1,0 +1,238 @@
+//! Sessions: namespaces in which a host runs scripts, and through which it talks to them.
+
+use std::ffi::CString;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::failure::{Failure, Kind};
+use crate::gil::without_lock;
+use crate::host::Host;
+use crate::letter::{Answer, Limits, Outcome, State, Work};
+use crate::life;
+use crate::sink::{Output, Sink};
+use crate::tensor::Managed;
+use crate::value::{Argument, Value};
+
+/// How a session is made.
+#[derive(Default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it from defaults")]
+pub struct Settings {
+    /// Its module is `__xd_NAME__`; none: its number. The first of a Python that runs for the host
+    /// alone is `__main__`, whatever its name.
+    pub name: Option<String>,
+    /// `sys.argv`; where it is empty, its first word is the script that is run.
+    pub arguments: Vec<String>,
+    /// Where `sys.stdout` goes; none: to the process's own.
+    pub stdout: bool,
+    /// Where `sys.stderr` goes; none: to the process's own.
+    pub stderr: bool,
+    /// What captured streams write to.
+    pub output: Option<Output>,
+    /// How long each script may take, unless it is said with it.
+    pub limits: Limits,
+    /// While another script runs, a call fails as [`Kind::Busy`] and does not wait for its turn.
+    pub never_waits: bool,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("name", &self.name)
+            .field("arguments", &self.arguments)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A namespace that is a real module. Its scripts run one at a time, and one at a time with those of
+/// other sessions, on the host's script thread.
+///
+/// Any thread may call it. A caller that holds the interpreter's lock lets it go while it waits.
+/// Dropping it forgets the namespace; what others still hold of it stays.
+#[derive(Debug)]
+pub struct Session {
+    host: &'static Host,
+    number: u64,
+    limits: Limits,
+    never_waits: bool,
+}
+
+impl Session {
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// [`Kind::Exception`] where its name is in use; [`Kind::Closed`], [`Kind::Forked`] and
+    /// [`Kind::Stuck`] as every call.
+    pub fn open(host: &'static Host, settings: Settings) -> Result<Self, Failure> {
+        life::refuse_forks()?;
+        let session = Self {
+            host,
+            number: host.number(),
+            limits: settings.limits,
+            never_waits: settings.never_waits,
+        };
+        if let Some(output) = settings.output {
+            host.enter_sink(session.number, Arc::new(Sink::new(output)));
+        }
+        let name = settings.name.unwrap_or_else(|| session.number.to_string());
+        let words = settings.arguments.into_iter().map(Value::Text).collect();
+        let arguments = vec![
+            Argument::One(Value::Text(name)),
+            Argument::Several(words),
+            Argument::One(Value::Bool(settings.stdout)),
+            Argument::One(Value::Bool(settings.stderr)),
+        ];
+        session.ask("create", arguments, None)?;
+        Ok(session)
+    }
+
+    /// Runs a program's text in the namespace. `name` is the file that tracebacks show.
+    ///
+    /// # Errors
+    /// How the script ended, where it did not just end: [`Kind::Exception`], [`Kind::Exit`] also
+    /// with 0, [`Kind::Interrupted`], [`Kind::Timeout`], [`Kind::Stuck`]. What kept it from
+    /// running: [`Kind::Busy`], [`Kind::Closed`], [`Kind::Forked`].
+    pub fn run_text(&self, text: &str, name: &str, limits: Option<Limits>) -> Result<(), Failure> {
+        self.ask("run_text", vec![text.into(), name.into()], limits)?;
+        Ok(())
+    }
+
+    /// Runs a file in the namespace, with its folder as the first place for modules.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub fn run_file(&self, path: &Path, limits: Option<Limits>) -> Result<(), Failure> {
+        let path = path.to_str().ok_or_else(|| {
+            let what = format!("run the file `{}`", path.display());
+            Failure::new(Kind::Invalid, what).because("its name is not UTF-8", "rename it")
+        })?;
+        self.ask("run_file", vec![path.into()], limits)?;
+        Ok(())
+    }
+
+    /// Runs a module in the namespace, as `python -m` does.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub fn run_module(&self, name: &str, limits: Option<Limits>) -> Result<(), Failure> {
+        self.ask("run_module", vec![name.into()], limits)?;
+        Ok(())
+    }
+
+    /// Sets a variable. A tensor is given away, whatever the result.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`]: a tensor needs the package `crossdock`, which is imported.
+    pub fn set(&self, name: &str, value: Value) -> Result<(), Failure> {
+        self.ask("set", vec![name.into(), value.into()], None)?;
+        Ok(())
+    }
+
+    /// Reads a variable, an attribute of one (`model.bias`), or one of a module (`math:pi`).
+    ///
+    /// # Errors
+    /// [`Kind::Exception`] where there is none, or its type is none of [`Value`]'s.
+    pub fn get(&self, name: &str) -> Answer {
+        self.ask("get", vec![name.into()], None)
+    }
+
+    /// Reads a tensor: anything that `crossdock.asarray` takes, moved to `device` if one is named.
+    ///
+    /// # Errors
+    /// [`Kind::Exception`] where there is none, or it is none.
+    pub fn get_tensor(&self, name: &str, device: Option<&str>) -> Result<Managed, Failure> {
+        let device = device.map_or(Value::None, |device| Value::Text(device.to_owned()));
+        match self.ask("get_tensor", vec![name.into(), device.into()], None)? {
+            Value::Tensor(tensor) => Ok(tensor),
+            other => {
+                let why = format!("`{name}` came as {other:?}");
+                Err(Failure::new(Kind::Invalid, "get a tensor")
+                    .because(why, "report this as a bug"))
+            }
+        }
+    }
+
+    /// Calls what [`Self::get`] would find. Tensors are given away, whatever the result.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`], and [`Kind::Invalid`] for a name with a NUL.
+    pub fn call(
+        &self,
+        name: &str,
+        arguments: Vec<Value>,
+        named: Vec<(String, Value)>,
+        limits: Option<Limits>,
+    ) -> Answer {
+        let named = named
+            .into_iter()
+            .map(|(name, value)| Ok((CString::new(name)?, value)));
+        let named: Result<Vec<_>, std::ffi::NulError> = named.collect();
+        let named = named.map_err(|error| {
+            Failure::new(Kind::Invalid, "call a function of a script")
+                .because(error.to_string(), "name arguments without NUL")
+        })?;
+        let arguments = vec![
+            name.into(),
+            Argument::Several(arguments),
+            Argument::Named(named),
+        ];
+        self.ask("call", arguments, limits)
+    }
+
+    /// Stops what the session runs, by a `KeyboardInterrupt`, and forgets what waits for its turn.
+    ///
+    /// Waits a little for the script to notice, and never for the interpreter's lock. An interrupt
+    /// that comes too late hits nobody else.
+    ///
+    /// # Errors
+    /// [`Kind::Forked`].
+    pub fn interrupt(&self) -> Result<Outcome, Failure> {
+        life::refuse_forks()?;
+        let may_wait = !self.host.is_script_thread();
+        let interrupt = || self.host.desk.interrupt(self.number, may_wait);
+        Ok(without_lock(self.host.functions(), interrupt))
+    }
+
+    /// What the session does now. Never waits.
+    ///
+    /// # Errors
+    /// [`Kind::Forked`].
+    pub fn state(&self) -> Result<State, Failure> {
+        life::refuse_forks()?;
+        Ok(self.host.desk.state(self.number))
+    }
+
+    fn ask(&self, name: &'static str, arguments: Vec<Argument>, limits: Option<Limits>) -> Answer {
+        life::refuse_forks()?;
+        self.host.refuse_script_thread()?;
+        let work = Work {
+            session: self.number,
+            name,
+            arguments,
+        };
+        let desk = &self.host.desk;
+        without_lock(self.host.functions(), || {
+            let ticket = desk.post(work, true, !self.never_waits)?;
+            desk.answer(ticket, limits.unwrap_or(self.limits))
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if life::is_forked() {
+            return;
+        }
+        let work = Work {
+            session: self.number,
+            name: "free",
+            arguments: Vec::new(),
+        };
+        without_lock(self.host.functions(), || {
+            self.host.remove_sink(self.number);
+            // A closed desk has forgotten all namespaces.
+            let _closed = self.host.desk.post(work, false, true);
+        });
+    }
+}

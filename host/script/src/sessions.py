@@ -1,0 +1,320 @@
+"""Sessions of a host: namespaces that are modules, and what is run in them, one at a time.
+
+The host calls the functions without an underscore, on one thread. An exception never leaves `perform`,
+except one that an interrupt puts between its lines; the host knows that by itself.
+"""
+
+import atexit
+import faulthandler
+import gc
+import importlib
+import importlib.util
+import io
+import linecache
+import os
+import signal
+import sys
+import traceback
+import types
+
+_OWN_FILE = "<crossdock>"
+_DONE, _RAISED, _EXIT = 0, 1, 2
+_NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
+
+_sessions = {}
+_host = types.SimpleNamespace(emit=None, owns_main=False, forked=False)
+
+
+def start(emit, wake, ends, wake_signal, place_signal, place_pipe):
+    """Connects Python with the host. A signal of 0 is none; with one, Python is the host's own."""
+    _host.emit = emit
+    _host.owns_main = wake_signal != 0
+    if wake_signal:
+        signal.signal(wake_signal, wake)
+    if place_signal:
+        faulthandler.register(place_signal, place_pipe, all_threads=False)
+    os.register_at_fork(after_in_child=_forked)
+    atexit.register(ends)
+
+
+def _forked():
+    _host.forked = True
+
+
+class _Session:
+    """A namespace, and what `sys` says while something runs in it."""
+
+    def __init__(self, module, argv, streams):
+        self.module = module
+        self.argv = argv
+        self.streams = streams
+        self.folder = None
+        self.outside = None
+
+
+class _Stream(io.RawIOBase):
+    """Where a captured stream ends: in a function of the host."""
+
+    def __init__(self, number, which, name):
+        self._number = number
+        self._which = which
+        self.name = name
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        data = bytes(data)
+        _host.emit(self._number, self._which, data)
+        return len(data)
+
+
+def _stream(number, which, name):
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Stream(number, which, name)),
+        encoding="utf-8",
+        errors="backslashreplace",
+        newline="\n",
+        line_buffering=True,
+    )
+
+
+def _create(number, name, argv, stdout, stderr):
+    """A new session; the first of a Python of the host's own is `__main__`."""
+    taken = any(session.module.__name__ == "__main__" for session in _sessions.values())
+    name = f"__xd_{name}__" if taken or not _host.owns_main else "__main__"
+    if name in sys.modules and name != "__main__":
+        raise ValueError(f"there is a session with the module {name}")
+    module = types.ModuleType(name)
+    module.__builtins__ = sys.modules["builtins"]
+    sys.modules[name] = module
+    streams = (
+        _stream(number, 1, "<stdout>") if stdout else None,
+        _stream(number, 2, "<stderr>") if stderr else None,
+    )
+    _sessions[number] = _Session(module, list(argv) or [""], streams)
+
+
+def _free(number):
+    """Forgets a session; what others still hold of it stays."""
+    session = _sessions.pop(number, None)
+    if session is None:
+        return
+    name = session.module.__name__
+    if sys.modules.get(name) is session.module:
+        del sys.modules[name]
+    if name == "__main__":
+        sys.modules[name] = types.ModuleType(name)
+    del session
+    gc.collect()
+
+
+def enter(number):
+    """Makes `sys` say what the session says."""
+    session = _sessions.get(number)
+    if session is None:
+        return
+    session.outside = (sys.argv, sys.stdout, sys.stderr)
+    sys.argv = session.argv
+    stdout, stderr = session.streams
+    sys.stdout, sys.stderr = stdout or sys.stdout, stderr or sys.stderr
+    if session.folder is not None:
+        sys.path.insert(0, session.folder)
+
+
+def leave(number):
+    """Undoes `enter`, and sends what the streams still hold."""
+    session = _sessions.get(number)
+    if session is None:
+        return
+    for stream in (sys.stdout, sys.stderr, *session.streams):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BaseException:
+            pass  # A stream of the script's own may do anything.
+    sys.argv, sys.stdout, sys.stderr = session.outside
+    if session.folder in sys.path:
+        sys.path.remove(session.folder)
+
+
+def perform(number, work, *arguments):
+    """Does some work in a session: `(0, kind, content)`, or what was raised instead."""
+    try:
+        if work in _LIVES:
+            done = _LIVES[work](number, *arguments)
+        else:
+            done = _WORKS[work](_sessions[number], *arguments)
+        answer = (_DONE, *_packed(done))
+    except BaseException as error:
+        answer = _described(error)
+    if _host.forked:
+        _end_of_child(answer)
+    return answer
+
+
+def _end_of_child(answer):
+    """A child that a script forked off has no host to return to."""
+    status = answer[1] if answer[0] == _EXIT else answer[0]
+    if answer[0] == _RAISED:
+        print(answer[4].decode(), end="", file=sys.__stderr__)
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
+def _run_text(session, text, name):
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(text, name, "exec", dont_inherit=True), session.module.__dict__)
+
+
+def _run_file(session, path):
+    with io.open_code(os.path.abspath(path)) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    _at(session, path, os.path.dirname(os.path.abspath(path)))
+    session.module.__file__ = path
+    exec(code, session.module.__dict__)
+
+
+def _run_module(session, name):
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name += ".__main__"
+        spec = importlib.util.find_spec(name)
+    code = spec and spec.loader.get_code(name)
+    if code is None:
+        raise ImportError(f"there is no module {name} that can be run", name=name)
+    _at(session, spec.origin, os.getcwd())
+    module = session.module
+    module.__file__, module.__spec__, module.__package__ = spec.origin, spec, spec.parent
+    exec(code, module.__dict__)
+
+
+def _at(session, program, folder):
+    """As Python does it for its own scripts: their name and their folder."""
+    session.argv[0] = session.argv[0] or program
+    if session.folder in sys.path:
+        sys.path.remove(session.folder)
+    session.folder = folder
+    sys.path.insert(0, folder)
+
+
+def _set(session, name, value):
+    setattr(session.module, name, _unpacked(value))
+
+
+def _get(session, dotted):
+    return _found(session, dotted)
+
+
+def _get_tensor(session, dotted, device):
+    return _tensor(_found(session, dotted), device)
+
+
+def _call(session, dotted, arguments, named):
+    arguments = [_unpacked(value) for value in arguments]
+    named = {name: _unpacked(value) for name, value in named.items()}
+    return _found(session, dotted)(*arguments, **named)
+
+
+_LIVES = {"create": _create, "free": _free}
+_WORKS = {
+    "run_text": _run_text,
+    "run_file": _run_file,
+    "run_module": _run_module,
+    "set": _set,
+    "get": _get,
+    "get_tensor": _get_tensor,
+    "call": _call,
+}
+
+
+def _found(session, dotted):
+    """`name`, `name.attribute` or `package.module:name`."""
+    module, colon, names = dotted.rpartition(":")
+    found = importlib.import_module(module) if colon else session.module
+    for name in names.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _is_capsule(value):
+    return type(value).__name__ == "PyCapsule"
+
+
+def _unpacked(value):
+    """A value as scripts see it: a tensor comes as the capsule of DLPack."""
+    if _is_capsule(value):
+        import crossdock
+
+        return crossdock.from_dlpack(value)
+    return value
+
+
+def _tensor(value, device=None):
+    """The capsule of a tensor's memory, or of a copy on the device that is asked for."""
+    import crossdock
+
+    return crossdock.asarray(value, device=device).__dlpack__(max_version=(1, 3))
+
+
+def _packed(value):
+    """What a value is, and its content in a form that the host reads by one function."""
+    if hasattr(type(value), "__dlpack__"):
+        value = _tensor(value)
+    elif type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if value is None:
+        return _NONE, None
+    if isinstance(value, bool):
+        return _BOOL, int(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise OverflowError("the number does not fit into 64 bits")
+        return _INT, int(value)
+    if isinstance(value, float):
+        return _FLOAT, float(value)
+    if isinstance(value, str):
+        return _TEXT, value.encode("utf-8", "backslashreplace")
+    if isinstance(value, (bytes, bytearray)):
+        return _BYTES, bytes(value)
+    if _is_capsule(value):
+        return _TENSOR, value
+    raise TypeError(
+        f"a {type(value).__qualname__} is no value for the host: None, bool, int, float, str, bytes "
+        "and tensors are"
+    )
+
+
+def _described(error):
+    """What was raised, in the host's words: kind, exit code, class, message and traceback."""
+    kind, trace = type(error), error.__traceback__
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(its text cannot be made)"
+    try:
+        while trace is not None and trace.tb_frame.f_code.co_filename == _OWN_FILE:
+            trace = trace.tb_next
+        lines = "".join(traceback.format_exception(kind, error, trace))
+    except BaseException:
+        lines = f"{name}: {message}\n"
+    if isinstance(error, SystemExit):
+        return (_EXIT, _exit_code(error.code), *_texts(name, message, lines))
+    return (_RAISED, 0, *_texts(name, message, lines))
+
+
+def _texts(*texts):
+    return [text.encode("utf-8", "backslashreplace") for text in texts]
+
+
+def _exit_code(code):
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return max(-(2**31), min(code, 2**31 - 1))
+    return 1

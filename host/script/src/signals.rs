@@ -1,0 +1,160 @@
+//! The two signals of the script thread: one that wakes it, and one that makes it say where it is.
+#![expect(
+    unsafe_code,
+    reason = "sends signals to a thread, and reads what Python writes into a pipe"
+)]
+
+use std::ffi::c_int;
+use std::io::{PipeReader, PipeWriter, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How the script thread is reached without the interpreter's lock.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    thread: libc::pthread_t,
+    /// Wakes it from waits; Python's handler asks whether it is to stop. Only Python's main thread
+    /// handles signals, so there is none on another.
+    wake: Option<c_int>,
+    place: Option<Place>,
+}
+
+/// `faulthandler` writes where the thread is, from within the signal's handler.
+#[derive(Debug)]
+struct Place {
+    signal: c_int,
+    reader: Mutex<PipeReader>,
+    writer: PipeWriter,
+}
+
+/// How long the thread may take to say where it is.
+const ANSWER: Duration = Duration::from_millis(200);
+
+impl Signals {
+    /// For the thread that this is called on.
+    pub(crate) fn of_this_thread(is_pythons_main: bool) -> Self {
+        let mut free = free_signals();
+        let wake = if is_pythons_main { free.next() } else { None };
+        let place = free.next().and_then(Place::new);
+        let taken = [wake, place.as_ref().map(|place| place.signal)];
+        unblock(&taken);
+        Self {
+            // SAFETY: asks for nothing.
+            thread: unsafe { libc::pthread_self() },
+            wake,
+            place,
+        }
+    }
+
+    /// The signal that wakes, the one that asks where it is, and the descriptor for the answer; 0
+    /// where there is none.
+    pub(crate) fn numbers(&self) -> (c_int, c_int, c_int) {
+        let place = self.place.as_ref();
+        let place = place.map_or((0, 0), |place| (place.signal, place.writer.as_raw_fd()));
+        (self.wake.unwrap_or(0), place.0, place.1)
+    }
+
+    /// Whether a signal can wake it.
+    pub(crate) const fn can_wake(&self) -> bool {
+        self.wake.is_some()
+    }
+
+    /// Wakes it.
+    pub(crate) fn wake(&self) {
+        if let Some(signal) = self.wake {
+            self.send(signal);
+        }
+    }
+
+    /// The line of Python that it is in: `File "a.py", line 3 in f`.
+    pub(crate) fn place(&self) -> Option<String> {
+        let place = self.place.as_ref()?;
+        let mut reader = place.reader.lock().ok()?;
+        drain(&mut reader);
+        self.send(place.signal);
+        let until = Instant::now() + ANSWER;
+        let mut text = Vec::new();
+        while readable(&reader, until) {
+            text.extend(drain(&mut reader));
+            // The first line is a title, and the second may still be on its way.
+            if text.iter().filter(|&&byte| byte == b'\n').count() > 1 {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let line = text.lines().find(|line| line.starts_with("  File "))?;
+        Some(line.trim().to_owned())
+    }
+
+    fn send(&self, signal: c_int) {
+        // SAFETY: the thread never ends.
+        let failed = unsafe { libc::pthread_kill(self.thread, signal) };
+        debug_assert_eq!(failed, 0, "a live thread and a valid signal");
+    }
+}
+
+impl Place {
+    fn new(signal: c_int) -> Option<Self> {
+        let (reader, writer) = std::io::pipe().ok()?;
+        for end in [reader.as_raw_fd(), writer.as_raw_fd()] {
+            // SAFETY: a descriptor of ours. A handler that writes must never wait.
+            unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        Some(Self {
+            signal,
+            reader: Mutex::new(reader),
+            writer,
+        })
+    }
+}
+
+/// What is in the pipe now.
+fn drain(reader: &mut PipeReader) -> Vec<u8> {
+    let mut text = Vec::new();
+    // It ends with the error that there is no more for now.
+    let _would_block = reader.read_to_end(&mut text);
+    text
+}
+
+/// Whether there is something to read before a point in time.
+fn readable(reader: &PipeReader, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let milliseconds = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
+    let mut asked = libc::pollfd {
+        fd: reader.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, which is open.
+    unsafe { libc::poll(&raw mut asked, 1, milliseconds) > 0 }
+}
+
+/// Real-time signals that nobody in this process handles. The first few are left to others, who
+/// count from there.
+fn free_signals() -> impl Iterator<Item = c_int> {
+    const LEFT_TO_OTHERS: c_int = 5;
+    let all = libc::SIGRTMIN() + LEFT_TO_OTHERS..=libc::SIGRTMAX();
+    all.filter(|&signal| {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks for the action and changes none.
+        let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroed, and every bit pattern of it is an action.
+        let action = unsafe { action.assume_init() };
+        failed == 0 && action.sa_sigaction == libc::SIG_DFL
+    })
+}
+
+/// The host may have blocked signals for the threads that it starts.
+fn unblock(signals: &[Option<c_int>]) {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: makes the set empty.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals.iter().flatten() {
+        // SAFETY: a set that was made, and a valid signal.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    // SAFETY: a set that was made; the old one is not wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut()) };
+}

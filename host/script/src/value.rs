@@ -1,0 +1,98 @@
+//! Values that cross between the host and scripts.
+
+use std::ffi::CString;
+
+use crate::gil::{Gil, Object, Raised};
+use crate::tensor::Managed;
+
+/// A value that a script is given, or gives.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub enum Value {
+    /// `None`.
+    #[default]
+    None,
+    /// `True` or `False`.
+    Bool(bool),
+    /// An `int` of at most 64 bits.
+    Int(i64),
+    /// A `float`.
+    Float(f64),
+    /// A `str`.
+    Text(String),
+    /// `bytes`.
+    Bytes(Vec<u8>),
+    /// A tensor: `crossdock.Tensor` in the script.
+    Tensor(Managed),
+}
+
+/// What a function of `sessions.py` is called with.
+#[derive(Debug)]
+pub(crate) enum Argument {
+    One(Value),
+    Several(Vec<Value>),
+    Named(Vec<(CString, Value)>),
+}
+
+impl From<Value> for Argument {
+    fn from(value: Value) -> Self {
+        Self::One(value)
+    }
+}
+
+impl From<&str> for Argument {
+    fn from(text: &str) -> Self {
+        Self::One(Value::Text(text.to_owned()))
+    }
+}
+
+impl Argument {
+    pub(crate) fn into_object(self, gil: &Gil) -> Result<Object<'_>, Raised> {
+        match self {
+            Self::One(value) => value.into_object(gil),
+            Self::Several(values) => {
+                let objects = values.into_iter().map(|value| value.into_object(gil));
+                gil.tuple(objects.collect::<Result<_, _>>()?)
+            }
+            Self::Named(values) => {
+                let names = gil.dictionary()?;
+                for (name, value) in values {
+                    names.put(&name, &value.into_object(gil)?)?;
+                }
+                Ok(names)
+            }
+        }
+    }
+}
+
+impl Value {
+    fn into_object(self, gil: &Gil) -> Result<Object<'_>, Raised> {
+        match self {
+            Self::None => gil.none(),
+            Self::Bool(truth) => gil.truth(truth),
+            Self::Int(number) => gil.number(number),
+            Self::Float(number) => gil.float(number),
+            Self::Text(text) => gil.text(&text),
+            Self::Bytes(bytes) => gil.bytes(&bytes),
+            Self::Tensor(tensor) => gil.capsule(tensor),
+        }
+    }
+
+    /// Reads what `_packed` of `sessions.py` made.
+    pub(crate) fn of(kind: i64, content: &Object<'_>) -> Result<Self, Raised> {
+        Ok(match kind {
+            1 => Self::Bool(content.to_i64()? != 0),
+            2 => Self::Int(content.to_i64()?),
+            3 => Self::Float(content.to_f64()?),
+            4 => Self::Text(lossy(&content.to_bytes()?)),
+            5 => Self::Bytes(content.to_bytes()?),
+            6 => Self::Tensor(content.to_tensor()?),
+            _ => Self::None,
+        })
+    }
+}
+
+/// What Python encoded, which is UTF-8.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

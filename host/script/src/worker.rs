@@ -1,0 +1,165 @@
+//! How a letter is worked on: into Python, and the answer out of it.
+
+use std::ffi::{CStr, c_int};
+
+use crate::failure::{Failure, Kind};
+use crate::gil::{Gil, Object, Raised};
+use crate::host::Host;
+use crate::letter::{Answer, Work, stopped};
+use crate::native;
+use crate::value::{Argument, Value, lossy};
+
+/// The Python half: how namespaces are made and code is run in them.
+const SESSIONS: &CStr =
+    match CStr::from_bytes_with_nul(concat!(include_str!("sessions.py"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => c"",
+    };
+
+/// The name under which tracebacks would show it, and by which it leaves itself out of them.
+const FILE: &CStr = c"<crossdock>";
+
+/// The script thread with Python's half at hand.
+#[derive(Debug)]
+pub(crate) struct Worker<'gil> {
+    host: &'static Host,
+    gil: &'gil Gil,
+    enter: Object<'gil>,
+    perform: Object<'gil>,
+    leave: Object<'gil>,
+}
+
+impl<'gil> Worker<'gil> {
+    /// Loads Python's half. `signals`: to wake this thread, to ask where it is, and for the answer.
+    pub(crate) fn new(
+        host: &'static Host,
+        gil: &'gil Gil,
+        signals: (c_int, c_int, c_int),
+    ) -> Result<Self, Raised> {
+        let names = gil.dictionary()?;
+        names.put(c"__name__", &gil.text("_crossdock_sessions")?)?;
+        // Imports that C code makes look for it.
+        names.put(c"__builtins__", &gil.import(c"builtins")?)?;
+        gil.run(SESSIONS, FILE, &names)?;
+        let interrupt = gil.import(c"builtins")?.attribute(c"KeyboardInterrupt")?;
+        // Never given back: threads may still raise it while the process ends.
+        host.set_interrupt(interrupt.into_raw());
+        let (wake, place, pipe) = signals;
+        names.get(c"start")?.call(vec![
+            gil.function(&native::EMIT)?,
+            gil.function(&native::WAKE)?,
+            gil.function(&native::ENDS)?,
+            gil.number(wake.into())?,
+            gil.number(place.into())?,
+            gil.number(pipe.into())?,
+        ])?;
+        Ok(Self {
+            host,
+            gil,
+            enter: names.get(c"enter")?,
+            perform: names.get(c"perform")?,
+            leave: names.get(c"leave")?,
+        })
+    }
+
+    /// Does what a letter asks for.
+    pub(crate) fn work(&self, work: Work) -> Answer {
+        if matches!(work.name, "create" | "free") {
+            return self.inside(work);
+        }
+        let session = work.session.cast_signed();
+        self.aside(&self.enter, session);
+        let answer = self.inside(work);
+        self.aside(&self.leave, session);
+        answer
+    }
+
+    /// What comes before and after a script's code; its failures are none of the script's.
+    fn aside(&self, function: &Object<'gil>, session: i64) {
+        let done = self.gil.number(session);
+        if let Err(raised) = done.and_then(|session| function.call(vec![session])) {
+            self.gil.print(raised);
+        }
+    }
+
+    fn inside(&self, work: Work) -> Answer {
+        let name = work.name;
+        let arguments = self.arguments(work);
+        self.host.desk.begin().map_err(stopped)?;
+        let done = arguments.and_then(|arguments| self.perform.call(arguments));
+        let kind = done
+            .as_ref()
+            .map_or(Err(Raised), |done| done.item(0)?.to_i64());
+        let cause = self.host.desk.end(!matches!(kind, Ok(0)));
+        // From here on no interrupt is sent, and one that was not raised yet hits nobody else.
+        self.host.take_back(self.gil);
+        let answer = match (done, kind) {
+            (Ok(done), Ok(0)) => Self::value(&done).map(Ok),
+            (Ok(done), Ok(kind)) => Self::failure(&done, kind, name).map(Err),
+            (Err(raised), _) | (_, Err(raised)) => Err(raised),
+        };
+        let answer = answer.unwrap_or_else(|raised| {
+            self.gil.clear(raised);
+            Err(Failure::new(Kind::Exception, title(name)).because(
+                "an exception came between the script and its host",
+                "try again; if it stays, report it as a bug of Crossdock",
+            ))
+        });
+        match (answer, cause) {
+            (Err(failure), Some(cause)) => Err(Failure {
+                exception: failure.exception,
+                traceback: failure.traceback,
+                ..stopped(cause)
+            }),
+            (answer, _) => answer,
+        }
+    }
+
+    fn arguments(&self, work: Work) -> Result<Vec<Object<'gil>>, Raised> {
+        let session = self.gil.number(work.session.cast_signed())?;
+        let mut arguments = vec![session, self.gil.text(work.name)?];
+        for argument in work.arguments {
+            arguments.push(Argument::into_object(argument, self.gil)?);
+        }
+        Ok(arguments)
+    }
+
+    fn value(done: &Object<'gil>) -> Result<Value, Raised> {
+        Value::of(done.item(1)?.to_i64()?, &done.item(2)?)
+    }
+
+    fn failure(done: &Object<'gil>, kind: i64, name: &str) -> Result<Failure, Raised> {
+        const EXIT: i64 = 2;
+        let code = i32::try_from(done.item(1)?.to_i64()?).unwrap_or(1);
+        let text = |place| Ok::<_, Raised>(lossy(&done.item(place)?.to_bytes()?));
+        let (class, message, traceback) = (text(2)?, text(3)?, text(4)?);
+        let failure = if kind == EXIT {
+            Failure::new(Kind::Exit(code), title(name)).because(
+                format!("it asked to end with {code}: {class}({message})"),
+                "nothing, if that was meant",
+            )
+        } else {
+            Failure::new(Kind::Exception, title(name)).because(
+                format!("{class}: {message}"),
+                "see the traceback for where it was raised",
+            )
+        };
+        Ok(Failure {
+            exception: Some(class),
+            traceback: Some(traceback),
+            ..failure
+        })
+    }
+}
+
+/// What a caller was about to do.
+fn title(name: &str) -> &'static str {
+    match name {
+        "create" => "create a session",
+        "free" => "free a session",
+        "set" => "set a variable of a script",
+        "get" | "get_tensor" => "get a variable of a script",
+        "call" => "call a function of a script",
+        _ => "run a script",
+    }
+}

@@ -1,0 +1,209 @@
+//! Signals, forks, and the end of the process, in any order.
+
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossdock_script::{Host, Kind, Options, Python, Session, Settings, Value};
+
+use crate::rig::{Child, SOON, has_module, in_children, rounds, run, try_run};
+
+in_children! {
+    signals_are_left_alone: signals;
+    a_fork_of_the_host_has_no_scripts: forks;
+    a_child_of_a_script_ends_with_its_script: children_of_scripts;
+    a_script_cannot_run_scripts_that_it_would_wait_for: nested;
+    exit_in_any_order: exits;
+    exit_in_any_order_in_a_python_of_others (of_others): exits;
+}
+
+/// Who handles each signal that hosts care for.
+fn handlers() -> Vec<usize> {
+    let signals = [
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGCHLD,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGSEGV,
+        libc::SIGALRM,
+        libc::SIGWINCH,
+    ];
+    let handler = |signal| {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks, and changes nothing.
+        unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroed, and any bit pattern is valid.
+        unsafe { action.assume_init() }.sa_sigaction
+    };
+    signals.into_iter().map(handler).collect()
+}
+
+fn signals(child: &Child) {
+    let before = handlers();
+    let session = child.session();
+    for module in ["signal", "asyncio", "multiprocessing", "subprocess"] {
+        run(&session, &format!("import {module}"));
+    }
+    for module in ["numpy", "matplotlib.pyplot", "torch"] {
+        has_module(&session, module);
+    }
+    run(
+        &session,
+        "async def f(): await asyncio.sleep(0)\nasyncio.run(f())",
+    );
+    run(
+        &session,
+        "import sys\nassert subprocess.run(['true']).returncode == 0",
+    );
+    assert_eq!(handlers(), before);
+}
+
+/// Ends a forked child without anything of the parent's.
+fn end(code: i32) -> ! {
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(code) }
+}
+
+fn waited_for(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "{status}");
+    libc::WEXITSTATUS(status)
+}
+
+fn forks(child: &Child) {
+    let session = child.session();
+    // SAFETY: the child calls what must answer without locks, and ends.
+    let fork = unsafe { libc::fork() };
+    if fork == 0 {
+        let forked = |kind| kind == Kind::Forked;
+        let all = [
+            forked(try_run(&session, "x = 1").unwrap_err().kind),
+            forked(session.interrupt().unwrap_err().kind),
+            forked(session.state().unwrap_err().kind),
+            forked(Host::start(child.host.python()).unwrap_err().kind),
+            forked(
+                Session::open(child.host, Settings::default())
+                    .unwrap_err()
+                    .kind,
+            ),
+        ];
+        drop(session);
+        end(i32::from(all.contains(&false)));
+    }
+    assert_eq!(waited_for(fork), 0);
+    run(&session, "x = 1");
+}
+
+fn children_of_scripts(child: &Child) {
+    let (session, lines) = child.heard(Settings::default());
+    run(
+        &session,
+        "import os, sys, subprocess\ndef wait(pid): return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
+    );
+    run(&session, "pid = os.fork()\nif pid: code = wait(pid)\n");
+    run(&session, "assert code == 0");
+    run(
+        &session,
+        "pid = os.fork()\nif not pid: sys.exit(7)\ncode = wait(pid)\nassert code == 7",
+    );
+    run(
+        &session,
+        "pid = os.fork()\nif not pid: print('x' * 10); 1 / 0\ncode = wait(pid)\nassert code == 1",
+    );
+    run(
+        &session,
+        "print(subprocess.check_output(['echo', 'hi']).decode(), end='')",
+    );
+    assert_eq!(lines.try_iter().collect::<String>(), "hi\n");
+}
+
+fn nested(child: &Child) {
+    let other = child.session();
+    let (said, kinds) = std::sync::mpsc::channel();
+    let settings = Settings {
+        stdout: true,
+        output: Some(Box::new(move |_, _| {
+            let failure = try_run(&other, "x = 1").unwrap_err();
+            said.send((failure.kind, other.interrupt().unwrap()))
+                .unwrap();
+        })),
+        ..Settings::default()
+    };
+    let session = Session::open(child.host, settings).unwrap();
+    run(&session, "print('now')");
+    assert_eq!(kinds.recv_timeout(SOON).unwrap().0, Kind::Busy);
+}
+
+/// The environment of a process that ends while everything runs: when, in microseconds.
+const ENDS_AFTER: &str = "CROSSDOCK_TEST_ENDS_AFTER";
+
+fn exits(child: &Child) {
+    if let Some(after) = std::env::var_os(ENDS_AFTER) {
+        let after = after.to_str().unwrap().parse().unwrap();
+        return exit_while_scripts_run(child, Duration::from_micros(after));
+    }
+    let name = std::env::args().nth(2).unwrap();
+    for round in 0..rounds(8, 500) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let command = command.args(["--exact", &name, "--nocapture", "--test-threads=1"]);
+        let output = command
+            .env(ENDS_AFTER, (round * 1237 % 30_000).to_string())
+            .output()
+            .unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "round {round}: {}\n{complaint}",
+            output.status
+        );
+    }
+}
+
+#[expect(clippy::exit, reason = "this is what the test is about")]
+fn exit_while_scripts_run(child: &Child, after: Duration) {
+    let texts = [
+        "while True: pass",
+        "import time\ntime.sleep(60)",
+        "def f(x): return x",
+    ];
+    // Behind a script that never ends, none could be opened.
+    for (text, session) in texts.map(|text| (text, child.session())) {
+        thread::spawn(move || {
+            while try_run(&session, text).is_ok_and(|()| text.starts_with("def")) {
+                drop(session.call("f", vec![Value::Bytes(vec![0; 1000])], Vec::new(), None));
+            }
+        });
+    }
+    let session = child.session_that_may_be_late();
+    let until = Instant::now() + after;
+    while Instant::now() < until {
+        thread::yield_now();
+    }
+    drop(session);
+    std::process::exit(0);
+}
+
+impl Child {
+    /// A session from a thread that the end of the process may find waiting.
+    fn session_that_may_be_late(&self) -> thread::JoinHandle<()> {
+        let host = self.host;
+        thread::spawn(move || drop(Session::open(host, Settings::default())))
+    }
+}
+
+#[test]
+fn starts_without_python() {
+    let options = Options {
+        python: Some(PathBuf::from("/nowhere/python")),
+        ..Options::default()
+    };
+    // SAFETY: no script runs.
+    let failure = unsafe { Python::open(&options, std::ptr::null()) }.unwrap_err();
+    assert_eq!(failure.kind, Kind::NoPython);
+    assert!(failure.to_string().contains("/nowhere/python"), "{failure}");
+}

@@ -1,0 +1,16 @@
+//! Sessions, each test in processes of its own: one for each Python that is here.
+//!
+//! `CROSSDOCK_LONG=1` runs as many rounds as a soak wants.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    unsafe_code,
+    reason = "every function here is part of a test; some ask the system what is in C's hands"
+)]
+
+mod capture;
+mod life;
+mod rig;
+mod running;
+mod stopping;

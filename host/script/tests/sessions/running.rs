@@ -1,0 +1,276 @@
+//! What scripts are given and what they give: text, files, modules, values, calls.
+
+use std::sync::Arc;
+use std::thread;
+
+use crossdock_script::{Kind, Session, Settings, Value};
+
+use crate::rig::{Child, has_module, in_children, number, rounds, run, try_run};
+
+in_children! {
+    values_come_back_as_they_went: values;
+    values_come_back_from_a_python_of_others (of_others): values;
+    a_session_is_a_module_of_its_own: modules;
+    files_and_modules_run_as_python_runs_them: files;
+    what_is_raised_comes_with_its_traceback: tracebacks;
+    sys_exit_does_not_end_the_host: exits;
+    numpy_survives_close_and_open: numpy;
+    two_threads_call_at_once: threads;
+    a_session_that_never_waits_is_busy: busy;
+    calls_leave_nothing_behind: leaks;
+}
+
+fn same(session: &Session, value: Value) {
+    let shown = format!("{value:?}");
+    session.set("it", value).unwrap();
+    assert_eq!(format!("{:?}", session.get("it").unwrap()), shown);
+}
+
+fn values(child: &Child) {
+    let session = child.session();
+    same(&session, Value::None);
+    same(&session, Value::Bool(true));
+    same(&session, Value::Int(i64::MIN));
+    same(&session, Value::Float(-1.0));
+    same(&session, Value::Text("grüße \0 €".to_owned()));
+    same(&session, Value::Bytes(vec![0, 255]));
+    run(
+        &session,
+        "def f(a, *rest, k=0): return a + k + sum(rest)\nclass C: m = staticmethod(f)\nc = C()",
+    );
+    let call = |name, named| session.call(name, vec![Value::Int(1), Value::Int(2)], named, None);
+    let named = vec![("k".to_owned(), Value::Int(10))];
+    assert!(matches!(call("f", named), Ok(Value::Int(13))));
+    assert!(matches!(call("c.m", Vec::new()), Ok(Value::Int(3))));
+    assert!(matches!(
+        call("operator:sub", Vec::new()),
+        Ok(Value::Int(-1))
+    ));
+    assert!(matches!(
+        session.get("math:inf"),
+        Ok(Value::Float(f64::INFINITY))
+    ));
+    let refused = |text: &str| {
+        run(&session, &format!("it = {text}"));
+        session.get("it").unwrap_err().exception.unwrap()
+    };
+    assert_eq!(refused("2**63"), "OverflowError");
+    assert_eq!(refused("[1]"), "TypeError");
+    assert_eq!(session.get("missing").unwrap_err().kind, Kind::Exception);
+}
+
+fn modules(child: &Child) {
+    let (first, second) = (child.session(), child.session());
+    run(
+        &first,
+        "import sys, dataclasses, pickle\nassert __name__ == '__main__'\nx = 1",
+    );
+    run(
+        &first,
+        "@dataclasses.dataclass\nclass P:\n    n: int\nassert pickle.loads(pickle.dumps(P(3))) == P(3)",
+    );
+    run(
+        &first,
+        "import __main__\nassert __main__.x == 1 and sys.argv == ['']",
+    );
+    run(
+        &second,
+        "import sys\nassert __name__.startswith('__xd_') and __name__ in sys.modules",
+    );
+    assert_eq!(
+        second.get("x").unwrap_err().exception.unwrap(),
+        "AttributeError"
+    );
+    let settings = || Settings {
+        name: Some("filters".to_owned()),
+        arguments: vec!["filters.py".to_owned(), "--fast".to_owned()],
+        ..Settings::default()
+    };
+    let named = Session::open(child.host, settings()).unwrap();
+    run(
+        &named,
+        "import sys\nassert __name__ == '__xd_filters__' and sys.argv[1:] == ['--fast']",
+    );
+    let failure = Session::open(child.host, settings()).unwrap_err();
+    assert_eq!(failure.exception.unwrap(), "ValueError");
+    drop(named);
+    Session::open(child.host, settings()).unwrap();
+}
+
+fn files(child: &Child) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("main.py");
+    std::fs::write(folder.path().join("beside.py"), "value = 7\n").unwrap();
+    std::fs::create_dir(folder.path().join("package")).unwrap();
+    std::fs::write(
+        folder.path().join("package/__main__.py"),
+        "where = __spec__.name\n",
+    )
+    .unwrap();
+    std::fs::write(
+        &file,
+        "# coding: latin-1\nimport sys, beside\ngot = beside.value\nargv = sys.argv[0]\nhere = __file__\n",
+    )
+    .unwrap();
+    let session = child.session();
+    session.run_file(&file, None).unwrap();
+    assert_eq!(number(&session, "got"), 7);
+    run(
+        &session,
+        "assert argv == here and here.endswith('main.py'), (argv, here)",
+    );
+    let failure = session
+        .run_file(&folder.path().join("none.py"), None)
+        .unwrap_err();
+    assert_eq!(failure.exception.unwrap(), "FileNotFoundError");
+    session.run_module("package", None).unwrap();
+    run(
+        &session,
+        "assert where == 'package.__main__'\nimport sys\nassert sys.path.count(sys.path[0]) == 1",
+    );
+    let failure = session.run_module("no_such_module", None).unwrap_err();
+    assert_eq!(failure.exception.unwrap(), "ImportError");
+    let other = child.session();
+    run(
+        &other,
+        &format!("import sys\nassert {:?} not in sys.path", folder.path()),
+    );
+}
+
+fn tracebacks(child: &Child) {
+    let session = child.session();
+    let text = "def f():\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n        raise ValueError('no') from e\nf()\n";
+    let failure = try_run(&session, text).unwrap_err();
+    assert_eq!(failure.kind, Kind::Exception);
+    assert_eq!(failure.exception.as_deref(), Some("ValueError"));
+    let trace = failure.traceback.unwrap();
+    for line in [
+        "Traceback (most recent call last):\n  File \"script.py\", line 3, in f\n    1 / 0",
+        "The above exception was the direct cause of the following exception:",
+        "  File \"script.py\", line 6, in <module>\n    f()",
+        "ValueError: no",
+    ] {
+        assert!(trace.contains(line), "{trace}");
+    }
+    assert!(!trace.contains("<crossdock>"), "{trace}");
+    let failure = try_run(
+        &session,
+        "class E(Exception):\n    def __str__(self): raise self\nraise E",
+    )
+    .unwrap_err();
+    assert_eq!(failure.exception.as_deref(), Some("__main__.E"));
+    let failure = try_run(&session, "a b").unwrap_err();
+    assert!(failure.traceback.unwrap().contains("SyntaxError"));
+    // What was raised without anybody's interrupt is the script's own.
+    let failure = try_run(&session, "raise KeyboardInterrupt").unwrap_err();
+    assert_eq!(failure.kind, Kind::Exception);
+}
+
+fn exits(child: &Child) {
+    let session = child.session();
+    run(&session, "import sys\ndef leave(code): sys.exit(code)");
+    for (code, text) in [(5, "5"), (0, ""), (1, "'text'"), (i32::MAX, "2**40")] {
+        let failure = try_run(
+            &session,
+            &format!("leave({text}{})", if text.is_empty() { "None" } else { "" }),
+        );
+        assert_eq!(failure.unwrap_err().kind, Kind::Exit(code));
+    }
+    let failure = session.call("leave", vec![Value::Int(7)], Vec::new(), None);
+    assert_eq!(failure.unwrap_err().kind, Kind::Exit(7));
+    run(&session, "still = 1");
+}
+
+fn numpy(child: &Child) {
+    let session = child.session();
+    if !has_module(&session, "numpy") {
+        return;
+    }
+    run(&session, "import numpy\nx = int(numpy.arange(4).sum())");
+    assert_eq!(number(&session, "x"), 6);
+    drop(session);
+    let session = child.session();
+    assert_eq!(
+        session.get("x").unwrap_err().exception.unwrap(),
+        "AttributeError"
+    );
+    run(
+        &session,
+        "import numpy\nassert __name__ == '__main__'\ny = numpy.float32(2.5)\nz = numpy.int8(3)",
+    );
+    assert!(matches!(session.get("y"), Ok(Value::Float(2.5))));
+    assert_eq!(number(&session, "z"), 3);
+}
+
+fn threads(child: &Child) {
+    let session = Arc::new(child.session());
+    run(
+        &session,
+        "n = 0\ndef add(by):\n    global n\n    before = n\n    n = before + by\n    return n",
+    );
+    let rounds = 200;
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let session = Arc::clone(&session);
+            thread::spawn(move || {
+                for _ in 0..rounds {
+                    session
+                        .call("add", vec![Value::Int(1)], Vec::new(), None)
+                        .unwrap();
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.join().unwrap();
+    }
+    assert_eq!(number(&session, "n"), 4 * rounds);
+}
+
+fn busy(child: &Child) {
+    let (first, lines) = child.heard(Settings::default());
+    let impatient = Session::open(
+        child.host,
+        Settings {
+            never_waits: true,
+            ..Settings::default()
+        },
+    )
+    .unwrap();
+    run(&impatient, "x = 1");
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| try_run(&first, "print('in')\nwhile True: pass"));
+        lines.recv().unwrap();
+        assert_eq!(try_run(&impatient, "x = 2").unwrap_err().kind, Kind::Busy);
+        first.interrupt().unwrap();
+        assert_eq!(runs.join().unwrap().unwrap_err().kind, Kind::Interrupted);
+    });
+    run(&impatient, "assert x == 1");
+}
+
+/// Kilobytes of this process that are in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn leaks(child: &Child) {
+    let session = child.session();
+    run(
+        &session,
+        "def f(text, data): return text * 2\ndef g(): raise ValueError('x' * 1000)",
+    );
+    let once = || {
+        let arguments = vec![Value::Text("a".repeat(500)), Value::Bytes(vec![1; 500])];
+        session.call("f", arguments, Vec::new(), None).unwrap();
+        session.call("g", Vec::new(), Vec::new(), None).unwrap_err();
+    };
+    let rounds = rounds(3000, 50_000);
+    (0..rounds / 5).for_each(|_| once());
+    let before = resident();
+    (0..rounds).for_each(|_| once());
+    let grown = resident().saturating_sub(before);
+    // A call that kept what it was given would take a kilobyte.
+    assert!(grown < rounds / 2, "{grown} kB in {rounds} rounds");
+}

@@ -1,0 +1,161 @@
+//! Interrupts, timeouts, and scripts that cannot be stopped.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossdock_script::{Kind, Limits, Outcome, Session, Settings, State};
+
+use crate::rig::{Child, SOON, in_children, number, rounds, run, try_run};
+
+in_children! {
+    interrupt_reaches_a_lone_loop: loops;
+    interrupt_reaches_a_lone_loop_on_a_thread_of_a_python_of_others (of_others): lone_loop;
+    late_interrupt_is_taken_back: late;
+    late_interrupt_is_taken_back_in_a_python_of_others (of_others): late;
+    an_interrupt_of_what_waits_keeps_it_from_running: waiting;
+    timeout_really_stops: timeouts;
+    stuck_native_code_is_reported: stuck;
+}
+
+/// Interrupts a script once it says that it runs, and gives the time until it has ended.
+fn interrupted(child: &Child, text: &str) -> Duration {
+    let (session, lines) = child.heard(Settings::default());
+    let text = format!("import time\nprint('in')\n{text}");
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| (try_run(&session, &text), Instant::now()));
+        lines.recv_timeout(SOON).unwrap();
+        let asked = Instant::now();
+        let outcome = session.interrupt().unwrap();
+        let (result, ended) = runs.join().unwrap();
+        let failure = result.unwrap_err();
+        assert_eq!(failure.kind, Kind::Interrupted);
+        assert_eq!(failure.exception.as_deref(), Some("KeyboardInterrupt"));
+        assert_ne!(outcome, Outcome::Idle);
+        ended - asked
+    })
+}
+
+/// What an idle machine does in some milliseconds.
+fn is_quick(what: &str, took: Duration) {
+    println!("{what}: {took:?}");
+    assert!(took < Duration::from_secs(2), "{what}: {took:?}");
+}
+
+fn lone_loop(child: &Child) {
+    is_quick("loop", interrupted(child, "while True: pass"));
+}
+
+fn loops(child: &Child) {
+    lone_loop(child);
+    is_quick("sleep", interrupted(child, "time.sleep(60)"));
+    let event = "import threading\nthreading.Event().wait()";
+    is_quick("event", interrupted(child, event));
+}
+
+fn late(child: &Child) {
+    let (first, second) = (child.session(), child.session());
+    let mut delivered = 0;
+    let rounds = rounds(150, 10_000);
+    for round in 0..rounds {
+        thread::scope(|scope| {
+            let text = format!("for i in range({}): pass", round * 37 % 2000);
+            let first = &first;
+            let runs = scope.spawn(move || try_run(first, &text));
+            let mut outcome = Outcome::Idle;
+            for _ in 0..round % 7 {
+                outcome = first.interrupt().unwrap();
+                thread::yield_now();
+            }
+            match runs.join().unwrap() {
+                Ok(()) => assert_ne!(outcome, Outcome::Pending, "round {round}"),
+                Err(failure) => {
+                    assert_eq!(failure.kind, Kind::Interrupted, "round {round}: {failure}");
+                    delivered += 1;
+                }
+            }
+        });
+        try_run(&second, "s = 0\nfor i in range(100): s += i").unwrap();
+        try_run(&first, "for i in range(100): pass").unwrap();
+    }
+    println!("{delivered} of {rounds} were interrupted");
+}
+
+fn waiting(child: &Child) {
+    let (first, lines) = child.heard(Settings::default());
+    let second = child.session();
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| try_run(&first, "print('in')\nwhile True: pass"));
+        lines.recv_timeout(SOON).unwrap();
+        let waits = scope.spawn(|| try_run(&second, "x = 1"));
+        while second.state().unwrap() != State::Waiting {
+            thread::yield_now();
+        }
+        assert_eq!(second.interrupt().unwrap(), Outcome::Delivered);
+        let failure = waits.join().unwrap().unwrap_err();
+        assert_eq!(failure.kind, Kind::Interrupted);
+        assert_ne!(first.interrupt().unwrap(), Outcome::Idle);
+        runs.join().unwrap().unwrap_err();
+    });
+    assert_eq!(second.get("x").unwrap_err().kind, Kind::Exception);
+    assert_eq!(second.interrupt().unwrap(), Outcome::Idle);
+}
+
+fn limits(timeout_ms: u64, grace_ms: u64) -> Option<Limits> {
+    Some(Limits {
+        timeout: Some(Duration::from_millis(timeout_ms)),
+        grace: Duration::from_millis(grace_ms),
+    })
+}
+
+fn timed(session: &Session, text: &str, limits: Option<Limits>) -> Kind {
+    session
+        .run_text(text, "script.py", limits)
+        .unwrap_err()
+        .kind
+}
+
+fn timeouts(child: &Child) {
+    let session = child.session();
+    let text = "n = 0\nwhile True: n += 1";
+    assert_eq!(timed(&session, text, limits(100, 10_000)), Kind::Timeout);
+    let before = number(&session, "n");
+    run(
+        &session,
+        "import time\nc = time.process_time()\ntime.sleep(0.2)\nc = int(1000 * (time.process_time() - c))",
+    );
+    assert_eq!(number(&session, "n"), before);
+    assert!(number(&session, "c") < 100, "something still runs");
+    // The second interrupt gets through to what caught the first.
+    let stubborn = "try:\n    while True: pass\nexcept KeyboardInterrupt:\n    while True: pass";
+    assert_eq!(timed(&session, stubborn, limits(100, 100)), Kind::Timeout);
+    assert_eq!(
+        timed(&session, "import time\ntime.sleep(60)", limits(50, 10_000)),
+        Kind::Timeout
+    );
+    session
+        .run_text("x = 1", "script.py", limits(60_000, 100))
+        .unwrap();
+}
+
+fn stuck(child: &Child) {
+    let (session, other) = (child.session(), child.session());
+    let text = "def count():\n    return sum(range(200_000_000))\ncount()";
+    let failure = session
+        .run_text(text, "script.py", limits(200, 100))
+        .unwrap_err();
+    assert_eq!(failure.kind, Kind::Stuck);
+    assert!(failure.why().contains("\"script.py\", line 2"), "{failure}");
+    match session.state().unwrap() {
+        State::Stuck(_, place) => assert!(place.contains("line 2"), "{place}"),
+        state => panic!("{state:?}"),
+    }
+    assert_eq!(try_run(&session, "x = 1").unwrap_err().kind, Kind::Stuck);
+    assert_eq!(try_run(&other, "x = 1").unwrap_err().kind, Kind::Stuck);
+    let until = Instant::now() + Duration::from_secs(60);
+    while session.state().unwrap() != State::Idle {
+        assert!(Instant::now() < until, "it never ends");
+        thread::yield_now();
+    }
+    run(&session, "x = 1");
+    run(&other, "x = 1");
+}
