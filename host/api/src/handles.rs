@@ -40,6 +40,10 @@ opaque! {
     XdEvent;
     /// How a tensor reached, or would reach, a device: `xd_route`.
     XdRoute;
+    /// The Python of this process: `xd_script`.
+    XdScript;
+    /// A namespace in which scripts run: `xd_session`.
+    XdSession;
 }
 
 /// What a function that can fail returns: NULL when it worked.

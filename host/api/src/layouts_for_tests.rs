@@ -13,8 +13,10 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 
 use crate::{
     COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
-    RouteKind, RuntimeFlags, WaitKind, XdApi, XdAxisSlice, XdExportOptions, XdLayout, XdMemory,
-    XdMoveOptions, XdRuntimeOptions, XdTensorInfo,
+    PlaceText, RouteKind, RuntimeFlags, SessionFlags, SessionStateKind, StopOutcome, ValueKind,
+    WaitKind, XdApi, XdArguments, XdAxisSlice, XdExportOptions, XdLayout, XdMemory, XdMoveOptions,
+    XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
+    XdSessionState, XdTensorInfo, XdValue,
 };
 
 /// A struct under its name in C.
@@ -60,6 +62,16 @@ pub(crate) fn structs() -> Vec<Struct> {
             reserved, owner, release, stream),
         layout_of!(XdExportOptions as xd_export_options: struct_size, flags, order, stream),
         layout_of!(XdMoveOptions as xd_move_options: struct_size, route, copy, stream),
+        layout_of!(XdValue as xd_value: kind, reserved, integer, number, data, size, tensor),
+        layout_of!(XdScriptOptions as xd_script_options: struct_size, python),
+        layout_of!(XdScriptInfo as xd_script_info: version, executable, library, prefix,
+            base_prefix, abi_flags, why, major, minor, of_others, reserved),
+        layout_of!(XdSessionOptions as xd_session_options: struct_size, name, arguments,
+            argument_count, on_stdout, on_stderr, word, timeout_ns, grace_ns, flags, reserved),
+        layout_of!(XdRunOptions as xd_run_options: struct_size, timeout_ns, grace_ns),
+        layout_of!(XdArguments as xd_arguments: struct_size, values, count, names, named_values,
+            named_count),
+        layout_of!(XdSessionState as xd_session_state: kind, reserved, running_ns, place),
         Struct {
             name: "xd_api",
             size: size_of::<XdApi>(),
@@ -77,6 +89,7 @@ pub(crate) fn constants() -> BTreeMap<&'static str, u64> {
         ("XD_NO_LIMIT", NO_LIMIT),
         ("XD_COST_UNKNOWN", COST_UNKNOWN),
         ("XD_NAME_BYTES", NameText::BYTES as u64),
+        ("XD_PLACE_BYTES", PlaceText::BYTES as u64),
     ]);
     macro_rules! put {
         ($($ty:ident),*) => {$(
@@ -91,7 +104,11 @@ pub(crate) fn constants() -> BTreeMap<&'static str, u64> {
         WaitKind,
         RuntimeFlags,
         MemoryFlags,
-        ExportFlags
+        ExportFlags,
+        ValueKind,
+        StopOutcome,
+        SessionStateKind,
+        SessionFlags
     );
     all
 }
@@ -175,7 +192,7 @@ fn c_type(rust: &str) -> String {
     }
     let named = match rust {
         "Failure" => "xd_error *",
-        "u32" | "ErrorKind" | "RouteKind" | "WaitKind" => "uint32_t",
+        "u32" | "ErrorKind" | "RouteKind" | "WaitKind" | "StopOutcome" => "uint32_t",
         "u64" => "uint64_t",
         "i32" => "int32_t",
         "i64" => "int64_t",

@@ -32,6 +32,7 @@ mod answers;
 mod handles;
 mod numbers;
 mod options;
+mod script;
 mod table;
 mod text;
 
@@ -45,13 +46,18 @@ mod snapshot_tests;
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
 pub use self::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
-    XdStream, XdTensor,
+    XdScript, XdSession, XdStream, XdTensor,
 };
 pub use self::numbers::{
-    CopyMode, ErrorKind, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags, WaitKind,
+    CopyMode, ErrorKind, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags, SessionFlags,
+    SessionStateKind, StopOutcome, ValueKind, WaitKind,
 };
 pub use self::options::{
     COST_UNKNOWN, NO_LIMIT, XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions,
+};
+pub use self::script::{
+    PlaceText, StreamFunction, XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions,
+    XdSessionOptions, XdSessionState, XdValue,
 };
 pub use self::table::{API_MAJOR, API_MINOR, LogFunction, XdApi};
 pub use self::text::Text;

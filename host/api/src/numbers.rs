@@ -44,6 +44,24 @@ numbers!(
         PANIC = 9;
         /// Another failure, newer than this list.
         OTHER = 10;
+        /// No usable Python: the reason names each place that was looked at.
+        NO_PYTHON = 11;
+        /// A Python that is not what it should be, or a second one in the process.
+        PYTHON_MISMATCH = 12;
+        /// A script raised an exception.
+        SCRIPT = 13;
+        /// A script asked to end, with an exit code.
+        SCRIPT_EXIT = 14;
+        /// A script was interrupted.
+        SCRIPT_INTERRUPTED = 15;
+        /// A script took too long and was stopped.
+        SCRIPT_TIMEOUT = 16;
+        /// A script took too long and still runs.
+        SCRIPT_STUCK = 17;
+        /// Another script runs.
+        SCRIPT_BUSY = 18;
+        /// Python, or the process, ends.
+        SCRIPT_CLOSED = 19;
     }
 );
 
@@ -122,5 +140,61 @@ numbers!(
     ExportFlags, "XD_EXPORT_" {
         /// The tensor is a copy that was made for the consumer: DLPack's flag `IS_COPIED`.
         IS_COPIED = 1;
+    }
+);
+
+numbers!(
+    /// Which kind of value an [`XdValue`](crate::XdValue) is.
+    ValueKind, "XD_VALUE_" {
+        /// `None`.
+        NONE = 0;
+        /// `bool`.
+        BOOL = 1;
+        /// `int`, of at most 64 bits.
+        INT = 2;
+        /// `float`.
+        FLOAT = 3;
+        /// `str`.
+        TEXT = 4;
+        /// `bytes`.
+        BYTES = 5;
+        /// A tensor: `crossdock.Tensor` in the script.
+        TENSOR = 6;
+    }
+);
+
+numbers!(
+    /// What an interrupt came to.
+    StopOutcome, "XD_STOP_" {
+        /// The script was stopped, or handled the exception; what waited was not begun.
+        DELIVERED = 0;
+        /// Nothing ran, or it had ended before the interrupt came.
+        IDLE = 1;
+        /// It runs on for now: in native code, or it catches the exception.
+        PENDING = 2;
+    }
+);
+
+numbers!(
+    /// What a session does.
+    SessionStateKind, "XD_SESSION_" {
+        /// Nothing.
+        IDLE = 0;
+        /// It waits for its turn.
+        WAITING = 1;
+        /// It runs a script.
+        RUNNING = 2;
+        /// Its script was asked to stop and has not yet.
+        STOPPING = 3;
+        /// Its script did not stop, and nobody waits for it any more.
+        STUCK = 4;
+    }
+);
+
+numbers!(
+    /// Bits of [`XdSessionOptions`](crate::XdSessionOptions).
+    SessionFlags, "XD_SESSION_FLAG_" {
+        /// While another script runs, calls fail and do not wait for their turn.
+        NEVER_WAITS = 1;
     }
 );

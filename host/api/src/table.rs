@@ -8,17 +8,21 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTens
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
 use crate::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
-    XdStream, XdTensor,
+    XdScript, XdSession, XdStream, XdTensor,
 };
-use crate::numbers::{ErrorKind, RouteKind, WaitKind};
+use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
 use crate::options::{XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions};
+use crate::script::{
+    XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions, XdSessionState,
+    XdValue,
+};
 use crate::text::Text;
 
 /// The table's major version: another one cannot be used.
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 0;
+pub const API_MINOR: u32 = 1;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -376,6 +380,77 @@ table! {
         Ref<'_, XdMoveOptions<'_>>,
         Out<'_, Owned<XdRoute>>,
     ) -> Failure;
+
+    /// The traceback of a script's exception, as Python prints it; else empty. Since 1.1.
+    error_traceback: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The class of a script's exception with its module, as in `numpy.linalg.LinAlgError`.
+    error_exception: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The code with which a script asked to end; else 0.
+    error_exit_code: extern "C" fn(Ref<'_, XdError>) -> i32;
+
+    /// Finds Python and starts it, once a process. NULL runtime: the process's.
+    script_open: extern "C" fn(
+        Ref<'_, XdRuntime>,
+        Ref<'_, XdScriptOptions<'_>>,
+        Out<'_, Owned<XdScript>>,
+    ) -> Failure;
+    /// Which Python would be chosen, and why not the others: a text. Starts nothing.
+    script_explain: extern "C" fn(Ref<'_, XdScriptOptions<'_>>, Out<'_, XdValue>) -> Failure;
+    /// Which Python it is.
+    script_describe: extern "C" fn(Ref<'_, XdScript>, Out<'_, XdScriptInfo>) -> Failure;
+    /// Gives the handle back; Python stays until the process ends.
+    script_free: extern "C" fn(Owned<XdScript>);
+
+    /// A namespace to run scripts in.
+    session_create: unsafe extern "C" fn(
+        Ref<'_, XdScript>,
+        Ref<'_, XdSessionOptions<'_>>,
+        Out<'_, Owned<XdSession>>,
+    ) -> Failure;
+    /// Runs a program's text; the name is the file that tracebacks show.
+    session_run_text: extern "C" fn(
+        Ref<'_, XdSession>,
+        program: Text<'_>,
+        name: Text<'_>,
+        Ref<'_, XdRunOptions>,
+    ) -> Failure;
+    /// Runs a file.
+    session_run_file:
+        extern "C" fn(Ref<'_, XdSession>, Text<'_>, Ref<'_, XdRunOptions>) -> Failure;
+    /// Runs a module, as `python -m` does.
+    session_run_module:
+        extern "C" fn(Ref<'_, XdSession>, Text<'_>, Ref<'_, XdRunOptions>) -> Failure;
+    /// Sets a variable.
+    session_set:
+        unsafe extern "C" fn(Ref<'_, XdSession>, Text<'_>, Ref<'_, XdValue>) -> Failure;
+    /// Reads a variable, an attribute of one, or one of a module.
+    session_get: extern "C" fn(Ref<'_, XdSession>, Text<'_>, Out<'_, XdValue>) -> Failure;
+    /// Sets a variable to a tensor, which the script shares.
+    session_set_tensor:
+        extern "C" fn(Ref<'_, XdSession>, Text<'_>, Ref<'_, XdTensor>) -> Failure;
+    /// Reads what is a tensor in any protocol, moved to a device if one is given.
+    session_get_tensor: extern "C" fn(
+        Ref<'_, XdSession>,
+        Text<'_>,
+        Ref<'_, XdDevice>,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Calls a function of the script or of a module.
+    session_call: unsafe extern "C" fn(
+        Ref<'_, XdSession>,
+        Text<'_>,
+        Ref<'_, XdArguments<'_>>,
+        Ref<'_, XdRunOptions>,
+        Out<'_, XdValue>,
+    ) -> Failure;
+    /// Stops what the session runs (the outcome may be unwanted: NULL).
+    session_interrupt: extern "C" fn(Ref<'_, XdSession>, Out<'_, StopOutcome>) -> Failure;
+    /// What the session does now.
+    session_describe: extern "C" fn(Ref<'_, XdSession>, Out<'_, XdSessionState>) -> Failure;
+    /// Forgets a session.
+    session_free: extern "C" fn(Owned<XdSession>);
+    /// Frees what a value of an answer holds, and makes it `None`.
+    value_clear: unsafe extern "C" fn(*mut XdValue);
 }
 
 impl XdApi {

@@ -22,6 +22,9 @@ pub(crate) struct Parts {
     pub(crate) message: String,
     pub(crate) why: String,
     pub(crate) hint: String,
+    pub(crate) exception: String,
+    pub(crate) traceback: String,
+    pub(crate) exit_code: i32,
 }
 
 impl Default for Parts {
@@ -37,6 +40,9 @@ impl Default for Parts {
             message: String::new(),
             why: String::new(),
             hint: String::new(),
+            exception: String::new(),
+            traceback: String::new(),
+            exit_code: 0,
         }
     }
 }
@@ -74,6 +80,9 @@ pub(crate) struct ErrorObject {
     why: CString,
     hint: CString,
     text: CString,
+    exception: CString,
+    traceback: CString,
+    exit_code: i32,
 }
 
 impl ErrorObject {
@@ -94,6 +103,9 @@ impl ErrorObject {
             why: c_text(parts.why),
             hint: c_text(parts.hint),
             text: c_text(text),
+            exception: c_text(parts.exception),
+            traceback: c_text(parts.traceback),
+            exit_code: parts.exit_code,
         }
     }
 }
@@ -127,6 +139,8 @@ texts! {
     xd_error_why => why;
     xd_error_hint => hint;
     xd_error_text => text;
+    xd_error_exception => exception;
+    xd_error_traceback => traceback;
 }
 
 #[unsafe(no_mangle)]
@@ -142,6 +156,11 @@ pub(crate) extern "C" fn xd_error_status(error: Ref<'_, XdError>) -> Status {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_error_native_code(error: Ref<'_, XdError>) -> i64 {
     fence_value(|| look(error).map(|error| error.native_code))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_error_exit_code(error: Ref<'_, XdError>) -> i32 {
+    fence_value(|| look(error).map(|error| error.exit_code))
 }
 
 #[unsafe(no_mangle)]

@@ -2,6 +2,7 @@
 
 use crossdock::Error;
 use crossdock_api::{ErrorKind, Failure, Status};
+use crossdock_script::Kind;
 use crossdock_sdk::dlpack::DlpackError;
 
 use crate::error::{ErrorObject, Parts};
@@ -12,6 +13,8 @@ use crate::object::give;
 pub(crate) enum Refusal {
     /// The runtime says why.
     Runtime(Error),
+    /// A script failed, or could not be run.
+    Script(Box<crossdock_script::Failure>),
     /// An argument is wrong.
     Argument { why: String, hint: &'static str },
     /// It would take a copy.
@@ -58,6 +61,7 @@ impl Refusal {
         };
         match self {
             Self::Runtime(error) => of_runtime(&error, function),
+            Self::Script(failure) => of_script(*failure, function),
             Self::Argument { why, hint } => own(ErrorKind::MISUSE, Status::INVALID, why, hint),
             Self::CopyRequired { why } => own(
                 ErrorKind::COPY_REQUIRED,
@@ -90,6 +94,12 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self::Runtime(error)
+    }
+}
+
+impl From<crossdock_script::Failure> for Refusal {
+    fn from(failure: crossdock_script::Failure) -> Self {
+        Self::Script(Box::new(failure))
     }
 }
 
@@ -142,4 +152,37 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
         },
         other => parts.of(ErrorKind::OTHER, other.status().unwrap_or(Status::INVALID)),
     }
+}
+
+/// A failure of scripts, part by part. Its kind says what it is; the status is the nearest one.
+fn of_script(failure: crossdock_script::Failure, function: &'static str) -> Parts {
+    let (kind, status) = match failure.kind {
+        Kind::NoPython => (ErrorKind::NO_PYTHON, Status::UNSUPPORTED),
+        Kind::Mismatch => (ErrorKind::PYTHON_MISMATCH, Status::CONFLICT),
+        Kind::Exception => (ErrorKind::SCRIPT, Status::INVALID),
+        Kind::Exit(_) => (ErrorKind::SCRIPT_EXIT, Status::INVALID),
+        Kind::Interrupted => (ErrorKind::SCRIPT_INTERRUPTED, Status::TIMEOUT),
+        Kind::Timeout => (ErrorKind::SCRIPT_TIMEOUT, Status::TIMEOUT),
+        Kind::Stuck => (ErrorKind::SCRIPT_STUCK, Status::TIMEOUT),
+        Kind::Busy => (ErrorKind::SCRIPT_BUSY, Status::CONFLICT),
+        Kind::Closed => (ErrorKind::SCRIPT_CLOSED, Status::EXITING),
+        Kind::Forked => (ErrorKind::OTHER, Status::FORKED),
+        Kind::Invalid => (ErrorKind::MISUSE, Status::INVALID),
+        _ => (ErrorKind::OTHER, Status::INVALID),
+    };
+    let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
+    Parts {
+        operation: function.to_owned(),
+        why: or(failure.why(), &failure.message),
+        hint: or(failure.hint(), "see why"),
+        exit_code: match failure.kind {
+            Kind::Exit(code) => code,
+            _ => 0,
+        },
+        exception: failure.exception.unwrap_or_default(),
+        traceback: failure.traceback.unwrap_or_default(),
+        message: failure.message,
+        ..Parts::default()
+    }
+    .of(kind, status)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crossdock::RouteChoice;
 use crossdock_api::{
-    CopyMode, DLDataType, NO_LIMIT, Ref, RouteKind, Text, XdExportOptions, XdLayout, XdMemory,
-    XdMoveOptions, XdRuntimeOptions,
+    CopyMode, DLDataType, NO_LIMIT, Ref, RouteKind, Text, XdArguments, XdExportOptions, XdLayout,
+    XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -100,6 +100,10 @@ first_release! {
     XdMemory<'_> = 96;
     XdExportOptions<'_> = 24;
     XdMoveOptions<'_> = 24;
+    XdScriptOptions<'_> = 16;
+    XdSessionOptions<'_> = 80;
+    XdRunOptions = 24;
+    XdArguments<'_> = 48;
 }
 
 /// Copies options of any size: what an older caller does not have is zero, which is the default,

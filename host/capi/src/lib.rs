@@ -38,6 +38,9 @@ mod plugin;
 mod pointer;
 mod route;
 mod runtime;
+mod script;
+mod session;
+mod session_output;
 mod stream;
 mod table;
 mod tensor;
@@ -46,5 +49,6 @@ mod tensor_exchange;
 mod tensor_order;
 mod tensor_views;
 mod trace;
+mod value;
 
 pub use self::table::api;

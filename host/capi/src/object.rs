@@ -14,13 +14,16 @@ use std::sync::Arc;
 
 use crossdock::Tensor;
 use crossdock_api::{
-    Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime, XdStream, XdTensor,
+    Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime, XdScript, XdSession,
+    XdStream, XdTensor,
 };
 
 use crate::error::ErrorObject;
 use crate::failure::Refusal;
 use crate::plugin::PluginObject;
 use crate::route::RouteObject;
+use crate::script::ScriptObject;
+use crate::session::SessionObject;
 
 /// A handle type, the object that is behind its handles, and what to call a NULL one.
 pub(crate) trait Handle: Sized {
@@ -45,6 +48,8 @@ handles! {
     XdStream => crossdock::Stream, "stream";
     XdEvent => crossdock::Event, "event";
     XdRoute => RouteObject, "route";
+    XdScript => ScriptObject, "script";
+    XdSession => SessionObject, "session";
 }
 
 /// The object behind a handle; `None` for NULL.

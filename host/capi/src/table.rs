@@ -14,6 +14,8 @@ use crate::plugin::*;
 use crate::pointer::*;
 use crate::route::*;
 use crate::runtime::*;
+use crate::script::*;
+use crate::session::*;
 use crate::stream::*;
 use crate::tensor::*;
 use crate::tensor_data::*;
@@ -21,6 +23,7 @@ use crate::tensor_exchange::*;
 use crate::tensor_order::*;
 use crate::tensor_views::*;
 use crate::trace::*;
+use crate::value::*;
 
 static API: XdApi = XdApi {
     struct_size: size_of::<XdApi>() as u64,
@@ -138,6 +141,26 @@ static API: XdApi = XdApi {
     tensor_adopt_native: xd_tensor_adopt_native,
     stream_find: xd_stream_find,
     tensor_explain: xd_tensor_explain,
+    error_traceback: xd_error_traceback,
+    error_exception: xd_error_exception,
+    error_exit_code: xd_error_exit_code,
+    script_open: xd_script_open,
+    script_explain: xd_script_explain,
+    script_describe: xd_script_describe,
+    script_free: xd_script_free,
+    session_create: xd_session_create,
+    session_run_text: xd_session_run_text,
+    session_run_file: xd_session_run_file,
+    session_run_module: xd_session_run_module,
+    session_set: xd_session_set,
+    session_get: xd_session_get,
+    session_set_tensor: xd_session_set_tensor,
+    session_get_tensor: xd_session_get_tensor,
+    session_call: xd_session_call,
+    session_interrupt: xd_session_interrupt,
+    session_describe: xd_session_describe,
+    session_free: xd_session_free,
+    value_clear: xd_value_clear,
 };
 
 /// The table of this copy of the library.

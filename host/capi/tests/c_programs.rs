@@ -128,3 +128,12 @@ programs! {
     a_program_exits_with_live_handles: "exit" "forwards";
     a_program_exits_with_live_handles_in_another_order: "exit" "backwards";
 }
+
+#[test]
+fn scripts_run_in_sessions() {
+    if !runner().is_empty() {
+        println!("skipped: a tool would report what Python does");
+        return;
+    }
+    run("scripts", &[]);
+}

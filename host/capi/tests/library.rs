@@ -55,6 +55,18 @@ fn it_needs_the_system_and_neither_python_nor_a_vendor() {
 }
 
 #[test]
+fn it_leaves_no_symbol_of_python_open() {
+    let bytes = bytes();
+    let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
+    let open = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined());
+    let names = open.map(|symbol| symbol.name().unwrap());
+    let of_python = names.filter(|name| name.starts_with("Py") || name.starts_with("_Py"));
+    assert_eq!(of_python.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
 fn it_exports_the_functions_of_the_table_and_nothing_else() {
     let bytes = bytes();
     let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();

@@ -1,5 +1,5 @@
 //! Python objects that keep memory alive for the runtime: dropped on any thread, with the
-//! interpreter's leave, and never after it began to end.
+//! interpreter's leave, and never after it, or the process around it, began to end.
 #![expect(unsafe_code, reason = "gives references back from foreign threads")]
 
 use std::ffi::c_void;
@@ -28,9 +28,9 @@ pub(crate) unsafe extern "C" fn release(owner: *mut c_void) {
 }
 
 /// Runs what gives something of Python back, attached. While the interpreter ends it is not run, and
-/// counted.
+/// counted; nor while the process does, where a script may hold the lock to the end.
 pub(crate) fn give_back(drop_one: impl FnOnce()) {
-    let may_attach = is_attached() || !is_finalizing();
+    let may_attach = is_attached() || (!is_finalizing() && (api().exiting)() == 0);
     let dropped = may_attach.then(|| Python::try_attach(|_py| with_error_aside(drop_one)));
     if dropped.flatten().is_none() {
         LEAKED.fetch_add(1, Ordering::Relaxed);

@@ -40,13 +40,15 @@ extern "C" {
 /** The version of the table: another major one cannot be used. */
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
-#define XD_API_MINOR 0u
+#define XD_API_MINOR 1u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
 #define XD_COST_UNKNOWN UINT64_MAX
 /** Room for every name of a dtype or device, with its NUL. */
 #define XD_NAME_BYTES 64
+/** Room for a place in a script, with its NUL. */
+#define XD_PLACE_BYTES 256
 
 /** DLPack's structs. `crossdock/dlpack.h` has them for those who lack `dlpack/dlpack.h`. */
 struct DLManagedTensorVersioned;
@@ -68,6 +70,10 @@ typedef struct xd_stream xd_stream;
 typedef struct xd_event xd_event;
 /** How a tensor reached, or would reach, a device. */
 typedef struct xd_route xd_route;
+/** The Python of this process. */
+typedef struct xd_script xd_script;
+/** A namespace in which scripts run. */
+typedef struct xd_session xd_session;
 
 /** \name What kind of failure an error is (::xd_error_kind) */
 /**@{*/
@@ -93,6 +99,66 @@ typedef struct xd_route xd_route;
 #define XD_ERROR_PANIC 9u
 /** Another failure, newer than this list. */
 #define XD_ERROR_OTHER 10u
+/** No usable Python: the reason names each place that was looked at. */
+#define XD_ERROR_NO_PYTHON 11u
+/** A Python that is not what it should be, or a second one in the process. */
+#define XD_ERROR_PYTHON_MISMATCH 12u
+/** A script raised an exception: ::xd_error_exception, ::xd_error_traceback. */
+#define XD_ERROR_SCRIPT 13u
+/** A script asked to end: ::xd_error_exit_code, which may be 0. */
+#define XD_ERROR_SCRIPT_EXIT 14u
+/** A script was interrupted. */
+#define XD_ERROR_SCRIPT_INTERRUPTED 15u
+/** A script took too long and was stopped. */
+#define XD_ERROR_SCRIPT_TIMEOUT 16u
+/** A script took too long and still runs: native code, or it catches what stops it. */
+#define XD_ERROR_SCRIPT_STUCK 17u
+/** Another script runs, and the call does not wait or is made by that script. */
+#define XD_ERROR_SCRIPT_BUSY 18u
+/** Python, or the process, ends. */
+#define XD_ERROR_SCRIPT_CLOSED 19u
+/**@}*/
+
+/** \name What kind of value an xd_value is */
+/**@{*/
+/** `None`. */
+#define XD_VALUE_NONE 0u
+/** `bool`. */
+#define XD_VALUE_BOOL 1u
+/** `int`, of at most 64 bits. */
+#define XD_VALUE_INT 2u
+/** `float`. */
+#define XD_VALUE_FLOAT 3u
+/** `str`. */
+#define XD_VALUE_TEXT 4u
+/** `bytes`. */
+#define XD_VALUE_BYTES 5u
+/** A tensor: `crossdock.Tensor` in the script, over the same memory. */
+#define XD_VALUE_TENSOR 6u
+/**@}*/
+
+/** \name What an interrupt came to */
+/**@{*/
+/** The script was stopped, or handled the exception; what waited was not begun. */
+#define XD_STOP_DELIVERED 0u
+/** Nothing ran, or it had ended before the interrupt came. Nobody else is hit by it. */
+#define XD_STOP_IDLE 1u
+/** It runs on for now: in native code, or it catches the exception. */
+#define XD_STOP_PENDING 2u
+/**@}*/
+
+/** \name What a session does */
+/**@{*/
+/** Nothing. */
+#define XD_SESSION_IDLE 0u
+/** It waits for its turn. */
+#define XD_SESSION_WAITING 1u
+/** It runs a script. */
+#define XD_SESSION_RUNNING 2u
+/** Its script was asked to stop and has not yet. */
+#define XD_SESSION_STOPPING 3u
+/** Its script did not stop, and nobody waits for it any more. */
+#define XD_SESSION_STUCK 4u
 /**@}*/
 
 /** \name How a tensor reaches a device, or is to reach it */
@@ -148,6 +214,11 @@ typedef struct xd_route xd_route;
 /** Flag of `xd_export_options`: the tensor is a copy made for the consumer (DLPack's `IS_COPIED`).
  */
 #define XD_EXPORT_IS_COPIED 1u
+
+/** Flag of `xd_session_options`: while another script runs, calls fail as `XD_ERROR_SCRIPT_BUSY` and
+ * do not wait for their turn.
+ */
+#define XD_SESSION_FLAG_NEVER_WAITS 1u
 
 /** The type of one element: code, bits of one lane, lanes. The layout of `DLDataType`. */
 typedef struct xd_dtype {
@@ -274,6 +345,126 @@ typedef struct xd_move_options {
     const xd_stream *stream;
 } xd_move_options;
 
+/** A value that a script is given, or gives. Only the fields of its kind count.
+ *
+ * Passed in, `data` and `tensor` are lent for the call. In an answer they are the caller's, who gives
+ * them back by ::xd_value_clear.
+ */
+typedef struct xd_value {
+    /** `XD_VALUE_*`. */
+    uint32_t kind;
+    uint32_t reserved;
+    /** Of an `XD_VALUE_INT`; of an `XD_VALUE_BOOL`, 1 or 0. */
+    int64_t integer;
+    /** Of an `XD_VALUE_FLOAT`. */
+    double number;
+    /** Of an `XD_VALUE_TEXT` (UTF-8) or `XD_VALUE_BYTES`. In an answer a NUL follows. */
+    const char *data;
+    /** How many bytes are in `data`. */
+    uint64_t size;
+    /** Of an `XD_VALUE_TENSOR`. */
+    xd_tensor *tensor;
+} xd_value;
+
+/** Which Python is wanted. */
+typedef struct xd_script_options {
+    uint64_t struct_size;
+    /** An executable or an environment's folder: this one or none. NULL: `CROSSDOCK_PYTHON`, a
+     * Python that is in the process, the active environment, `PATH`.
+     */
+    const char *python;
+} xd_script_options;
+
+/** The Python of this process. The texts are lent by the handle. */
+typedef struct xd_script_info {
+    /** `sys.version`. */
+    const char *version;
+    /** `sys.executable` of the environment. */
+    const char *executable;
+    /** The shared library. */
+    const char *library;
+    /** `sys.prefix`. */
+    const char *prefix;
+    /** `sys.base_prefix`. */
+    const char *base_prefix;
+    /** `sys.abiflags`. */
+    const char *abi_flags;
+    /** Which rule of the search chose it. */
+    const char *why;
+    uint32_t major;
+    uint32_t minor;
+    /** Not 0: others started it, and it may end before the process does. */
+    uint32_t of_others;
+    uint32_t reserved;
+} xd_script_info;
+
+/** Takes what a script writes; the bytes are lent for the call, and UTF-8 unless the script writes
+ * others to `sys.stdout.buffer`. Called on threads of Python, without its lock, also on several at
+ * once, until the session is freed. It must not throw, and a script that it wants to run is refused
+ * (`XD_ERROR_SCRIPT_BUSY`).
+ */
+typedef void (*xd_stream_function)(void *word, const char *bytes, uint64_t size);
+
+/** How a session is made. */
+typedef struct xd_session_options {
+    uint64_t struct_size;
+    /** Its module is `__xd_NAME__`, and no two have the same. NULL: a number. The first session of a
+     * Python that runs for this host alone is `__main__`, whatever its name.
+     */
+    const char *name;
+    /** `sys.argv`. Without words its first is the script that is run. */
+    const char *const *arguments;
+    uint64_t argument_count;
+    /** Takes `sys.stdout`; NULL: it goes where the process's own goes. */
+    xd_stream_function on_stdout;
+    /** Takes `sys.stderr`; NULL: it goes where the process's own goes. */
+    xd_stream_function on_stderr;
+    /** Passed to both. */
+    void *word;
+    /** How long each script may take from its turn on, in nanoseconds. 0: for ever. */
+    uint64_t timeout_ns;
+    /** From the first interrupt of what took too long to the second, in nanoseconds. 0: half a
+     * second.
+     */
+    uint64_t grace_ns;
+    /** `XD_SESSION_FLAG_NEVER_WAITS` or 0. */
+    uint32_t flags;
+    uint32_t reserved;
+} xd_session_options;
+
+/** How one script is run. */
+typedef struct xd_run_options {
+    uint64_t struct_size;
+    /** 0: as the session says; `XD_NO_LIMIT`: for ever. */
+    uint64_t timeout_ns;
+    /** 0: as the session says. */
+    uint64_t grace_ns;
+} xd_run_options;
+
+/** What a function is called with. */
+typedef struct xd_arguments {
+    uint64_t struct_size;
+    /** The arguments by place. */
+    const xd_value *values;
+    uint64_t count;
+    /** The names of the arguments by name. */
+    const char *const *names;
+    /** Their values. */
+    const xd_value *named_values;
+    uint64_t named_count;
+} xd_arguments;
+
+/** What a session does now. */
+typedef struct xd_session_state {
+    /** `XD_SESSION_*`. */
+    uint32_t kind;
+    uint32_t reserved;
+    /** For how long its script runs. */
+    uint64_t running_ns;
+    /** Where a stuck one is, as far as it is known: `at File "a.py", line 3 in f`. */
+    char place[XD_PLACE_BYTES];
+} xd_session_state;
+
 /** Takes a log line: a level from 1 (error) to 5 (trace), target and message lent for the call.
  * Called on any thread, also on several at once; it may call every function here, and must not
  * throw.
@@ -358,6 +549,19 @@ const char *xd_error_hint(const xd_error *error);
 
 /** \brief What, why and what to do, on three lines. */
 const char *xd_error_text(const xd_error *error);
+
+/** \brief The class of a script's exception with its module, as in `numpy.linalg.LinAlgError`; else
+ * empty. Since 1.1.
+ */
+const char *xd_error_exception(const xd_error *error);
+
+/** \brief The traceback of a script's exception, as Python prints it, causes included; else empty.
+ * Since 1.1.
+ */
+const char *xd_error_traceback(const xd_error *error);
+
+/** \brief The code of `XD_ERROR_SCRIPT_EXIT`, as `python` would exit with it; else 0. Since 1.1. */
+int32_t xd_error_exit_code(const xd_error *error);
 
 /** \brief Frees an error. */
 void xd_error_free(xd_error *error);
@@ -856,6 +1060,130 @@ void xd_route_free(xd_route *route);
 /**@}*/
 
 /**
+ * \name Scripts. Since 1.1.
+ *
+ * There is one Python a process, and one thread that runs scripts in it: calls on several threads
+ * wait for their turn. A caller that holds Python's lock (a host that is itself a Python module) lets
+ * it go while it waits. What a script fails with is an error object of the kinds `XD_ERROR_SCRIPT*`;
+ * its status is the nearest one.
+ */
+/**@{*/
+
+/**
+ * \brief Finds Python and starts it, once a process.
+ *
+ * It is started on a thread of its own, leaves the process's usual signals as they are, and ends with
+ * the process. Where others run one in the process already, that one is used, by a thread of its own;
+ * a wait in Python (`time.sleep`) cannot be interrupted there before it ends.
+ * Threads: any; the first call takes some ten milliseconds and may take Python's lock.
+ * \param[in] runtime  What the script's package `crossdock` works with: it becomes the process's.
+ *                     NULL: the process's.
+ * \param[in] options  NULL: the standard search.
+ * \return `XD_ERROR_NO_PYTHON`, `XD_ERROR_PYTHON_MISMATCH`; `XD_CONFLICT` where the process has
+ *         another runtime. The process goes on without Python.
+ */
+xd_error *xd_script_open(const xd_runtime *runtime, const xd_script_options *options,
+                         xd_script **script);
+
+/** \brief Which Python would be chosen, and why none of the others: a text. Starts nothing.
+ * \param[out] text  The caller's (::xd_value_clear).
+ */
+xd_error *xd_script_explain(const xd_script_options *options, xd_value *text);
+
+/** \brief Which Python it is. Never waits. */
+xd_error *xd_script_describe(const xd_script *script, xd_script_info *info);
+
+/** \brief Gives a script host back. Its sessions go on, and Python stays until the process ends: many
+ * modules cannot be started twice.
+ */
+void xd_script_free(xd_script *script);
+
+/**
+ * \brief Makes a namespace to run scripts in: a real module. Waits for the scripts that run.
+ * \param[in] options  NULL: a name by number, streams of the process, no limits.
+ */
+xd_error *xd_session_create(const xd_script *script, const xd_session_options *options,
+                            xd_session **session);
+
+/**
+ * \brief Runs a program in the namespace. Waits until it has ended.
+ *
+ * A script that takes longer than it may is interrupted, after the grace once more, and then given
+ * up: `XD_ERROR_SCRIPT_STUCK` with the line that it is in. Nothing can stop native code in its own
+ * process; until it ends every session refuses work in the same way.
+ * \param[in] name     The file that tracebacks show; NULL: `<script>`.
+ * \param[in] options  NULL: the session's limits.
+ */
+xd_error *xd_session_run_text(const xd_session *session, const char *program, const char *name,
+                              const xd_run_options *options);
+
+/** \brief Runs a file as ::xd_session_run_text does, with its folder as the first place for modules.
+ */
+xd_error *xd_session_run_file(const xd_session *session, const char *path,
+                              const xd_run_options *options);
+
+/** \brief Runs a module as `python -m` does, in the namespace of the session. */
+xd_error *xd_session_run_module(const xd_session *session, const char *name,
+                                const xd_run_options *options);
+
+/** \brief Sets a variable. Waits for its turn.
+ * \param[in] value  Lent for the call; of a tensor the script has its own share.
+ */
+xd_error *xd_session_set(const xd_session *session, const char *name, const xd_value *value);
+
+/** \brief Reads `variable`, `variable.attribute` or `module:name`. Waits for its turn.
+ * \param[out] value  The caller's (::xd_value_clear). What has none of the kinds is an error.
+ */
+xd_error *xd_session_get(const xd_session *session, const char *name, xd_value *value);
+
+/** \brief Sets a variable to a tensor: `crossdock.Tensor` over the same memory. The script's Python
+ * needs the package `crossdock`.
+ */
+xd_error *xd_session_set_tensor(const xd_session *session, const char *name,
+                                const xd_tensor *tensor);
+
+/** \brief Reads anything that `crossdock.asarray` takes. What a host gave comes back as the same
+ * memory.
+ * \param[in] device   Where it is wanted; NULL: where it is.
+ * \param[out] tensor  The caller's. What it views lives as long, also after the session.
+ */
+xd_error *xd_session_get_tensor(const xd_session *session, const char *name,
+                                const xd_device *device, xd_tensor **tensor);
+
+/** \brief Calls what ::xd_session_get would read, as ::xd_session_run_text runs a program.
+ * \param[in] arguments  NULL: none. Lent for the call.
+ * \param[out] value     The caller's (::xd_value_clear).
+ */
+xd_error *xd_session_call(const xd_session *session, const char *name,
+                          const xd_arguments *arguments, const xd_run_options *options,
+                          xd_value *value);
+
+/**
+ * \brief Stops what the session runs by a `KeyboardInterrupt`, and forgets what waits for its turn.
+ *
+ * Waits a tenth of a second at most for the script to notice, and never for Python's lock. One that
+ * comes too late is taken back: the next script does not see it.
+ * Threads: any, also the script's own; not from a handler of signals.
+ * \param[out] outcome  `XD_STOP_*`; may be NULL: it is not wanted.
+ */
+xd_error *xd_session_interrupt(const xd_session *session, uint32_t *outcome);
+
+/** \brief What the session does now. Never waits. */
+xd_error *xd_session_describe(const xd_session *session, xd_session_state *state);
+
+/** \brief Forgets a session. Waits for calls of its stream functions that are under way on other
+ * threads, and for nothing else; the namespace goes when the script thread comes to it. What others
+ * still hold of it stays.
+ */
+void xd_session_free(xd_session *session);
+
+/** \brief Frees what a value of an answer holds, and makes it `None`. Not for values that the caller
+ * filled.
+ */
+void xd_value_clear(xd_value *value);
+/**@}*/
+
+/**
  * \brief The function table: each field is the function `xd_` + its name, and never NULL.
  *
  * Fields are added at the end only; a released one keeps its place and type. Who gets a table from
@@ -1001,6 +1329,35 @@ typedef struct xd_api {
     xd_error *(*stream_find)(const xd_device *device, uint64_t native, xd_stream **stream);
     xd_error *(*tensor_explain)(const xd_tensor *tensor, const xd_device *to,
                                 const xd_move_options *options, xd_route **route);
+    const char *(*error_traceback)(const xd_error *error);
+    const char *(*error_exception)(const xd_error *error);
+    int32_t (*error_exit_code)(const xd_error *error);
+    xd_error *(*script_open)(const xd_runtime *runtime, const xd_script_options *options,
+                             xd_script **script);
+    xd_error *(*script_explain)(const xd_script_options *options, xd_value *text);
+    xd_error *(*script_describe)(const xd_script *script, xd_script_info *info);
+    void (*script_free)(xd_script *script);
+    xd_error *(*session_create)(const xd_script *script, const xd_session_options *options,
+                                xd_session **session);
+    xd_error *(*session_run_text)(const xd_session *session, const char *program, const char *name,
+                                  const xd_run_options *options);
+    xd_error *(*session_run_file)(const xd_session *session, const char *path,
+                                  const xd_run_options *options);
+    xd_error *(*session_run_module)(const xd_session *session, const char *name,
+                                    const xd_run_options *options);
+    xd_error *(*session_set)(const xd_session *session, const char *name, const xd_value *value);
+    xd_error *(*session_get)(const xd_session *session, const char *name, xd_value *value);
+    xd_error *(*session_set_tensor)(const xd_session *session, const char *name,
+                                    const xd_tensor *tensor);
+    xd_error *(*session_get_tensor)(const xd_session *session, const char *name,
+                                    const xd_device *device, xd_tensor **tensor);
+    xd_error *(*session_call)(const xd_session *session, const char *name,
+                              const xd_arguments *arguments, const xd_run_options *options,
+                              xd_value *value);
+    xd_error *(*session_interrupt)(const xd_session *session, uint32_t *outcome);
+    xd_error *(*session_describe)(const xd_session *session, xd_session_state *state);
+    void (*session_free)(xd_session *session);
+    void (*value_clear)(xd_value *value);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

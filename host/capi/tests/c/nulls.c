@@ -12,6 +12,9 @@ static void frees(void) {
     xd_stream_free(NULL);
     xd_event_free(NULL);
     xd_route_free(NULL);
+    xd_script_free(NULL);
+    xd_session_free(NULL);
+    xd_value_clear(NULL);
 }
 
 static void retains(void) {
@@ -28,6 +31,7 @@ static void accessors(void) {
     CHECK(xd_plugin_state(NULL) == XD_PROBE_BROKEN);
     CHECK(xd_route_kind(NULL) == XD_ROUTE_REFUSED && xd_route_bytes_copied(NULL) == 0);
     CHECK(!*xd_route_text(NULL) && !xd_route_step(NULL, 0) && !xd_route_refused(NULL, 0));
+    CHECK(!*xd_error_traceback(NULL) && !*xd_error_exception(NULL) && !xd_error_exit_code(NULL));
     CHECK(!xd_route_instead(NULL, 0) && xd_route_cost_ns(NULL) == XD_COST_UNKNOWN);
 }
 
@@ -86,6 +90,29 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     CHECK(!out && !made);
 }
 
+static void scripts(void) {
+    xd_value value = {XD_VALUE_NONE, 0, 0, 0, NULL, 0, NULL};
+    xd_script_info info;
+    xd_session_state state;
+    xd_session *session = NULL;
+    xd_tensor *tensor = NULL;
+    REFUSED(xd_script_open(NULL, NULL, NULL));
+    REFUSED(xd_script_explain(NULL, NULL));
+    REFUSED(xd_script_describe(NULL, &info));
+    REFUSED(xd_session_create(NULL, NULL, &session));
+    REFUSED(xd_session_run_text(NULL, "", NULL, NULL));
+    REFUSED(xd_session_run_file(NULL, "", NULL));
+    REFUSED(xd_session_run_module(NULL, "", NULL));
+    REFUSED(xd_session_set(NULL, "x", &value));
+    REFUSED(xd_session_get(NULL, "x", &value));
+    REFUSED(xd_session_set_tensor(NULL, "x", NULL));
+    REFUSED(xd_session_get_tensor(NULL, "x", NULL, &tensor));
+    REFUSED(xd_session_call(NULL, "f", NULL, NULL, &value));
+    REFUSED(xd_session_interrupt(NULL, NULL));
+    REFUSED(xd_session_describe(NULL, &state));
+    CHECK(!session && !tensor);
+}
+
 static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     xd_dl_device pair = {kDLCPU, 0};
     xd_layout layout = check_layout(0, NULL);
@@ -141,6 +168,7 @@ int main(int argc, char **argv) {
     accessors();
     handles(runtime, cpu, tensor);
     outs(runtime, cpu, tensor);
+    scripts();
     xd_tensor_free(tensor);
     xd_device_free(cpu);
     xd_runtime_free(runtime);
