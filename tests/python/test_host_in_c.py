@@ -1,0 +1,46 @@
+"""A host in C that starts Python itself and shares tensors with its scripts, with every Python here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from pythons import PACKAGE, PYTHONS, run, usable
+
+HERE = Path(__file__).parent
+INCLUDE = [f"-I{HERE.parent.parent / part / 'include'}" for part in ("host/capi", "sdk")]
+
+# What an extension module does that was linked with libcrossdock: it asks for the runtime.
+EXTENSION = """
+#include <crossdock/crossdock.h>
+
+const void *seen_runtime(void) {
+    xd_runtime *runtime = NULL;
+    if (xd_runtime_default(&runtime) != NULL) return NULL;
+    xd_runtime_free(runtime);
+    return runtime;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The host, linked with the package's library, and an extension that needs it by its name."""
+    folder = tmp_path_factory.mktemp("host")
+    (folder / "seen.c").write_text(EXTENSION)
+    compiler = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *INCLUDE]
+    library = [f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
+    seen = [*compiler, "-shared", "-fPIC", folder / "seen.c", "-o", folder / "seen.so", *library]
+    host = [*compiler, HERE / "host_in_c.c", "-o", folder / "host", *library]
+    subprocess.run(seen, check=True)
+    subprocess.run([*host, f"-Wl,-rpath,{PACKAGE}"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_a_host_and_its_scripts_share_memory(name: str, built: Path) -> None:
+    done = run([built / "host", usable(name), built / "seen.so"])
+    assert (done.returncode, done.stderr) == (0, "")
+    if name == "venv":
+        assert done.stdout == "all\n"
