@@ -337,6 +337,11 @@ impl Desk {
         }
     }
 
+    /// Whether nobody takes the interpreter's lock any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().life == Life::Closed
+    }
+
     /// Begins nothing new, stops what runs, and waits that long for it. Afterwards nobody takes the
     /// interpreter's lock.
     pub(crate) fn close(&self, limit: Duration) {

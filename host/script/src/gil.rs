@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use crate::libpython::{Functions, New, PyObject, ThreadState};
+use crate::life;
 use crate::tensor::{self, Managed};
 
 /// An exception of Python is set on this thread.
@@ -180,6 +181,7 @@ impl Released {
 
 impl Drop for Released {
     fn drop(&mut self) {
+        life::stay_if_python_ends();
         // SAFETY: the state of this thread, which let the lock go.
         unsafe { (self.functions.PyEval_RestoreThread)(self.state) };
     }

@@ -205,6 +205,11 @@ impl Host {
         self.thread.get().is_some_and(|(script, _)| *script == own)
     }
 
+    /// Whether this thread runs a script that is given the time to end.
+    pub(crate) fn may_finish_script(&self) -> bool {
+        self.is_script_thread() && !self.desk.is_closed()
+    }
+
     /// The number of a new session.
     pub(crate) fn number(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1

@@ -1,8 +1,9 @@
 //! The life of the process: it may be a fork, which has none of our threads, and it exits.
 #![expect(unsafe_code, reason = "registers C callbacks for exit and fork")]
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
@@ -11,6 +12,9 @@ use crate::failure::{Failure, Kind};
 use crate::host::Host;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The thread that ends Python, where somebody else started it.
+static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
 
 /// How long exit waits for a script to end.
 pub(crate) const LAST_WAIT: Duration = Duration::from_millis(200);
@@ -31,6 +35,24 @@ pub(crate) fn refuse_forks() -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// Says that this thread begins to end Python.
+pub(crate) fn python_ends() {
+    let _once = ENDED_BY.set(std::thread::current().id());
+}
+
+/// Stays here for ever where another thread ends Python: before 3.14 it would end a thread that asks
+/// for its lock by unwinding, which no Rust frame survives. A script that runs may still end.
+pub(crate) fn stay_if_python_ends() {
+    let own = std::thread::current().id();
+    let is_to_stay = || {
+        let by_another = ENDED_BY.get().is_some_and(|by| *by != own);
+        by_another && !Host::started().is_some_and(Host::may_finish_script)
+    };
+    while is_to_stay() {
+        std::thread::park();
+    }
 }
 
 /// Watches for fork and exit, once a process.

@@ -46,7 +46,7 @@ definitions! {
 }
 
 /// How long the end of a Python of others waits for a script of ours.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// `emit(session, stream, data)`: what a captured stream got.
 unsafe extern "C" fn emit(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
@@ -85,6 +85,7 @@ unsafe extern "C" fn ends(_module: *mut PyObject, _arguments: *mut PyObject) -> 
     fence(|| {
         called(|host, gil| {
             if !life::is_forked() {
+                life::python_ends();
                 gil.released(|| host.close(LAST_WAIT));
             }
             gil.truth(true)

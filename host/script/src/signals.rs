@@ -88,7 +88,11 @@ impl Signals {
         Some(line.trim().to_owned())
     }
 
+    /// Sends a signal that is still handled: a script may have reset it, and it would end the process.
     fn send(&self, signal: c_int) {
+        if is_free(signal) {
+            return;
+        }
         // SAFETY: the thread never ends.
         let failed = unsafe { libc::pthread_kill(self.thread, signal) };
         debug_assert_eq!(failed, 0, "a live thread and a valid signal");
@@ -136,14 +140,17 @@ fn readable(reader: &PipeReader, until: Instant) -> bool {
 fn free_signals() -> impl Iterator<Item = c_int> {
     const LEFT_TO_OTHERS: c_int = 5;
     let all = libc::SIGRTMIN() + LEFT_TO_OTHERS..=libc::SIGRTMAX();
-    all.filter(|&signal| {
-        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: asks for the action and changes none.
-        let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-        // SAFETY: zeroed, and every bit pattern of it is an action.
-        let action = unsafe { action.assume_init() };
-        failed == 0 && action.sa_sigaction == libc::SIG_DFL
-    })
+    all.filter(|&signal| is_free(signal))
+}
+
+/// Whether nobody handles a signal.
+fn is_free(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks for the action and changes none.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeroed, and every bit pattern of it is an action.
+    let action = unsafe { action.assume_init() };
+    failed == 0 && action.sa_sigaction == libc::SIG_DFL
 }
 
 /// The host may have blocked signals for the threads that it starts.

@@ -13,6 +13,7 @@ in_children! {
     late_interrupt_is_taken_back: late;
     late_interrupt_is_taken_back_in_a_python_of_others (of_others): late;
     an_interrupt_of_what_waits_keeps_it_from_running: waiting;
+    a_script_that_resets_all_signals_is_interrupted_all_the_same: reset;
     timeout_really_stops: timeouts;
     stuck_native_code_is_reported: stuck;
 }
@@ -50,6 +51,13 @@ fn loops(child: &Child) {
     is_quick("sleep", interrupted(child, "time.sleep(60)"));
     let event = "import threading\nthreading.Event().wait()";
     is_quick("event", interrupted(child, event));
+}
+
+fn reset(child: &Child) {
+    let text = "import signal\nfor s in range(signal.SIGRTMIN, signal.SIGRTMAX + 1):\n\
+                \x20   signal.signal(s, signal.SIG_DFL)\n\
+                print('reset')\nwhile True: pass";
+    is_quick("loop", interrupted(child, text));
 }
 
 fn late(child: &Child) {
