@@ -2,6 +2,8 @@
  * with libcrossdock. */
 #include "../../host/capi/tests/c/check.h"
 
+#include <pthread.h>
+
 static int released;
 
 static void release(void *owner) {
@@ -112,6 +114,36 @@ static void views(const xd_script *script, const xd_runtime *runtime) {
     xd_session_free(other);
 }
 
+/* What a script prints makes the host ask for devices, while another thread does. */
+static void on_stdout(void *word, const char *bytes, uint64_t size) {
+    xd_device *cpu = check_device((const xd_runtime *)word, "cpu");
+    xd_memory_info memory;
+    OK(xd_device_memory(cpu, &memory));
+    xd_device_free(cpu);
+    CHECK(bytes && size);
+}
+
+static void *ask(void *runtime) {
+    int round;
+    for (round = 0; round < 300; round++) on_stdout(runtime, "", 1);
+    return NULL;
+}
+
+static void no_lock_is_held(const xd_script *script, xd_runtime *runtime) {
+    xd_session_options options;
+    xd_session *session = NULL;
+    pthread_t thread;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.on_stdout = on_stdout;
+    options.word = runtime;
+    OK(xd_session_create(script, &options, &session));
+    CHECK(!pthread_create(&thread, NULL, ask, runtime));
+    run(session, "import crossdock\nfor _ in range(300): print(crossdock.devices())");
+    CHECK(!pthread_join(thread, NULL));
+    xd_session_free(session);
+}
+
 static void nothing_is_left(const xd_session *session, const xd_runtime *runtime) {
     float numbers[4] = {0, 1, 2, 3};
     int round, before = released;
@@ -143,6 +175,7 @@ int main(int argc, char **argv) {
     has_numpy = !error;
     xd_error_free(error);
     if (has_numpy) views(script, runtime);
+    no_lock_is_held(script, runtime);
     nothing_is_left(session, runtime);
     xd_session_free(session);
     xd_script_free(script);

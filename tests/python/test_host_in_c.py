@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The host, linked with the package's library, and an extension that needs it by its name."""
     folder = tmp_path_factory.mktemp("host")
     (folder / "seen.c").write_text(EXTENSION)
-    compiler = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *INCLUDE]
+    compiler = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", *INCLUDE]
     library = [f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
     seen = [*compiler, "-shared", "-fPIC", folder / "seen.c", "-o", folder / "seen.so", *library]
     host = [*compiler, HERE / "host_in_c.c", "-o", folder / "host", *library]
