@@ -24,6 +24,7 @@ use crate::life;
 use crate::open::Python;
 use crate::signals::Signals;
 use crate::sink::{Sink, Stream};
+use crate::trial;
 use crate::worker::Worker;
 
 /// Python as it runs in this process, with the thread that runs scripts.
@@ -52,8 +53,8 @@ impl Host {
     /// thread.
     ///
     /// # Errors
-    /// [`Kind::Forked`] in a fork of the process that started it, [`Kind::NoPython`] where the
-    /// environment lacks parts of the standard library.
+    /// [`Kind::Forked`] in a fork of the process that started it, [`Kind::NoPython`] where
+    /// `PYTHONHOME` keeps it from starting, or parts of the standard library are missing.
     pub fn start(python: &'static Python) -> Result<&'static Self, Failure> {
         life::refuse_forks()?;
         let host = HOST.get_or_init(|| Self {
@@ -90,6 +91,9 @@ impl Host {
             Failure::new(Kind::NoPython, "start a thread for scripts")
                 .because(error.to_string(), "free resources of this process")
         };
+        if !self.is_running() {
+            trial::starts(self.python.choice())?;
+        }
         let (ready, answer) = mpsc::sync_channel(1);
         let script = Builder::new().name("crossdock-script".to_owned());
         let script = script.stack_size(STACK_BYTES);
@@ -131,11 +135,15 @@ impl Host {
         }
     }
 
+    fn is_running(&self) -> bool {
+        // SAFETY: may be asked at any time.
+        unsafe { (self.functions().Py_IsInitialized)() != 0 }
+    }
+
     /// Starts Python on this thread, or makes the thread known to one that runs. Says which it was.
     fn attach(&self) -> bool {
         let functions = self.functions();
-        // SAFETY: may be asked at any time.
-        if unsafe { (functions.Py_IsInitialized)() } != 0 {
+        if self.is_running() {
             // SAFETY: Python runs, and any thread may ask for its lock. This one is never let go.
             let _before = unsafe { (functions.PyGILState_Ensure)() };
             return false;

@@ -36,6 +36,7 @@ mod session;
 mod signals;
 mod sink;
 mod tensor;
+mod trial;
 mod value;
 mod worker;
 

@@ -207,3 +207,29 @@ fn starts_without_python() {
     assert_eq!(failure.kind, Kind::NoPython);
     assert!(failure.to_string().contains("/nowhere/python"), "{failure}");
 }
+
+/// In a process whose environment keeps Python from starting.
+const IS_STEERED: &str = "CROSSDOCK_TEST_STEERED";
+
+#[test]
+fn an_environment_that_keeps_python_from_starting_does_not_end_the_host() {
+    if std::env::var_os(IS_STEERED).is_none() {
+        let name = "life::an_environment_that_keeps_python_from_starting_does_not_end_the_host";
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let command = command.args(["--exact", name, "--test-threads=1"]);
+        let steered = command.env(IS_STEERED, "1").env("PYTHONHOME", "/nowhere");
+        let output = steered.output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{complaint}");
+        return;
+    }
+    // SAFETY: no script runs.
+    match unsafe { Python::open(&Options::default(), std::ptr::null()) } {
+        Ok(python) => {
+            let failure = Host::start(python).unwrap_err();
+            assert_eq!(failure.kind, Kind::NoPython);
+            assert!(failure.hint().contains("PYTHONHOME"), "{failure}");
+        }
+        Err(failure) => println!("skipped: {failure}"),
+    }
+}

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossdock_script::{Kind, Limits, Outcome, Session, Settings, State};
+use crossdock_script::{Kind, Limits, Outcome, Session, Settings, State, Value};
 
-use crate::rig::{Child, SOON, in_children, number, rounds, run, try_run};
+use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, try_run};
 
 in_children! {
     interrupt_reaches_a_lone_loop: loops;
@@ -147,7 +147,19 @@ fn timeouts(child: &Child) {
 
 fn stuck(child: &Child) {
     let (session, other) = (child.session(), child.session());
-    let text = "def count():\n    return sum(range(200_000_000))\ncount()";
+    if !has_module(&session, "ctypes") {
+        return;
+    }
+    // Native code that holds Python's lock, and that no signal wakes: it waits for this mutex.
+    let mutex: *mut libc::pthread_mutex_t = Box::leak(Box::new(libc::PTHREAD_MUTEX_INITIALIZER));
+    // SAFETY: a mutex that lives for ever.
+    assert_eq!(unsafe { libc::pthread_mutex_lock(mutex) }, 0);
+    let address = mutex.expose_provenance().cast_signed();
+    session
+        .set("mutex", Value::Int(i64::try_from(address).unwrap()))
+        .unwrap();
+    run(&session, "lock = ctypes.PyDLL(None).pthread_mutex_lock");
+    let text = "def wait():\n    lock(ctypes.c_void_p(mutex))\nwait()";
     let failure = session
         .run_text(text, "script.py", limits(200, 100))
         .unwrap_err();
@@ -159,7 +171,9 @@ fn stuck(child: &Child) {
     }
     assert_eq!(try_run(&session, "x = 1").unwrap_err().kind, Kind::Stuck);
     assert_eq!(try_run(&other, "x = 1").unwrap_err().kind, Kind::Stuck);
-    let until = Instant::now() + Duration::from_secs(60);
+    // SAFETY: this thread has locked it.
+    assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex) }, 0);
+    let until = Instant::now() + SOON;
     while session.state().unwrap() != State::Idle {
         assert!(Instant::now() < until, "it never ends");
         thread::yield_now();
