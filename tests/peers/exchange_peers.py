@@ -54,6 +54,8 @@ def built(name: str, sources: list[pathlib.Path], *options: str) -> Any:
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    # It stays as long as objects of its types do.
+    sys.modules[name] = module
     return module
 
 
