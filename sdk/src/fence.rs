@@ -1,9 +1,11 @@
 //! The panic fence: the one place where an unwind is stopped before it reaches foreign code.
 
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::AssertUnwindSafe;
 
 /// Runs `f` and stops a panic; `None` says that there was one.
+#[inline]
 pub fn fence<R>(f: impl FnOnce() -> R) -> Option<R> {
     fence_with_message(f).ok()
 }
@@ -16,15 +18,19 @@ pub fn fence<R>(f: impl FnOnce() -> R) -> Option<R> {
 ///
 /// # Errors
 /// The message of the panic; a fixed text where it carried none.
+#[inline]
 pub fn fence_with_message<R>(f: impl FnOnce() -> R) -> Result<R, PanicMessage> {
-    catch(f).map_err(|payload| {
-        let message = message_of(payload.as_ref());
-        if let Err(second) = catch(move || drop(payload)) {
-            // Kept in memory for ever: its destructor is as little to be trusted as the first's.
-            let _leaked = ManuallyDrop::new(second);
-        }
-        message
-    })
+    catch(f).map_err(read)
+}
+
+#[cold]
+fn read(payload: Box<dyn Any + Send>) -> PanicMessage {
+    let message = message_of(payload.as_ref());
+    if let Err(second) = catch(move || drop(payload)) {
+        // Kept in memory for ever: its destructor is as little to be trusted as the first's.
+        let _leaked = ManuallyDrop::new(second);
+    }
+    message
 }
 
 /// What a caught panic said.
@@ -37,7 +43,7 @@ impl std::fmt::Display for PanicMessage {
     }
 }
 
-fn message_of(payload: &(dyn std::any::Any + Send)) -> PanicMessage {
+fn message_of(payload: &(dyn Any + Send)) -> PanicMessage {
     let text = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -45,6 +51,7 @@ fn message_of(payload: &(dyn std::any::Any + Send)) -> PanicMessage {
     PanicMessage(text.unwrap_or_else(|| "a panic without a message".to_owned()))
 }
 
+#[inline]
 #[expect(
     clippy::disallowed_methods,
     reason = "the fence is the one place that catches panics"

@@ -451,6 +451,11 @@ table! {
     session_free: extern "C" fn(Owned<XdSession>);
     /// Frees what a value of an answer holds, and makes it `None`.
     value_clear: unsafe extern "C" fn(*mut XdValue);
+    /// Hands the tensor out as DLPack 1.3 if that needs no wait; else writes NULL.
+    tensor_try_export: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Out<'_, *mut DLManagedTensorVersioned>,
+    ) -> Failure;
 }
 
 impl XdApi {

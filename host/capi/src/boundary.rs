@@ -3,28 +3,41 @@
 
 use crossdock_api::{ErrorKind, Failure, Out, Owned, RouteKind, Status, Text};
 use crossdock_sdk::abi::ProbeState;
-use crossdock_sdk::fence::{fence, fence_with_message};
+use crossdock_sdk::fence::{PanicMessage, fence, fence_with_message};
 
 use crate::failure::Refusal;
 use crate::object::{Handle, release};
 
 /// Runs a function that can fail and answers with its error object.
+#[inline]
 pub(crate) fn fence_call(
     function: &'static str,
     body: impl FnOnce() -> Result<(), Refusal>,
 ) -> Failure {
-    let refusal = match fence_with_message(body) {
-        Ok(Ok(())) => return Owned::NULL,
-        Ok(Err(refusal)) => refusal,
-        Err(message) => Refusal::Panic(message.to_string()),
-    };
-    // Making the object formats what plugins said, so it is fenced as well; the second one is fixed.
-    fence(|| refusal.into_object(function))
-        .or_else(|| fence(|| Refusal::Panic(String::new()).into_object(function)))
+    // The refusal stays inside: what comes through the fence is as small as can be.
+    let answer = fence_with_message(|| match body() {
+        Ok(()) => Owned::NULL,
+        Err(refusal) => refused(refusal, function),
+    });
+    answer.unwrap_or_else(|message| panicked(&message, function))
+}
+
+#[cold]
+fn refused(refusal: Refusal, function: &'static str) -> Failure {
+    refusal.into_object(function)
+}
+
+/// Making the object formats what plugins said, so it is fenced as well; the second one is fixed.
+#[cold]
+fn panicked(message: &PanicMessage, function: &'static str) -> Failure {
+    let object = |message: String| Refusal::Panic(message).into_object(function);
+    fence(|| object(message.to_string()))
+        .or_else(|| fence(|| object(String::new())))
         .unwrap_or(Owned::NULL)
 }
 
 /// Runs a function that can fail and writes what it made to `out`, which must not be NULL.
+#[inline]
 pub(crate) fn fence_into<T>(
     function: &'static str,
     out: Out<'_, T>,

@@ -161,6 +161,7 @@ static API: XdApi = XdApi {
     session_describe: xd_session_describe,
     session_free: xd_session_free,
     value_clear: xd_value_clear,
+    tensor_try_export: xd_tensor_try_export,
 };
 
 /// The table of this copy of the library.

@@ -170,6 +170,19 @@ pub(crate) extern "C" fn xd_tensor_export(
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_try_export(
+    tensor: Ref<'_, XdTensor>,
+    out: Out<'_, *mut DLManagedTensorVersioned>,
+) -> Failure {
+    fence_into("xd_tensor_try_export", out, || {
+        let produced = borrow(tensor)?.try_export()?;
+        Ok(produced.map_or(std::ptr::null_mut(), |produced| {
+            produced.into_raw().as_ptr()
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_export_legacy(
     tensor: Ref<'_, XdTensor>,
     options: Ref<'_, XdExportOptions<'_>>,

@@ -190,11 +190,16 @@ impl Memory {
         self
     }
 
+    /// The address of byte `offset`.
+    #[inline]
+    pub(crate) fn at(&self, offset: u64) -> Address {
+        self.address.advanced(offset).unwrap_or(self.address)
+    }
+
     /// This memory, `offset` bytes in, as one side of a copy by its own plugin.
     pub(crate) fn side(&self, offset: u64) -> Side {
-        let address = self.address.advanced(offset).unwrap_or(self.address);
         Side {
-            address,
+            address: self.at(offset),
             kind: self.kind,
             device: self.device.index(),
         }
@@ -255,15 +260,13 @@ impl Memory {
     }
 
     /// The work that may still be running on these bytes, whichever device's view it went through.
+    #[inline]
     pub(crate) fn pending(&self) -> &Pending {
-        match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.memory().pending(),
-            Owner::Empty
-            | Owner::Allocated
-            | Owner::Received { .. }
-            | Owner::Native { .. }
-            | Owner::Host { .. } => &self.pending,
+        let mut memory = self;
+        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+            memory = of.memory();
         }
+        &memory.pending
     }
 
     /// Lets a stream free the memory when all work on it is done, so that nobody has to wait.

@@ -219,7 +219,7 @@ impl Tensor {
     /// Where its first element is.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.memory().side(self.offset()).address
+        self.memory().at(self.offset())
     }
 
     /// Its elements as compact bytes, read through the device plugin's own copy hook.

@@ -132,14 +132,21 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work.
+    #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.memory().pending().synchronize(Access::Read, limit)
+        let pending = self.memory().pending();
+        if !pending.is_busy() {
+            return Ok(());
+        }
+        pending.synchronize(Access::Read, limit)
     }
 
     /// The event of the last work that wrote it, where that may be pending.
     #[must_use]
+    #[inline]
     pub fn ready(&self) -> Option<Event> {
-        self.memory().pending().last_write()
+        let pending = self.memory().pending();
+        pending.is_busy().then(|| pending.last_write()).flatten()
     }
 
     /// Makes `stream` wait for all work on the tensor, because work of others that writes it is to
@@ -186,10 +193,23 @@ impl Tensor {
     /// As [`Tensor::export_unordered`]; the failure of the work that wrote it.
     #[inline]
     pub fn export(&self) -> Result<Produced, Error> {
-        if self.memory().pending().is_busy() {
-            self.synchronize(None)?;
-        }
+        self.synchronize(None)?;
         self.export_unordered()
+    }
+
+    /// The same if that needs no wait; `None` where work that writes it may still run.
+    ///
+    /// # Errors
+    /// As [`Tensor::export`].
+    #[inline]
+    pub fn try_export(&self) -> Result<Option<Produced>, Error> {
+        if !self.memory().pending().is_busy() {
+            return self.export_unordered().map(Some);
+        }
+        match self.ready() {
+            Some(_pending) => Ok(None),
+            None => self.export().map(Some),
+        }
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor for work on `stream`, which waits for

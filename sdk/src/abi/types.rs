@@ -233,6 +233,7 @@ impl Address {
 
     /// The same place `bytes` further on, or `None` when that overflows.
     #[must_use]
+    #[inline]
     pub fn advanced(self, bytes: u64) -> Option<Self> {
         Some(Self {
             offset: self.offset.checked_add(bytes)?,
@@ -242,6 +243,7 @@ impl Address {
 
     /// `word + offset` of a pointer; `None` for a handle or on overflow.
     #[must_use]
+    #[inline]
     pub fn as_pointer(self) -> Option<u64> {
         if self.form == AddressForm::POINTER {
             self.word.checked_add(self.offset)

@@ -9,7 +9,7 @@ use std::any::TypeId;
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
 use super::error::DlpackError;
@@ -93,10 +93,10 @@ impl<M: Managed> Produced<M> {
             shape = cast_aligned::<i64>(unsafe { start.add(tail) });
             // SAFETY: the tail has room for twice `rank` numbers.
             strides = unsafe { shape.add(rank) };
-            // SAFETY: as above; the numbers are in another allocation.
-            unsafe { shape.copy_from_nonoverlapping(layout.shape().as_ptr(), rank) };
-            // SAFETY: as above.
-            unsafe { strides.copy_from_nonoverlapping(layout.strides().as_ptr(), rank) };
+            // SAFETY: as above, and nobody else knows them yet.
+            write_axes(layout, unsafe {
+                std::slice::from_raw_parts_mut(shape.cast(), 2 * rank)
+            });
         }
         let tensor = tensor_of(layout, place, (shape, strides));
         let managed = M::filled(tensor, start.cast(), place.flags);
@@ -281,6 +281,18 @@ fn memory_of<M, O>(rank: usize) -> Result<(MemoryLayout, usize), DlpackError> {
         .extend(tail)
         .map_err(refused)?;
     Ok((memory.pad_to_align(), at))
+}
+
+/// Writes the extents and then the strides. A loop, because a call that copies so few bytes would cost
+/// more.
+#[inline(always)]
+fn write_axes(layout: &Layout, numbers: &mut [MaybeUninit<i64>]) {
+    let (shape, strides) = numbers.split_at_mut(layout.rank());
+    let places = shape.iter_mut().zip(strides);
+    for ((extent, stride), (first, second)) in layout.dims.axes().zip(places) {
+        first.write(extent);
+        second.write(stride);
+    }
 }
 
 #[inline]

@@ -109,18 +109,21 @@ impl Layout {
 
     /// The number of dimensions.
     #[must_use]
+    #[inline]
     pub fn rank(&self) -> usize {
         self.dims.rank()
     }
 
     /// The extents.
     #[must_use]
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         self.dims.shape()
     }
 
     /// The strides, in elements.
     #[must_use]
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         self.dims.strides()
     }

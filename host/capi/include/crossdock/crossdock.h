@@ -792,6 +792,12 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
 xd_error *xd_tensor_export(const xd_tensor *tensor, const xd_export_options *options,
                            struct DLManagedTensorVersioned **managed);
 
+/**
+ * \brief ::xd_tensor_export without options, for a thread that must not wait.
+ * \param[out] managed  NULL where work that writes the tensor may still run.
+ */
+xd_error *xd_tensor_try_export(const xd_tensor *tensor, struct DLManagedTensorVersioned **managed);
+
 /** \brief Hands the tensor out as DLPack 0.x.
  * \return `XD_ERROR_EXCHANGE` for a read-only or padded tensor, which it cannot say.
  */
@@ -1358,6 +1364,8 @@ typedef struct xd_api {
     xd_error *(*session_describe)(const xd_session *session, xd_session_state *state);
     void (*session_free)(xd_session *session);
     void (*value_clear)(xd_value *value);
+    xd_error *(*tensor_try_export)(const xd_tensor *tensor,
+                                   struct DLManagedTensorVersioned **managed);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

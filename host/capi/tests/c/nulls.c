@@ -56,6 +56,7 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_import(runtime, NULL, &made));
     REFUSED(xd_tensor_import_legacy(runtime, NULL, &made));
     REFUSED(xd_tensor_export(NULL, NULL, (DLManagedTensorVersioned **)&out));
+    REFUSED(xd_tensor_try_export(NULL, (DLManagedTensorVersioned **)&out));
     REFUSED(xd_tensor_export_legacy(NULL, NULL, (DLManagedTensor **)&out));
     REFUSED(xd_tensor_device(NULL, &out));
     REFUSED(xd_tensor_slice(tensor, 1, NULL, &made));
@@ -135,6 +136,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_device_plugin(device, NULL));
     REFUSED(xd_tensor_empty(device, &layout, NULL));
     REFUSED(xd_tensor_export(tensor, NULL, NULL));
+    REFUSED(xd_tensor_try_export(tensor, NULL));
     REFUSED(xd_tensor_export_legacy(tensor, NULL, NULL));
     REFUSED(xd_tensor_describe(tensor, NULL));
     REFUSED(xd_tensor_device(tensor, NULL));

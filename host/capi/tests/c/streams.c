@@ -42,7 +42,11 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     xd_stream *stream = NULL, *reader = NULL;
     xd_event *gate = NULL, *ready = NULL;
     xd_tensor *tensor = check_numbers(device, 16), *copy = check_numbers(device, 16);
+    DLManagedTensorVersioned *managed = NULL;
     float zero = 0, numbers[16];
+    OK(xd_tensor_try_export(tensor, &managed));
+    CHECK(managed && managed->dl_tensor.ndim == 1);
+    managed->deleter(managed);
     OK(xd_tensor_ready(tensor, &ready));
     CHECK(!ready);
     OK(xd_stream_create(device, &stream));
@@ -54,6 +58,8 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     OK(xd_tensor_written_on(tensor, stream));
     OK(xd_tensor_ready(tensor, &ready));
     CHECK(ready);
+    OK(xd_tensor_try_export(tensor, &managed));
+    CHECK(!managed);
     OK(xd_tensor_wait_to_read(tensor, reader));
     OK(xd_tensor_copy_from(copy, tensor, reader));
     OK(xd_tensor_used_on(tensor, reader));
@@ -62,6 +68,10 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     OK(xd_tensor_synchronize(copy, XD_NO_LIMIT));
     OK(xd_tensor_read(copy, numbers, sizeof numbers));
     CHECK(numbers[1] == 0 && numbers[15] == 0);
+    OK(xd_tensor_synchronize(tensor, XD_NO_LIMIT));
+    OK(xd_tensor_try_export(tensor, &managed));
+    CHECK(managed);
+    managed->deleter(managed);
     xd_event_free(ready);
     xd_event_free(gate);
     xd_stream_free(stream);
