@@ -8,9 +8,11 @@ use std::ffi::CStr;
 
 use crossdock_api::fence;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
-use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use pyo3::{Borrowed, ffi, prelude::*};
+
+/// A tuple of names and how many they are.
+type Names<'py> = (Borrowed<'py, 'py, PyAny>, usize);
 
 /// The arguments of one call.
 pub(crate) struct Arguments<'py> {
@@ -54,6 +56,16 @@ impl<'py> Arguments<'py> {
         !self.names.is_null()
     }
 
+    /// The tuple of the keywords and their number, where the last one is this very object.
+    pub(crate) fn names_up_to(&self, name: *mut ffi::PyObject) -> Option<Names<'py>> {
+        let count = self.values.len().checked_sub(self.positional)?;
+        // SAFETY: the tuple has a name for every keyword's value.
+        let last = unsafe { ffi::PyTuple_GetItem(self.names, count.checked_sub(1)?.cast_signed()) };
+        // SAFETY: a tuple that lives during the call.
+        let names = || unsafe { Borrowed::from_ptr(self.py, self.names) };
+        (last == name).then(|| (names(), count))
+    }
+
     /// The one positional argument.
     ///
     /// # Errors
@@ -87,7 +99,7 @@ impl<'py> Arguments<'py> {
         &self,
         name: *mut ffi::PyObject,
         others: [*mut ffi::PyObject; 3],
-    ) -> Option<Bound<'py, PyAny>> {
+    ) -> Option<Borrowed<'py, 'py, PyAny>> {
         if self.positional != 0 {
             return None;
         }
@@ -95,9 +107,11 @@ impl<'py> Arguments<'py> {
         for (at, value) in self.values.iter().enumerate() {
             // SAFETY: the tuple has a name for every keyword's value.
             let given = unsafe { ffi::PyTuple_GetItem(self.names, at.cast_signed()) };
+            // SAFETY: the caller's reference lives during the call.
+            let value = unsafe { Borrowed::from_ptr(self.py, *value) };
             if given == name {
-                found = Some(self.share(*value));
-            } else if !others.contains(&given) || !self.share(*value).is_none() {
+                found = Some(value);
+            } else if !others.contains(&given) || !value.is_none() {
                 return None;
             }
         }
@@ -145,31 +159,51 @@ pub(crate) fn fence_entry(
 ) -> *mut ffi::PyObject {
     // SAFETY: Python calls its functions on threads that are attached.
     let py = unsafe { Python::assume_attached() };
-    match fence(|| body(py)) {
-        Some(Ok(result)) => result,
-        Some(Err(error)) => raise(error),
-        None => raise(PyRuntimeError::new_err("crossdock met a bug of its own")),
-    }
+    // Raised inside: what comes through the fence is as small as can be.
+    let answer = fence(|| body(py).unwrap_or_else(raise));
+    answer.unwrap_or_else(raise_bug)
 }
 
+/// Makes an error the exception of this thread.
 #[cold]
 fn raise(error: PyErr) -> *mut ffi::PyObject {
     Python::attach(|py| error.restore(py));
     std::ptr::null_mut()
 }
 
+#[cold]
+fn raise_bug() -> *mut ffi::PyObject {
+    raise(PyRuntimeError::new_err("crossdock met a bug of its own"))
+}
+
+/// What Python calls.
+pub(crate) enum Entry {
+    /// With positions and keywords, which [`Arguments`] reads.
+    Keywords(ffi::PyCFunctionFastWithKeywords),
+    /// With nothing but the object.
+    Alone(ffi::PyCFunction),
+}
+
 /// How Python sees such a function. It lives as long as the process.
-fn definition(
-    name: &'static CStr,
-    doc: &'static CStr,
-    function: ffi::PyCFunctionFastWithKeywords,
-) -> *mut ffi::PyMethodDef {
+fn definition(name: &'static CStr, doc: &'static CStr, entry: Entry) -> *mut ffi::PyMethodDef {
+    let (ml_meth, ml_flags) = match entry {
+        Entry::Keywords(function) => (
+            ffi::PyMethodDefPointer {
+                PyCFunctionFastWithKeywords: function,
+            },
+            ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ),
+        Entry::Alone(function) => (
+            ffi::PyMethodDefPointer {
+                PyCFunction: function,
+            },
+            ffi::METH_NOARGS,
+        ),
+    };
     Box::into_raw(Box::new(ffi::PyMethodDef {
         ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: function,
-        },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_meth,
+        ml_flags,
         ml_doc: doc.as_ptr(),
     }))
 }
@@ -185,7 +219,7 @@ pub(crate) fn function<'py>(
     function: ffi::PyCFunctionFastWithKeywords,
 ) -> PyResult<Bound<'py, PyAny>> {
     let of = module.name()?;
-    let definition = definition(name, doc, function);
+    let definition = definition(name, doc, Entry::Keywords(function));
     // SAFETY: a definition that is never freed, and two live objects.
     let made = unsafe { ffi::PyCFunction_NewEx(definition, module.as_ptr(), of.as_ptr()) };
     // SAFETY: a new reference, or NULL with an exception.
@@ -200,7 +234,7 @@ pub(crate) fn add_method(
     class: &Bound<'_, pyo3::types::PyType>,
     name: &'static CStr,
     doc: &'static CStr,
-    method: ffi::PyCFunctionFastWithKeywords,
+    method: Entry,
 ) -> PyResult<()> {
     let definition = definition(name, doc, method);
     // SAFETY: a definition that is never freed, and a live class.

@@ -6,7 +6,7 @@
     reason = "capsules are made and read by C functions of Python"
 )]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
 use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, fence};
@@ -189,11 +189,13 @@ fn rename<T: Traveller>(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<T>> {
 unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
     let release = || {
         // SAFETY: called by Python with a capsule of `wrap`.
-        if unsafe { ffi::PyCapsule_IsValid(capsule, T::NAME.as_ptr()) } == 0 {
+        let name = unsafe { ffi::PyCapsule_GetName(capsule) };
+        // SAFETY: its name is ours, or what a consumer gave it, which lives as long as the capsule.
+        if !unsafe { is_name::<T>(name) } {
             return;
         }
         // SAFETY: a capsule with this name.
-        let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule, T::NAME.as_ptr()) };
+        let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule, name) };
         if let Some(tensor) = NonNull::new(pointer.cast()) {
             // SAFETY: the capsule owns it, and dies.
             let delete = || unsafe { T::delete(tensor) };
@@ -202,6 +204,16 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
         }
     };
     let _caught = fence(release);
+}
+
+/// Whether a capsule of this name still owns its tensor.
+///
+/// # Safety
+/// - `name` is NULL or a text.
+unsafe fn is_name<T: Traveller>(name: *const c_char) -> bool {
+    let ours = T::NAME.as_ptr();
+    // SAFETY: two texts, by the caller's promise.
+    name == ours || (!name.is_null() && unsafe { libc::strcmp(name, ours) } == 0)
 }
 
 /// Puts an exception in flight aside while a deleter runs, because that may run Python. A thread

@@ -13,8 +13,7 @@ use crossdock_api::{
     XdRuntime, XdTensor, fence,
 };
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
-use pyo3::ffi;
-use pyo3::prelude::*;
+use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
@@ -63,25 +62,27 @@ impl Tensor {
 fn fence_call(body: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
     // SAFETY: DLPack asks callers of these functions to be attached.
     let py = unsafe { Python::assume_attached() };
-    let raised = match fence(|| body(py)) {
-        Some(Ok(())) => return 0,
-        Some(Err(error)) => error,
-        None => PyRuntimeError::new_err("crossdock met a bug of its own"),
-    };
-    Python::attach(|py| raised.restore(py));
+    // Raised inside: what comes through the fence is as small as can be.
+    let answer = fence(|| body(py).map_or_else(raise, |()| 0));
+    answer.unwrap_or_else(|| raise(PyRuntimeError::new_err("crossdock met a bug of its own")))
+}
+
+#[cold]
+fn raise(error: PyErr) -> c_int {
+    Python::attach(|py| error.restore(py));
     -1
 }
 
 /// The tensor that an object of exactly our class is.
 ///
 /// # Safety
-/// - `object` is NULL or a live object.
-unsafe fn tensor_in(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, Tensor>> {
+/// - `object` is NULL or a live object, which lives during `'a`.
+unsafe fn tensor_in<'a>(py: Python<'a>, object: *mut c_void) -> PyResult<&'a Tensor> {
     // SAFETY: the caller's promise.
-    let object = unsafe { Bound::from_borrowed_ptr_or_opt(py, object.cast()) };
+    let object = unsafe { Borrowed::from_ptr_or_opt(py, object.cast()) };
+    let tensor = object.and_then(|object| object.cast_exact::<Tensor>().ok());
     let wrong = || PyTypeError::new_err("this table exports crossdock.Tensor only");
-    let object = object.filter(|object| object.is_exact_instance_of::<Tensor>());
-    Ok(object.ok_or_else(wrong)?.cast_into_exact::<Tensor>()?)
+    Ok(tensor.ok_or_else(wrong)?.get())
 }
 
 unsafe extern "C" fn from_object(
@@ -90,13 +91,11 @@ unsafe extern "C" fn from_object(
 ) -> c_int {
     fence_call(|py| {
         // SAFETY: the caller's object lives during the call.
-        let object = unsafe { tensor_in(py, object) }?;
-        let tensor = object.get();
+        let tensor = unsafe { tensor_in(py, object) }?;
         let out = place(out)?;
-        let managed = if tensor.is_plain() {
-            tensor.managed(Ref::NULL)?
-        } else {
-            ordered_export(py, tensor)?
+        let managed = match tensor.plain_export()? {
+            Some(managed) => managed,
+            None => ordered_export(py, tensor)?,
         };
         // SAFETY: the caller's place, which is not NULL.
         unsafe { out.write(managed.as_ptr()) };
@@ -145,8 +144,7 @@ unsafe extern "C" fn to_object(
 unsafe extern "C" fn view_object(object: *mut c_void, out: *mut DLTensor) -> c_int {
     fence_call(|py| {
         // SAFETY: the caller's object lives during the call.
-        let object = unsafe { tensor_in(py, object) }?;
-        let tensor = object.get();
+        let tensor = unsafe { tensor_in(py, object) }?;
         let out = place(out)?;
         let info = tensor.info();
         if info.read_only != 0 || info.padded != 0 {

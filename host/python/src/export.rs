@@ -10,21 +10,21 @@ use crossdock_api::{
     CopyMode, DLDevice, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, MemoryKind,
     NO_LIMIT, Order, Out, Owned, Ref, XdExportOptions,
 };
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
-use pyo3::ffi;
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::{Borrowed, ffi, prelude::*};
 
-use crate::arguments::{Arguments, add_method, fence_entry};
+use crate::arguments::{Arguments, Entry, add_method, fence_entry};
 use crate::capsule::{self, Draft, Traveller};
 use crate::device::Device;
 use crate::error::{check, copy_required};
+use crate::familiar::{is_familiar, remember};
+use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::interpreter::detached;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
-use crate::vectorcall::names;
+use crate::vectorcall::{HOST, names};
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)
@@ -39,14 +39,28 @@ draft before `max_version`: up to 60 the old struct, from 100 on the new one, bo
 
 Raises `BufferError`, `CopyRequiredError`, `UnsupportedDeviceError`, `TypeError`, `ValueError`.";
 
+const DEVICE_DOC: &std::ffi::CStr = c"__dlpack_device__($self)
+--
+
+The DLPack pair `(type, id)` of its device. Touches neither the data nor the device.";
+
 /// Puts the methods on the class.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_method(
-        &module.py().get_type::<Tensor>(),
-        c"__dlpack__",
-        DOC,
-        dlpack,
-    )
+    let class = module.py().get_type::<Tensor>();
+    let device = Entry::Alone(dlpack_device);
+    add_method(&class, c"__dlpack_device__", DEVICE_DOC, device)?;
+    add_method(&class, c"__dlpack__", DOC, Entry::Keywords(dlpack))
+}
+
+/// The tensor whose method Python calls.
+///
+/// # Safety
+/// - `slf` is a live object of the class, which Python checked before it called the method.
+unsafe fn tensor_of<'a>(py: Python<'a>, slf: *mut ffi::PyObject) -> &'a Tensor {
+    // SAFETY: the caller's promise: a live object.
+    let slf = unsafe { Borrowed::from_ptr(py, slf) };
+    // SAFETY: the caller's promise: of this class.
+    unsafe { slf.cast_unchecked::<Tensor>() }.get()
 }
 
 unsafe extern "C" fn dlpack(
@@ -56,77 +70,57 @@ unsafe extern "C" fn dlpack(
     kwnames: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     fence_entry(|py| {
-        // SAFETY: what Python passes to such a method; it checked the class of `slf`.
-        let slf = unsafe { Bound::from_borrowed_ptr(py, slf) };
-        let slf = slf.cast::<Tensor>()?;
-        // SAFETY: as above.
-        let arguments = unsafe { Arguments::new(py, args, nargs, kwnames) };
-        let names = names(py)?;
-        let keyword = names.max_version_name.as_ptr();
-        let others = names.others.each_ref().map(Py::as_ptr);
-        let tensor = slf.get();
-        let capsule = match arguments.only_keyword(keyword, others) {
-            Some(version) if tensor.is_plain() => match form_of(Some(&version))? {
-                Form::Versioned => tensor.versioned(py, Ref::NULL)?,
-                Form::Legacy | Form::Draft => tensor.legacy(py, Ref::NULL)?,
-            },
-            _ => Python::attach(|_| export(py, tensor, &arguments))?,
+        // SAFETY: a method of the class alone.
+        let tensor = unsafe { tensor_of(py, slf) };
+        // SAFETY: what Python passes to such a method.
+        let plain = match unsafe { is_familiar(args, nargs, kwnames) } {
+            true => tensor.plain_export()?,
+            false => None,
         };
-        Ok(capsule.into_ptr())
+        if let Some(managed) = plain {
+            return Ok(hand_out(py, managed)?.into_ptr());
+        }
+        // SAFETY: what Python passes to such a method.
+        let arguments = unsafe { Arguments::new(py, args, nargs, kwnames) };
+        Ok(export_as_asked(py, tensor, &arguments)?.into_ptr())
     })
 }
 
-/// The struct, and the capsule's name.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    Versioned,
-    Legacy,
-    /// The new struct under the old name.
-    Draft,
+/// For a call that has to be read.
+fn export_as_asked<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    arguments: &Arguments<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let names = names(py)?;
+    let keyword = names.max_version_name.as_ptr();
+    let others = names.others.each_ref().map(Py::as_ptr);
+    if let Some(version) = arguments.only_keyword(keyword, others)
+        && let Some(Form::Versioned) = usual_form(version)
+    {
+        if let Some((names, count)) = arguments.names_up_to(keyword) {
+            remember((&names, count), &version);
+        }
+        if let Some(managed) = tensor.plain_export()? {
+            return hand_out(py, managed);
+        }
+    }
+    Python::attach(|_| export(py, tensor, arguments))
 }
 
-fn form_of(max_version: Option<&Bound<'_, PyAny>>) -> PyResult<Form> {
-    let Some(given) = max_version.filter(|given| !given.is_none()) else {
-        return Ok(Form::Legacy);
-    };
-    let pair = given.cast::<PyTuple>().map_err(|_other| {
-        PyTypeError::new_err(format!(
-            "max_version is a tuple (major, minor), not {given}"
-        ))
-    })?;
-    if pair.len() != 2 {
-        return Err(PyValueError::new_err(
-            "max_version is a tuple (major, minor)",
-        ));
-    }
-    let number = |at| {
-        let part = pair.get_borrowed_item(at)?;
-        part.extract::<u32>().map_err(|error| {
-            if error.is_instance_of::<PyTypeError>(given.py()) {
-                return error;
-            }
-            PyValueError::new_err("a version has no such number")
-        })
-    };
-    let (major, _minor) = (number(0)?, number(1)?);
-    Ok(if major >= 1 {
-        Form::Versioned
-    } else {
-        Form::Legacy
+unsafe extern "C" fn dlpack_device(
+    slf: *mut ffi::PyObject,
+    _nothing: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    fence_entry(|py| {
+        // SAFETY: a method of the class alone.
+        let device = unsafe { tensor_of(py, slf) }.info().device;
+        if (device.device_type, device.device_id) == HOST {
+            return Ok(names(py)?.host.clone_ref(py).into_ptr());
+        }
+        let pair = (device.device_type, device.device_id).into_pyobject(py)?;
+        Ok(pair.into_ptr())
     })
-}
-
-fn form_of_draft(version: &Bound<'_, PyAny>) -> PyResult<Form> {
-    if version.is_none() {
-        return Ok(Form::Legacy);
-    }
-    match version.extract::<i64>()? {
-        100.. => Ok(Form::Draft),
-        61.. => Err(PyBufferError::new_err(
-            "versions 61 to 99 of the draft were never released: ask for 60 or 100",
-        )),
-        _ => Ok(Form::Legacy),
-    }
 }
 
 fn export<'py>(
@@ -235,12 +229,6 @@ const fn mode_of(copy: Option<bool>) -> CopyMode {
 
 #[pymethods]
 impl Tensor {
-    /// The DLPack pair `(type, id)` of its device. Touches neither the data nor the device.
-    fn __dlpack_device__(&self) -> (i32, i32) {
-        let device = self.info().device;
-        (device.device_type, device.device_id)
-    }
-
     /// The highest version that `__dlpack__(version=)` of the draft gives: 130, which is DLPack 1.3.
     #[pyo3(name = "__dlpack_info__")]
     fn dlpack_info(&self) -> u32 {
@@ -282,6 +270,21 @@ impl Tensor {
             })?;
         }
         Ok(())
+    }
+
+    /// The struct of DLPack 1.x, where no stream has a say and no work on it is pending.
+    ///
+    /// # Errors
+    /// As [`Tensor::managed`].
+    #[inline]
+    pub(crate) fn plain_export(&self) -> PyResult<Option<NonNull<DLManagedTensorVersioned>>> {
+        if streams::has_order(self.info().device) {
+            return Ok(None);
+        }
+        let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
+        let out = Out::from(&mut managed);
+        check((api().tensor_try_export)(self.handle().lend(), out))?;
+        Ok(NonNull::new(managed))
     }
 
     /// The struct of DLPack 1.x.
@@ -334,6 +337,7 @@ fn nothing() -> PyErr {
     PyBufferError::new_err("the runtime exported nothing")
 }
 
+#[inline]
 fn hand_out<T: Traveller>(py: Python<'_>, managed: NonNull<T>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: a fresh export that this call owns.
     unsafe { capsule::wrap(py, managed) }

@@ -34,6 +34,8 @@ mod error;
 mod event;
 mod exchange_table;
 mod export;
+mod familiar;
+mod form;
 mod format;
 mod handle;
 mod import;

@@ -12,6 +12,9 @@ use pyo3::types::{PyString, PyTuple};
 /// The version that is spoken here.
 pub(crate) const VERSION: (u32, u32) = (1, 3);
 
+/// The device pair of host memory.
+pub(crate) const HOST: (i32, i32) = (1, 0);
+
 type VectorcallMethod = unsafe extern "C" fn(
     name: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -34,6 +37,8 @@ pub(crate) struct Names {
     pub(crate) max_version: Py<PyTuple>,
     /// [`VERSION`] as its value.
     pub(crate) version: Py<PyTuple>,
+    /// [`HOST`], which most tensors answer with.
+    pub(crate) host: Py<PyTuple>,
 }
 
 static NAMES: OnceLock<Names> = OnceLock::new();
@@ -42,10 +47,16 @@ static NAMES: OnceLock<Names> = OnceLock::new();
 ///
 /// # Errors
 /// `ImportError` where a Python does not export what every `CPython` since 3.9 does.
+#[inline]
 pub(crate) fn names(py: Python<'_>) -> PyResult<&'static Names> {
-    if let Some(names) = NAMES.get() {
-        return Ok(names);
+    match NAMES.get() {
+        Some(names) => Ok(names),
+        None => make(py),
     }
+}
+
+#[cold]
+fn make(py: Python<'_>) -> PyResult<&'static Names> {
     let max_version = PyString::intern(py, "max_version");
     let made = Names {
         call: vectorcall_method()?,
@@ -57,6 +68,7 @@ pub(crate) fn names(py: Python<'_>) -> PyResult<&'static Names> {
         max_version_name: max_version.unbind(),
         others: ["stream", "dl_device", "copy"].map(|name| PyString::intern(py, name).unbind()),
         version: PyTuple::new(py, [VERSION.0, VERSION.1])?.unbind(),
+        host: PyTuple::new(py, [HOST.0, HOST.1])?.unbind(),
     };
     Ok(NAMES.get_or_init(|| made))
 }
