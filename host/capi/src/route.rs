@@ -13,7 +13,7 @@ use crate::boundary::{fence_free, fence_into, fence_value};
 use crate::error::c_text;
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, look};
+use crate::object::{borrow, borrow_tensor, give, look};
 
 /// A route with its texts as C reads them.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(crate) extern "C" fn xd_tensor_explain(
     out: Out<'_, Owned<XdRoute>>,
 ) -> Failure {
     fence_into("xd_tensor_explain", out, || {
-        let (tensor, to) = (borrow(tensor)?, borrow(to)?);
+        let (tensor, to) = (borrow_tensor(tensor)?, borrow(to)?);
         explained(options, |choice| tensor.explain(to, choice))
     })
 }

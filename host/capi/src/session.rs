@@ -18,7 +18,7 @@ use crossdock_script::{Limits, Outcome, Session, Settings, State, Value};
 use crate::boundary::{fence_call, fence_free, fence_into, optional};
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, look};
+use crate::object::{borrow, borrow_tensor, give, look};
 use crate::session_output;
 use crate::value;
 
@@ -189,7 +189,7 @@ pub(crate) extern "C" fn xd_session_set_tensor(
     fence_call("xd_session_set_tensor", || {
         let session = borrow(session)?;
         let name = input::text(name, "the name")?;
-        let tensor = value::exported(borrow(tensor)?)?;
+        let tensor = value::exported(&*borrow_tensor(tensor)?)?;
         Ok(session.session.set(name, Value::Tensor(tensor))?)
     })
 }

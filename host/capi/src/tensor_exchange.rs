@@ -175,7 +175,7 @@ pub(crate) extern "C" fn xd_tensor_try_export(
     out: Out<'_, *mut DLManagedTensorVersioned>,
 ) -> Failure {
     fence_into("xd_tensor_try_export", out, || {
-        let produced = borrow(tensor)?.try_export()?;
+        let produced = borrow_tensor(tensor)?.try_export()?;
         Ok(produced.map_or(std::ptr::null_mut(), |produced| {
             produced.into_raw().as_ptr()
         }))

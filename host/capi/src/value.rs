@@ -10,7 +10,7 @@ use crossdock_sdk::fence::fence;
 
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, release};
+use crate::object::{borrow_tensor, give_tensor, release_tensor};
 
 /// A value that a caller passes in.
 ///
@@ -33,7 +33,7 @@ pub(crate) unsafe fn taken(value: &XdValue) -> Result<Value, Refusal> {
         ValueKind::TENSOR => {
             // SAFETY: NULL or a live handle, by the caller's promise.
             let tensor = unsafe { Ref::<XdTensor>::from_raw(value.tensor) };
-            Value::Tensor(exported(borrow(tensor)?)?)
+            Value::Tensor(exported(&*borrow_tensor(tensor)?)?)
         }
         ValueKind(kind) => {
             let why = format!("a value of the unknown kind {kind}");
@@ -52,7 +52,7 @@ pub(crate) fn exported(tensor: &Tensor) -> Result<Managed, Refusal> {
 /// A tensor that came out of a script.
 pub(crate) fn imported(runtime: &Runtime, tensor: Managed) -> Result<Owned<XdTensor>, Refusal> {
     // SAFETY: a live tensor that is given up here.
-    Ok(give(unsafe {
+    Ok(give_tensor(unsafe {
         Tensor::import_managed(runtime, tensor.into_raw())
     }?))
 }
@@ -94,7 +94,7 @@ unsafe fn free(value: XdValue) {
         drop(unsafe { Box::from_raw(bytes.as_ptr()) });
     }
     // SAFETY: NULL, or the handle of `given`.
-    release(unsafe { Owned::<XdTensor>::from_raw(value.tensor) });
+    release_tensor(unsafe { Owned::<XdTensor>::from_raw(value.tensor) });
 }
 
 #[unsafe(no_mangle)]

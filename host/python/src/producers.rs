@@ -119,8 +119,10 @@ fn known_map<T>(change: impl FnOnce(&mut HashMap<usize, Known>) -> T) -> T {
 
 /// Whether the type of `x` was made by C code: a class of Python lives on the heap and can be a base.
 pub(crate) fn is_compiled(x: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: a live object.
+    let kind = unsafe { ffi::Py_TYPE(x.as_ptr()) };
     // SAFETY: a live object has a live type.
-    let flags = unsafe { ffi::PyType_GetFlags(ffi::Py_TYPE(x.as_ptr())) };
+    let flags = unsafe { ffi::PyType_GetFlags(kind) };
     let class = ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_BASETYPE;
     flags & class != class
 }

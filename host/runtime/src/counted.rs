@@ -98,9 +98,8 @@ impl<T> Clone for Counted<T> {
     fn clone(&self) -> Self {
         // Whoever gets the new owner gets it in some way that orders what was done before.
         let owners = self.shared().owners.fetch_add(1, Ordering::Relaxed);
-        // Owners that are forgotten in a loop must not make the count begin anew.
         if owners > isize::MAX.cast_unsigned() {
-            process::abort();
+            overflow();
         }
         Self::from_shared(self.shared)
     }
@@ -127,6 +126,17 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Counted<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (**self).fmt(f)
     }
+}
+
+/// Owners that are forgotten in a loop must not make the count begin anew: the value would be freed
+/// under those that are left. `Arc` ends the process there as well.
+#[cold]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing can be returned from a clone"
+)]
+fn overflow() -> ! {
+    process::abort()
 }
 
 #[cfg(test)]
