@@ -29,10 +29,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The host, linked with the package's library, and an extension that needs it by its name."""
     folder = tmp_path_factory.mktemp("host")
     (folder / "seen.c").write_text(EXTENSION)
-    compiler = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", *INCLUDE]
+    compiler = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
+    compiler += ["-Wall", "-Wextra", "-Werror", *INCLUDE]
     library = [f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
-    seen = [*compiler, "-shared", "-fPIC", folder / "seen.c", "-o", folder / "seen.so", *library]
-    host = [*compiler, HERE / "host_in_c.c", "-o", folder / "host", *library]
+    seen = [*compiler, "-shared", "-fPIC", f"{folder}/seen.c", "-o", f"{folder}/seen.so", *library]
+    host = [*compiler, f"{HERE}/host_in_c.c", "-o", f"{folder}/host", *library]
     subprocess.run(seen, check=True)
     subprocess.run([*host, f"-Wl,-rpath,{PACKAGE}"], check=True)
     return folder

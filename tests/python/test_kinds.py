@@ -25,7 +25,7 @@ def foreign(
     """A tensor of four floats from somebody's memory, and that memory."""
     address = accelerators.make(device, kind)
     memory = (ctypes.c_float * 4).from_address(address)
-    memory[:] = range(4)
+    memory[:] = list(range(4))
     forged = handmade.Forged((4,), data=address, device=claimed)
     return xd.from_dlpack(handmade.Producer(forged)), memory
 
