@@ -50,15 +50,28 @@ def test_every_block_is_typed(document: Path, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_the_program_in_c_builds_without_a_warning_and_names_the_devices(tmp_path: Path) -> None:
-    found = re.search(r"^```c\n(#include <crossdock/crossdock.h>.*?)^```", README, re.M | re.DOTALL)
+def program_in_c(document: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What the document's program in C says, once it was built without a warning."""
+    found = re.search(r"^```c\n(#include <crossdock/crossdock.h>.*?)^```", document, re.M | re.DOTALL)
     assert found
-    source, program = tmp_path / "devices.c", tmp_path / "devices"
+    source, program = folder / "program.c", folder / "program"
     source.write_text(found[1])
-    folder = Path(xd.__file__).parent
+    package = Path(xd.__file__).parent
     include = [f"-I{ROOT / name}" for name in ("host/capi/include", "sdk/include")]
-    link = [str(folder / "libcrossdock.so.1"), f"-Wl,-rpath,{folder}"]
+    link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}"]
     compiler = [os.environ.get("CC", "cc"), "-std=c99", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*compiler, *include, str(source), *link, "-o", str(program)], check=True)
-    run = subprocess.run([program], capture_output=True, text=True, check=True)
+    named = {**os.environ, "CROSSDOCK_PYTHON": sys.executable}
+    return subprocess.run([program], capture_output=True, text=True, check=True, env=named)
+
+
+def test_the_program_in_c_names_the_devices(tmp_path: Path) -> None:
+    run = program_in_c(README, tmp_path)
     assert run.stdout.splitlines()[0] == xd.device("cpu").name and run.stderr == ""
+
+
+def test_the_program_in_c_that_runs_a_script_prints_what_the_document_says(tmp_path: Path) -> None:
+    document = (ROOT / "docs/scripts.md").read_text()
+    said = re.search(r"^```text\n(.*?)^```", document, re.M | re.DOTALL)
+    run = program_in_c(document, tmp_path)
+    assert said and (run.stdout, run.stderr) == (said[1], "")
