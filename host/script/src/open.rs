@@ -1,7 +1,7 @@
 //! Opening Python, once a process: the one that is here, or the one that was found.
 #![expect(unsafe_code, reason = "calls functions of Python's library")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -63,18 +63,22 @@ impl Python {
         choose: impl FnOnce() -> Result<Choice, Failure>,
     ) -> Result<&'static Self, Failure> {
         static OPENING: Mutex<()> = Mutex::new(());
+        // One that runs says what it is under its own lock, so none of ours is held meanwhile.
+        if OPENED.get().is_none()
+            && let Some(python) = Self::of_others(options, table)?
+        {
+            return Ok(OPENED.get_or_init(|| python));
+        }
         let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = OPENED.get() {
             fits(opened.choice(), options)?;
             return Ok(opened);
         }
         let python = match loaded::python() {
-            Some((library, file)) => Self::of_process(options, library, file, table)?,
+            Some((library, file)) => Self::of_library(options, library, file, table)?,
             None => Self::of_choice(options, choose()?, table)?,
         };
-        if !python.started_by_others {
-            host_module::prepare(&python)?;
-        }
+        host_module::prepare(&python)?;
         Ok(OPENED.get_or_init(|| python))
     }
 
@@ -105,32 +109,29 @@ impl Python {
         self.package.as_deref()
     }
 
-    fn of_process(
+    /// The Python that somebody else started in this process, where there is one.
+    fn of_others(options: &Options, table: *const c_void) -> Result<Option<Self>, Failure> {
+        let Some((library, file)) = loaded::python().filter(|(library, _)| runs(library)) else {
+            return Ok(None);
+        };
+        let functions = functions(library, &file)?;
+        let choice = running::choice(&functions, file)?;
+        fits(&choice, options)?;
+        Ok(Some(Self::new(functions, choice, true, options, table)))
+    }
+
+    /// A library that is in the process, and that nobody has started.
+    fn of_library(
         options: &Options,
         library: Library,
         file: PathBuf,
         table: *const c_void,
     ) -> Result<Self, Failure> {
         let functions = functions(library, &file)?;
-        // SAFETY: may be asked at any time.
-        let started_by_others = unsafe { (functions.Py_IsInitialized)() } != 0;
-        let choice = if started_by_others {
-            let choice = running::choice(&functions, file)?;
-            fits(&choice, options)?;
-            choice
-        } else {
-            let needed = version(number(&version_text(&functions)));
-            let mut choice = search_for(options, needed).into_choice()?;
-            choice.libpython = Some(file);
-            choice
-        };
-        Ok(Self::new(
-            functions,
-            choice,
-            started_by_others,
-            options,
-            table,
-        ))
+        let needed = version(number(&version_text(&functions)));
+        let mut choice = search_for(options, needed).into_choice()?;
+        choice.libpython = Some(file);
+        Ok(Self::new(functions, choice, false, options, table))
     }
 
     fn of_choice(options: &Options, choice: Choice, table: *const c_void) -> Result<Self, Failure> {
@@ -181,6 +182,14 @@ impl fmt::Debug for Python {
             .field("package", &self.package)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether the Python of a library was started.
+fn runs(library: &Library) -> bool {
+    // SAFETY: the function of this name has had this type in every version.
+    let asked = unsafe { library.get::<unsafe extern "C" fn() -> c_int>(b"Py_IsInitialized\0") };
+    // SAFETY: may be asked at any time.
+    asked.is_ok_and(|is_initialized| unsafe { is_initialized() } != 0)
 }
 
 /// The functions of a library that is never unloaded: threads of Python may run in it until the end.
