@@ -1,12 +1,14 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
+import textwrap
 from typing import Any
 
 import crossdock as xd
 import handmade
 import numpy as np
 import pytest
+from conftest import Child
 
 cl = pytest.importorskip("pyopencl")
 OPENCL: Any = next((device for device in xd.devices() if device.type == "opencl"), None)
@@ -184,3 +186,19 @@ def test_what_is_no_queue_of_ours_is_refused(queue: Any, stream: Any) -> None:
     stream = {"a buffer": mem.int_ptr, "a queue of nobody": stranger.int_ptr}.get(stream, stream)
     with pytest.raises(ValueError, match="made or given here"):
         asked_with(xd.ones(4, device=OPENCL), stream)
+
+
+def test_a_validated_plugin_may_use_all_of_a_buffer_of_others(child: Child) -> None:
+    program = """
+        import os
+        os.environ["CROSSDOCK_LAYERS"] = "validate"
+        import crossdock as xd, numpy as np, pyopencl as cl
+        name = next(d.name.strip() for d in xd.devices() if d.type == "opencl")
+        every = [d for platform in cl.get_platforms() for d in platform.get_devices()]
+        context = cl.Context([d for d in every if d.name.strip() == name][:1])
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        mem = cl.Buffer(context, flags, hostbuf=np.arange(6, dtype=np.float32))
+        print(xd.from_opencl(mem, shape=6, dtype="float32").tolist())
+    """
+    run = child(textwrap.dedent(program))
+    assert run.stdout == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]\n", run.stderr

@@ -1,6 +1,6 @@
 //! Calls that make or end an object: what may be ended, and what the books learn.
 
-use crossdock_sdk::abi::{Address, MemoryKind, Status};
+use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, Status};
 use crossdock_sdk::plugin::Error;
 
 use super::books::{Mapping, Registration};
@@ -256,6 +256,7 @@ impl Validate {
 
     /// After a call that gave another view of memory.
     pub(super) fn learn_alias(&self, call: &Call<'_>) -> Result<(), Error> {
+        let object_size = self.size_of_object(call);
         let mut books = self.books();
         match *call {
             Call::Adopt {
@@ -265,6 +266,7 @@ impl Validate {
                 ..
             } => {
                 let serial = books.next_serial();
+                let size = object_size.unwrap_or(size);
                 let range = adopted(device, address.answer(), size, serial);
                 books.adopted.push(range);
             }
@@ -300,6 +302,15 @@ impl Validate {
             _ => {}
         }
         Ok(())
+    }
+
+    /// How large an adopted object is. A handle is adopted as a whole, and only the plugin knows.
+    fn size_of_object(&self, call: &Call<'_>) -> Option<u64> {
+        let Call::Adopt { address, .. } = call else {
+            return None;
+        };
+        let object = Some(address.answer()).filter(|object| object.form == AddressForm::HANDLE)?;
+        self.inner.pointer_query(object).map(|info| info.size)
     }
 
     /// After a call that gave a stream or an event.
