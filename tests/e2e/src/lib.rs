@@ -26,6 +26,15 @@ pub fn root() -> PathBuf {
 /// When the compiler is missing or says no.
 #[must_use]
 pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
+    compile_plugin_by("cc", source, folder, flags)
+}
+
+/// The same with another compiler.
+///
+/// # Panics
+/// When that is missing or says no.
+#[must_use]
+pub fn compile_plugin_by(by: &str, source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
     let name = source
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned());
@@ -33,7 +42,7 @@ pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
         "libcrossdock_plugin_{}.so",
         name.unwrap_or_default()
     ));
-    let status = compiler("cc")
+    let status = compiler(by)
         .args([
             "-std=c99",
             "-O1",
@@ -52,7 +61,7 @@ pub fn compile_plugin(source: &Path, folder: &Path, flags: &[&str]) -> PathBuf {
         .status();
     assert!(
         status.is_ok_and(|status| status.success()),
-        "cc {}",
+        "{by} {}",
         source.display()
     );
     output

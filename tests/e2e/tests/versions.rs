@@ -6,8 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crossdock::{Plugin, PluginState, Runtime, Tensor};
-use crossdock_e2e::{plugin_file, report, root};
+use crossdock_conformance::{Level, Subject};
+use crossdock_e2e::{compile_plugin_by, plugin_file, report, root};
 use crossdock_sdk::dlpack::{Dtype, Layout};
+
+/// Other ways to build the tiny plugin.
+const PROFILES: &str = r#"[profile.dev.package.tiny-fast]
+opt-level = 3
+codegen-units = 1
+
+[profile.aborts]
+inherits = "release"
+panic = "abort"
+lto = "fat"
+"#;
 
 /// Sources of other versions, in a place that stays between runs.
 struct Versions {
@@ -24,26 +36,31 @@ impl Versions {
         let versions = Self { folder, target };
         versions.write_sdks();
         versions.write_workspace();
+        versions.cargo(&["--workspace"]);
+        versions.cargo(&["--package", "tiny-same", "--profile", "aborts"]);
+        versions
+    }
+
+    fn cargo(&self, what: &[&str]) {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
-            .args([
-                "build",
-                "--workspace",
-                "--offline",
-                "--quiet",
-                "--target-dir",
-            ])
-            .arg(&versions.target)
-            .current_dir(versions.folder.join("all"))
+            .args(["build", "--offline", "--quiet", "--target-dir"])
+            .arg(&self.target)
+            .args(what)
+            .current_dir(self.folder.join("all"))
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{text}");
-        versions
     }
 
     fn built(&self, name: &str) -> PathBuf {
         self.target.join("debug").join(name)
+    }
+
+    /// The same plugin where a panic ends the process, linked as one piece of code.
+    fn built_to_abort(&self) -> PathBuf {
+        self.target.join("aborts/libtiny_same.so")
     }
 
     /// A later sdk with one more group, and one that changed a struct it must not change.
@@ -154,8 +171,7 @@ impl Versions {
             "{ path = \"host/runtime\", version = \"1.0.0\" }",
             "{ path = \"runtime\" }",
         );
-        let fast = "[profile.dev.package.tiny-fast]\nopt-level = 3\ncodegen-units = 1\n";
-        write(&all.join("Cargo.toml"), &format!("{text}\n{fast}"));
+        write(&all.join("Cargo.toml"), &format!("{text}\n{PROFILES}"));
         if !all.join("Cargo.lock").exists() {
             let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
             write(&all.join("Cargo.lock"), &lock);
@@ -238,22 +254,60 @@ fn load(path: &Path) -> Result<(Runtime, std::sync::Arc<Plugin>), crossdock::Err
     Ok((runtime, plugin))
 }
 
-fn works(path: &Path) {
+/// It loads, and moves a tensor there and back.
+fn works(path: &Path) -> (Runtime, std::sync::Arc<Plugin>) {
     let (runtime, plugin) = load(path).unwrap();
     assert_eq!(*plugin.state(), PluginState::Ready);
     let device = runtime.devices().pop().unwrap();
     let layout = Layout::compact(Dtype::UINT8, &[1000]).unwrap();
     let tensor = Tensor::from_bytes(&device, &layout, &[7; 1000]).unwrap();
     assert_eq!(tensor.read().unwrap(), [7; 1000]);
+    (runtime, plugin)
+}
+
+/// It works, and passes the core of the suite.
+fn passes(path: &Path) {
+    let (_runtime, plugin) = works(path);
+    let subject = Subject::new(plugin.hooks(), 0).unwrap();
+    let report = crossdock_conformance::run(&subject, Level::Core, None);
+    assert!(report.passed(), "{}: {report}", path.display());
 }
 
 #[test]
-fn l4_27_l4_32_rust_plugins_of_other_versions_load_both_ways_or_are_refused_by_field() {
+fn l4_32_c_plugins_of_other_compilers_and_optimisers_load_and_pass_the_suite() {
+    let source = root().join("tests/plugins/ext_dev.c");
+    let builds: [(&str, &[&str]); 5] = [
+        ("cc", &["-O0"]),
+        ("cc", &["-O3", "-flto", "-fno-plt"]),
+        (
+            "gcc",
+            &[
+                "-O2",
+                "-fsanitize=undefined",
+                "-fsanitize-undefined-trap-on-error",
+            ],
+        ),
+        ("clang", &["-O2"]),
+        ("clang", &["-O3", "-flto"]),
+    ];
+    for (compiler, flags) in builds {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            report(&format!("skipped in part: `{compiler}` is not installed"));
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        passes(&compile_plugin_by(compiler, &source, folder.path(), flags));
+    }
+}
+
+#[test]
+fn l4_27_l4_32_rust_plugins_built_otherwise_load_both_ways_or_are_refused_by_field() {
     let versions = Versions::build();
     // A newer plugin in this host, and plugins of this version built in other ways.
     for name in ["newer", "same", "fast"] {
         works(&versions.built(&format!("libtiny_{name}.so")));
     }
+    works(&versions.built_to_abort());
     let error = load(&versions.built("libtiny_changed.so")).unwrap_err();
     let why = error.why();
     assert!(
