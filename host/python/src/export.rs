@@ -20,11 +20,12 @@ use crate::error::{check, copy_required};
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::interpreter::detached;
+use crate::negotiate::HOST;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
-use crate::vectorcall::{HOST, names};
+use crate::vectorcall::names;
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)
@@ -115,7 +116,7 @@ unsafe extern "C" fn dlpack_device(
     fence_entry(|py| {
         // SAFETY: a method of the class alone.
         let device = unsafe { tensor_of(py, slf) }.info().device;
-        if (device.device_type, device.device_id) == HOST {
+        if device == HOST {
             return Ok(names(py)?.host.clone_ref(py).into_ptr());
         }
         let pair = (device.device_type, device.device_id).into_pyobject(py)?;

@@ -5,6 +5,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::types::PyTuple;
 use pyo3::{Borrowed, ffi, prelude::*};
 
+use crate::negotiate::{FIRST_VERSIONED, LAST_LEGACY};
+
 /// The struct, and the capsule's name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
@@ -91,10 +93,10 @@ pub(crate) fn form_of_draft(version: &Bound<'_, PyAny>) -> PyResult<Form> {
         return Ok(Form::Legacy);
     }
     match version.extract::<i64>()? {
-        100.. => Ok(Form::Draft),
-        61.. => Err(PyBufferError::new_err(
+        FIRST_VERSIONED.. => Ok(Form::Draft),
+        ..=LAST_LEGACY => Ok(Form::Legacy),
+        _ => Err(PyBufferError::new_err(
             "versions 61 to 99 of the draft were never released: ask for 60 or 100",
         )),
-        _ => Ok(Form::Legacy),
     }
 }

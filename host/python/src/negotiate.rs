@@ -201,8 +201,8 @@ fn is_about_keyword(py: Python<'_>, error: &PyErr) -> bool {
 
 /// The draft's number of a version: 60 is 0.6, 130 is 1.3.
 const OLDEST: i64 = 20;
-const LAST_LEGACY: i64 = 60;
-const FIRST_VERSIONED: i64 = 100;
+pub(crate) const LAST_LEGACY: i64 = 60;
+pub(crate) const FIRST_VERSIONED: i64 = 100;
 pub(crate) const NEWEST: u32 = VERSION.0 * 100 + VERSION.1 * 10;
 
 /// The highest version that both speak. The structs of 0.61 to 0.99 were never released.

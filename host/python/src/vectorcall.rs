@@ -9,11 +9,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use crate::negotiate::HOST;
+
 /// The version that is spoken here.
 pub(crate) const VERSION: (u32, u32) = (1, 3);
-
-/// The device pair of host memory.
-pub(crate) const HOST: (i32, i32) = (1, 0);
 
 type VectorcallMethod = unsafe extern "C" fn(
     name: *mut ffi::PyObject,
@@ -68,7 +67,7 @@ fn make(py: Python<'_>) -> PyResult<&'static Names> {
         max_version_name: max_version.unbind(),
         others: ["stream", "dl_device", "copy"].map(|name| PyString::intern(py, name).unbind()),
         version: PyTuple::new(py, [VERSION.0, VERSION.1])?.unbind(),
-        host: PyTuple::new(py, [HOST.0, HOST.1])?.unbind(),
+        host: PyTuple::new(py, [HOST.device_type, HOST.device_id])?.unbind(),
     };
     Ok(NAMES.get_or_init(|| made))
 }
