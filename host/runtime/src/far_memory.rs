@@ -60,8 +60,8 @@ pub(crate) fn asked<const N: usize>() -> &'static Asked {
     &ASKED[N]
 }
 
-/// The one device of plugin `N`.
-pub(crate) fn device<const N: usize>(routing: &Arc<Routing>) -> Device {
+/// Plugin `N`, open.
+pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
     let identity = PluginIdentity {
         name: format!("far{N}"),
         vendor: "test".to_owned(),
@@ -70,7 +70,12 @@ pub(crate) fn device<const N: usize>(routing: &Arc<Routing>) -> Device {
     };
     // SAFETY: the sdk made this table; it is a constant of this program.
     let table = unsafe { Table::read(table_of::<Far<N>>()) }.unwrap();
-    let plugin = Arc::new(Plugin::start(identity, table, &[]));
+    Arc::new(Plugin::start(identity, table, &[]))
+}
+
+/// The one device of plugin `N`.
+pub(crate) fn device<const N: usize>(routing: &Arc<Routing>) -> Device {
+    let plugin = plugin::<N>();
     let info = plugin.hooks().device_info(0).unwrap();
     let id = DeviceType::EXT_DEV.device(i32::try_from(N).unwrap());
     Device::new(&plugin, 0, id, info, routing)

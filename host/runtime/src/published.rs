@@ -36,12 +36,14 @@ impl<T: Clone> Published<T> {
         self.now.load()
     }
 
-    /// Publishes what `edit` makes of the value. One change at a time; readers do not wait.
-    pub(crate) fn change(&self, edit: impl FnOnce(&mut T)) {
+    /// Publishes what `edit` makes of the value, and gives its answer. One change at a time; readers
+    /// do not wait.
+    pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut T) -> R) -> R {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = T::clone(&self.now.load());
-        edit(&mut next);
+        let answer = edit(&mut next);
         self.now.store(Arc::new(next));
+        answer
     }
 }
 

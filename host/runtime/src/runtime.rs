@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::builder::RuntimeBuilder;
@@ -262,40 +263,58 @@ impl Runtime {
             PluginState::Ready => device_infos(plugin)?,
             PluginState::Absent { .. } | PluginState::Broken { .. } => Vec::new(),
         };
-        let mut is_new = false;
-        self.change(|registry| {
-            if registry
-                .plugins
-                .iter()
-                .any(|other| Arc::ptr_eq(other, plugin))
-            {
-                return;
-            }
-            registry.plugins.push(Arc::clone(plugin));
-            is_new = true;
-            for (index, info) in infos.iter().enumerate() {
-                let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
-                let Ok(index) = u32::try_from(index) else {
-                    return;
-                };
-                let device = Device::new(plugin, index, id, *info, &self.0.routing);
-                self.0.index.add(&device);
-                registry.devices.push(device);
-            }
-        });
+        let is_new = self.change(|registry| self.enter(registry, plugin, &infos))?;
         // Not before its devices are there: one of them may be the owner.
         if is_new && !infos.is_empty() {
-            self.0.asked.add(plugin);
+            self.ask(plugin);
         }
         Ok(())
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Registry)) {
-        self.0.registry.change(edit);
+    /// Enters a plugin with its devices, and says whether it was not there.
+    fn enter(
+        &self,
+        registry: &mut Registry,
+        plugin: &Arc<Plugin>,
+        infos: &[DeviceInfo],
+    ) -> Result<bool, Error> {
+        if registry.has(plugin) {
+            return Ok(false);
+        }
+        // Whoever retires it looked for it before this turn, or will behind it.
+        if plugin.is_retired() {
+            return Err(retired_meanwhile(plugin));
+        }
+        registry.plugins.push(Arc::clone(plugin));
+        for (index, info) in (0..).zip(infos) {
+            let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
+            let device = Device::new(plugin, index, id, *info, &self.0.routing);
+            self.0.index.add(&device);
+            registry.devices.push(device);
+        }
+        Ok(true)
+    }
+
+    /// Has pointer queries ask a plugin that is still here: it may have been retired since it was
+    /// entered, and nobody would take it out of the index again.
+    fn ask(&self, plugin: &Arc<Plugin>) {
+        self.change(|registry| {
+            if registry.has(plugin) {
+                self.0.asked.add(plugin);
+            }
+        });
+    }
+
+    fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
+        self.0.registry.change(edit)
     }
 }
 
 impl Registry {
+    fn has(&self, plugin: &Arc<Plugin>) -> bool {
+        self.plugins.iter().any(|other| Arc::ptr_eq(other, plugin))
+    }
+
     /// The claimed pair, or the next free id of its type where another plugin has it.
     fn free_id(&self, ty: DeviceType, claimed: i32) -> dlpack::Device {
         let taken: HashSet<i32> = self
@@ -313,9 +332,69 @@ impl Registry {
     }
 }
 
-fn device_infos(plugin: &Plugin) -> Result<Vec<crossdock_sdk::abi::DeviceInfo>, Error> {
+fn device_infos(plugin: &Plugin) -> Result<Vec<DeviceInfo>, Error> {
     let hooks = plugin.hooks();
     (0..hooks.device_count()?)
         .map(|index| hooks.device_info(index))
         .collect()
+}
+
+fn retired_meanwhile(plugin: &Plugin) -> Error {
+    Error::Load {
+        path: plugin.path().unwrap_or(Path::new(plugin.name())).to_owned(),
+        why: "it was retired while it was being registered".to_owned(),
+        hint: "load it again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Error, Runtime};
+    use crate::far_memory;
+    use crate::plugin::Plugin;
+
+    fn runtime() -> Runtime {
+        Runtime::builder().search(false).open().unwrap()
+    }
+
+    fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
+        let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
+        runtime.asked().find_map(None, ask).is_some()
+    }
+
+    fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
+        let of_it = runtime.devices().iter().any(|device| device.is_of(plugin));
+        runtime.0.registry.read().has(plugin) || of_it
+    }
+
+    #[test]
+    fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
+        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+        runtime.register(&plugin).unwrap();
+        assert!(is_asked(&runtime, &plugin) && is_listed(&runtime, &plugin));
+        runtime.retire(&plugin).unwrap();
+        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+    }
+
+    #[test]
+    fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
+        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+        runtime.retire(&plugin).unwrap();
+        let refused = runtime.register(&plugin).unwrap_err();
+        assert!(matches!(&refused, Error::Load { hint, .. } if hint == "load it again"));
+        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+    }
+
+    #[test]
+    fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
+        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+        let infos = super::device_infos(&plugin).unwrap();
+        let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
+        assert!(entered.unwrap());
+        runtime.retire(&plugin).unwrap();
+        runtime.ask(&plugin);
+        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+    }
 }
