@@ -20,32 +20,10 @@
 #define _POSIX_C_SOURCE 200112L
 
 #include "accelerators_state.h"
+#include "errors.h"
 
 XD_PLUGIN_DESCRIBE("name=accelerators", "vendor=crossdock", "version=1.0.0",
                    "devices=cuda,cuda_host,cuda_managed,rocm,rocm_host");
-
-static xd_text text_of(const char *words) {
-    xd_text out = {(const uint8_t *)words, strlen(words)};
-    return out;
-}
-
-/** Reports a failure; the texts are constants, so the object owns nothing but itself. */
-static xd_status fail(xd_status status, const char *operation, const char *message,
-                      xd_plugin_error **error) {
-    xd_plugin_error *made = error ? calloc(1, sizeof *made) : NULL;
-    if (made) {
-        made->status = status;
-        made->operation = text_of(operation);
-        made->native_name = text_of("");
-        made->message = text_of(message);
-    }
-    if (error) {
-        *error = made;
-    }
-    return status;
-}
-
-static void accel_error_free(xd_plugin_error *error) { free(error); }
 
 static xd_status accel_probe(xd_probe_info *out, xd_plugin_error **error) {
     (void)error;
@@ -431,7 +409,7 @@ const xd_plugin *crossdock_plugin(void) {
         .abi_minor = XD_ABI_MINOR,
         .features = XD_FEATURE_STREAMS | XD_FEATURE_WRAP | XD_FEATURE_TIMING,
         .description = (const uint8_t *)crossdock_description,
-        .error_free = accel_error_free,
+        .error_free = error_free,
         .probe = accel_probe,
         .open = accel_open,
         .device_count = accel_device_count,

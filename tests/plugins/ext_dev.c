@@ -9,7 +9,7 @@
  */
 #define _POSIX_C_SOURCE 200112L
 
-#include <crossdock/plugin.h>
+#include "errors.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,29 +31,6 @@ static allocation allocations[MOST_ALLOCATIONS];
 static uint64_t next_id = 1, used_bytes;
 static xd_status refused; /* `XD_OK`, or why there is no new work. */
 static int is_open;       /* There is one state, so it is open once at a time. */
-
-static xd_text text_of(const char *text) {
-    xd_text out = {(const uint8_t *)text, strlen(text)};
-    return out;
-}
-
-/** Reports a failure; the texts are constants, so the object owns nothing but itself. */
-static xd_status fail(xd_status status, const char *operation, const char *message,
-                      xd_plugin_error **error) {
-    xd_plugin_error *made = error ? calloc(1, sizeof *made) : NULL;
-    if (made) {
-        made->status = status;
-        made->operation = text_of(operation);
-        made->native_name = text_of("");
-        made->message = text_of(message);
-    }
-    if (error) {
-        *error = made;
-    }
-    return status;
-}
-
-static void ext_error_free(xd_plugin_error *error) { free(error); }
 
 static xd_status ext_probe(xd_probe_info *out, xd_plugin_error **error) {
     if (!out) {
@@ -302,7 +279,7 @@ const xd_plugin *crossdock_plugin(void) {
         .abi_major = XD_ABI_MAJOR,
         .abi_minor = XD_ABI_MINOR,
         .description = (const uint8_t *)crossdock_description,
-        .error_free = ext_error_free,
+        .error_free = error_free,
         .probe = ext_probe,
         .open = ext_open,
         .device_count = ext_device_count,

@@ -40,7 +40,7 @@ pub(crate) fn build(folder: &Path, name: &str, code: &Code<'_>) -> PathBuf {
     let plugin = folder.join(format!("libcrossdock_plugin_{name}.so"));
     let built = Command::new("cc")
         .args(["-std=gnu99", "-fPIC", "-shared", "-fvisibility=hidden"])
-        .args(["-pthread", "-I", HEADERS])
+        .args(["-pthread", "-I", HEADERS, "-I", PLUGINS])
         .args([&file, Path::new("-o"), &plugin])
         .args(code.flags)
         .output()
@@ -50,6 +50,7 @@ pub(crate) fn build(folder: &Path, name: &str, code: &Code<'_>) -> PathBuf {
     plugin
 }
 
+const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/ext_dev.c");
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/include");
 const INCLUDES: &str = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <locale.h>\n\
