@@ -215,7 +215,8 @@ fn the_description_is_the_one_that_hosts_read() {
     let (file, program) = (file.to_str().unwrap(), program.to_str().unwrap());
     compile("cc", &["-std=c99", file, "-o", program]);
     let bytes = Command::new(program).output().unwrap().stdout;
-    let rest = "name=n\0vendor=v\0version=1.2.3\0abi=1.0\0devices=ext_dev\0\0";
+    let abi = format!("{ABI_MAJOR}.{ABI_MINOR}");
+    let rest = format!("name=n\0vendor=v\0version=1.2.3\0abi={abi}\0devices=ext_dev\0\0");
     assert_eq!(
         String::from_utf8(bytes).unwrap(),
         format!("{DESCRIPTION_MAGIC}{rest}")

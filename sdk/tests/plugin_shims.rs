@@ -183,6 +183,15 @@ fn take(error: *mut RawError) -> (Status, i64, String, String, String) {
 }
 
 #[test]
+fn a_description_names_the_version_of_the_contract_that_the_plugin_was_built_for() {
+    let version = env!("CARGO_PKG_VERSION");
+    let who = format!("name=probed\0vendor=test\0version={version}");
+    let rest = format!("abi={ABI_MAJOR}.{ABI_MINOR}\0devices=ext_dev\0\0");
+    let expected = format!("{DESCRIPTION_MAGIC}{who}\0{rest}");
+    assert_eq!(Probed::DESCRIPTION, expected);
+}
+
+#[test]
 fn a_panic_becomes_a_status_with_its_message() {
     let plugin = open();
     let mut error = null_mut();

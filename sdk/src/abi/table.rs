@@ -11,13 +11,25 @@ use super::{
 };
 
 /// Major version of the contract: another one is refused.
-pub const ABI_MAJOR: u32 = 1;
+pub const ABI_MAJOR: u32 = crate::abi_number!(major);
 /// Minor version of the contract: grows with the table, and any is accepted.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = crate::abi_number!(minor);
 /// The function that a C plugin exports: `const xd_plugin *crossdock_plugin(void)`.
 pub const C_ENTRY_SYMBOL: &str = "crossdock_plugin";
 /// First bytes of the section `.crossdock`, before the `key=value` texts.
 pub const DESCRIPTION_MAGIC: &str = "CROSSDOCK1\0";
+
+/// The numbers of the version as literals, which [`describe!`](crate::describe) needs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! abi_number {
+    (major) => {
+        1
+    };
+    (minor) => {
+        0
+    };
+}
 
 bits!(
     /// Which optional groups a table holds; a bit that contradicts its pointer refuses the plugin.

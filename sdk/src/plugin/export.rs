@@ -107,7 +107,11 @@ macro_rules! describe {
             $vendor,
             "\0version=",
             env!("CARGO_PKG_VERSION"),
-            "\0abi=1.0\0devices=",
+            "\0abi=",
+            $crate::abi_number!(major),
+            ".",
+            $crate::abi_number!(minor),
+            "\0devices=",
             $devices,
             "\0\0"
         )

@@ -77,8 +77,8 @@ impl Versions {
         self.write_sdk("1.1.0", &|path, text| match path {
             "src/abi/table.rs" => replaced(
                 &replaced(text, end, &grown),
-                "ABI_MINOR: u32 = 0",
-                "ABI_MINOR: u32 = 1",
+                "(minor) => {\n        0",
+                "(minor) => {\n        1",
             ),
             "src/abi/mod.rs" => replaced(
                 text,
