@@ -7,7 +7,7 @@
 //! never NULL. C sees the same struct as `xd_api` in `crossdock/crossdock.h`, where each function
 //! is documented in full. It grows at its end only, and its minor version with it; the order, the
 //! names and the types of what is released never change. A reader compares the major version and
-//! the size before it calls anything: [`XdApi::accepts`].
+//! the size before it calls anything: [`XdApi::from_raw`].
 //!
 //! # The rules of every function
 //!
@@ -29,6 +29,7 @@
 //! call; those whose arguments no type can vouch for are `unsafe`.
 
 mod answers;
+mod foreign;
 mod handles;
 mod numbers;
 mod options;
@@ -44,6 +45,7 @@ mod layouts_for_tests;
 mod snapshot_tests;
 
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
+pub use self::foreign::TableRefused;
 pub use self::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
     XdScript, XdSession, XdStream, XdTensor,

@@ -457,11 +457,3 @@ table! {
         Out<'_, *mut DLManagedTensorVersioned>,
     ) -> Failure;
 }
-
-impl XdApi {
-    /// Whether a table of this version and size has every function that this one has.
-    #[must_use]
-    pub const fn accepts(abi_major: u32, struct_size: u64) -> bool {
-        abi_major == API_MAJOR && struct_size >= size_of::<Self>() as u64
-    }
-}

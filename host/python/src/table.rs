@@ -5,12 +5,12 @@
     reason = "opens a library and reads the table that it hands out"
 )]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crossdock_api::{API_MAJOR, API_MINOR, XdApi};
+use crossdock_api::XdApi;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -39,14 +39,19 @@ pub(crate) fn find(py: Python<'_>) -> PyResult<()> {
         Some(table) => (table, "the host program".to_owned()),
         None => of_library()?,
     };
-    let table = checked(table, &from)?;
+    // SAFETY: what a host or a library of ours hands out is a table, which lives as long as the process.
+    let table = unsafe { XdApi::from_raw(table) }.map_err(|why| {
+        PyImportError::new_err(format!(
+            "crossdock cannot use {from}: it {why}; use the same release of both"
+        ))
+    })?;
     // Another thread that was faster found the same one.
     let _same = TABLE.set(table);
     Ok(())
 }
 
 /// The table of a host that embeds Python: `_crossdock_host.host_api`.
-fn of_host(py: Python<'_>) -> PyResult<Option<*const XdApi>> {
+fn of_host(py: Python<'_>) -> PyResult<Option<*const c_void>> {
     const HOST: &str = "_crossdock_host";
     const CAPSULE: &CStr = c"_crossdock_host.host_api";
     let builtin = py.import("sys")?.getattr("builtin_module_names")?;
@@ -59,13 +64,12 @@ fn of_host(py: Python<'_>) -> PyResult<Option<*const XdApi>> {
         capsule
             .pointer_checked(Some(CAPSULE))?
             .as_ptr()
-            .cast_const()
-            .cast(),
+            .cast_const(),
     ))
 }
 
 /// The table of the library that is loaded already, or of the one beside this module.
-fn of_library() -> PyResult<(*const XdApi, String)> {
+fn of_library() -> PyResult<(*const c_void, String)> {
     const NOLOAD: i32 = libc::RTLD_NOLOAD;
     // SAFETY: a library that is loaded already runs no initialiser again.
     let loaded = unsafe { Library::open(Some(LIBRARY), RTLD_NOW | NOLOAD) };
@@ -92,9 +96,9 @@ fn of_library() -> PyResult<(*const XdApi, String)> {
     Ok((get(), from))
 }
 
-fn get_api(library: &Library, from: &str) -> PyResult<extern "C" fn() -> *const XdApi> {
+fn get_api(library: &Library, from: &str) -> PyResult<extern "C" fn() -> *const c_void> {
     // SAFETY: the function of this name has had this type in every version.
-    let symbol = unsafe { library.get::<extern "C" fn() -> *const XdApi>(b"xd_get_api\0") };
+    let symbol = unsafe { library.get::<extern "C" fn() -> *const c_void>(b"xd_get_api\0") };
     match symbol {
         Ok(symbol) => Ok(*symbol),
         Err(error) => Err(PyImportError::new_err(format!(
@@ -107,7 +111,7 @@ fn get_api(library: &Library, from: &str) -> PyResult<extern "C" fn() -> *const 
 fn beside() -> PyResult<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // Any address inside this module.
-    let here = (&raw const TABLE).cast::<libc::c_void>();
+    let here = (&raw const TABLE).cast::<c_void>();
     // SAFETY: any address may be asked for, and `info` is writable.
     let found = unsafe { libc::dladdr(here, info.as_mut_ptr()) };
     // SAFETY: zeroed, and every bit pattern of it is a `Dl_info`.
@@ -121,27 +125,4 @@ fn beside() -> PyResult<PathBuf> {
     let file = unsafe { CStr::from_ptr(info.dli_fname) };
     let file = PathBuf::from(std::ffi::OsStr::from_bytes(file.to_bytes()));
     Ok(file.with_file_name(LIBRARY))
-}
-
-/// Believes a table of our major version that is long enough.
-fn checked(table: *const XdApi, from: &str) -> PyResult<&'static XdApi> {
-    if table.is_null() {
-        return Err(PyImportError::new_err(format!(
-            "{from} gave no function table"
-        )));
-    }
-    // SAFETY: every table begins with these, whatever its version, and lives as long as the process.
-    let size = unsafe { (*table).struct_size };
-    // SAFETY: as above.
-    let major = unsafe { (*table).abi_major };
-    // SAFETY: as above.
-    let minor = unsafe { (*table).abi_minor };
-    if !XdApi::accepts(major, size) {
-        return Err(PyImportError::new_err(format!(
-            "this crossdock needs version {API_MAJOR}.{API_MINOR} of the function table, and {from} \
-             has {major}.{minor}; use the same release of both"
-        )));
-    }
-    // SAFETY: the right major version and at least our size; a table lives as long as the process.
-    Ok(unsafe { &*table })
 }

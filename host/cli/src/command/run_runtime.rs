@@ -26,13 +26,20 @@ impl Shared {
     /// That of the library which lies with this program, or of the copy inside this program.
     pub(crate) fn beside_this_program() -> Self {
         for file in places().into_iter().filter(|file| file.is_file()) {
-            match table_of(&file).map(checked) {
-                Ok(Some(table)) => {
+            let table = match table_of(&file) {
+                Ok(table) => table,
+                Err(failure) => {
+                    log::warn!("{failure}");
+                    continue;
+                }
+            };
+            // SAFETY: what a library of ours hands out is a table, which lives as long as the process.
+            match unsafe { XdApi::from_raw(table) } {
+                Ok(table) => {
                     run_log::connect(table);
                     return Self(table);
                 }
-                Ok(None) => log::warn!("`{}` is of another version", file.display()),
-                Err(failure) => log::warn!("{failure}"),
+                Err(why) => log::warn!("`{}` {why}", file.display()),
             }
         }
         Self(crossdock_capi::api())
@@ -64,18 +71,6 @@ fn places() -> Vec<PathBuf> {
     }
     places.push(folder.join("libcrossdock_capi.so"));
     places
-}
-
-/// Believes a table of our major version that is long enough.
-fn checked(table: *const c_void) -> Option<&'static XdApi> {
-    let table = table.cast::<XdApi>();
-    // SAFETY: every table begins with these, whatever its version, and lives as long as the process.
-    let size = unsafe { (*table).struct_size };
-    // SAFETY: as above.
-    let major = unsafe { (*table).abi_major };
-    let known = XdApi::accepts(major, size);
-    // SAFETY: the right major version and at least our size; a table lives as long as the process.
-    known.then(|| unsafe { &*table })
 }
 
 /// A runtime that was opened before the script.
