@@ -96,6 +96,7 @@ impl RuntimeBuilder {
         life::watch();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;
+        layers::begin_trace(environment.privileged);
         let new = asked
             .into_iter()
             .filter(|layer| !self.layers.contains(layer));

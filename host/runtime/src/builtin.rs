@@ -13,16 +13,19 @@ use crossdock_sdk::plugin::{Plugin as _, table_of};
 use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
-use crate::layers::Layer;
-use crate::loader::Description;
+use crate::layers::{self, Layer};
+use crate::loader::{Description, Environment};
 use crate::opened::{Source, open_once};
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::routing::Routing;
 use crate::table::Table;
 
-/// The built-in CPU plugin; all runtimes of the process share it.
-pub(crate) fn cpu(layers: &[Layer]) -> Result<Arc<Plugin>, Error> {
-    open_once(Source::BuiltIn, None, |_| open(layers))
+/// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
+/// it.
+pub(crate) fn cpu(
+    layers: impl FnOnce() -> Result<Vec<Layer>, Error>,
+) -> Result<Arc<Plugin>, Error> {
+    open_once(Source::BuiltIn, None, |_| open(&layers()?))
 }
 
 fn open(layers: &[Layer]) -> Result<Plugin, Error> {
@@ -45,12 +48,13 @@ fn open(layers: &[Layer]) -> Result<Plugin, Error> {
     Ok(Plugin::start(identity, table, layers))
 }
 
-/// Its device, for work in host memory, whether a runtime has registered it or not.
+/// Its device, for work in host memory, whether a runtime has registered it or not: a tensor may
+/// outlive the runtime that it came from.
 ///
 /// # Errors
 /// As [`cpu`], or what the plugin answers.
 pub(crate) fn device() -> Result<Device, Error> {
-    let plugin = cpu(&[])?;
+    let plugin = cpu(|| layers::requested(Environment::of_process().privileged))?;
     let info = plugin.hooks().device_info(0)?;
     // It is copied on, and nothing is moved from it to another device.
     let routing = Arc::new(Routing::new(None, &CostCache::Off));

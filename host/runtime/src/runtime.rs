@@ -207,8 +207,8 @@ impl Runtime {
 
     #[cfg(feature = "cpu")]
     pub(crate) fn register_builtin(&self) {
-        let registered =
-            crate::builtin::cpu(&self.0.layers).and_then(|plugin| self.register(&plugin));
+        let layers = || Ok(self.0.layers.clone());
+        let registered = crate::builtin::cpu(layers).and_then(|plugin| self.register(&plugin));
         if let Err(error) = registered {
             self.change(|registry| registry.refused.push(error.clone()));
         }

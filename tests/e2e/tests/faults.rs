@@ -6,11 +6,12 @@
 )]
 
 use std::path::Path;
+use std::process::Command;
 
 use crossdock::{Error, FaultPlan, Layer, RouteChoice, RouteKind, Runtime, Tensor, trace};
 use crossdock_e2e::ext_dev;
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{Device, Dtype, Layout};
+use crossdock_sdk::dlpack::{Device, DeviceType, Dtype, Layout};
 
 fn open(layers: &[Layer]) -> Runtime {
     Runtime::builder()
@@ -105,6 +106,32 @@ fn lesson_4_4_and_4_13_any_call_may_fail_and_leaves_nothing_behind() {
         }
     }
     assert!(failures > 5, "{failures} of {calls} calls failed the life");
+}
+
+/// Where its plugin copies only bytes, the built-in CPU does the rest, and is opened again for that.
+#[test]
+fn work_on_a_tensor_that_outlives_its_runtime_has_the_layers_of_the_environment() {
+    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
+    if std::env::var_os(CHILD).is_none() {
+        let name = "work_on_a_tensor_that_outlives_its_runtime_has_the_layers_of_the_environment";
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(CHILD, "1")
+            .env("CROSSDOCK_FAULT", "cpu.allocate:1=VENDOR")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = open(&[]);
+    let _plugin = runtime.load(&ext_dev(folder.path())).unwrap();
+    let device = runtime.device(DeviceType::EXT_DEV.device(0)).unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[2, 2]).unwrap();
+    let tensor = Tensor::from_bytes(&device, &layout, &[1, 2, 3, 4]).unwrap();
+    let turned = tensor.permute(&[1, 0]).unwrap();
+    drop(runtime);
+    let error = turned.read().unwrap_err();
+    assert_eq!(error.status(), Some(Status::VENDOR), "{error}");
 }
 
 #[test]

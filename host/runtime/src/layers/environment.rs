@@ -4,8 +4,8 @@ use super::fault_plan::FaultPlan;
 use super::layer::Layer;
 use crate::error::Error;
 
-/// The layers that `CROSSDOCK_LAYERS` and `CROSSDOCK_FAULT` name, and the trace that
-/// `CROSSDOCK_TRACE` begins. A privileged process takes no orders from its environment.
+/// The layers that `CROSSDOCK_LAYERS` and `CROSSDOCK_FAULT` name. A privileged process takes no
+/// orders from its environment.
 ///
 /// # Errors
 /// [`Error::Misuse`] for a fault plan that cannot be read.
@@ -13,19 +13,25 @@ pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
     let variable = |name: &str| obeyed(name, std::env::var(name).ok(), privileged);
     let names = variable("CROSSDOCK_LAYERS").unwrap_or_default();
     let fault = variable("CROSSDOCK_FAULT");
-    let file = variable("CROSSDOCK_TRACE");
-    let (layers, warnings) = read(&names, fault.as_deref(), file.is_some())?;
+    let traced = std::env::var_os(TRACE).is_some_and(|file| !file.is_empty());
+    let (layers, warnings) = read(&names, fault.as_deref(), traced)?;
     for warning in warnings {
         warn(&warning);
     }
-    if let Some(file) = file
+    Ok(layers)
+}
+
+/// Begins the trace that `CROSSDOCK_TRACE` asks for.
+pub(crate) fn begin_trace(privileged: bool) {
+    if let Some(file) = obeyed(TRACE, std::env::var(TRACE).ok(), privileged)
         && !crate::trace::is_on()
         && let Err(error) = crate::trace::start(&file)
     {
         warn(&format!("{error}: {}", error.why()));
     }
-    Ok(layers)
 }
+
+const TRACE: &str = "CROSSDOCK_TRACE";
 
 /// A variable's value, unless it is empty or the process is privileged.
 fn obeyed(name: &str, value: Option<String>, privileged: bool) -> Option<String> {

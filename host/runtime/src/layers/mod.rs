@@ -29,7 +29,7 @@ mod stack;
 mod trace;
 mod validate;
 
-pub(crate) use self::environment::requested;
+pub(crate) use self::environment::{begin_trace, requested};
 pub use self::fault_plan::{FaultPlan, FaultPlanError};
 pub use self::layer::Layer;
 pub(crate) use self::stack::{Stack, Target};
