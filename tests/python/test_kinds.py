@@ -15,6 +15,11 @@ from accelerators import DEVICE, MANAGED, PINNED, Accelerators
 
 CUDA, CUDA_HOST, ROCM_HOST, CUDA_MANAGED = 2, 3, 11, 13
 OF_CUDA = [(PINNED, CUDA_HOST), (MANAGED, CUDA_MANAGED)]
+KINDS = [
+    (CUDA_HOST, "cuda_host", "cuda"),
+    (CUDA_MANAGED, "cuda_managed", "cuda"),
+    (ROCM_HOST, "rocm_host", "rocm"),
+]
 ALL = [("cuda:0", *kind) for kind in OF_CUDA]
 ALL += [("cuda:2", *kind) for kind in OF_CUDA] + [("rocm:1", PINNED, ROCM_HOST)]
 
@@ -28,6 +33,19 @@ def foreign(
     memory[:] = list(range(4))
     forged = handmade.Forged((4,), data=address, device=claimed)
     return xd.from_dlpack(handmade.Producer(forged)), memory
+
+
+@pytest.mark.parametrize(("number", "name", "owner"), KINDS)
+@pytest.mark.usefixtures("accelerators")
+def test_a_kind_of_memory_is_no_device_and_the_error_names_the_device_it_belongs_to(
+    number: int, name: str, owner: str
+) -> None:
+    for spec in (name, f"{name}:0", (number, 0)):
+        with pytest.raises(xd.UnsupportedDeviceError) as caught:
+            xd.empty((2,), device=spec)
+        text = str(caught.value)
+        assert f"`{name}` is a kind of memory of `{owner}` devices" in text, text
+        assert f"{owner}:0" in text and "name the device that the memory belongs to" in text, text
 
 
 @pytest.mark.parametrize(("device", "kind", "claimed"), ALL)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{Device, DlpackError};
+use crossdock_sdk::dlpack::{Device, DeviceType, DlpackError};
 
 /// Why something in the runtime failed.
 ///
@@ -114,9 +114,16 @@ impl Error {
             Self::UnknownDevice { known, .. } if known.is_empty() => {
                 "no plugin offers any device".to_owned()
             }
-            Self::UnknownDevice { known, .. } => {
+            Self::UnknownDevice { device, known } => {
                 let list: Vec<_> = known.iter().map(ToString::to_string).collect();
-                format!("the devices here are {}", list.join(", "))
+                let here = format!("the devices here are {}", list.join(", "));
+                match owner_of_memory_called(device.ty) {
+                    Some(owner) => format!(
+                        "`{}` is a kind of memory of `{owner}` devices, and no device; {here}",
+                        device.ty
+                    ),
+                    None => here,
+                }
             }
             Self::Exchange(error) => error.to_string(),
             Self::Claim { found, .. } => found.clone(),
@@ -137,6 +144,10 @@ impl Error {
         match self {
             Self::Load { hint, .. } => hint.clone(),
             Self::Hook { status, .. } => hint_for(*status).to_owned(),
+            Self::UnknownDevice { device, .. } if owner_of_memory_called(device.ty).is_some() => {
+                "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
+                    .to_owned()
+            }
             Self::UnknownDevice { .. } => {
                 "run `crossdock devices` to see what is here and what is absent".to_owned()
             }
@@ -182,6 +193,15 @@ impl Error {
             operation,
             why: why.into(),
         }
+    }
+}
+
+/// DLPack gives pinned and managed memory device types of its own; here it belongs to its device.
+const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
+    match ty {
+        DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED => Some(DeviceType::CUDA),
+        DeviceType::ROCM_HOST => Some(DeviceType::ROCM),
+        _ => None,
     }
 }
 
