@@ -16,6 +16,7 @@ import pytest
 from accelerators import Accelerators
 from conftest import Child
 from handmade import Forged, Producer
+from test_exchange_table import exported
 
 NEW = (1, 3)
 TYPES = {"cuda": 2, "rocm": 10}
@@ -60,6 +61,23 @@ def test_rules_64_65_66_bug_24_each_number_means_its_stream(
     _capsule = tensor.__dlpack__(stream=stream, max_version=NEW)
     waits = [line.split()[:2] for line in accelerators.waits()]
     assert waits == ([] if native is None else [["wait", f"{device}/{native}"]])
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("table", [False, True])
+def test_rule_66_a_consumer_that_may_write_waits_for_what_still_reads(
+    accelerators: Accelerators, read_only: bool, table: bool
+) -> None:
+    forged = Forged((4,), data=accelerators.make("cuda:1"), device=(2, 1), flags=int(read_only))
+    source = xd.from_dlpack(Producer(forged))
+    assert source.readonly == read_only
+    accelerators.hold()
+    copied = source.to("cuda:1", stream=xd.Stream("cuda:1", native=4096), copy=True)
+    accelerators.log()
+    taken_out = exported(source) if table else source.__dlpack__(stream=None, max_version=NEW)
+    waits = [line.split()[:2] for line in accelerators.waits()]
+    assert waits == ([] if read_only else [["wait", "cuda:1/0"]])
+    del copied, taken_out
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "rocm:0"])

@@ -96,9 +96,10 @@ numbers!(
 numbers!(
     /// Who keeps the order when a tensor is handed out.
     Order, "XD_ORDER_" {
-        /// It is ready when the function returns: the CPU waits where work is pending.
+        /// It is ready when the function returns: the CPU waits for work that writes it.
         READY = 0;
-        /// The given stream waits: what comes on it later may use the tensor.
+        /// The given stream waits: what comes on it later may read the tensor, and write it unless
+        /// it is read-only.
         STREAM = 1;
         /// The consumer: nothing waits, as DLPack's stream -1 asks.
         UNORDERED = 2;

@@ -205,7 +205,7 @@ fn prepare<'a>(
     input::check_flags(options.flags.0, ExportFlags::IS_COPIED.0)?;
     match (options.order, look(options.stream)) {
         (Order::READY, None) => tensor.synchronize(None)?,
-        (Order::STREAM, Some(stream)) => tensor.wait_to_read(stream)?,
+        (Order::STREAM, Some(stream)) => tensor.wait_to_export(stream)?,
         (Order::UNORDERED, None) => {}
         (Order(order), _) => {
             let why = format!("order {order} is unknown, or a stream is missing or too many");

@@ -103,7 +103,7 @@ unsafe extern "C" fn from_object(
     })
 }
 
-/// For work on the current stream, which waits for what still writes the tensor.
+/// For work on the current stream, which waits for what is still pending on the tensor.
 fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManagedTensorVersioned>> {
     let device = tensor.ordered_by()?;
     let stream = if streams::has_numbers(device) {
@@ -113,11 +113,10 @@ fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManaged
     };
     let mut options = XdExportOptions::new();
     match &stream {
-        Some(stream) if tensor.is_pending() => {
+        Some(stream) => {
             options.order = Order::STREAM;
             options.stream = stream.lend();
         }
-        Some(_) => options.order = Order::UNORDERED,
         None => tensor.make_ready(py)?,
     }
     tensor.managed(Ref::from(&options))

@@ -50,22 +50,32 @@ impl<'a> Touched<'a> {
     fn wait(self, stream: &Stream) -> Result<Vec<Place<'a>>, Error> {
         let mut places = Vec::with_capacity(2);
         for (memory, access) in self.each() {
-            let earlier = memory.pending().before(access);
-            for mark in &earlier {
-                // A write replaces what failed.
-                let failed = access == Access::Write && mark.event.is_done().is_err();
-                if mark.stream != *stream && !failed {
-                    stream.wait(&mark.event)?;
-                }
-            }
             places.push(Place {
                 memory,
                 access,
-                earlier,
+                earlier: come_after(stream, memory, access)?,
             });
         }
         Ok(places)
     }
+}
+
+/// Makes `stream` wait for all that work with this access has to come after, and says what that is.
+pub(crate) fn come_after(
+    stream: &Stream,
+    memory: &Memory,
+    access: Access,
+) -> Result<Vec<Mark>, Error> {
+    let earlier = memory.pending().before(access);
+    for mark in &earlier {
+        // A write replaces what failed, and a read that failed left the content as it was.
+        let may_fail = access == Access::Write || mark.access == Access::Read;
+        let failed = may_fail && mark.event.is_done().is_err();
+        if mark.stream != *stream && !failed {
+            stream.wait(&mark.event)?;
+        }
+    }
+    Ok(earlier)
 }
 
 /// A memory that some work touches, and the work that it waited for.

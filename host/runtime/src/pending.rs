@@ -31,17 +31,19 @@ pub(crate) struct Mark {
 pub(crate) enum Access {
     Read,
     Write,
+    /// What a consumer may do, of which nothing is known.
+    Both,
 }
 
 impl Pending {
-    /// What work with this access has to come after: a read after the last write, a write after
-    /// everything.
+    /// What work with this access has to come after: a read after the last write, anything else
+    /// after everything.
     pub(crate) fn before(&self, access: Access) -> Vec<Mark> {
         if !self.is_busy() {
             return Vec::new();
         }
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let matters = |mark: &&Mark| access == Access::Write || mark.access == Access::Write;
+        let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
         marks.iter().filter(matters).cloned().collect()
     }
 
@@ -82,7 +84,9 @@ impl Pending {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             match mark.event.synchronize(left) {
                 Err(error) if error.status() == Some(Status::TIMEOUT) => return Err(error),
-                Err(error) if access == Access::Read => failure = failure.or(Some(error)),
+                Err(error) if access != Access::Write && mark.access == Access::Write => {
+                    failure = failure.or(Some(error));
+                }
                 Ok(()) | Err(_) => self.forget(&mark.event),
             }
         }

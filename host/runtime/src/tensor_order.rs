@@ -212,13 +212,28 @@ impl Tensor {
         }
     }
 
-    /// Hands the tensor out as a DLPack 1.3 managed tensor for work on `stream`, which waits for
-    /// the work that may still write it.
+    /// Hands the tensor out as a DLPack 1.3 managed tensor for work on `stream`, as
+    /// [`Tensor::wait_to_export`] has it.
     ///
     /// # Errors
     /// As [`Tensor::export_unordered`]; [`Error::Hook`].
     pub fn export_on(&self, stream: &Stream) -> Result<Produced, Error> {
-        self.wait_to_read(stream)?;
+        self.wait_to_export(stream)?;
         self.export_unordered()
+    }
+
+    /// Makes `stream` wait for what work of a consumer on it has to come after: what may still write
+    /// the tensor, and what may still read it, because the consumer may write it. Nobody can write
+    /// a read-only tensor.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; the failure of the work that wrote it.
+    pub fn wait_to_export(&self, stream: &Stream) -> Result<(), Error> {
+        let access = if self.is_read_only() {
+            Access::Read
+        } else {
+            Access::Both
+        };
+        order::come_after(stream, self.memory(), access).map(drop)
     }
 }

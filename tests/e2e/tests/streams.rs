@@ -178,6 +178,69 @@ fn a_write_comes_after_the_reads_that_are_still_running() {
 }
 
 #[test]
+fn a_consumer_that_may_write_comes_after_the_reads_that_are_still_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for (from, to) in pairs(&runtime) {
+        let source = Tensor::from_bytes(&from, &layout(5000), &numbers(5000)).unwrap();
+        let (reading, gate) = held(&from);
+        let direct = RouteChoice::Only(RouteKind::Direct);
+        let (moved, _) = source.to_on(&to, direct, &reading).unwrap();
+        let (consumer, reader) = (Stream::new(&from).unwrap(), Stream::new(&from).unwrap());
+        let handed_out = source.export_on(&consumer).unwrap();
+        assert!(!consumer.is_idle().unwrap(), "{from} -> {to}");
+        source.wait_to_read(&reader).unwrap();
+        assert!(
+            reader.is_idle().unwrap(),
+            "{from} -> {to}: nothing wrote it"
+        );
+        gate.complete(Status::OK).unwrap();
+        consumer.synchronize(LIMIT).unwrap();
+        drop((handed_out, moved));
+    }
+}
+
+#[test]
+fn a_consumer_that_cannot_write_waits_for_no_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let owner = Box::new(numbers(8));
+    let source = Tensor::from_host_memory(&runtime, owner, 0, &layout(8)).unwrap();
+    let cpu = source.device();
+    let (reading, gate) = held(cpu);
+    let direct = RouteChoice::Only(RouteKind::Direct);
+    let (moved, _) = source.to_on(cpu, direct, &reading).unwrap();
+    let consumer = Stream::new(cpu).unwrap();
+    let handed_out = source.export_on(&consumer).unwrap();
+    assert!(consumer.is_idle().unwrap());
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(moved.read().unwrap(), numbers(8));
+    drop(handed_out);
+}
+
+#[test]
+fn a_read_that_failed_keeps_no_consumer_away_and_a_write_that_failed_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for device in with_streams(&runtime(folder.path())) {
+        let tensor = Tensor::from_bytes(&device, &layout(8), &numbers(8)).unwrap();
+        let consumer = Stream::new(&device).unwrap();
+        let (reading, gate) = held(&device);
+        tensor.used_on(&reading).unwrap();
+        gate.complete(Status::VENDOR).unwrap();
+        assert!(reading.synchronize(LIMIT).is_err());
+        drop(tensor.export_on(&consumer).unwrap());
+        assert!(consumer.synchronize(LIMIT).is_ok(), "{device}");
+        let (writing, gate) = held(&device);
+        tensor.written_on(&writing).unwrap();
+        gate.complete(Status::VENDOR).unwrap();
+        assert!(writing.synchronize(LIMIT).is_err());
+        let told = tensor.export_on(&consumer).map(drop);
+        let told = told.and_then(|()| consumer.synchronize(LIMIT));
+        assert!(told.is_err(), "{device}");
+    }
+}
+
+#[test]
 fn work_of_others_is_waited_for_once_it_was_named() {
     let folder = tempfile::tempdir().unwrap();
     for device in with_streams(&runtime(folder.path())) {

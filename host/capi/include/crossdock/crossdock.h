@@ -187,9 +187,11 @@ typedef struct xd_session xd_session;
 
 /** \name Who keeps the order when a tensor is handed out */
 /**@{*/
-/** It is ready when the function returns: the CPU waits where work is pending. */
+/** It is ready when the function returns: the CPU waits for work that writes it. Who then writes it
+ *  while a copy of it may still run calls ::xd_stream_synchronize first. */
 #define XD_ORDER_READY 0u
-/** The given stream waits: what comes on it later may use the tensor. */
+/** The given stream waits: what comes on it later may read the tensor, and write it unless it is
+ *  read-only. */
 #define XD_ORDER_STREAM 1u
 /** The consumer: nothing waits, as DLPack's stream -1 asks. */
 #define XD_ORDER_UNORDERED 2u
