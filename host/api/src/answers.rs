@@ -8,10 +8,7 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 /// Which indexes of one axis a slice takes: `xd_axis_slice`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "three numbers that callers write out"
-)]
+#[expect(clippy::exhaustive_structs, reason = "callers write its fields")]
 pub struct XdAxisSlice {
     /// The first index.
     pub start: i64,

@@ -154,10 +154,7 @@ impl FromStr for DeviceType {
 
 /// A device: type and id, written `cuda:1`; `cuda` alone means id 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "a device is its type and id, as in DLPack"
-)]
+#[expect(clippy::exhaustive_structs, reason = "a type and an id, as in DLPack")]
 pub struct Device {
     /// The type.
     pub ty: DeviceType,

@@ -365,10 +365,8 @@ mod sealed {
     };
     use super::{VERSION, delete_legacy, delete_versioned};
 
-    #[expect(
-        unnameable_types,
-        reason = "a sealed trait is one that nobody else can name"
-    )]
+    /// A struct that an export can be.
+    #[expect(unnameable_types, reason = "nobody else can name a sealed trait")]
     pub trait Sealed {
         /// Whether the struct can say what the tensor is.
         fn check(layout: &Layout, flags: Flags) -> Result<(), DlpackError>;

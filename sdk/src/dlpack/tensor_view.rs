@@ -8,10 +8,7 @@ use super::strided::{Layout, Span};
 
 /// Where a tensor is, without how it lies: all that an export needs beside a [`Layout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "four plain values that callers write out"
-)]
+#[expect(clippy::exhaustive_structs, reason = "callers write its fields")]
 pub struct Place {
     /// The address or handle.
     pub data: DataWord,

@@ -6,10 +6,7 @@ use super::strided::{Layout, count};
 
 /// Which indexes of one axis a slice takes: `len` of them from `start` on, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "three numbers that callers write out"
-)]
+#[expect(clippy::exhaustive_structs, reason = "callers write its fields")]
 pub struct AxisSlice {
     /// The first index.
     pub start: i64,

@@ -23,10 +23,7 @@ pub struct Description {
 
 /// A version of the plugin contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the contract counts in these two numbers for good"
-)]
+#[expect(clippy::exhaustive_structs, reason = "two numbers for good")]
 pub struct AbiVersion {
     /// Both sides must have the same.
     pub major: u32,
