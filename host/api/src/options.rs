@@ -108,6 +108,7 @@ impl<'a> XdLayout<'a> {
     }
 }
 
+/// Gives structs that begin with their size that size.
 macro_rules! sized_options {
     ($($name:ident $(<$lifetime:lifetime>)?),*) => {$(
         impl $(<$lifetime>)? $name $(<$lifetime>)? {
@@ -116,6 +117,7 @@ macro_rules! sized_options {
         }
     )*};
 }
+pub(crate) use sized_options;
 
 sized_options!(
     XdRuntimeOptions<'a>,

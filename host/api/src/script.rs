@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use crate::handles::{Owned, XdTensor};
 use crate::numbers::{SessionFlags, SessionStateKind, ValueKind};
+use crate::options::sized_options;
 use crate::text::Text;
 
 /// Takes what a script writes: the word of the session's options, the bytes, and how many. The bytes
@@ -76,15 +77,6 @@ impl XdValue {
             ..Self::NONE
         }
     }
-}
-
-macro_rules! sized_options {
-    ($($name:ident $(<$lifetime:lifetime>)?),*) => {$(
-        impl $(<$lifetime>)? $name $(<$lifetime>)? {
-            /// Bytes of this struct, as this version knows it.
-            pub const SIZE: u64 = size_of::<Self>() as u64;
-        }
-    )*};
 }
 
 sized_options!(
