@@ -132,8 +132,7 @@ fn layout_of<'a>(
 #[pyo3(signature = (obj, /))]
 fn _from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let view = View::of(obj)?;
-    let dtype =
-        format::dtype_of(&view.format(), view.itemsize()).map_err(PyBufferError::new_err)?;
+    let dtype = format::dtype_of(&view.format(), view.itemsize())?;
     let (shape, strides) = view.dims()?;
     let layout = layout_of(dtype, &shape, strides.as_deref())?;
     view.into_tensor(obj.py(), layout, 0)

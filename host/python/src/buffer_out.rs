@@ -94,22 +94,22 @@ impl Tensor {
         self.lies_compact(self.extents().iter().zip(self.steps()))
     }
 
-    /// Whether a request can be met; else why not.
-    fn check_request(&self, flags: c_int) -> Result<(), &'static str> {
+    /// Why a request cannot be met.
+    fn refusal(&self, flags: c_int) -> Option<&'static str> {
         let asks = |flag: c_int| flags & flag == flag;
         let (c_order, f_order) = (self.is_c_contiguous(), self.is_f_contiguous());
         if asks(ffi::PyBUF_WRITABLE) && self.is_read_only() {
-            Err("the tensor is read-only, and a writable view was asked for")
+            Some("the tensor is read-only, and a writable view was asked for")
         } else if asks(ffi::PyBUF_C_CONTIGUOUS) && !c_order {
-            Err("the tensor is not contiguous in C order")
+            Some("the tensor is not contiguous in C order")
         } else if asks(ffi::PyBUF_F_CONTIGUOUS) && !f_order {
-            Err("the tensor is not contiguous in Fortran order")
+            Some("the tensor is not contiguous in Fortran order")
         } else if asks(ffi::PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order {
-            Err("the tensor is not contiguous")
+            Some("the tensor is not contiguous")
         } else if !asks(ffi::PyBUF_STRIDES) && !c_order {
-            Err("the tensor is not contiguous, and a view without strides was asked for")
+            Some("the tensor is not contiguous, and a view without strides was asked for")
         } else {
-            Ok(())
+            None
         }
     }
 
@@ -124,7 +124,9 @@ impl Tensor {
                 Dtype(self.info().dtype).name()?
             )));
         };
-        self.check_request(flags).map_err(PyBufferError::new_err)?;
+        if let Some(why) = self.refusal(flags) {
+            return Err(PyBufferError::new_err(why));
+        }
         let mut view = ffi::Py_buffer::new();
         view.buf = self.settled_address(py)?;
         view.len = isize::try_from(self.info().nbytes).unwrap_or(0);

@@ -3,6 +3,8 @@
 use std::ffi::CStr;
 
 use crossdock_api::DLDataType;
+use pyo3::exceptions::PyBufferError;
+use pyo3::{PyErr, PyResult};
 
 const INT: u8 = 0;
 const UINT: u8 = 1;
@@ -10,8 +12,9 @@ const FLOAT: u8 = 2;
 const COMPLEX: u8 = 5;
 const BOOL: u8 = 6;
 
-/// The dtype of a format, whose elements take `itemsize` bytes; else why there is none.
-pub(crate) fn dtype_of(format: &str, itemsize: usize) -> Result<DLDataType, String> {
+/// The dtype of a format, whose elements take `itemsize` bytes; else `BufferError` that says why
+/// there is none.
+pub(crate) fn dtype_of(format: &str, itemsize: usize) -> PyResult<DLDataType> {
     let is_big = cfg!(target_endian = "big");
     let (letters, swapped) = match format.split_at_checked(1) {
         Some(("@" | "=", rest)) => (rest, false),
@@ -20,10 +23,10 @@ pub(crate) fn dtype_of(format: &str, itemsize: usize) -> Result<DLDataType, Stri
         _ => (format, false),
     };
     if swapped && itemsize > 1 {
-        return Err(format!(
+        return Err(none(format!(
             "its format `{format}` is not in this machine's byte order: swap the bytes first \
              (NumPy: `a.astype(a.dtype.newbyteorder('='))`)"
-        ));
+        )));
     }
     let code = match letters {
         "?" => BOOL,
@@ -31,7 +34,7 @@ pub(crate) fn dtype_of(format: &str, itemsize: usize) -> Result<DLDataType, Stri
         "B" | "H" | "I" | "L" | "Q" | "N" => UINT,
         "e" | "f" | "d" => FLOAT,
         "Zf" | "Zd" | "F" | "D" => COMPLEX,
-        _ => return Err(format!("its format `{format}` has no DLPack dtype")),
+        _ => return Err(none(format!("its format `{format}` has no DLPack dtype"))),
     };
     let fits = match code {
         BOOL => itemsize == 1,
@@ -45,10 +48,14 @@ pub(crate) fn dtype_of(format: &str, itemsize: usize) -> Result<DLDataType, Stri
             bits,
             lanes: 1,
         }),
-        _ => Err(format!(
+        _ => Err(none(format!(
             "its format `{format}` does not have elements of {itemsize} bytes"
-        )),
+        ))),
     }
+}
+
+fn none(why: String) -> PyErr {
+    PyBufferError::new_err(why)
 }
 
 /// The format of a dtype, in this machine's sizes and byte order; `None` where PEP 3118 has none.

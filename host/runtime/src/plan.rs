@@ -19,26 +19,22 @@ pub(crate) enum Alias {
     Map,
 }
 
-/// Whether an alias is possible, and what is done; else why not. `is_visible` is memory that the
-/// host reads at the same addresses.
-pub(crate) fn alias(
-    from: &Device,
-    to: &Device,
-    is_visible: bool,
-) -> Result<(Alias, String), String> {
+/// The alias, where one is possible, and what is done. `is_visible` is memory that the host reads at
+/// the same addresses.
+pub(crate) fn alias(from: &Device, to: &Device, is_visible: bool) -> Option<(Alias, String)> {
     if from == to {
-        return Ok((Alias::Same, "the same device: the same memory".to_owned()));
+        return Some((Alias::Same, "the same device: the same memory".to_owned()));
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
     if is_visible && adopts {
         let step = format!("`{}` adopts the memory of `{from}`", to.plugin().name());
-        return Ok((Alias::Adopt, step));
+        return Some((Alias::Adopt, step));
     }
     if to.id().ty == DeviceType::CPU && from.hooks().table().map().is_some() {
         let step = format!("`{}` maps its memory for the host", from.plugin().name());
-        return Ok((Alias::Map, step));
+        return Some((Alias::Map, step));
     }
-    Err(format!("`{to}` cannot adopt memory of `{from}`"))
+    None
 }
 
 /// The copies that two devices allow.

@@ -127,10 +127,8 @@ fn explain_from(
     (to, choice): (&Device, RouteChoice),
 ) -> Route {
     let mut route = Route::new(from, to);
-    match alias_step(from, to, choice, is_visible) {
-        Some(Ok((_, step))) => return route.taken(RouteKind::Alias, step, 0),
-        Some(Err(reason)) => route.refused.push(reason),
-        None => {}
+    if let Some((_, step)) = route.alias((from, to), choice, is_visible) {
+        return route.taken(RouteKind::Alias, step, 0);
     }
     let bytes = layout.bytes();
     let copies = plan::copies(bytes, (from, to), choice, Curiosity::Always);
@@ -174,13 +172,12 @@ fn take_cheapest(
 ) -> Result<(Tensor, Route), Error> {
     let from = tensor.device();
     let mut route = Route::new(from, to);
-    match alias_step(from, to, choice, tensor.memory().is_host_visible()) {
-        Some(Ok((alias, step))) => match take_alias(alias, tensor, to) {
+    let is_visible = tensor.memory().is_host_visible();
+    if let Some((alias, step)) = route.alias((from, to), choice, is_visible) {
+        match take_alias(alias, tensor, to) {
             Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
-        },
-        Some(Err(reason)) => route.refused.push(reason),
-        None => {}
+        }
     }
     let bytes = tensor.nbytes();
     let copies = plan::copies(bytes, (from, to), choice, Curiosity::ForChoices);
@@ -214,17 +211,6 @@ pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> 
     Err(route.refused())
 }
 
-/// The alias, where it was asked for: what is done, or why it cannot be.
-fn alias_step(
-    from: &Device,
-    to: &Device,
-    choice: RouteChoice,
-    is_visible: bool,
-) -> Option<Result<(Alias, String), String>> {
-    let step = || plan::alias(from, to, is_visible).map_err(|reason| format!("alias: {reason}"));
-    choice.allows(RouteKind::Alias).then(step)
-}
-
 fn take_alias(alias: Alias, tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
@@ -251,6 +237,24 @@ impl Route {
             cost: Cost::NOTHING,
             bytes_copied: 0,
         }
+    }
+
+    /// The alias, where one was asked for and is possible, and what is done.
+    fn alias(
+        &mut self,
+        (from, to): (&Device, &Device),
+        choice: RouteChoice,
+        is_visible: bool,
+    ) -> Option<(Alias, String)> {
+        if !choice.allows(RouteKind::Alias) {
+            return None;
+        }
+        let alias = plan::alias(from, to, is_visible);
+        if alias.is_none() {
+            let reason = format!("alias: `{to}` cannot adopt memory of `{from}`");
+            self.refused.push(reason);
+        }
+        alias
     }
 
     fn taken(mut self, kind: RouteKind, step: String, bytes_copied: u64) -> Self {

@@ -31,6 +31,9 @@ pub(crate) struct New(pub(crate) *mut PyObject);
 /// The saved state of a thread that let the interpreter go.
 pub(crate) type ThreadState = *mut c_void;
 
+/// The function that a library lacks.
+pub(crate) struct NoFunction(pub(crate) &'static str);
+
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $answer:ty)?;)*) => {
         /// The functions, each under Python's own name for it.
@@ -41,8 +44,8 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Looks all of them up; the error is the name that the library lacks.
-            pub(crate) fn of(library: &Library) -> Result<Self, &'static str> {
+            /// Looks all of them up.
+            pub(crate) fn of(library: &Library) -> Result<Self, NoFunction> {
                 Ok(Self {
                     $($name: {
                         // SAFETY: the stable ABI fixes the type of the function of this name.
@@ -51,7 +54,7 @@ macro_rules! functions {
                                 concat!(stringify!($name), "\0").as_bytes(),
                             )
                         };
-                        *found.map_err(|_missing| stringify!($name))?
+                        *found.map_err(|_missing| NoFunction(stringify!($name)))?
                     },)*
                 })
             }

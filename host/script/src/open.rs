@@ -12,7 +12,7 @@ use libloading::os::unix::Library;
 use crate::choice::{Choice, number, version};
 use crate::failure::{Failure, Kind};
 use crate::find::{Options, search, search_for};
-use crate::libpython::Functions;
+use crate::libpython::{Functions, NoFunction};
 use crate::{host_module, loaded, package, running};
 
 /// The Python of this process: opened, and started by whoever needs it.
@@ -194,7 +194,7 @@ fn runs(library: &Library) -> bool {
 
 /// The functions of a library that is never unloaded: threads of Python may run in it until the end.
 fn functions(library: Library, file: &Path) -> Result<Functions, Failure> {
-    let functions = Functions::of(&library).map_err(|missing| {
+    let functions = Functions::of(&library).map_err(|NoFunction(missing)| {
         let what = format!("use `{}`", file.display());
         let why = format!("it has no function `{missing}`");
         Failure::new(Kind::Mismatch, what).because(why, "use CPython 3.11 or later")

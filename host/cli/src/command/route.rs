@@ -1,5 +1,7 @@
 //! `crossdock route`: how a tensor would get from one device to another, and why so.
 
+use std::str::FromStr;
+
 use clap::Args;
 use crossdock::{RouteChoice, RouteKind};
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
@@ -20,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DST")]
     to: Device,
     /// The extents, with an `x` between them; `1` and `0` are extents like any other.
-    #[arg(long, default_value = "1024x1024", value_parser = parse_shape)]
+    #[arg(long, default_value = "1024x1024")]
     shape: Shape,
     /// The type of one element.
     #[arg(long, default_value = "float32")]
@@ -75,10 +77,18 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 #[derive(Debug, Clone)]
 struct Shape(Vec<i64>);
 
-fn parse_shape(text: &str) -> Result<Shape, String> {
-    let extents: Result<Vec<i64>, _> = text.split(['x', ',']).map(str::parse).collect();
-    match extents {
-        Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok(Shape(extents)),
-        _ => Err("write it as `4x4`".to_owned()),
+#[derive(Debug, thiserror::Error)]
+#[error("write it as `4x4`")]
+struct NoShape;
+
+impl FromStr for Shape {
+    type Err = NoShape;
+
+    fn from_str(text: &str) -> Result<Self, NoShape> {
+        let extents: Result<Vec<i64>, _> = text.split(['x', ',']).map(str::parse).collect();
+        match extents {
+            Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok(Self(extents)),
+            _ => Err(NoShape),
+        }
     }
 }

@@ -48,7 +48,22 @@ pub(super) enum When {
 #[error("the rule `{rule}`: {why}")]
 pub struct FaultPlanError {
     rule: String,
-    why: String,
+    why: RuleError,
+}
+
+/// What is wrong with a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum RuleError {
+    #[error("it has no `=STATUS`; a rule is `HOOK:WHEN=STATUS`")]
+    NoStatus,
+    #[error("it has no `:WHEN`; a rule is `HOOK:WHEN=STATUS`")]
+    NoWhen,
+    #[error("no hook `{0}`; there are {known}", known = Call::NAMES.join(", "))]
+    Hook(String),
+    #[error("`{0}` is no `N`, `/N` (from 1), `*`, `pX` or `pX@SEED` (`X` from 0 to 1)")]
+    When(String),
+    #[error("no failure `{0}`; there are {known}", known = failure_names().join(", "))]
+    Status(String),
 }
 
 impl FromStr for FaultPlan {
@@ -66,13 +81,9 @@ impl FromStr for FaultPlan {
     }
 }
 
-fn parse_rule(text: &str) -> Result<Rule, String> {
-    let (left, status) = text
-        .split_once('=')
-        .ok_or("it has no `=STATUS`; a rule is `HOOK:WHEN=STATUS`")?;
-    let (whom, when) = left
-        .split_once(':')
-        .ok_or("it has no `:WHEN`; a rule is `HOOK:WHEN=STATUS`")?;
+fn parse_rule(text: &str) -> Result<Rule, RuleError> {
+    let (left, status) = text.split_once('=').ok_or(RuleError::NoStatus)?;
+    let (whom, when) = left.split_once(':').ok_or(RuleError::NoWhen)?;
     let (plugin, hook) = match whom.split_once('.') {
         Some((plugin, hook)) => (Some(plugin.to_owned()), hook),
         None => (None, whom),
@@ -85,21 +96,18 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
     })
 }
 
-fn parse_hook(text: &str) -> Result<Option<&'static str>, String> {
+fn parse_hook(text: &str) -> Result<Option<&'static str>, RuleError> {
     if text == "*" {
         return Ok(None);
     }
     let known = Call::NAMES.iter().find(|name| **name == text);
     match known {
         Some(name) => Ok(Some(name)),
-        None => Err(format!(
-            "no hook `{text}`; there are {}",
-            Call::NAMES.join(", ")
-        )),
+        None => Err(RuleError::Hook(text.to_owned())),
     }
 }
 
-fn parse_when(text: &str) -> Result<When, String> {
+fn parse_when(text: &str) -> Result<When, RuleError> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
     if text == "*" {
         return Ok(When::Every(1));
@@ -111,9 +119,7 @@ fn parse_when(text: &str) -> Result<When, String> {
     } else {
         number(text).map(When::Nth)
     };
-    read.ok_or_else(|| {
-        format!("`{text}` is no `N`, `/N` (from 1), `*`, `pX` or `pX@SEED` (`X` from 0 to 1)")
-    })
+    read.ok_or_else(|| RuleError::When(text.to_owned()))
 }
 
 fn parse_chance(text: &str) -> Option<When> {
@@ -134,11 +140,16 @@ fn parse_chance(text: &str) -> Option<When> {
     Some(When::Chance { of_2_32, seed })
 }
 
-fn parse_status(text: &str) -> Result<Status, String> {
-    let failures = || Status::ALL.iter().filter(|(status, _)| !status.is_ok());
+fn parse_status(text: &str) -> Result<Status, RuleError> {
     let known = failures().find(|(_, name)| *name == text);
-    known.map(|(status, _)| *status).ok_or_else(|| {
-        let names: Vec<_> = failures().map(|(_, name)| *name).collect();
-        format!("no failure `{text}`; there are {}", names.join(", "))
-    })
+    let unknown = || RuleError::Status(text.to_owned());
+    known.map(|(status, _)| *status).ok_or_else(unknown)
+}
+
+fn failures() -> impl Iterator<Item = &'static (Status, &'static str)> {
+    Status::ALL.iter().filter(|(status, _)| !status.is_ok())
+}
+
+fn failure_names() -> Vec<&'static str> {
+    failures().map(|(_, name)| *name).collect()
 }

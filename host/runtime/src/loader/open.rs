@@ -95,7 +95,8 @@ impl Mapped {
     /// the file is opened under a name of its own.
     fn of(found: &Preflight, root: &str) -> Result<Self, Error> {
         let known = open_library(&found.path, libc::RTLD_NOLOAD).is_ok();
-        let library = open_library(&found.path, 0).map_err(|reason| refused(found, &reason))?;
+        let library =
+            open_library(&found.path, 0).map_err(|error| refused(found, &cause(&error)))?;
         let library = ManuallyDrop::new(library);
         match is_from(&library, root, &found.file) {
             Some(true) => {}
@@ -133,7 +134,7 @@ impl Mapped {
         };
         let copy = PrivateCopy::of(&found.file, &found.path);
         let copy = copy.map_err(|error| cannot(&error.to_string()))?;
-        let library = open_library(&copy.path, 0).map_err(|reason| cannot(&reason))?;
+        let library = open_library(&copy.path, 0).map_err(|error| cannot(&cause(&error)))?;
         let library = ManuallyDrop::new(library);
         if is_from(&library, root, &copy.file) == Some(false) {
             return Err(cannot("the copy was replaced"));
@@ -147,13 +148,15 @@ impl Mapped {
     }
 }
 
-fn open_library(path: &Path, flags: i32) -> Result<Library, String> {
+fn open_library(path: &Path, flags: i32) -> Result<Library, libloading::Error> {
     // SAFETY: running the file's constructors is what loading a plugin means; the preflight
     // found it whole and the path rules found it to be trusted.
-    let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | flags) };
-    opened.map_err(|error| {
-        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
-    })
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | flags) }
+}
+
+/// The dynamic linker's words.
+fn cause(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Whether a library's root symbol lies in a mapping of `file`.
