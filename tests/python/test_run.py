@@ -51,6 +51,35 @@ FILES = {
     "import atexit\natexit.register(print, 'at exit')\n",
     "test_one.py": "def test_one():\n    assert True\n\ndef test_two():\n    assert False\n",
     "pipe.py": "import sys\nfor _ in range(10**6): print('x' * 100)\n",
+    "recursion.py": "def f(n): return f(n + 1)\nf(0)\n",
+    "nested.py": "import json\njson.loads('[' * 200000)\n",
+    "tokens.py": "eval('-' * 200000 + '1')\n",
+    "ends.py": "import os, sys, time\nprint('in')\nos.kill(os.getpid(), int(sys.argv[1]))\ntime.sleep(60)\n",
+    "exits.py": "import ast, sys\nsys.exit(ast.literal_eval(sys.argv[1]))\n",
+    "leaves.py": "import atexit, sys, threading\natexit.register(sys.exit, 9)\n"
+    "thread = threading.Thread(target=sys.exit, args=(4,))\nthread.start()\nthread.join()\nprint('on')\n",
+    "thread.py": "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='T')\nt.start()\nt.join()\n",
+    "dies.py": "class A:\n    def __del__(self): 1 / 0\nA()\nx = A()\n",
+    "tasks.py": "import asyncio\n\nasync def main():\n    task = asyncio.create_task(asyncio.sleep(60))\n"
+    "    await asyncio.sleep(0)\n    raise ValueError(task)\n\nasyncio.run(main())\n",
+    "forks.py": "import os, sys\nif pid := os.fork(): print(os.waitpid(pid, 0)[1])\nelse: sys.exit(3)\n",
+    "pools.py": "import multiprocessing as m, sys\n\ndef f(x):\n    return x * 2\n\nif __name__ == '__main__':\n"
+    "    m.set_start_method(sys.argv[1])\n    with m.Pool(2) as pool:\n        print(pool.map(f, range(3)))\n",
+    "test_unit.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    "    def test_b(self): self.fail('x')\n",
+    "example.py": '"""\n>>> 1 + 1\n3\n"""\n',
+    "locales.py": "import locale, sys\nprint(locale.setlocale(locale.LC_ALL), locale.getpreferredencoding(),"
+    " sys.flags.utf8_mode)\n",
+    "broken.zip": "PK\3\4 and nothing else",
+    "lines.py": "print(1)\r\n1 / 0\r\n",
+    "nul.py": "print(1)\0\n",
+}
+
+# What a text of UTF-8 cannot be.
+BYTES = {
+    "latin.py": b"# coding: latin-1\nprint(ascii('\xe9'))\n",
+    "wrong_bytes.py": b"print('\xe9')\n",
+    "mark.py": b"\xef\xbb\xbfprint('mark')\n",
 }
 
 # Two Pythons of one version say the same; the order of names must not change between runs.
@@ -106,6 +135,74 @@ CASES: dict[str, tuple[list[str], str, dict[str, str]]] = {
     "threads and an exit function": (["threads.py"], "", {}),
     "a trace of its imports by a variable": (["-c", "print(__debug__)"], "", {"PYTHONOPTIMIZE": "1"}),
     "a long integer's limit": (["-X", "int_max_str_digits=640", "-c", "print(int('9' * 641))"], "", {}),
+    "a safe path": (["-P", "script.py"], "", {}),
+    "a safe path by a variable": (["script.py"], "", {"PYTHONSAFEPATH": "1"}),
+    "a search path by a variable": (["script.py"], "", {"PYTHONPATH": "/a:/b::"}),
+    "no variables": (["-E", "-c", "import sys; print(sys.flags)"], "", {"PYTHONOPTIMIZE": "2"}),
+    "no packages of the user": (["-s", "script.py"], "", {}),
+    "bytes beside text": (["-bb", "-c", "print(b'a' == 'a')"], "", {}),
+    "no bytecode": (["-B", "-c", "import sys; print(sys.flags)"], "", {}),
+    "another folder for bytecode": (
+        ["-X", "pycache_prefix=/x", "-c", "import sys; print(sys.pycache_prefix)"], "", {}
+    ),
+    "allocations that are traced": (
+        ["-X", "tracemalloc", "-c", "import tracemalloc as t; print(t.is_tracing())"], "", {}
+    ),
+    "encodings that nobody named": (["-X", "warn_default_encoding", "-c", "open('script.py')"], "", {}),
+    "an option with a wrong value": (["-X", "utf8=7", "-c", "1"], "", {}),
+    "an option without its value": (["-c"], "", {}),
+    "a warning that there is not": (["-W", "nonsense", "-c", "1"], "", {}),
+    "a seed that is none": (["-c", "1"], "", {"PYTHONHASHSEED": "x"}),
+    "a home that is not there": (["-c", "1"], "", {"PYTHONHOME": "/nowhere"}),
+    "development mode by a variable": (["-c", "open('/dev/null')"], "", {"PYTHONDEVMODE": "1"}),
+    "memory that is checked": (["-c", "print(1)"], "", {"PYTHONMALLOC": "debug"}),
+    "import times by a variable": (["-c", "1"], "", {"PYTHONPROFILEIMPORTTIME": "1"}),
+    "a locale that is coerced": (
+        ["locales.py"], "", {"PYTHONCOERCECLOCALE": "warn", "LC_ALL": "", "LANG": "C"}
+    ),
+    "a locale that is not": (["locales.py"], "", {"PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}),
+    "a start file of the prompt": (["-i"], "print(3)\n", {"PYTHONSTARTUP": "script.py"}),
+    "a prompt by a variable": (["raises.py"], "print(f)\n", {"PYTHONINSPECT": "1"}),
+    "errors at the prompt": (["-i"], "def f():\n  1/0\n\nf()\nx = (\n", {}),
+    "input that ends": (["-c", "print(input('? ')); input()"], "a\n", {}),
+    "the debugger": (["-m", "pdb", "script.py"], "n\nn\nq\n", {}),
+    "the debugger after an exception": (["-m", "pdb", "-c", "continue", "raises.py"], "q\n", {}),
+    "a breakpoint": (["-c", "breakpoint()"], "p 1\nc\n", {}),
+    "no breakpoints": (["-c", "breakpoint()"], "", {"PYTHONBREAKPOINT": "0"}),
+    "unittest": (["-m", "unittest", "test_unit"], "", {}),
+    "doctest": (["-m", "doctest", "example.py"], "", {}),
+    "a module that is a file of a package": (["-m", "package.__main__"], "", {}),
+    "a module whose name is a path": (["-m", "package/__main__"], "", {}),
+    "a program of zipapp": (["program.pyz", "-x"], "", {}),
+    "an archive that is none": (["broken.zip"], "", {}),
+    "a name that is empty": (["", "a"], "", {}),
+    "arguments that shells treat": (["script.py", "", " ", "*", "\n", "\udcff"], "", {}),
+    "too many calls": (["recursion.py"], "", {}),
+    "too many levels of a text": (["nested.py"], "", {}),
+    "too many levels of code": (["tokens.py"], "", {}),
+    "too much memory": (["-c", "bytearray(1 << 60)"], "", {}),
+    "an exit below zero": (["exits.py", "-1"], "", {}),
+    "an exit with more than 32 bits": (["exits.py", str(2**32 + 5)], "", {}),
+    "an exit with more than 64 bits": (["exits.py", "-" + "9" * 30], "", {}),
+    "an exit with nothing": (["exits.py", "None"], "", {}),
+    "an exit with the truth": (["exits.py", "True"], "", {}),
+    "an exit with something else": (["exits.py", "(1, b'x')"], "", {}),
+    "exits of a thread and of an exit function": (["leaves.py"], "", {}),
+    "an exception in a thread": (["thread.py"], "", {}),
+    "exceptions that nobody can catch": (["dies.py"], "", {}),
+    "tasks": (["tasks.py"], "", {}),
+    "a fork": (["forks.py"], "", {}),
+    "processes that are forked": (["pools.py", "fork"], "", {}),
+    "processes that a server forks": (["pools.py", "forkserver"], "", {}),
+    "an abort": (["-c", "import os; os.abort()"], "", {}),
+    "the signal that ends programs": (["ends.py", str(int(signal.SIGTERM))], "", {}),
+    "a signal of the user": (["-u", "ends.py", str(int(signal.SIGUSR1))], "", {}),
+    "a signal that is ignored": (["-c", "import os; os.kill(os.getpid(), 13); print(1)"], "", {}),
+    "a mark at the beginning": (["mark.py"], "", {}),
+    "a source with its encoding": (["latin.py"], "", {}),
+    "a source in no encoding": (["wrong_bytes.py"], "", {}),
+    "a source with a NUL": (["nul.py"], "", {}),
+    "a source of Windows": (["lines.py"], "", {}),
 }
 
 # What only the tests' own environment has.
@@ -122,8 +219,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in FILES.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
+    for name, content in BYTES.items():
+        (root / name).write_bytes(content)
     with zipfile.ZipFile(root / "archive.zip", "w") as archive:
         archive.writestr("__main__.py", SCRIPT)
+    program = b"#!/usr/bin/env python3\n" + (root / "archive.zip").read_bytes()
+    (root / "program.pyz").write_bytes(program)
     return root
 
 
