@@ -5,6 +5,7 @@ except one that an interrupt puts between its lines; the host knows that by itse
 """
 
 import atexit
+import datetime
 import faulthandler
 import gc
 import importlib
@@ -20,6 +21,9 @@ import types
 _OWN_FILE = "<crossdock>"
 _DONE, _RAISED, _EXIT = 0, 1, 2
 _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
+
+# Python names the type only since 3.13.
+_Capsule = type(datetime.datetime_CAPI)
 
 _sessions = {}
 _host = types.SimpleNamespace(emit=None, owns_main=False, forked=False)
@@ -239,13 +243,13 @@ def _found(session, dotted):
     return found
 
 
-def _is_capsule(value):
-    return type(value).__name__ == "PyCapsule"
+def _is_tensor(value):
+    return type(value) is _Capsule and '"dltensor_versioned"' in repr(value)
 
 
 def _unpacked(value):
     """A value as scripts see it: a tensor comes as the capsule of DLPack."""
-    if _is_capsule(value):
+    if _is_tensor(value):
         import crossdock
 
         return crossdock.from_dlpack(value)
@@ -270,16 +274,17 @@ def _packed(value):
     if isinstance(value, bool):
         return _BOOL, int(value)
     if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
+        number = int(value)
+        if not -(2**63) <= number < 2**63:
             raise OverflowError("the number does not fit into 64 bits")
-        return _INT, int(value)
+        return _INT, number
     if isinstance(value, float):
         return _FLOAT, float(value)
     if isinstance(value, str):
-        return _TEXT, value.encode("utf-8", "backslashreplace")
+        return _TEXT, _encoded(value)
     if isinstance(value, (bytes, bytearray)):
         return _BYTES, bytes(value)
-    if _is_capsule(value):
+    if _is_tensor(value):
         return _TENSOR, value
     raise TypeError(
         f"a {type(value).__qualname__} is no value for the host: None, bool, int, float, str, bytes "
@@ -288,11 +293,15 @@ def _packed(value):
 
 
 def _described(error):
-    """What was raised, in the host's words: kind, exit code, class, message and traceback."""
-    kind, trace = type(error), error.__traceback__
-    name = kind.__qualname__
-    if kind.__module__ != "builtins":
-        name = f"{kind.__module__}.{name}"
+    """What was raised, in the host's words: kind, exit code, class, message and traceback.
+
+    What scripts raise may do anything when it is looked at, so little of it is asked.
+    """
+    kind, trace = type(error), BaseException.__traceback__.__get__(error)
+    try:
+        name = _name(kind)
+    except BaseException:
+        name = "BaseException"
     try:
         message = str(error)
     except BaseException:
@@ -303,18 +312,28 @@ def _described(error):
         lines = "".join(traceback.format_exception(kind, error, trace))
     except BaseException:
         lines = f"{name}: {message}\n"
-    if isinstance(error, SystemExit):
-        return (_EXIT, _exit_code(error.code), *_texts(name, message, lines))
+    if issubclass(kind, SystemExit):
+        return (_EXIT, _exit_code(error), *_texts(name, message, lines))
     return (_RAISED, 0, *_texts(name, message, lines))
 
 
+def _name(kind):
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+
+
 def _texts(*texts):
-    return [text.encode("utf-8", "backslashreplace") for text in texts]
+    return [_encoded(text) for text in texts]
 
 
-def _exit_code(code):
+def _encoded(text):
+    return str.encode(text, "utf-8", "backslashreplace")
+
+
+def _exit_code(error):
+    code = SystemExit.code.__get__(error)
     if code is None:
         return 0
-    if isinstance(code, int):
-        return max(-(2**31), min(code, 2**31 - 1))
+    if issubclass(type(code), int):
+        return max(-(2**31), min(int.__index__(code), 2**31 - 1))
     return 1

@@ -10,6 +10,7 @@
 )]
 
 mod capture;
+mod endings;
 mod life;
 mod rig;
 mod running;
