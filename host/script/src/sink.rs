@@ -54,11 +54,11 @@ impl Sink {
         }
         calls.active += 1;
         drop(calls);
-        let outer = INSIDE.replace(self.address());
+        let _ends = Call {
+            sink: self,
+            outer: INSIDE.replace(self.address()),
+        };
         (self.output)(stream, bytes);
-        INSIDE.set(outer);
-        self.lock().active -= 1;
-        self.idle.notify_all();
     }
 
     /// From here on nothing is passed on. Waits for calls that are under way, but not for those that
@@ -81,5 +81,20 @@ impl Sink {
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call of the function, which ends by a panic as well.
+struct Call<'a> {
+    sink: &'a Sink,
+    /// What the thread was in before.
+    outer: usize,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        INSIDE.set(self.outer);
+        self.sink.lock().active -= 1;
+        self.sink.idle.notify_all();
     }
 }

@@ -10,6 +10,7 @@ in_children! {
     streams_look_like_files: streams;
     each_session_hears_its_own_scripts: apart;
     output_of_a_session_that_is_gone_goes_nowhere: gone;
+    a_function_that_panics_fails_the_script_and_keeps_nobody_waiting: panics;
 }
 
 type Heard = Arc<Mutex<Vec<(Stream, String)>>>;
@@ -101,4 +102,17 @@ fn gone(child: &Child) {
     assert_eq!(taken(&by_it, Stream::Out), "in\n");
     drop(other);
     assert_eq!(Arc::strong_count(&by_it), 1);
+}
+
+fn panics(child: &Child) {
+    let settings = Settings {
+        stdout: true,
+        output: Some(Box::new(|_, _| panic!("a bug of the host"))),
+        ..Settings::default()
+    };
+    let session = Session::open(child.host, settings).unwrap();
+    try_run(&session, "print('now')").unwrap_err();
+    // Waits for calls that are under way.
+    drop(session);
+    run(&child.session(), "x = 1");
 }
