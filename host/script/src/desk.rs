@@ -173,7 +173,7 @@ impl Desk {
         let mut table = self.lock();
         let done = table.running.take();
         let unwanted = match done {
-            Some(done) if done.is_awaited && done.stuck.is_none() => {
+            Some(done) if done.is_awaited => {
                 table.answers.push((done.ticket, answer));
                 None
             }
@@ -209,7 +209,8 @@ impl Desk {
         }
     }
 
-    /// Nobody waits for what runs, nor behind it; `None` where it has ended meanwhile.
+    /// Nobody waits behind what runs, nor for it where it is the caller's own. Gives the failure of
+    /// that one; all others are answered.
     fn give_up(&self, ticket: Ticket) -> Option<Failure> {
         let place = self.signals.get().and_then(Signals::place);
         let place = place.map_or_else(
@@ -218,15 +219,19 @@ impl Desk {
         );
         let mut table = self.lock();
         let running = table.running.as_mut()?;
-        if running.ticket != ticket || running.phase != Phase::Inside {
+        let is_own = running.ticket == ticket;
+        // It may have ended meanwhile.
+        let is_to_go_on = is_own || running.is_unnoticed();
+        if !is_to_go_on || running.phase != Phase::Inside {
             return None;
         }
         running.stuck = Some(place.clone());
+        running.is_awaited &= !is_own;
         let turned_away = table.turn_away(|_| true, || stuck(&place));
         drop(table);
         self.changed.notify_all();
         drop(turned_away);
-        Some(stuck(&place))
+        is_own.then(|| stuck(&place))
     }
 
     /// Asks what runs to stop, by a signal and by waking who raises the exception.
@@ -234,13 +239,14 @@ impl Desk {
         let Some(running) = &mut table.running else {
             return;
         };
-        let before = running.stop;
+        let (before, now) = (running.stop, Instant::now());
         let timeouts = before.map_or(0, |stop| stop.timeouts);
         running.stop = Some(Stop {
             cause: before.map_or(cause, |stop| stop.cause),
-            at: Instant::now(),
+            at: now,
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
+            unnoticed: before.and_then(|stop| stop.unnoticed).or(Some(now)),
         });
         if let Some(signals) = self
             .signals
@@ -288,9 +294,12 @@ impl Desk {
         }
     }
 
-    /// Whether the exception of a request to stop is to be raised now, by whoever asks first.
+    /// Whether the exception of a request to stop is to be raised now, by whoever asks first. The
+    /// script thread asks between two steps of Python, so it has noticed.
     pub(crate) fn claim(&self) -> bool {
-        self.lock().claim()
+        let mut table = self.lock();
+        table.notice();
+        table.claim()
     }
 
     /// Waits until somebody has to raise the exception from outside, and says for which request.
@@ -315,6 +324,10 @@ impl Desk {
     /// As [`Self::claim`], for one request only.
     pub(crate) fn claim_for(&self, ticket: Ticket) -> bool {
         let mut table = self.lock();
+        if !self.signals.get().is_some_and(Signals::can_wake) {
+            // Nobody can tell, so it counts as noticed.
+            table.notice();
+        }
         table.unclaimed().is_some_and(|(of, _)| of == ticket) && table.claim()
     }
 
@@ -373,8 +386,7 @@ impl Table {
         let Some(running) =
             running.filter(|running| running.ticket == ticket && running.phase == Phase::Inside)
         else {
-            // The time of a script begins with its turn.
-            return Step::Wait(None);
+            return self.step_of_others(ticket, limits);
         };
         let Some(timeout) = limits.timeout else {
             return Step::Wait(None);
@@ -389,6 +401,30 @@ impl Table {
             Some(due) if due > Instant::now() => Step::Wait(Some(due)),
             Some(_) => next,
             None => Step::Wait(None),
+        }
+    }
+
+    /// The time of a script begins with its turn; but nobody waits for ever behind one that was
+    /// asked to stop and does not notice.
+    fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
+        let waits = self.waiting.iter().any(|letter| letter.ticket == ticket);
+        let running = self
+            .running
+            .as_ref()
+            .filter(|running| waits && running.phase == Phase::Inside);
+        let since = running.and_then(|running| running.stop?.unnoticed);
+        match since.and_then(|since| since.checked_add(limits.grace)) {
+            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
+            Some(_) => Step::GiveUp,
+            None => Step::Wait(None),
+        }
+    }
+
+    /// What runs has noticed that it is to stop.
+    fn notice(&mut self) {
+        let running = self.running.as_mut();
+        if let Some(stop) = running.and_then(|running| running.stop.as_mut()) {
+            stop.unnoticed = None;
         }
     }
 

@@ -425,7 +425,8 @@ typedef struct xd_session_options {
     void *word;
     /** How long each script may take from its turn on, in nanoseconds. 0: for ever. */
     uint64_t timeout_ns;
-    /** From the first interrupt of what took too long to the second, in nanoseconds. 0: half a
+    /** From the first interrupt of what took too long to the second, in nanoseconds; so long, too, a
+     * call waits for its turn behind a script that was interrupted and does not notice. 0: half a
      * second.
      */
     uint64_t grace_ns;
@@ -1118,7 +1119,8 @@ xd_error *xd_session_create(const xd_script *script, const xd_session_options *o
  *
  * A script that takes longer than it may is interrupted, after the grace once more, and then given
  * up: `XD_ERROR_SCRIPT_STUCK` with the line that it is in. Nothing can stop native code in its own
- * process; until it ends every session refuses work in the same way.
+ * process; until it ends every session refuses work in the same way. What ends any process, `os._exit`
+ * or a crash, ends the program.
  * \param[in] name     The file that tracebacks show; NULL: `<script>`.
  * \param[in] options  NULL: the session's limits.
  */

@@ -16,6 +16,8 @@ in_children! {
     a_script_that_resets_all_signals_is_interrupted_all_the_same: reset;
     timeout_really_stops: timeouts;
     stuck_native_code_is_reported: stuck;
+    who_waits_behind_native_code_that_was_to_stop_is_told_where_it_is: behind;
+    who_waits_behind_a_script_that_handles_its_interrupt_gets_its_turn: handled;
 }
 
 /// Interrupts a script once it says that it runs, and gives the time until it has ended.
@@ -145,23 +147,74 @@ fn timeouts(child: &Child) {
         .unwrap();
 }
 
+/// Native code that holds Python's lock, and that no signal wakes: it waits to be told to go on.
+struct Wall(*mut (libc::pthread_mutex_t, libc::pthread_cond_t));
+
+impl Wall {
+    const TEXT: &str = "def wait():\n    native.pthread_cond_wait(condition, mutex)\nwait()";
+
+    /// `None` where this Python has no `ctypes`.
+    fn new(session: &Session) -> Option<Self> {
+        if !has_module(session, "ctypes") {
+            return None;
+        }
+        let parts = (
+            libc::PTHREAD_MUTEX_INITIALIZER,
+            libc::PTHREAD_COND_INITIALIZER,
+        );
+        let wall = Self(Box::leak(Box::new(parts)));
+        let set = |name, address: usize| {
+            let address = Value::Int(i64::try_from(address).unwrap());
+            session.set(name, address).unwrap();
+            run(session, &format!("{name} = ctypes.c_void_p({name})"));
+        };
+        set("mutex", wall.mutex().expose_provenance());
+        set("condition", wall.condition().expose_provenance());
+        run(
+            session,
+            "native = ctypes.PyDLL(None)\nnative.pthread_mutex_lock(mutex)",
+        );
+        Some(wall)
+    }
+
+    const fn mutex(&self) -> *mut libc::pthread_mutex_t {
+        // SAFETY: never freed.
+        unsafe { &raw mut (*self.0).0 }
+    }
+
+    const fn condition(&self) -> *mut libc::pthread_cond_t {
+        // SAFETY: never freed.
+        unsafe { &raw mut (*self.0).1 }
+    }
+
+    /// Waits until a script stands before it, which has the mutex before.
+    fn is_reached(&self) {
+        // SAFETY: a mutex that lives for ever.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(self.mutex()) }, 0);
+        // SAFETY: locked on this thread.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(self.mutex()) }, 0);
+    }
+
+    /// Lets the script go on, and waits until it has ended.
+    fn open(self, session: &Session) {
+        self.is_reached();
+        // SAFETY: a condition that lives for ever.
+        assert_eq!(unsafe { libc::pthread_cond_signal(self.condition()) }, 0);
+        let until = Instant::now() + SOON;
+        while session.state().unwrap() != State::Idle {
+            assert!(Instant::now() < until, "it never ends");
+            thread::yield_now();
+        }
+    }
+}
+
 fn stuck(child: &Child) {
     let (session, other) = (child.session(), child.session());
-    if !has_module(&session, "ctypes") {
+    let Some(wall) = Wall::new(&session) else {
         return;
-    }
-    // Native code that holds Python's lock, and that no signal wakes: it waits for this mutex.
-    let mutex: *mut libc::pthread_mutex_t = Box::leak(Box::new(libc::PTHREAD_MUTEX_INITIALIZER));
-    // SAFETY: a mutex that lives for ever.
-    assert_eq!(unsafe { libc::pthread_mutex_lock(mutex) }, 0);
-    let address = mutex.expose_provenance().cast_signed();
-    session
-        .set("mutex", Value::Int(i64::try_from(address).unwrap()))
-        .unwrap();
-    run(&session, "lock = ctypes.PyDLL(None).pthread_mutex_lock");
-    let text = "def wait():\n    lock(ctypes.c_void_p(mutex))\nwait()";
+    };
     let failure = session
-        .run_text(text, "script.py", limits(200, 100))
+        .run_text(Wall::TEXT, "script.py", limits(200, 100))
         .unwrap_err();
     assert_eq!(failure.kind, Kind::Stuck);
     assert!(failure.why().contains("\"script.py\", line 2"), "{failure}");
@@ -171,13 +224,65 @@ fn stuck(child: &Child) {
     }
     assert_eq!(try_run(&session, "x = 1").unwrap_err().kind, Kind::Stuck);
     assert_eq!(try_run(&other, "x = 1").unwrap_err().kind, Kind::Stuck);
-    // SAFETY: this thread has locked it.
-    assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex) }, 0);
-    let until = Instant::now() + SOON;
-    while session.state().unwrap() != State::Idle {
-        assert!(Instant::now() < until, "it never ends");
-        thread::yield_now();
-    }
+    wall.open(&session);
     run(&session, "x = 1");
     run(&other, "x = 1");
+}
+
+/// Its own caller set no limit, so it waits on; all others need not.
+fn behind(child: &Child) {
+    let (session, other) = (child.session(), child.session());
+    let Some(wall) = Wall::new(&session) else {
+        return;
+    };
+    behind_wall(&session, &other, wall);
+    // The same where native code lets Python's lock go.
+    let wall = Wall::new(&session).unwrap();
+    run(&session, "native = ctypes.CDLL(None)");
+    behind_wall(&session, &other, wall);
+}
+
+fn behind_wall(session: &Session, other: &Session, wall: Wall) {
+    let wait = |grace| {
+        other
+            .run_text("x = 1", "other.py", limits(1, grace))
+            .unwrap_err()
+    };
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| session.run_text(Wall::TEXT, "script.py", None));
+        wall.is_reached();
+        let waits = scope.spawn(|| wait(100));
+        while other.state().unwrap() != State::Waiting {
+            thread::yield_now();
+        }
+        assert_eq!(session.interrupt().unwrap(), Outcome::Pending);
+        let failure = waits.join().unwrap();
+        assert_eq!(failure.kind, Kind::Stuck);
+        assert!(failure.why().contains("\"script.py\", line 2"), "{failure}");
+        // Who comes later is told at once.
+        let asked = Instant::now();
+        assert_eq!(wait(60_000).kind, Kind::Stuck);
+        is_quick("refusal", asked.elapsed());
+        assert!(matches!(session.state().unwrap(), State::Stuck(..)));
+        wall.open(session);
+        let failure = runs.join().unwrap().unwrap_err();
+        assert_eq!(failure.kind, Kind::Interrupted);
+    });
+    run(other, "assert 'x' not in globals()");
+}
+
+fn handled(child: &Child) {
+    let (session, lines) = child.heard(Settings::default());
+    let other = child.session();
+    let text = "import time\ntry:\n    print('in')\n    while True: pass\nexcept KeyboardInterrupt: pass\n\
+                end = time.monotonic() + 0.4\nwhile time.monotonic() < end: pass\n";
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| try_run(&session, text));
+        lines.recv_timeout(SOON).unwrap();
+        session.interrupt().unwrap();
+        other
+            .run_text("x = 1", "other.py", limits(60_000, 50))
+            .unwrap();
+        runs.join().unwrap().unwrap();
+    });
 }
