@@ -8,6 +8,10 @@ use crate::rig::{Child, has_module, in_children, run, try_run};
 
 in_children! {
     streams_look_like_files: streams;
+    tqdm_draws_into_a_captured_stream: tqdm;
+    rich_draws_into_a_captured_stream: rich;
+    logging_goes_where_it_was_told_to: logging;
+    faulthandler_writes_to_the_stream_of_the_process: faults;
     each_session_hears_its_own_scripts: apart;
     output_of_a_session_that_is_gone_goes_nowhere: gone;
     a_function_that_panics_fails_the_script_and_keeps_nobody_waiting: panics;
@@ -56,10 +60,65 @@ fn streams(child: &Child) {
          print('left', end='')",
     );
     assert_eq!(taken(&heard, Stream::Out), "raw\na ü\\ud800\nleft");
+}
+
+fn tqdm(child: &Child) {
+    let (session, heard) = heard(child);
+    if !has_module(&session, "tqdm") {
+        return;
+    }
     run(
         &session,
-        "import faulthandler\nfaulthandler.enable(sys.__stderr__)",
+        "import tqdm\nwith tqdm.tqdm(total=3, desc='läuft', mininterval=0) as bar:\n\
+         \x20   for _ in range(3): bar.update()\n\
+         \x20   tqdm.tqdm.write('between')",
     );
+    let bar = taken(&heard, Stream::Err);
+    for part in ["\rläuft:   0%|", "1/3", "3/3", "\n"] {
+        assert!(bar.contains(part), "{bar:?}");
+    }
+    assert_eq!(taken(&heard, Stream::Out), "between\n");
+}
+
+fn rich(child: &Child) {
+    let (session, heard) = heard(child);
+    if !has_module(&session, "rich.console") {
+        return;
+    }
+    run(
+        &session,
+        "from rich.console import Console\nfrom rich.progress import track\n\
+         console = Console()\nassert not console.is_terminal\n\
+         console.print('[bold]thick[/] ü')\nconsole.print({'a': 1})\n\
+         console.rule('here')\nprint(list(track(range(2), console=console)))\n\
+         Console(stderr=True).print('[red]wrong[/]')",
+    );
+    let drawn = taken(&heard, Stream::Out);
+    assert!(drawn.starts_with("thick ü\n{'a': 1}\n─"), "{drawn:?}");
+    assert!(
+        drawn.contains("here") && drawn.contains("100%"),
+        "{drawn:?}"
+    );
+    assert!(
+        !drawn.contains('\u{1b}'),
+        "colours are for terminals: {drawn:?}"
+    );
+    assert_eq!(taken(&heard, Stream::Err), "wrong\n");
+    let failure = try_run(
+        &session,
+        "import rich.traceback\nrich.traceback.install()\n1 / 0",
+    );
+    assert!(
+        failure
+            .unwrap_err()
+            .traceback
+            .unwrap()
+            .contains("ZeroDivisionError")
+    );
+}
+
+fn logging(child: &Child) {
+    let (session, heard) = heard(child);
     run(
         &session,
         "import logging, warnings\nlogging.warning('careful')\nwarnings.warn('odd')",
@@ -67,14 +126,33 @@ fn streams(child: &Child) {
     let complaint = taken(&heard, Stream::Err);
     assert!(complaint.contains("WARNING:root:careful"), "{complaint}");
     assert!(complaint.contains("UserWarning: odd"), "{complaint}");
-    if has_module(&session, "tqdm") {
-        run(&session, "for _ in tqdm.tqdm(range(3)): pass");
-        assert!(taken(&heard, Stream::Err).contains("3/3"));
-    }
-    if has_module(&session, "rich.console") {
-        run(&session, "rich.console.Console().print('[bold]rich[/]')");
-        assert!(taken(&heard, Stream::Out).contains("rich"));
-    }
+    run(
+        &session,
+        "import sys\nlogging.basicConfig(stream=sys.stdout, force=True, level='INFO', format='%(message)s')\n\
+         logging.info('grüße %d', 1)\nimport threading\n\
+         t = threading.Thread(target=logging.info, args=('thread',)); t.start(); t.join()",
+    );
+    assert_eq!(taken(&heard, Stream::Out), "grüße 1\nthread\n");
+    assert_eq!(taken(&heard, Stream::Err), "");
+}
+
+fn faults(child: &Child) {
+    let (session, heard) = heard(child);
+    // What is written from within a signal's handler needs a descriptor, which a function has not.
+    run(
+        &session,
+        "import faulthandler, io, os, sys\n\
+         try: faulthandler.enable()\n\
+         except io.UnsupportedOperation: pass\n\
+         else: raise AssertionError\n\
+         faulthandler.enable(sys.__stderr__)\nassert faulthandler.is_enabled()\n\
+         faulthandler.disable()\n\
+         r, w = os.pipe()\n\
+         def here(): faulthandler.dump_traceback(w, all_threads=False)\n\
+         here()\nassert b' in here' in os.read(r, 10000)\n\
+         faulthandler.dump_traceback_later(60, file=w)\nfaulthandler.cancel_dump_traceback_later()",
+    );
+    assert_eq!(taken(&heard, Stream::Err), "");
 }
 
 fn apart(child: &Child) {
