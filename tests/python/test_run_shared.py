@@ -1,8 +1,9 @@
 """A script of `crossdock run` and what it loads: one Python, one runtime, one package.
 
 Of the bugs that embedding has had elsewhere, these tests and those beside them hold the ones that a
-command line can have; the first is in `host/script/tests`. The others wait for hosts that embed
-Python and for scripts in a process of their own: 8 to 14, 16 to 19, 24 and 25.
+command line can have; the first is in `host/script/tests`. 8 to 14, 17 to 19 and 23 of hosts that embed
+Python are there too, and in the tests of hosts beside this file. 16 waits for modules that are loaded again, 24
+for scripts in a process of their own, 25 for a host with another runtime of C++.
 """
 
 from __future__ import annotations
@@ -200,8 +201,14 @@ import signal
 def handlers():
     return [(s, signal.getsignal(s)) for s in sorted(signal.valid_signals())]
 before = handlers()
-import asyncio, numpy, crossdock as xd
+import asyncio, importlib, numpy, crossdock as xd
 xd.devices()
+for heavy in ("matplotlib.pyplot", "torch", "jax"):
+    try:
+        importlib.import_module(heavy)
+    except ModuleNotFoundError:
+        pass
+asyncio.run(asyncio.sleep(0))
 print(handlers() == before)
 """
     python = usable("venv")
