@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -167,6 +168,25 @@ def test_bug_7_relocated_python_is_found(tmp_path: Path) -> None:
     made = venv(tmp_path / "env", python, changed)
     told = explain(made)
     assert f"library      {python.parent.parent / 'lib'}/libpython3." in told.stdout, told.stderr
+    assert inside(made, "-c", "print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("layout", ["lib", "lib/{}", "lib64"])
+def test_bug_7_the_library_of_a_moved_prefix_is_found(layout: str, tmp_path: Path) -> None:
+    """As packages of distributions lay it out, unpacked somewhere else: also in a folder by the processor."""
+    usable("venv")
+    get = sysconfig.get_config_var
+    file = Path(get("LIBDIR")) / get("INSTSONAME")
+    library = tmp_path / "prefix" / layout.format(get("MULTIARCH")) / file.name
+    library.parent.mkdir(parents=True)
+    library.symlink_to(file)
+    changed = (
+        "sysconfig.get_config_vars()['LIBDIR'] = '/install/lib'\n"
+        f"sys.base_prefix = {str(tmp_path / 'prefix')!r}"
+    )
+    made = venv(tmp_path / "env", changed=changed)
+    told = explain(made)
+    assert f"library      {library}\n" in told.stdout, told.stdout + told.stderr
     assert inside(made, "-c", "print(1)").stdout == "1\n"
 
 

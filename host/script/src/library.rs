@@ -16,15 +16,21 @@ pub(crate) fn of(answer: &Answer) -> Option<PathBuf> {
 }
 
 fn places(answer: &Answer) -> Vec<PathBuf> {
-    let mut places = vec![
-        answer.library_folder.clone(),
-        // A build that was moved still names the place that it was made for.
-        answer.base_prefix.join("lib"),
-    ];
+    let of_prefix = |prefix: &Path| {
+        let names = [
+            "lib".into(),
+            Path::new("lib").join(&answer.multiarch),
+            "lib64".into(),
+        ];
+        names.map(|name| prefix.join(name))
+    };
+    let mut places = vec![answer.library_folder.clone()];
+    // A build that was moved still names the place that it was made for.
+    places.extend(of_prefix(&answer.base_prefix));
     let real = answer.executable.canonicalize().ok();
     if let Some(folder) = real.as_deref().and_then(Path::parent) {
         places.push(folder.to_owned());
-        places.extend(folder.parent().map(|prefix| prefix.join("lib")));
+        places.extend(folder.parent().into_iter().flat_map(of_prefix));
     }
     let loader = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     places.extend(std::env::split_paths(&loader).filter(|folder| folder.is_absolute()));
