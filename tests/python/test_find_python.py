@@ -269,6 +269,48 @@ def test_a_script_says_what_it_needs(tmp_path: Path) -> None:
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "ran\n", "")
 
 
+def installed(environment: Path, name: str, version: str) -> None:
+    packages = next(environment.glob("lib/python3.*/site-packages"))
+    info = packages / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def needing(script: Path, python: str, *wanted: str) -> Path:
+    lines = [f'requires-python = "{python}"', "dependencies = [", *(f"  {w!r}," for w in wanted), "]"]
+    block = "".join(f"# {line}\n" for line in lines)
+    script.write_text(f"# /// script\n{block}# ///\nprint('ran')\n")
+    return script
+
+
+def test_versions_and_conditions_count_where_packaging_is_there(tmp_path: Path) -> None:
+    usable("venv")
+    made = venv(tmp_path / "env")
+    wanted = "one>=2,<3", "two==1.*", "three>1; python_version < '3'", "four[x]~=1.2", "five @ file:///five"
+    script = needing(tmp_path / "a script.py", ">=3.11", *wanted)
+    for name, version in {"one": "1.9", "two": "1.4", "four": "1.2rc1", "five": "0"}.items():
+        installed(made, name, version)
+    assert inside(made, script).stdout == "ran\n", "names alone count without it"
+    packaging = pytest.importorskip("packaging")
+    packages = next(made.glob("lib/python3.*/site-packages"))
+    (packages / "packaging").symlink_to(Path(packaging.__file__).parent)
+    answer = inside(made, "-u", "-X", "dev", "-Wignore", script)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "lacks one>=2,<3 (1.9 is installed), four[x]~=1.2 (1.2rc1 is installed)\n" in answer.stderr
+    assert "-m pip install 'one>=2,<3' 'four[x]~=1.2'\n" in answer.stderr
+    installed(made, "one", "2.5")
+    installed(made, "four", "1.3")
+    for old in ("one-1.9", "four-1.2rc1"):
+        shutil.rmtree(packages / f"{old}.dist-info")
+    assert inside(made, script).stdout == "ran\n"
+    # It is the script that is looked at, and no other word.
+    assert inside(made, "-c", "print(1)", script).stdout == "1\n"
+    answer = inside(made, needing(tmp_path / "old.py", "<3.11", "absent"))
+    assert (answer.returncode, answer.stdout) == (1, "")
+    number = ".".join(map(str, sys.version_info[:3]))
+    assert f"it needs Python <3.11, and `{made}/bin/python3` is {number}\n" in answer.stderr
+
+
 def test_an_active_environment_that_is_not_used_is_told(tmp_path: Path) -> None:
     usable("venv")
     made = venv(tmp_path / "env", changed="sys.version = '3.9.1 (x)'")

@@ -49,7 +49,7 @@ pub use host_table::table_of;
 pub use letter::{Limits, Outcome, State};
 pub use open::Python;
 pub use reason::Reason;
-pub use requirements::missing_requirements;
+pub use requirements::{Missing, missing_requirements, script_of};
 pub use session::{Session, Settings};
 pub use sink::{Output, Stream};
 pub use tensor::Managed;

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
-use crossdock_script::{Choice, Options, missing_requirements, search};
+use crossdock_script::{Choice, Options, missing_requirements, script_of, search};
 
 use super::run_runtime::{self, Shared};
 use crate::{
@@ -85,17 +85,36 @@ fn instead(choice: &Choice, arguments: &Arguments, globals: &Globals) -> Problem
 
 /// A script that says what it needs runs only where that is installed.
 fn requirements(choice: &Choice, arguments: &[OsString]) -> Result<(), Problem> {
-    let Some(script) = arguments.first().map(Path::new) else {
+    let Some(script) = script_of(arguments) else {
         return Ok(());
     };
     let missing = missing_requirements(choice, script);
-    if missing.is_empty() {
+    let what = format!("run `{}`", script.display());
+    if let Some(versions) = missing.python {
+        return Err(Problem::new(
+            what,
+            format!(
+                "it needs Python {versions}, and `{}` is {}",
+                choice.executable.display(),
+                choice.number()
+            ),
+            "name another one: --python",
+        ));
+    }
+    if missing.packages.is_empty() {
         return Ok(());
     }
-    let quoted: Vec<String> = missing.iter().map(|name| format!("'{name}'")).collect();
+    let packages = &missing.packages;
+    let named = |(wanted, found): &(String, Option<String>)| match found {
+        Some(found) => format!("{wanted} ({found} is installed)"),
+        None => wanted.clone(),
+    };
+    let named: Vec<String> = packages.iter().map(named).collect();
+    let quoted = packages.iter().map(|(wanted, _)| format!("'{wanted}'"));
+    let quoted: Vec<String> = quoted.collect();
     Err(Problem::new(
-        format!("run `{}`", script.display()),
-        format!("`{}` lacks {}", choice.prefix.display(), missing.join(", ")),
+        what,
+        format!("`{}` lacks {}", choice.prefix.display(), named.join(", ")),
         format!(
             "{} -m pip install {}",
             choice.executable.display(),
