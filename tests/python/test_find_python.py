@@ -238,6 +238,25 @@ def test_a_python_is_asked_once_until_it_changes(tmp_path: Path) -> None:
     assert (times(), times()) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("exec >&- 2>&-\nexec sleep 600", "it is no usable Python"),
+        ("exec cat /dev/zero", "it is no usable Python"),
+        ("trap '' PIPE\nwhile :; do echo y; done", "it is no usable Python"),
+        ("kill -9 $$", "it is no usable Python"),
+    ],
+)
+def test_what_is_no_python_keeps_nobody_waiting(program: str, reason: str, tmp_path: Path) -> None:
+    odd = tmp_path / "python3"
+    odd.write_text(f"#!/bin/sh\n{program}\n")
+    odd.chmod(0o755)
+    limit = "ulimit -v 2000000; exec timeout 5 \"$@\""
+    answer = run(["bash", "-c", limit, "bash", COMMAND, "run", "--python", odd, "-c", "print(1)"])
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert reason in answer.stderr
+
+
 def test_a_shim_is_asked_every_time(tmp_path: Path) -> None:
     one, two = venv(tmp_path / "one"), venv(tmp_path / "two")
     shim = tmp_path / "python"

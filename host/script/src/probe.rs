@@ -46,6 +46,9 @@ sys.stdout.buffer.write(line + b'\0:crossdock\n')
 /// Long enough for a cold start over a network, short enough for whoever waits.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// More than an answer with all that start files print before it.
+const LONGEST: u64 = 1 << 20;
+
 /// Asks an executable what it is, unless it has said so before.
 pub(crate) fn probe(executable: &Path) -> Result<Answer, Reason> {
     let page = Page::of(executable, QUESTION);
@@ -64,7 +67,7 @@ pub(crate) fn probe(executable: &Path) -> Result<Answer, Reason> {
 }
 
 fn ask(executable: &Path) -> io::Result<Vec<u8>> {
-    let (mut from, to) = io::pipe()?;
+    let (from, to) = io::pipe()?;
     let mut command = Command::new(executable);
     command.args(["-I", "-c", QUESTION]).stdin(Stdio::null());
     command.stdout(to.try_clone()?).stderr(to);
@@ -74,16 +77,17 @@ fn ask(executable: &Path) -> io::Result<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut said = Vec::new();
-        let read = from.read_to_end(&mut said).map(|_count| said);
+        let read = from.take(LONGEST).read_to_end(&mut said).map(|_count| said);
         // Nobody listens any more once the time is up.
         drop(tell.send(read));
     });
-    let Ok(said) = told.recv_timeout(LIMIT) else {
-        child.kill()?;
-        child.wait()?;
+    let said = told.recv_timeout(LIMIT);
+    // A Python has ended by now; what is none may go on for ever, without a word.
+    child.kill()?;
+    child.wait()?;
+    let Ok(said) = said else {
         return Err(io::ErrorKind::TimedOut.into());
     };
-    child.wait()?;
     // It has sent, so it ends; where it panicked there is nothing to read either.
     drop(reader.join());
     said

@@ -1,6 +1,8 @@
 //! What a script says that it needs (PEP 723: a block `# /// script`), and its environment lacks.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -129,15 +131,14 @@ pub fn script_of(arguments: &[OsString]) -> Option<&Path> {
     None
 }
 
+/// Such a block stands near the beginning; an archive may be large.
+const BEGINNING: u64 = 1 << 20;
+
 fn says_something(script: &Path) -> bool {
     // What is no plain file, a pipe mainly, could be read only once.
-    let text = script
-        .is_file()
-        .then(|| std::fs::read(script).ok())
-        .flatten();
-    let mut lines = text
-        .as_deref()
-        .unwrap_or_default()
-        .split(|byte| *byte == b'\n');
-    lines.any(|line| line == b"# /// script")
+    let file = script.is_file().then(|| File::open(script).ok()).flatten();
+    let mut text = Vec::new();
+    let read = file.map(|file| file.take(BEGINNING).read_to_end(&mut text));
+    let mut lines = text.split(|byte| *byte == b'\n');
+    read.is_some_and(|read| read.is_ok()) && lines.any(|line| line == b"# /// script")
 }
