@@ -54,7 +54,7 @@ impl Host {
     ///
     /// # Errors
     /// [`Kind::Forked`] in a fork of the process that started it, [`Kind::NoPython`] where
-    /// `PYTHONHOME` keeps it from starting, or parts of the standard library are missing.
+    /// a variable keeps it from starting, or parts of the standard library are missing.
     pub fn start(python: &'static Python) -> Result<&'static Self, Failure> {
         life::refuse_forks()?;
         let host = HOST.get_or_init(|| Self {

@@ -208,27 +208,41 @@ fn starts_without_python() {
     assert!(failure.to_string().contains("/nowhere/python"), "{failure}");
 }
 
-/// In a process whose environment keeps Python from starting.
+/// In a process whose environment keeps Python from starting: the variable that does it.
 const IS_STEERED: &str = "CROSSDOCK_TEST_STEERED";
+
+/// Variables that end every Python at its start.
+const STEERING: [(&str, &str); 5] = [
+    ("PYTHONHOME", "/nowhere"),
+    ("PYTHONHASHSEED", "odd"),
+    ("PYTHONUTF8", "7"),
+    ("PYTHONMALLOC", "none"),
+    ("PYTHONTRACEMALLOC", "-1"),
+];
 
 #[test]
 fn an_environment_that_keeps_python_from_starting_does_not_end_the_host() {
-    if std::env::var_os(IS_STEERED).is_none() {
+    if let Some(variable) = std::env::var_os(IS_STEERED) {
+        return is_told(variable.to_str().unwrap());
+    }
+    for (variable, value) in STEERING {
         let name = "life::an_environment_that_keeps_python_from_starting_does_not_end_the_host";
         let mut command = Command::new(std::env::current_exe().unwrap());
         let command = command.args(["--exact", name, "--test-threads=1"]);
-        let steered = command.env(IS_STEERED, "1").env("PYTHONHOME", "/nowhere");
+        let steered = command.env(IS_STEERED, variable).env(variable, value);
         let output = steered.output().unwrap();
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{complaint}");
-        return;
+        assert!(output.status.success(), "{variable}: {complaint}");
     }
+}
+
+fn is_told(variable: &str) {
     // SAFETY: no script runs.
     match unsafe { Python::open(&Options::default(), std::ptr::null()) } {
         Ok(python) => {
             let failure = Host::start(python).unwrap_err();
             assert_eq!(failure.kind, Kind::NoPython);
-            assert!(failure.hint().contains("PYTHONHOME"), "{failure}");
+            assert!(failure.hint().contains(variable), "{failure}");
         }
         Err(failure) => println!("skipped: {failure}"),
     }
