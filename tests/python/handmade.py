@@ -84,7 +84,7 @@ class Forged:
         """The memory as floats."""
         return (ctypes.c_float * count).from_address(self.address)
 
-    def capsule(self, name: bytes | None = None) -> object:
+    def capsule(self, name: bytes | None = None) -> Any:
         """A capsule of the struct, without a destructor."""
         if name is None:
             name = structs.LEGACY if isinstance(self.managed, Legacy) else structs.VERSIONED

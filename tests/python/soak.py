@@ -53,8 +53,9 @@ class Pair:
 
     def refused(self) -> None:
         """An import and an export that fail."""
+        no_producer: Any = np.dtype
         for call in (
-            lambda: xd.from_dlpack(np.dtype),
+            lambda: xd.from_dlpack(no_producer),
             lambda: self.tensor.__dlpack__(max_version=VERSION, dl_device=(2, 99)),
         ):
             try:

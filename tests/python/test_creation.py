@@ -49,6 +49,25 @@ def test_the_dtype_and_shape_of_numbers_and_sequences_are_those_that_numpy_infer
     assert tensor.tolist() == np.asarray(values).tolist()
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([np.complex64(1 + 2j), 1], [1 + 2j, 1]),
+        ([np.True_, np.False_], [True, False]),
+        ([np.array(3), np.array(4.5)], [3.0, 4.5]),
+        ([np.float32(1.5), np.longdouble(2)], [1.5, 2.0]),
+        ([ml_dtypes.bfloat16(1.5), ml_dtypes.int4(-3)], [1.5, -3.0]),
+        ([np.arange(2), xd.asarray([5, 6]), [7, 8]], [[0, 1], [5, 6], [7, 8]]),
+    ],
+)
+def test_scalars_and_arrays_inside_a_sequence_keep_all_that_they_say(
+    values: Any, expected: Any
+) -> None:
+    tensor = xd.asarray(values)
+    assert tensor.tolist() == expected
+    assert tensor.dtype == xd.asarray(expected).dtype
+
+
 @pytest.mark.parametrize("dtype", NUMPY_TYPES)
 def test_numbers_become_the_dtype_that_is_asked_for(dtype: Any) -> None:
     values = [[0, 1, 1], [1, 0, 1]]
@@ -287,6 +306,11 @@ def test_nothing_is_converted_but_python_numbers() -> None:
         (np.array([1, "a"], dtype=object), BufferError),
         (np.array(["a"]), BufferError),
         (np.zeros(2, dtype=[("a", "i4")]), BufferError),
+        # 80 bits and 48 of padding, which DLPack has no name for.
+        (np.zeros(2, dtype=np.longdouble), BufferError),
+        (np.zeros(2, dtype=np.clongdouble), BufferError),
+        (np.ndarray, TypeError),
+        (np.float32, TypeError),
     ],
 )
 def test_what_is_no_array_is_refused(wrong: Any, error: Any) -> None:
@@ -317,9 +341,41 @@ def test_a_refusal_names_what_every_protocol_said() -> None:
 
 
 def test_a_number_that_the_dtype_cannot_hold_is_refused() -> None:
-    for value, dtype in [(300, "uint8"), (-1, "uint16"), (8, "int4"), (1.5, "int32")]:
+    wrong = [(300, "uint8"), (-1, "uint16"), (8, "int4"), (1.5, "int32")]
+    for value, dtype in [*wrong, (float("inf"), "int8"), (float("nan"), "uint64")]:
         with pytest.raises(ValueError, match="cannot hold"):
             xd.asarray(value, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float64", "complex64", "int4"])
+def test_a_text_is_no_number(dtype: Any) -> None:
+    for make in (lambda: xd.full(2, "1", dtype=dtype), lambda: xd.zeros(2, dtype=dtype).fill("1")):
+        with pytest.raises(TypeError, match="no number"):
+            make()
+
+
+def test_a_dtype_in_another_byte_order_is_refused() -> None:
+    """Bug 31."""
+    for dtype in (np.dtype(">f4"), np.dtype(">i8")):
+        with pytest.raises(ValueError, match="byte order"):
+            xd.empty(2, dtype=dtype)
+    assert xd.empty(2, dtype=np.dtype(">u1")).dtype == xd.uint8
+
+
+@pytest.mark.parametrize("shape", ["ab", 2.0, None, (2.0,), [[1]]])
+def test_what_is_no_shape_is_a_type_error(shape: Any) -> None:
+    with pytest.raises(TypeError):
+        xd.empty(shape)
+    with pytest.raises(TypeError):
+        xd.zeros(2).reshape(shape)
+
+
+@pytest.mark.parametrize("missing", ["shape", "typestr"])
+def test_an_array_interface_that_lacks_something_is_a_value_error(missing: Any) -> None:
+    source = Interface(np.zeros(2))
+    del source.__array_interface__[missing]
+    with pytest.raises(ValueError, match=f"lacks {missing}"):
+        xd.asarray(source)
 
 
 def test_a_deep_list_that_contains_itself_is_refused() -> None:

@@ -133,7 +133,9 @@ def test_ours_is_version_3_on_a_device_that_claims_cuda(cuda: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_rule_110_bug_19_each_version_comes_back_with_strides_of_every_kind(cuda: Any, version: Any) -> None:
+def test_rule_110_bug_19_each_version_comes_back_with_strides_of_every_kind(
+    cuda: Any, version: Any
+) -> None:
     there = xd.from_dlpack(np.arange(12, dtype=np.float32).reshape(3, 4)).to(cuda)
     described = dict(there.__cuda_array_interface__, version=version)
     for strides in (None, (16, 4), [16, 4]):
@@ -141,6 +143,9 @@ def test_rule_110_bug_19_each_version_comes_back_with_strides_of_every_kind(cuda
         assert back.device == there.device and back.data_ptr() == there.data_ptr()
     del described["strides"]
     assert xd.from_cuda_array_interface(described, owner=there).strides == (4, 1)
+    # Rule 18: the stride of an axis with one index means nothing.
+    row = {**described, "shape": (1, 3), "strides": (7, 4)}
+    assert xd.from_cuda_array_interface(row, owner=there).contiguous
 
 
 def test_rule_115_bug_21_the_owner_lives_as_long_as_the_tensor(cuda: Any) -> None:

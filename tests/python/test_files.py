@@ -152,6 +152,35 @@ def test_a_broken_npy_file_is_a_value_error(tmp_path: Path, change: Any) -> None
         xd.load(path)
 
 
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("descr", "<f16"), ("descr", "<c4"), ("descr", "<b8"), ("descr", "<f 4"), ("descr", "f4"),
+        ("descr", "?"), ("descr", [("a", "<f4")]), ("descr", "<V2"), ("fortran_order", "False"),
+        ("shape", (-1,)), ("shape", (2.0,)), ("shape", (1 << 62, 4)),
+        ("shape", (1,) * 66),
+    ],
+)  # fmt: skip
+def test_a_header_that_says_what_no_tensor_is_is_refused(
+    tmp_path: Path, entry: Any, value: Any
+) -> None:
+    path = tmp_path / "a.npy"
+    described = {"descr": "<f4", "fortran_order": False, "shape": (2,), entry: value}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, described)
+        file.write(bytes(64))
+    with pytest.raises(ValueError, match=r"a\.npy"):
+        xd.load(path)
+
+
+def test_the_reason_stays_short_when_the_header_is_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\2\0" + (100_000).to_bytes(4, "little") + b"(" * 100_000)
+    with pytest.raises(ValueError, match=r"a\.npy") as caught:
+        xd.load(path)
+    assert len(str(caught.value)) < 500
+
+
 def test_a_broken_npz_file_is_a_value_error(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, a=np.arange(3.0))

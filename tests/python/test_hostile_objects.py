@@ -97,7 +97,7 @@ def test_a_type_error_of_the_producers_own_is_the_one_shown() -> None:
 
 
 def test_an_object_that_recurses_ends_in_an_exception() -> None:
-    def dlpack(self: object, **_: object) -> object:
+    def dlpack(self: Any, **_: object) -> object:
         return xd.from_dlpack(self)
 
     with pytest.raises((RecursionError, BufferError)):
@@ -109,7 +109,7 @@ def test_an_object_that_recurses_ends_in_an_exception() -> None:
 
 def test_an_attribute_that_raises_is_shown() -> None:
     class Raising:
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             raise RuntimeError(f"{name} is not for you")
 
     with pytest.raises(RuntimeError, match="not for you"):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import crossdock as xd
+import pytest
 
 OTHERS = """
 import sys
@@ -40,6 +41,38 @@ def test_the_import_takes_a_quarter_of_numpys_at_most() -> None:
         )
     ]
     assert float(ours) <= float(numpys) / 4
+
+
+INNER = """
+try:
+    import crossdock
+except ImportError as error:
+    print(error, flush=True)
+"""
+SUBINTERPRETER = f"""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+run = getattr(interpreters, "exec", None) or interpreters.run_string
+run(interpreters.create(), {INNER!r})
+"""
+
+
+def test_a_subinterpreter_is_refused_with_what_to_do() -> None:
+    """Rule 35. PyO3's classes are one interpreter's, and attaching from another one hangs."""
+    assert "process of its own" in answer(SUBINTERPRETER)
+
+
+def test_no_message_names_a_function_of_c() -> None:
+    for wrong in (
+        lambda: xd.device("gpu"),
+        lambda: xd.empty(1, dtype="nothing"),
+        lambda: xd.empty((1,) * 65),
+        lambda: xd.empty((2, 3)).permute_dims((0, 0)),
+    ):
+        with pytest.raises(ValueError, match=r"^(?!.*xd_).+"):
+            wrong()
 
 
 def test_the_command_is_inside() -> None:

@@ -42,6 +42,9 @@ def test_an_index_that_is_none_is_an_index_error(key: Any) -> None:
         xd.zeros((2, 3, 4))[key]
     with pytest.raises(ValueError, match="zero"):
         xd.zeros(3)[::0]
+    for huge in (1 << 70, -1 << 70):
+        with pytest.raises(IndexError, match="outside an axis of 3"):
+            xd.zeros(3)[huge]
 
 
 def test_views_of_views_stay_inside_their_memory() -> None:
@@ -104,8 +107,9 @@ def test_a_0d_tensor_is_a_number_and_others_are_not() -> None:
     assert complex(xd.asarray(1j)) == 1j and operator.index(xd.asarray(7)) == 7
     assert bool(xd.asarray(3)) and not bool(xd.asarray(0.0))
     assert xd.asarray([[5]]).item() == 5
-    with pytest.raises(TypeError):
-        operator.index(xd.asarray(1.0))
+    for no_integer in (1.0, True):
+        with pytest.raises(TypeError, match="integers"):
+            operator.index(xd.asarray(no_integer))
     with pytest.raises(TypeError):
         float(xd.asarray(1j))
     for convert in (float, int, complex, operator.index, bool):
@@ -146,6 +150,8 @@ def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing() -> None:
     tensor = xd.asarray(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="shape"):
         tensor[...] = np.ones(2)
+    with pytest.raises(TypeError, match="no number"):
+        tensor[0, 0] = "1"
     with pytest.raises(TypeError, match="does not"):
         tensor[...] = np.ones(3, dtype=np.float32)
     with pytest.raises(IndexError):
@@ -204,6 +210,12 @@ def test_a_pickle_of_protocol_5_keeps_the_bytes_out_of_band_and_uncopied() -> No
     back = pickle.loads(packed, buffers=outside)
     assert back.data_ptr() == tensor.data_ptr() and back.tolist() == tensor.tolist()
     assert pickle.loads(pickle.dumps(xd.asarray(b"abc"), 5)).readonly
+
+
+def test_dtypes_are_pickled_and_copied() -> None:
+    for dtype in (xd.bfloat16, xd.float4_e2m1fn, xd.zeros(1, dtype="bool").dtype):
+        assert copy.deepcopy({"dtype": dtype})["dtype"] == dtype
+        assert pickle.loads(pickle.dumps(dtype)) == dtype
 
 
 @needs_opencl

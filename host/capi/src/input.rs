@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crossdock::RouteChoice;
 use crossdock_api::{
-    CopyMode, DLDataType, NO_LIMIT, Ref, RouteKind, Text, XdArguments, XdExportOptions, XdLayout,
-    XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
+    CopyMode, DLDataType, MAX_RANK, NO_LIMIT, Ref, RouteKind, Text, XdArguments, XdExportOptions,
+    XdLayout, XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions,
+    XdSessionOptions,
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -162,7 +163,10 @@ pub(crate) fn layout(given: Ref<'_, XdLayout<'_>>) -> Result<Layout, Refusal> {
 pub(crate) fn checked_layout(given: &XdLayout<'_>) -> Result<Layout, Refusal> {
     let dtype = dtype(given.dtype())?;
     let Some(shape) = given.shape() else {
-        let why = format!("shape: NULL or too long for ndim {}", given.ndim());
+        let why = format!(
+            "shape: NULL, or more than {MAX_RANK} axes: {}",
+            given.ndim()
+        );
         return Err(Refusal::argument(why));
     };
     let layout = match given.strides() {

@@ -68,7 +68,7 @@ fn axis_count(count: u32, rank: usize) -> Result<u64, Refusal> {
     if usize::try_from(count) == Ok(rank) {
         return Ok(count.into());
     }
-    let why = format!("{count} were given for a tensor with {rank} axes");
+    let why = format!("{count} axes were given for a tensor with {rank} axes");
     Err(Refusal::argument(why))
 }
 

@@ -180,6 +180,12 @@ impl Tensor {
     }
 
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        const UINT: u8 = 1;
+        if slf.get().info().dtype.code > UINT {
+            return Err(PyTypeError::new_err(
+                "only a tensor of integers is an index",
+            ));
+        }
         let value = Self::only_value(slf, "index")?;
         slf.py().import("operator")?.call_method1("index", (value,))
     }

@@ -211,7 +211,7 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     };
     let strides = read.strides.as_deref().filter(|_| !is_empty);
     let strides = strides
-        .map(|strides| in_elements(strides, read.dtype))
+        .map(|strides| in_elements(&read.shape, strides, read.dtype))
         .transpose()?;
     let layout = match &strides {
         Some(strides) => XdLayout::strided(read.dtype, &read.shape, strides)
@@ -279,14 +279,16 @@ fn device_at(py: Python<'_>, address: u64) -> PyResult<DLDevice> {
     }
 }
 
-fn in_elements(strides: &[i64], dtype: DLDataType) -> PyResult<Vec<i64>> {
+/// Those of axes with one index mean nothing.
+fn in_elements(shape: &[i64], strides: &[i64], dtype: DLDataType) -> PyResult<Vec<i64>> {
     let item = i64::from(dtype.bits / 8);
-    let whole = |bytes: &i64| {
-        (bytes % item == 0).then_some(bytes / item).ok_or_else(|| {
+    let whole = |(axis, bytes): (usize, &i64)| {
+        let is_whole = bytes % item == 0 || shape.get(axis) == Some(&1);
+        is_whole.then_some(bytes / item).ok_or_else(|| {
             PyBufferError::new_err(format!(
                 "a stride of {bytes} bytes is no number of elements"
             ))
         })
     };
-    strides.iter().map(whole).collect()
+    strides.iter().enumerate().map(whole).collect()
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crossdock_api::{DLDataType, NameText, Out};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::check;
@@ -35,6 +35,14 @@ impl Dtype {
     pub(crate) fn from_any(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(dtype) = spec.cast::<Self>() {
             return Ok(*dtype.get());
+        }
+        if spec
+            .getattr("isnative")
+            .is_ok_and(|native| matches!(native.is_truthy(), Ok(false)))
+        {
+            return Err(PyValueError::new_err(format!(
+                "{spec} is not in this machine's byte order, in which all tensors are"
+            )));
         }
         let Ok(name) = spec.extract::<String>().or_else(|_| named_by(spec)) else {
             return Err(PyTypeError::new_err(format!(
@@ -91,6 +99,12 @@ impl Dtype {
 
     fn __str__(&self) -> PyResult<String> {
         self.name()
+    }
+
+    /// Pickled, and so copied, by its name.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let by_name = py.import("crossdock._crossdock")?.getattr("_dtype")?;
+        Ok((by_name, (self.name()?,)))
     }
 
     fn __repr__(&self) -> PyResult<String> {

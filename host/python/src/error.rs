@@ -48,6 +48,10 @@ impl Failed {
         let api = api();
         let what = text((api.error_message)(self.0.lend()));
         let why = text((api.error_why)(self.0.lend()));
+        // A function of C means nothing here, and nor does what its caller is to mend.
+        if self.kind() == ErrorKind::MISUSE && what.starts_with("call `xd_") {
+            return why;
+        }
         let hint = text((api.error_hint)(self.0.lend()));
         format!("{what}: {why} ({hint})")
     }

@@ -1,11 +1,12 @@
-//! Whether this thread may talk to Python now: two questions that the limited interface leaves out
-//! and every `CPython` exports.
-#![expect(unsafe_code, reason = "looks functions up by name")]
+//! Whether this thread may talk to Python now: by two questions that the limited interface leaves out
+//! and every `CPython` exports, and one that it has.
+#![expect(unsafe_code, reason = "asks Python by its C functions")]
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
 use libloading::os::unix::Library;
+use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -28,6 +29,24 @@ pub(crate) fn is_finalizing() -> bool {
     let has_ended = unsafe { ffi::Py_IsInitialized() } == 0;
     // SAFETY: as above.
     has_ended || ask.is_some_and(|ask| unsafe { ask() } != 0)
+}
+
+/// Refuses an interpreter within the interpreter: the classes belong to the first one, and a thread
+/// that attaches as Python's C API has it attaches to that one, which may wait for itself.
+///
+/// # Errors
+/// `ImportError` with what to do.
+pub(crate) fn refuse_inner() -> PyResult<()> {
+    // SAFETY: the caller is attached.
+    let interpreter = unsafe { ffi::PyInterpreterState_Get() };
+    // SAFETY: the interpreter of this thread.
+    if unsafe { ffi::PyInterpreterState_GetID(interpreter) } == 0 {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "crossdock does not work in subinterpreters: import it in the main interpreter, or use a \
+         process of its own",
+    ))
 }
 
 /// Runs what may block without the interpreter. Where that began to end meanwhile, the thread stays

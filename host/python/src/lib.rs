@@ -64,6 +64,7 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    interpreter::refuse_inner()?;
     table::find(module.py())?;
     error::add_to(module)?;
     module.add_class::<device::Device>()?;

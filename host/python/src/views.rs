@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes arrays to the function table")]
 
 use crossdock_api::{CopyMode, MAX_RANK, Out, Owned, XdAxisSlice, XdTensor};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 
@@ -89,14 +89,20 @@ impl Index {
 /// One index of an axis; negative ones count from its end.
 fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
     let number = match item.is_instance_of::<PyBool>() {
-        true => None,
-        false => item.extract::<i64>().ok(),
+        true => Err(PyTypeError::new_err("a bool")),
+        false => item.extract::<i64>(),
     };
-    let Some(number) = number else {
-        return Err(PyIndexError::new_err(format!(
-            "an index is made of integers, slices, `...` and None, not {}",
-            item.get_type().name()?
-        )));
+    let number = match number {
+        Ok(number) => number,
+        Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
+            return Err(outside(item, extent));
+        }
+        Err(_) => {
+            return Err(PyIndexError::new_err(format!(
+                "an index is made of integers, slices, `...` and None, not {}",
+                item.get_type().name()?
+            )));
+        }
     };
     let at = match number < 0 {
         true => number.saturating_add(extent),
@@ -105,9 +111,11 @@ fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
     if (0..extent).contains(&at) {
         return Ok(at);
     }
-    Err(PyIndexError::new_err(format!(
-        "index {number} is outside an axis of {extent}"
-    )))
+    Err(outside(item, extent))
+}
+
+fn outside(item: &Bound<'_, PyAny>, extent: i64) -> PyErr {
+    PyIndexError::new_err(format!("index {item} is outside an axis of {extent}"))
 }
 
 impl Tensor {
@@ -215,9 +223,10 @@ impl Tensor {
         shape: &Bound<'_, PyAny>,
         copy: Option<bool>,
     ) -> PyResult<Self> {
-        let shape = shape
-            .extract()
-            .or_else(|_| shape.extract().map(|n| vec![n]))?;
+        let shape = match shape.extract() {
+            Ok(extent) => vec![extent],
+            Err(_) => shape.extract()?,
+        };
         let shape = self.whole_shape(shape)?;
         let view = match copy {
             Some(true) => return self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape),

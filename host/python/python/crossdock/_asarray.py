@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._crossdock import _DeviceLike, _DtypeLike, _ShapeLike
+
 
 def is_number(value: Any) -> bool:
     """Whether it is a Python number."""
@@ -17,7 +19,12 @@ def is_number(value: Any) -> bool:
 
 
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+    obj: Any,
+    /,
+    *,
+    dtype: _DtypeLike | None = None,
+    device: _DeviceLike | None = None,
+    copy: bool | None = None,
 ) -> Tensor:
     """A tensor of anything, which shares its memory where that works.
 
@@ -97,7 +104,8 @@ def _of_buffer(obj: Any) -> Tensor | None:
 
 def _of_interface(obj: Any) -> Tensor | None:
     interface = getattr(obj, "__array_interface__", None)
-    if interface is None:
+    # A class has the descriptor of its instances there.
+    if not isinstance(interface, dict):
         return None
     from ._memory import of_interface
 
@@ -151,12 +159,16 @@ def _shape(obj: Any) -> tuple[int, ...]:
         if not obj:
             break
         obj = obj[0]
-    return (*shape, *(obj.shape if isinstance(obj, Tensor) else ()))
+    return (*shape, *(asarray(obj).shape if _is_array(obj) else ()))
+
+
+def _is_array(obj: Any) -> bool:
+    return hasattr(type(obj), "__dlpack__")
 
 
 def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
-    if isinstance(obj, Tensor):
-        obj = obj.tolist()
+    if _is_array(obj):
+        obj = asarray(obj).tolist()
     if _is_sequence(obj):
         if not shape or len(obj) != shape[0]:
             raise ValueError("the nested sequences have different lengths")
@@ -165,13 +177,16 @@ def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
         return
     if shape:
         raise ValueError("the nested sequences have different depths")
-    flat.append(_number(obj))
+    flat.append(number(obj))
 
 
-def _number(obj: Any) -> Any:
-    """A Python number of any number."""
+def number(obj: Any) -> Any:
+    """A Python number of any number, of an array library's scalar too. `TypeError` for others."""
     if is_number(obj):
         return obj
+    # NumPy's scalars have every conversion, and `__float__` of a complex one drops a part.
+    if hasattr(type(obj), "item") and is_number(value := obj.item()):
+        return value
     for name, convert in (("__index__", int), ("__float__", float), ("__complex__", complex)):
         if hasattr(type(obj), name):
             return convert(obj)
@@ -196,41 +211,57 @@ def _common(values: list[Any]) -> Dtype:
 
 
 def _extents(shape: Any) -> list[int]:
+    from operator import index
+
     extents = [shape] if hasattr(shape, "__index__") else list(shape)
-    extents = [extent.__index__() for extent in extents]
+    extents = [index(extent) for extent in extents]
     if any(extent < 0 for extent in extents):
         raise ValueError(f"an extent of shape {tuple(extents)} is negative")
     return extents
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty(
+    shape: _ShapeLike, *, dtype: _DtypeLike | None = None, device: _DeviceLike | None = None
+) -> Tensor:
     """A tensor whose content is undefined; `float64` on `cpu:0` by default. Array API, `empty`."""
     dtype = xd.float64 if dtype is None else dtype
     return xd._empty(_extents(shape), dtype, "cpu" if device is None else device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full(
+    shape: _ShapeLike,
+    fill_value: Any,
+    *,
+    dtype: _DtypeLike | None = None,
+    device: _DeviceLike | None = None,
+) -> Tensor:
     """A tensor of one value, by which its dtype is inferred where none is given. Array API."""
     if isinstance(fill_value, Tensor):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
-    dtype = _common([_number(fill_value)]) if dtype is None else dtype
+    dtype = _common([number(fill_value)]) if dtype is None else dtype
     tensor = empty(shape, dtype=dtype, device=device)
     if tensor.size:
         tensor.fill(fill_value)
     return tensor
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros(
+    shape: _ShapeLike, *, dtype: _DtypeLike | None = None, device: _DeviceLike | None = None
+) -> Tensor:
     """A tensor of zeros; `float64` on `cpu:0` by default. Array API, `zeros`."""
     return full(shape, 0, dtype=xd.float64 if dtype is None else dtype, device=device)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones(
+    shape: _ShapeLike, *, dtype: _DtypeLike | None = None, device: _DeviceLike | None = None
+) -> Tensor:
     """A tensor of ones; `float64` on `cpu:0` by default. Array API, `ones`."""
     return full(shape, 1, dtype=xd.float64 if dtype is None else dtype, device=device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty_like(
+    x: Any, /, *, dtype: _DtypeLike | None = None, device: _DeviceLike | None = None
+) -> Tensor:
     """A tensor of the shape of `x`, and of its dtype and on its device where none is given."""
     like = x if isinstance(x, Tensor) else asarray(x)
     dtype = like.dtype if dtype is None else dtype

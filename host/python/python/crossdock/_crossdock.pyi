@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from types import EllipsisType
 from typing import Any, Literal, Protocol, Self, SupportsIndex, TypeAlias, final, type_check_only
 
+from typing_extensions import CapsuleType
+
 __version__: str
 
 # What the functions accept.
@@ -16,7 +18,8 @@ class _Producer(Protocol):
 
 _DeviceLike: TypeAlias = Device | str | tuple[int, int]
 _DtypeLike: TypeAlias = Dtype | str | Any
-_Capsule: TypeAlias = Any
+_ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_Capsule: TypeAlias = CapsuleType
 # A stream of ours, or of another library: with `__cuda_stream__`, `.ptr`, or its integer.
 _StreamLike: TypeAlias = Stream | Any
 _Part: TypeAlias = SupportsIndex | slice | EllipsisType | None
@@ -46,7 +49,7 @@ class Device:
     @property
     def uuid(self) -> bytes | None: ...
     @property
-    def capabilities(self) -> list[str]: ...
+    def capabilities(self) -> frozenset[str]: ...
     def memory(self) -> tuple[int, int]: ...
     def synchronize(self, timeout: float | None = None) -> None: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...

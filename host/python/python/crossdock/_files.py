@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from ._crossdock import _DeviceLike
+
+# NumPy's type texts without their byte order, of the dtypes that DLPack has as well.
+TYPES = {
+    "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8",
+    "u2": "uint16", "u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32",
+    "f8": "float64", "c8": "complex64", "c16": "complex128",
+}  # fmt: skip
+_TEXTS = {name: text for text, name in TYPES.items()}
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 100_000_000
-_KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
-_LETTERS = {word: letter for letter, word in _KINDS.items()}
 
 # What reading a header raises where it is not what it should be.
 _BROKEN = (
@@ -39,7 +46,9 @@ _SAFETENSORS = {
 _NAMES = {dtype: name for name, dtype in _SAFETENSORS.items()}
 
 
-def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[str, Tensor]:
+def load(
+    path: str | os.PathLike[str], *, device: _DeviceLike | None = None
+) -> Tensor | dict[str, Tensor]:
     """The tensor of a `.npy` file, or the tensors by name of a `.npz` or `.safetensors` file.
 
     The file is mapped, and the tensors are read-only views of it: nothing is read before it is
@@ -54,7 +63,8 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Tensor | dict[s
     try:
         found = reader(path)
     except _BROKEN as error:
-        raise ValueError(f"{path} is no whole {ending} file: {error!r}") from error
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is no whole {ending} file: {why}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if device is None:
@@ -122,6 +132,8 @@ def _npy(data: Any, begin: int, end: int) -> Tensor:
     header = ast.literal_eval(text.strip())
     dtype = _numpy_dtype(header["descr"])
     shape = tuple(header["shape"])
+    if not isinstance(header["fortran_order"], bool):
+        raise ValueError("its header does not say in which order the elements are")
     order = shape[::-1] if header["fortran_order"] else shape
     tensor = xd._from_bytes(data, dtype, order, offset=offset)
     if offset + tensor.nbytes > end:
@@ -131,12 +143,12 @@ def _npy(data: Any, begin: int, end: int) -> Tensor:
 
 
 def _numpy_dtype(text: Any) -> xd.Dtype:
-    if not isinstance(text, str) or text[1] not in _KINDS:
+    name = TYPES.get(text[1:]) if isinstance(text, str) else None
+    if name is None:
         raise ValueError(f"its elements are {text!r}; only plain numbers travel")
-    size = int(text[2:])
-    if text[0] == ">" and size > 1:
+    if text[0] == ">" and text[2:] != "1":
         raise ValueError(f"its elements are {text!r}, big-endian: save it in this byte order first")
-    return xd._dtype("bool" if text[1] == "b" else f"{_KINDS[text[1]]}{8 * size}")
+    return xd._dtype(name)
 
 
 def _npz_file(path: str) -> dict[str, Tensor]:
@@ -185,7 +197,7 @@ def _safetensors_file(path: str) -> dict[str, Tensor]:
             data, _SAFETENSORS[entry["dtype"]], tuple(entry["shape"]), offset=8 + length + begin
         )
         if end - begin != tensor.nbytes or begin < 0:
-            raise ValueError(f"`{name}` has {tensor.nbytes} bytes, not {end - begin} as it says")
+            raise ValueError(f"`{name}` has {tensor.nbytes} bytes, not those of {begin} to {end}")
         tensors[name] = tensor
     return tensors
 
@@ -198,12 +210,12 @@ def _tensor(value: Any) -> Tensor:
 
 def _npy_parts(value: Any) -> Iterator[bytes]:
     tensor = _tensor(value)
-    word = tensor.dtype.name.rstrip("0123456789")
-    if word not in _LETTERS or tensor.dtype.lanes != 1 or tensor.dtype.bits < 8:
+    text = _TEXTS.get(tensor.dtype.name)
+    if text is None:
         raise ValueError(f".npy files have no dtype {tensor.dtype}: save it as .safetensors")
     order = "|" if tensor.dtype.itemsize == 1 else "<"
     header = (
-        f"{{'descr': '{order}{_LETTERS[word]}{tensor.dtype.itemsize}', 'fortran_order': False, "
+        f"{{'descr': '{order}{text}', 'fortran_order': False, "
         f"'shape': {tensor.shape}, }}"
     )
     # The array begins at a multiple of 64 bytes.

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _crossdock as xd
 from ._crossdock import Tensor
+from ._files import TYPES
 
 
 def raw(tensor: Tensor) -> Tensor:
@@ -45,7 +46,9 @@ def of_interface(interface: dict[str, Any], owner: Any) -> Tensor:
     """A tensor of what `__array_interface__` (version 3) describes; `owner` keeps it alive."""
     if interface.get("mask") is not None:
         raise NotImplementedError("its array interface has a mask: apply it first")
-    dtype, padded = _dtype(interface, owner)
+    if missing := {"shape", "typestr"} - interface.keys():
+        raise ValueError(f"its array interface lacks {' and '.join(sorted(missing))}")
+    dtype, padded = _dtype(interface["typestr"], owner)
     shape, strides = tuple(interface["shape"]), interface.get("strides")
     data = interface.get("data")
     if isinstance(data, tuple):
@@ -60,33 +63,25 @@ def of_interface(interface: dict[str, Any], owner: Any) -> Tensor:
     )
 
 
-def _dtype(interface: dict[str, Any], owner: Any) -> tuple[xd.Dtype, bool]:
+def _dtype(text: str, owner: Any) -> tuple[xd.Dtype, bool]:
     """The dtype of a type text, and whether elements of less than a byte take whole ones."""
-    text = interface["typestr"]
-    if not text[2:].isdigit():
+    if not text[2:].isdecimal():
         raise BufferError(f"its elements are {text!r}; only numbers travel")
-    order, kind, size = text[0], text[1], int(text[2:])
+    order, size = text[0], int(text[2:])
     if size > 1 and order == (">" if xd._little_endian else "<"):
         raise BufferError(
             f"its type `{text}` is not in this machine's byte order: swap the bytes first "
             "(NumPy: `a.astype(a.dtype.newbyteorder('='))`)"
         )
-    words = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
-    if kind == "b" and size == 1:
-        return xd.bool, False
-    if kind in words and (kind, size) != ("f", 1):
-        return _known(f"{words[kind]}{8 * size}", size)
+    if name := TYPES.get(text[1:]):
+        return xd._dtype(name), False
     # Types that NumPy does not have, as those of ml_dtypes, say only how large they are.
     scalar = getattr(getattr(owner, "dtype", None), "type", None)
-    name = getattr(scalar, "__name__", text)
-    return _known(name, size)
-
-
-def _known(name: str, size: int) -> tuple[xd.Dtype, bool]:
+    name = getattr(scalar, "__name__", "") if text[1] == "V" or text[1:] == "f1" else ""
     try:
         dtype = xd._dtype(name)
     except ValueError:
-        raise BufferError(f"its type `{name}` has no DLPack dtype") from None
+        raise BufferError(f"its type `{name or text}` has no DLPack dtype") from None
     if dtype.itemsize != size:
         raise BufferError(f"its type `{name}` has elements of {size} bytes")
     return dtype, dtype.bits < 8

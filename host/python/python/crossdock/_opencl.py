@@ -9,8 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._crossdock import _DtypeLike, _ShapeLike
 
-def from_opencl(mem: Any, *, shape: Any, dtype: Any, offset: int = 0, queue: Any = None) -> Tensor:
+
+def from_opencl(
+    mem: Any, *, shape: _ShapeLike, dtype: _DtypeLike, offset: int = 0, queue: Any = None
+) -> Tensor:
     """A compact tensor over OpenCL memory that another library made, without a copy.
 
     `mem` is a PyOpenCL `Buffer`, an object with `int_ptr`, or the `cl_mem` as an integer, which is

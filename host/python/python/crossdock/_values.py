@@ -19,10 +19,10 @@ _LETTERS = {
 
 def _whole(value: Any, dtype: Dtype) -> int:
     """An integer that the dtype can hold."""
-    number = value.__index__() if hasattr(value, "__index__") else int(value)
     signed = dtype.name.startswith("int")
     low, high = (-1 << dtype.bits - 1, 1 << dtype.bits - 1) if signed else (0, 1 << dtype.bits)
-    if not low <= number < high or number != value:
+    is_whole = not isinstance(value, float) or value.is_integer()
+    if not is_whole or not low <= (number := int(value)) < high:
         raise ValueError(f"{dtype.name} cannot hold {value!r}")
     return number
 
@@ -141,9 +141,9 @@ def only(tensor: Tensor) -> Any:
 
 def fill(tensor: Tensor, value: Any, stream: Any = None) -> None:
     """`Tensor.fill`."""
-    if isinstance(value, Tensor):
-        value = value.item()
-    dtype = tensor.dtype
+    from ._asarray import number
+
+    value, dtype = number(value), tensor.dtype
     if dtype.bits * dtype.lanes % 8 == 0 or tensor._padded:
         tensor._repeat(encode([value], dtype, tensor._padded), stream)
     else:
@@ -171,13 +171,13 @@ def _knows_its_dtype(value: Any) -> bool:
 
 
 def _spread(part: Tensor, source: Tensor) -> None:
-    """Copies, and repeats the source along the axes where it has one index or none."""
+    """Copies, and repeats the source along the axes where it has one index or none.
+
+    The source is read once, in one copy: it may lie in the part's own memory.
+    """
     while source.ndim > part.ndim and source.shape[0] == 1:
         source = source[0]
-    if source.shape == part.shape:
-        part._copy_from(source)
-        return
-    if source.ndim == 0:
+    if source.ndim == 0 and part.ndim:
         fill(part, source.item())
         return
     missing = part.ndim - source.ndim
@@ -185,8 +185,20 @@ def _spread(part: Tensor, source: Tensor) -> None:
     pairs = list(zip(part.shape, shape, strict=False))
     if missing < 0 or any(have not in (1, want) for want, have in pairs):
         raise ValueError(f"cannot assign shape {source.shape} to shape {part.shape}")
-    source = source.reshape(shape)
+    if shape == part.shape:
+        part._copy_from(source.reshape(shape))
+        return
     axis = next(at for at, (want, have) in enumerate(pairs) if want != have)
+    _repeated(part, axis, source.reshape(shape))
+
+
+def _repeated(part: Tensor, axis: int, source: Tensor) -> None:
+    """Puts the source at the first index of an axis, and copies what is there to the others."""
     before = (slice(None),) * axis
-    for index in range(part.shape[axis]):
-        _spread(part[(*before, index)], source[(*before, 0)])
+    extent, done = part.shape[axis], 1
+    if extent:
+        _spread(part[(*before, slice(1))], source)
+    while done < extent:
+        more = min(done, extent - done)
+        part[(*before, slice(done, done + more))]._copy_from(part[(*before, slice(more))])
+        done += more
