@@ -202,3 +202,21 @@ def test_a_validated_plugin_may_use_all_of_a_buffer_of_others(child: Child) -> N
     """
     run = child(textwrap.dedent(program))
     assert run.stdout == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]\n", run.stderr
+
+
+def test_what_is_no_buffer_is_refused(queue: Any) -> None:
+    form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+    try:
+        image = cl.create_image(queue.context, cl.mem_flags.READ_WRITE, form, (2, 2))
+    except cl.Error as error:
+        pytest.skip(f"skipped: no images: {error}")
+    with pytest.raises(xd.UnsupportedDeviceError, match="image"):
+        xd.from_opencl(image, shape=4, dtype="float32")
+
+
+@pytest.mark.parametrize("wrong", [object(), None, True, np.zeros(3)])
+def test_what_is_no_memory_of_opencl_is_a_type_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="no memory of OpenCL"):
+        xd.from_opencl(wrong, shape=1, dtype="float32")
+    with pytest.raises(ValueError, match="before"):
+        xd.from_opencl(wrong, shape=1, dtype="float32", offset=-4)

@@ -126,10 +126,14 @@ def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device: Any)
 
 
 @pytest.mark.parametrize(
-    "native", [object(), "text", -1, 1.5, Foreign(__cuda_stream__=lambda: (1, 5)), Foreign(ptr="a")]
-)
+    "native",
+    [
+        object(), "text", -1, 1 << 64, True, 1.5,
+        Foreign(__cuda_stream__=lambda: (1, 5)), Foreign(ptr="a"),
+    ],
+)  # fmt: skip
 def test_what_is_no_stream_is_a_type_error(native: Any) -> None:
-    with pytest.raises((TypeError, OverflowError)):
+    with pytest.raises(TypeError, match=r"."):
         xd.Stream("cpu", native=native)
 
 

@@ -253,6 +253,11 @@ def test_the_text_of_a_large_tensor_is_short() -> None:
     assert text.count("\n") < 60 and "..." in text and "shape=(1000, 1000, 10)" in text
 
 
+def test_the_text_of_many_short_axes_has_no_values() -> None:
+    text = repr(xd.asarray(np.broadcast_to(np.float32(1), (2,) * 40)))
+    assert text.startswith("<crossdock.Tensor shape=(2, 2, ") and "float32" in text
+
+
 @needs_opencl
 def test_the_text_of_a_device_tensor_does_not_move_it() -> None:
     text = repr(xd.ones((2, 3), device=OPENCL))

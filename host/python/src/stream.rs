@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "wraps streams that other libraries made")]
 
 use crossdock_api::{NO_LIMIT, Out, XdStream};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyTuple};
 
 use crate::device::Device;
 use crate::error::check;
@@ -55,15 +55,24 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
     let Some(seconds) = timeout else {
         return Ok(NO_LIMIT);
     };
-    let limit = std::time::Duration::try_from_secs_f64(seconds);
-    let limit = limit.map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+    let limit = std::time::Duration::try_from_secs_f64(seconds).map_err(|_error| {
+        PyValueError::new_err(format!(
+            "timeout is a number of seconds, or None for no limit, not {seconds}"
+        ))
+    })?;
     Ok(u64::try_from(limit.as_nanos()).unwrap_or(NO_LIMIT))
 }
 
 /// The integer of a stream of another library.
 fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
-    if let Ok(word) = native.extract::<u64>() {
-        return Ok(word);
+    let is_number = !native.is_instance_of::<PyBool>();
+    match native.extract::<u64>() {
+        Ok(word) if is_number => return Ok(word),
+        Err(error) if error.is_instance_of::<PyOverflowError>(native.py()) => {
+            let why = format!("{native} is no handle of a stream");
+            return Err(PyTypeError::new_err(why));
+        }
+        _ => {}
     }
     if let Ok(method) = native.getattr("__cuda_stream__") {
         // The CUDA stream protocol: a version, and the handle.

@@ -199,6 +199,11 @@ impl Allocation {
         let context = std::ptr::with_exposed_provenance_mut(context);
         // SAFETY: `inside` needs a live context: the object retains its own.
         let device = &unsafe { device.inside(context, "adopt") }?;
+        if fact(&memory, cl::CL_MEM_TYPE)? != u64::from(cl::CL_MEM_OBJECT_BUFFER) {
+            let why =
+                "the memory object is an image or a pipe, whose bytes have an order of their own";
+            return Err(Fault::invalid("adopt", why));
+        }
         let actual = fact(&memory, cl::CL_MEM_SIZE)?;
         if size > actual {
             return Err(Fault::invalid(
@@ -410,10 +415,10 @@ fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
 fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {
     let bytes = cl::get_mem_object_data(memory.raw(), which)
         .map_err(|code| Fault::native("clGetMemObjectInfo", code))?;
-    <[u8; 8]>::try_from(bytes.as_slice())
-        .map(u64::from_ne_bytes)
-        .ok()
-        .ok_or_else(|| Fault::invalid("clGetMemObjectInfo", "a fact of an unexpected size"))
+    let wide = <[u8; 8]>::try_from(bytes.as_slice()).map(u64::from_ne_bytes);
+    let narrow = <[u8; 4]>::try_from(bytes.as_slice()).map(u32::from_ne_bytes);
+    let unexpected = |_| Fault::invalid("clGetMemObjectInfo", "a fact of an unexpected size");
+    wide.or_else(|_| narrow.map(u64::from)).map_err(unexpected)
 }
 
 /// Drivers align to their largest type only, so room is added to align inside.

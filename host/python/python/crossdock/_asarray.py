@@ -210,7 +210,8 @@ def _common(values: list[Any]) -> Dtype:
     return xd.uint64
 
 
-def _extents(shape: Any) -> list[int]:
+def extents_of(shape: Any) -> list[int]:
+    """The extents of a shape, which may be one number. `TypeError`, `ValueError`."""
     from operator import index
 
     extents = [shape] if hasattr(shape, "__index__") else list(shape)
@@ -225,7 +226,7 @@ def empty(
 ) -> Tensor:
     """A tensor whose content is undefined; `float64` on `cpu:0` by default. Array API, `empty`."""
     dtype = xd.float64 if dtype is None else dtype
-    return xd._empty(_extents(shape), dtype, "cpu" if device is None else device)
+    return xd._empty(extents_of(shape), dtype, "cpu" if device is None else device)
 
 
 def full(

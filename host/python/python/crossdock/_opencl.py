@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _crossdock as xd
+from ._asarray import extents_of
 from ._crossdock import Stream, Tensor
 
 TYPE_CHECKING = False
@@ -22,20 +23,26 @@ def from_opencl(
     bytes. `queue` (PyOpenCL's, or a `Stream`) is the one whose work writes the memory: what is done
     with the tensor waits for it. Without one, the memory is taken to be ready.
 
-    Raises `UnsupportedDeviceError` where no device here can take the memory, with the reason of
-    each; `BufferError` or `ValueError` where shape and offset leave the memory.
+    Raises `TypeError` for what is no such object; `UnsupportedDeviceError` where no device here can
+    take the memory, with the reason of each; `BufferError` or `ValueError` where shape and offset
+    leave the memory.
     """
-    extents = [int(shape)] if hasattr(shape, "__index__") else [int(extent) for extent in shape]
-    dtype = xd._dtype(dtype)
+    extents, dtype = extents_of(shape), xd._dtype(dtype)
+    if offset < 0:
+        raise ValueError(f"offset {offset} is before the memory")
     devices = [device for device in xd.devices() if device.type == "opencl"]
     address = getattr(mem, "svm_ptr", None)
+    if address is None:
+        handle: Any = mem if type(mem) is int else getattr(mem, "int_ptr", None)
+        if handle is None:
+            kind = type(mem).__name__
+            raise TypeError(f"{kind} is no memory of OpenCL: give a Buffer or its int_ptr")
     reasons = []
     for device in devices:
         try:
             stream = _stream(device, queue)
             if address is not None:
                 return _of_svm(mem, address, device, stream, (dtype, extents, offset))
-            handle = mem if isinstance(mem, int) else mem.int_ptr
             # While the tensor lives, its consumers may name the queue.
             owner = (mem, stream)
             return xd._adopt_native(device, handle, (dtype, extents, offset), owner, stream)

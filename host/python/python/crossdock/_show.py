@@ -1,7 +1,11 @@
-"""A tensor as text: its values where the host reaches them, elided where there are many."""
+"""A tensor as text: its values where the host reaches them, elided where there are many.
+
+Many short axes, which are not elided, may leave too many: such a text has none.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +24,8 @@ def show(tensor: Tensor) -> str:
     """`repr(tensor)`."""
     about = f"dtype={tensor.dtype}, device='{tensor.device}'"
     plain = f"<crossdock.Tensor shape={tensor.shape} {about.replace(', ', ' ')}>"
-    if not tensor._host_reachable or tensor.dtype.lanes != 1:
+    shown = math.prod(min(extent, 2 * EDGE) for extent in tensor.shape)
+    if not tensor._host_reachable or tensor.dtype.lanes != 1 or shown > 10 * MOST:
         return plain
     try:
         body = _text(_rows(tensor, tensor.size > MOST), _writer(tensor.dtype), len(HEAD))
