@@ -73,6 +73,8 @@ def test_no_message_names_a_function_of_c() -> None:
     ):
         with pytest.raises(ValueError, match=r"^(?!.*xd_).+"):
             wrong()
+    with pytest.raises(xd.CopyRequiredError, match=r"^from strides .* only a copy"):
+        xd.empty((2, 3)).T.reshape(6, copy=False)
 
 
 def test_the_command_is_inside() -> None:

@@ -36,7 +36,7 @@ class Foreign(handmade.Producer):
 
 @pytest.mark.parametrize(
     ("device", "stream"),
-    [(CUDA, 0), (CUDA, -2), (ROCM, 1), (ROCM, 2), (ROCM, -2)],
+    [(CUDA, 0), (CUDA, -2), (CUDA, 1 << 63), (ROCM, 1), (ROCM, 2), (ROCM, -2), (ROCM, 1 << 64)],
 )
 def test_rules_64_65_streams_that_the_standard_refuses(
     accelerators: Accelerators, device: Any, stream: Any

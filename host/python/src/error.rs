@@ -48,12 +48,13 @@ impl Failed {
         let api = api();
         let what = text((api.error_message)(self.0.lend()));
         let why = text((api.error_why)(self.0.lend()));
-        // A function of C means nothing here, and nor does what its caller is to mend.
-        if self.kind() == ErrorKind::MISUSE && what.starts_with("call `xd_") {
-            return why;
-        }
         let hint = text((api.error_hint)(self.0.lend()));
-        format!("{what}: {why} ({hint})")
+        // A function of C means nothing here, and nor does the hint that its arguments are wrong.
+        match (what.starts_with("call `xd_"), self.kind()) {
+            (false, _) => format!("{what}: {why} ({hint})"),
+            (true, ErrorKind::MISUSE) => why,
+            (true, _) => format!("{why} ({hint})"),
+        }
     }
 
     /// The built-in exception that is nearest, for callers who can only name one.

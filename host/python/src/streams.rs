@@ -12,7 +12,7 @@
 #![expect(unsafe_code, reason = "wraps stream handles that consumers vouch for")]
 
 use crossdock_api::{DLDevice, ErrorKind, Out, Owned, Status, XdDevice, XdStream};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::device::Device;
@@ -106,9 +106,12 @@ pub(crate) fn wanted(
 }
 
 fn number_of(stream: &Bound<'_, PyAny>) -> PyResult<i64> {
-    stream
-        .extract::<i64>()
-        .map_err(|_other| PyTypeError::new_err(format!("a stream is None or an int, not {stream}")))
+    stream.extract::<i64>().map_err(|error| {
+        if error.is_instance_of::<PyOverflowError>(stream.py()) {
+            return PyValueError::new_err(format!("{stream} is no handle of a stream"));
+        }
+        PyTypeError::new_err(format!("a stream is None or an int, not {stream}"))
+    })
 }
 
 fn refused(rules: Rules, number: i64) -> PyErr {

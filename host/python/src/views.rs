@@ -236,7 +236,11 @@ impl Tensor {
             Err(_) if copy.is_none() && shape.len() <= MAX_RANK => {
                 self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape)
             }
-            Err(error) if copy == Some(false) => Err(copy_required(py, error.to_string())),
+            Err(_) if copy == Some(false) && shape.len() <= MAX_RANK => {
+                let strides = self.steps();
+                let why = format!("from strides {strides:?} to shape {shape:?} only a copy leads");
+                Err(copy_required(py, why))
+            }
             view => view,
         }
     }

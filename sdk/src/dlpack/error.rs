@@ -50,7 +50,7 @@ pub enum DlpackError {
         extent: i64,
     },
     /// More elements or bytes than 63 bits count.
-    #[error("shape: {shape:?} with {element_bits} bits an element is more than {limit} bytes")]
+    #[error("shape: {shape:?} takes more than {limit} bytes")]
     SizeOverflow {
         /// The shape.
         shape: Vec<i64>,
