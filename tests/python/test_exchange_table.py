@@ -272,7 +272,8 @@ def test_what_is_known_of_a_type_dies_with_it() -> None:
 
 @pytest.mark.parametrize("view", ["is_conj", "is_neg"])
 def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> None:
-    read, forged = handmade.Forged(dtype=(5, 64, 1)), handmade.Forged((5,))
+    read = handmade.Forged(dtype=(5, 64, 1), strides=(6, 2))
+    forged = handmade.Forged((5,))
     counted = Counted(read)
     answers = {name: lambda self, n=name: n == view for name in ("is_conj", "is_neg")}
     methods: dict[str, Any] = {"__dlpack_device__": lambda self: (1, 0)}
@@ -283,8 +284,41 @@ def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> Non
             xd.from_dlpack(kind())
     else:
         assert xd.from_dlpack(kind()).shape == (5,)
-    # Only complex values can be conjugated, and their type is in the export, which is given back.
-    assert counted.calls == read.deleted == (1 if view == "is_conj" else 0)
+    # What is deferred depends on type and layout, which are in the export: it is given back.
+    assert counted.calls == read.deleted == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "is_asked"),
+    [
+        ((2, 3), (3, 1), False),
+        ((2, 1, 3), (3, 77, 1), False),
+        ((2, 3), (6, 2), True),
+        ((3,), (0,), True),
+        ((1,), (1,), True),
+        ((), (), True),
+    ],
+)
+def test_only_what_may_be_imaginary_parts_is_asked_for_negatives(
+    shape: tuple[int, ...], strides: tuple[int, ...], is_asked: bool
+) -> None:
+    """Negatives are the imaginary parts of conjugated numbers: they lie apart, or there is one."""
+    counted = Counted(handmade.Forged(shape, strides=strides))
+    asked: list[object] = []
+    answers = {"is_conj": lambda self: False, "is_neg": lambda self: asked.append(self)}
+    kind = producer_type(counted.table, **answers)
+    assert xd.from_dlpack(kind()).shape == shape
+    assert len(asked) == is_asked
+
+
+def test_imaginary_parts_of_torch_are_refused_until_they_are_resolved() -> None:
+    torch = pytest.importorskip("torch")
+    numbers = torch.tensor([1 + 2j, 3 + 4j]).conj()
+    for part in (numbers.imag, numbers.imag[:1], numbers[0].imag):
+        with pytest.raises(BufferError, match="resolve_neg"):
+            xd.from_dlpack(part)
+        values = xd.from_dlpack(part.resolve_neg()).tolist()
+        assert values == part.tolist()
 
 
 def test_torch_is_asked_through_its_table() -> None:

@@ -14,8 +14,8 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 use crate::{
     COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
     PlaceText, RouteKind, RuntimeFlags, SessionFlags, SessionStateKind, StopOutcome, ValueKind,
-    WaitKind, XdApi, XdArguments, XdAxisSlice, XdExportOptions, XdLayout, XdMemory, XdMoveOptions,
-    XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
+    WaitKind, XdApi, XdArguments, XdAxisSlice, XdExportOptions, XdHostArray, XdLayout, XdMemory,
+    XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
     XdSessionState, XdTensorInfo, XdValue,
 };
 
@@ -54,6 +54,7 @@ pub(crate) fn structs() -> Vec<Struct> {
         layout_of!(DLDevice as xd_dl_device: device_type, device_id),
         layout_of!(XdLayout as xd_layout: dtype, ndim, shape, strides, padded, reserved [arrays]),
         layout_of!(XdAxisSlice as xd_axis_slice: start, step, len),
+        layout_of!(XdHostArray as xd_host_array: data, shape, dtype, ndim, read_only),
         layout_of!(XdTensorInfo as xd_tensor_info: device, dtype, ndim, shape, strides, numel,
             nbytes, data, byte_offset, form, memory_kind, read_only, contiguous, padded, reserved),
         layout_of!(XdRuntimeOptions as xd_runtime_options: struct_size, flags, reserved, plugins,

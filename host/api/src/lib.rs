@@ -44,7 +44,7 @@ mod layouts_for_tests;
 #[cfg(test)]
 mod snapshot_tests;
 
-pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
+pub use self::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
@@ -70,7 +70,7 @@ pub use crossdock_sdk::abi::{
 };
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK,
+    DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK, glance,
 };
 
 /// Runs code of others that must not unwind into C.

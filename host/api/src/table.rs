@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, PointerInfo, ProbeState, Status};
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
-use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
+use crate::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
 use crate::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
     XdScript, XdSession, XdStream, XdTensor,
@@ -22,7 +22,7 @@ use crate::text::Text;
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 1;
+pub const API_MINOR: u32 = 2;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -456,4 +456,17 @@ table! {
         Ref<'_, XdTensor>,
         Out<'_, *mut DLManagedTensorVersioned>,
     ) -> Failure;
+    /// Looks whether `tensor_import` would take a compact array in memory of the host that no plugin
+    /// knows, and says what it is.
+    tensor_as_host_array: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const DLManagedTensorVersioned,
+        Out<'_, XdHostArray>,
+    ) -> i32;
+    /// The same for `tensor_import_legacy`.
+    tensor_as_host_array_legacy: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const DLManagedTensor,
+        Out<'_, XdHostArray>,
+    ) -> i32;
 }

@@ -162,6 +162,8 @@ static API: XdApi = XdApi {
     session_free: xd_session_free,
     value_clear: xd_value_clear,
     tensor_try_export: xd_tensor_try_export,
+    tensor_as_host_array: xd_tensor_as_host_array,
+    tensor_as_host_array_legacy: xd_tensor_as_host_array_legacy,
 };
 
 /// The table of this copy of the library.

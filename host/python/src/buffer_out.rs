@@ -28,77 +28,77 @@ static NOWHERE: [u64; 2] = [0; 2];
 
 impl Tensor {
     /// Whether the host reaches its memory by address.
-    pub(crate) fn is_host_reachable(&self) -> bool {
-        let info = self.info();
+    pub(crate) fn is_host_reachable(&self) -> PyResult<bool> {
+        let info = self.info()?;
         let host_kinds = [MemoryKind::HOST, MemoryKind::PINNED, MemoryKind::MANAGED];
         let is_host = info.device.device_type == 1 || host_kinds.contains(&info.memory_kind);
-        info.form == AddressForm::POINTER && (is_host || info.numel == 0)
+        Ok(info.form == AddressForm::POINTER && (is_host || info.numel == 0))
     }
 
-    fn is_read_only(&self) -> bool {
-        self.info().read_only != 0
+    fn is_read_only(&self) -> PyResult<bool> {
+        Ok(self.info()?.read_only != 0)
     }
 
     /// Why the host cannot reach it, and what to do.
     pub(crate) fn unreachable_text(&self) -> PyResult<String> {
-        let device = device_name(self.info().device)?;
+        let device = device_name(self.info()?.device)?;
         Ok(format!(
             "the tensor is on {device}, which the host does not reach: use `.to(\"cpu\")` first"
         ))
     }
 
     /// Bytes of one element; a whole one for padded elements.
-    pub(crate) fn itemsize(&self) -> isize {
-        let dtype = self.info().dtype;
+    pub(crate) fn itemsize(&self) -> PyResult<isize> {
+        let dtype = self.info()?.dtype;
         let bits = u32::from(dtype.bits) * u32::from(dtype.lanes);
-        isize::try_from(bits.div_ceil(8)).unwrap_or(0)
+        Ok(isize::try_from(bits.div_ceil(8)).unwrap_or(0))
     }
 
     /// The address of its first element, when the work that writes it is done.
     fn settled_address(&self, py: Python<'_>) -> PyResult<*mut c_void> {
-        let handle = self.handle();
+        let handle = self.handle()?;
         detached(py, || {
             check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
         })?;
-        let address = match self.info().numel {
+        let address = match self.info()?.numel {
             0 => (&raw const NOWHERE).expose_provenance(),
-            _ => usize::try_from(self.info().data).unwrap_or(0),
+            _ => usize::try_from(self.info()?.data).unwrap_or(0),
         };
         Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
-    fn strides_in_bytes(&self) -> Vec<isize> {
-        let size = self.itemsize();
+    fn strides_in_bytes(&self) -> PyResult<Vec<isize>> {
+        let size = self.itemsize()?;
         let bytes = |stride: &i64| isize::try_from(*stride).unwrap_or(0).wrapping_mul(size);
-        self.steps().iter().map(bytes).collect()
+        Ok(self.steps()?.iter().map(bytes).collect())
     }
 
     /// Whether its elements lie compact in the order of these axes, from the innermost outwards.
-    fn lies_compact<'a>(&self, axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
+    fn lies_compact<'a>(&self, axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> PyResult<bool> {
         let mut expected = 1_i64;
-        self.info().numel == 0
-            || axes
-                .filter(|(extent, _)| **extent != 1)
-                .all(|(extent, stride)| {
-                    let fits = *stride == expected;
-                    expected = expected.saturating_mul(*extent);
-                    fits
-                })
+        let mut axes = axes.filter(|(extent, _)| **extent != 1);
+        let is_empty = self.info()?.numel == 0;
+        Ok(is_empty
+            || axes.all(|(extent, stride)| {
+                let fits = *stride == expected;
+                expected = expected.saturating_mul(*extent);
+                fits
+            }))
     }
 
-    fn is_c_contiguous(&self) -> bool {
-        self.lies_compact(self.extents().iter().zip(self.steps()).rev())
+    fn is_c_contiguous(&self) -> PyResult<bool> {
+        self.lies_compact(self.extents()?.iter().zip(self.steps()?).rev())
     }
 
-    fn is_f_contiguous(&self) -> bool {
-        self.lies_compact(self.extents().iter().zip(self.steps()))
+    fn is_f_contiguous(&self) -> PyResult<bool> {
+        self.lies_compact(self.extents()?.iter().zip(self.steps()?))
     }
 
     /// Why a request cannot be met.
-    fn refusal(&self, flags: c_int) -> Option<&'static str> {
+    fn refusal(&self, flags: c_int) -> PyResult<Option<&'static str>> {
         let asks = |flag: c_int| flags & flag == flag;
-        let (c_order, f_order) = (self.is_c_contiguous(), self.is_f_contiguous());
-        if asks(ffi::PyBUF_WRITABLE) && self.is_read_only() {
+        let (c_order, f_order) = (self.is_c_contiguous()?, self.is_f_contiguous()?);
+        Ok(if asks(ffi::PyBUF_WRITABLE) && self.is_read_only()? {
             Some("the tensor is read-only, and a writable view was asked for")
         } else if asks(ffi::PyBUF_C_CONTIGUOUS) && !c_order {
             Some("the tensor is not contiguous in C order")
@@ -110,35 +110,35 @@ impl Tensor {
             Some("the tensor is not contiguous, and a view without strides was asked for")
         } else {
             None
-        }
+        })
     }
 
     /// The view that `flags` ask for; nothing of it is owned by the tensor but the arrays.
     fn view(&self, py: Python<'_>, flags: c_int) -> PyResult<ffi::Py_buffer> {
-        if !self.is_host_reachable() {
+        if !self.is_host_reachable()? {
             return Err(PyBufferError::new_err(self.unreachable_text()?));
         }
-        let Some(format) = format::format_of(self.info().dtype) else {
+        let Some(format) = format::format_of(self.info()?.dtype) else {
             return Err(PyBufferError::new_err(format!(
                 "{} has no format in the buffer protocol: use `.numpy()` or `.raw()`",
-                Dtype(self.info().dtype).name()?
+                Dtype(self.info()?.dtype).name()?
             )));
         };
-        if let Some(why) = self.refusal(flags) {
+        if let Some(why) = self.refusal(flags)? {
             return Err(PyBufferError::new_err(why));
         }
         let mut view = ffi::Py_buffer::new();
         view.buf = self.settled_address(py)?;
-        view.len = isize::try_from(self.info().nbytes).unwrap_or(0);
-        view.itemsize = self.itemsize();
-        view.readonly = self.is_read_only().into();
+        view.len = isize::try_from(self.info()?.nbytes).unwrap_or(0);
+        view.itemsize = self.itemsize()?;
+        view.readonly = self.is_read_only()?.into();
         if flags & ffi::PyBUF_FORMAT != 0 {
             view.format = format.as_ptr().cast_mut();
         }
-        let shape = self.extents().iter();
+        let shape = self.extents()?.iter();
         let mut lent = Box::new(Lent {
             shape: shape.map(|n| isize::try_from(*n).unwrap_or(0)).collect(),
-            strides: self.strides_in_bytes(),
+            strides: self.strides_in_bytes()?,
         });
         view.ndim = c_int::try_from(lent.shape.len()).unwrap_or(0);
         if flags & ffi::PyBUF_ND != 0 && view.ndim > 0 {
@@ -190,24 +190,24 @@ impl Tensor {
     #[getter]
     fn __array_interface__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let (py, tensor) = (slf.py(), slf.get());
-        if !tensor.is_host_reachable() {
+        if !tensor.is_host_reachable()? {
             return Err(PyAttributeError::new_err(tensor.unreachable_text()?));
         }
-        let Some(typestr) = format::type_text(tensor.info().dtype) else {
+        let Some(typestr) = format::type_text(tensor.info()?.dtype) else {
             return Err(PyAttributeError::new_err(format!(
                 "{} has no type text in the array interface: use `.numpy()`",
-                Dtype(tensor.info().dtype).name()?
+                Dtype(tensor.info()?.dtype).name()?
             )));
         };
         let address = tensor.settled_address(py)?.expose_provenance();
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
-        interface.set_item("shape", PyTuple::new(py, tensor.extents())?)?;
+        interface.set_item("shape", PyTuple::new(py, tensor.extents()?)?)?;
         interface.set_item("typestr", typestr)?;
-        interface.set_item("data", (address, tensor.is_read_only()))?;
-        let strides = match tensor.is_c_contiguous() {
+        interface.set_item("data", (address, tensor.is_read_only()?))?;
+        let strides = match tensor.is_c_contiguous()? {
             true => None,
-            false => Some(PyTuple::new(py, tensor.strides_in_bytes())?),
+            false => Some(PyTuple::new(py, tensor.strides_in_bytes()?)?),
         };
         interface.set_item("strides", strides)?;
         Ok(interface)

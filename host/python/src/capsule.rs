@@ -114,25 +114,29 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Option<I
     if unsafe { ffi::PyCapsule_CheckExact(capsule) } == 0 {
         return Ok(None);
     }
-    if let Some(tensor) = rename_usual(object) {
-        return Ok(Some(Incoming(Kind::Versioned(tensor))));
-    }
     // SAFETY: a capsule.
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
     if name.is_null() {
         return Err(PyErr::take(object.py()).unwrap_or_else(|| no_dlpack("without a name")));
     }
-    // SAFETY: a capsule's name lives as long as the capsule.
-    let name = unsafe { CStr::from_ptr(name) };
-    if name == DLManagedTensor::NAME {
+    // SAFETY: a capsule's name is a text.
+    if unsafe { is_name::<DLManagedTensorVersioned>(name) } {
+        return Ok(Some(Incoming(Kind::Versioned(rename(object)?))));
+    }
+    // SAFETY: as above.
+    if unsafe { is_name::<DLManagedTensor>(name) } {
         return take_plain(object, asked).map(Some);
     }
+    // SAFETY: a capsule's name lives as long as the capsule.
+    Err(no_tensor(unsafe { CStr::from_ptr(name) }))
+}
+
+#[cold]
+fn no_tensor(name: &CStr) -> PyErr {
     if name == DLManagedTensor::USED || name == DLManagedTensorVersioned::USED {
-        return Err(PyBufferError::new_err(
-            "the capsule's tensor was taken before; export it again",
-        ));
+        return PyBufferError::new_err("the capsule's tensor was taken before; export it again");
     }
-    Err(no_dlpack(&format!("named {name:?}")))
+    no_dlpack(&format!("named {name:?}"))
 }
 
 fn no_dlpack(what: &str) -> PyErr {
@@ -154,22 +158,6 @@ fn take_plain(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Incoming> {
     }
     let draft = rename::<Draft>(object)?;
     Ok(Incoming(Kind::Versioned(draft.cast())))
-}
-
-/// As [`rename`], where it is the kind that was asked for: with a single look at the name.
-fn rename_usual(capsule: &Bound<'_, PyAny>) -> Option<NonNull<DLManagedTensorVersioned>> {
-    type Usual = DLManagedTensorVersioned;
-    let object = capsule.as_ptr();
-    // SAFETY: a capsule.
-    let pointer = unsafe { ffi::PyCapsule_GetPointer(object, Usual::NAME.as_ptr()) };
-    let Some(tensor) = NonNull::new(pointer.cast()) else {
-        // SAFETY: attached. It only says that the name is another one.
-        unsafe { ffi::PyErr_Clear() };
-        return None;
-    };
-    // SAFETY: a capsule, and a static name.
-    let renamed = unsafe { ffi::PyCapsule_SetName(object, Usual::USED.as_ptr()) };
-    (renamed == 0).then_some(tensor)
 }
 
 /// Reads the pointer and renames the capsule, before anything that can fail.

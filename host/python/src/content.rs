@@ -16,10 +16,10 @@ impl Tensor {
     /// The value of a 0-d tensor, for conversions to numbers.
     fn only_value<'py>(slf: &Bound<'py, Self>, to: &str) -> PyResult<Bound<'py, PyAny>> {
         let tensor = slf.get();
-        if !tensor.extents().is_empty() {
+        if !tensor.extents()?.is_empty() {
             return Err(PyTypeError::new_err(format!(
                 "only a 0-d tensor becomes a {to}, and this one has {} axes",
-                tensor.extents().len()
+                tensor.extents()?.len()
             )));
         }
         slf.call_method0("item")
@@ -30,21 +30,21 @@ impl Tensor {
 impl Tensor {
     /// Whether elements of less than a byte take whole bytes.
     #[getter]
-    fn _padded(&self) -> bool {
-        self.info().padded != 0
+    fn _padded(&self) -> PyResult<bool> {
+        Ok(self.info()?.padded != 0)
     }
 
     /// Whether the host reaches its memory by address.
     #[getter]
-    fn _host_reachable(&self) -> bool {
+    fn _host_reachable(&self) -> PyResult<bool> {
         self.is_host_reachable()
     }
 
     /// The elements' bytes, compact in C order.
     fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let size = self.info().nbytes;
+        let size = self.info()?.nbytes;
         PyBytes::new_with(py, usize::try_from(size)?, |bytes| {
-            let (handle, bytes) = (self.handle(), &mut *bytes);
+            let (handle, bytes) = (self.handle()?, &mut *bytes);
             let read = move || {
                 let first = bytes.as_mut_ptr().cast();
                 // SAFETY: `size` bytes of a fresh object that nobody else has yet.
@@ -56,7 +56,7 @@ impl Tensor {
 
     /// Replaces the elements by compact bytes.
     fn _store(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let handle = self.handle();
+        let handle = self.handle()?;
         let store = || {
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
@@ -75,7 +75,7 @@ impl Tensor {
     ) -> PyResult<()> {
         let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
         let stream = stream.transpose()?;
-        let handle = self.handle();
+        let handle = self.handle()?;
         let repeat = || {
             let (first, size) = (element.as_ptr().cast(), element.len() as u64);
             let on = stream.as_ref().map_or(Ref::NULL, |stream| stream.lend());
@@ -87,7 +87,7 @@ impl Tensor {
 
     /// Replaces the elements by those of a tensor of the same shape and dtype.
     fn _copy_from(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
-        let (handle, other) = (self.handle(), other.get().handle());
+        let (handle, other) = (self.handle()?, other.get().handle()?);
         let copy = || {
             check((api().tensor_copy_from)(
                 handle.lend(),
@@ -127,7 +127,7 @@ impl Tensor {
     /// Waits until the last work that writes it is done; `DeviceError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let (limit, handle) = (limit(timeout)?, self.handle());
+        let (limit, handle) = (limit(timeout)?, self.handle()?);
         Ok(detached(py, || {
             check((api().tensor_synchronize)(handle.lend(), limit))
         })?)
@@ -141,10 +141,10 @@ impl Tensor {
 
     /// The only element as a Python number; `ValueError` where there are more, or none.
     fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        if slf.get().info().numel != 1 {
+        if slf.get().info()?.numel != 1 {
             return Err(PyValueError::new_err(format!(
                 "item() is for one element, and this tensor has {}",
-                slf.get().info().numel
+                slf.get().info()?.numel
             )));
         }
         let module = slf.py().import("crossdock._values")?;
@@ -181,7 +181,7 @@ impl Tensor {
 
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         const UINT: u8 = 1;
-        if slf.get().info().dtype.code > UINT {
+        if slf.get().info()?.dtype.code > UINT {
             return Err(PyTypeError::new_err(
                 "only a tensor of integers is an index",
             ));

@@ -37,7 +37,7 @@ impl Tensor {
     /// (bfloat16, float8): DLPack carries those.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let info = self.info();
+        let info = self.info()?;
         let reached = [CUDA, CUDA_HOST, CUDA_MANAGED];
         if !reached.contains(&info.device.device_type) {
             return Err(PyAttributeError::new_err(
@@ -50,7 +50,7 @@ impl Tensor {
         let stream = self.exported_on(py)?;
         let described = PyDict::new(py);
         described.set_item("version", 3)?;
-        described.set_item("shape", PyTuple::new(py, self.extents())?)?;
+        described.set_item("shape", PyTuple::new(py, self.extents()?)?)?;
         described.set_item("typestr", typestr)?;
         described.set_item(
             "data",
@@ -61,7 +61,7 @@ impl Tensor {
         )?;
         let item = i64::from(info.dtype.bits / 8);
         let strides = (info.contiguous == 0)
-            .then(|| PyTuple::new(py, self.steps().iter().map(|step| step * item)))
+            .then(|| PyTuple::new(py, self.steps()?.iter().map(|step| step * item)))
             .transpose()?;
         described.set_item("strides", strides)?;
         described.set_item("stream", stream)?;
@@ -76,12 +76,12 @@ impl Tensor {
         let Some((number, stream)) = streams::offered(py, self.own_device()?.pair())? else {
             return Ok(None);
         };
-        let wait = if self.info().read_only == 0 {
+        let wait = if self.info()?.read_only == 0 {
             api().tensor_wait_to_write
         } else {
             api().tensor_wait_to_read
         };
-        check(wait(self.handle().lend(), stream.lend()))?;
+        check(wait(self.handle()?.lend(), stream.lend()))?;
         Ok(Some(number))
     }
 }

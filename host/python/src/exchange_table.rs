@@ -133,7 +133,7 @@ unsafe extern "C" fn to_object(
         // Stolen from here on, also where the rest fails.
         let incoming = Incoming(Kind::Versioned(managed));
         let out = place(out)?;
-        let tensor = Py::new(py, Tensor::of(incoming.import(py)?))?;
+        let tensor = Py::new(py, Tensor::taken(py, incoming)?)?;
         // SAFETY: the caller's place, which is not NULL.
         unsafe { out.write(tensor.into_ptr().cast()) };
         Ok(())
@@ -145,13 +145,13 @@ unsafe extern "C" fn view_object(object: *mut c_void, out: *mut DLTensor) -> c_i
         // SAFETY: the caller's object lives during the call.
         let tensor = unsafe { tensor_in(py, object) }?;
         let out = place(out)?;
-        let info = tensor.info();
+        let info = tensor.info()?;
         if info.read_only != 0 || info.padded != 0 {
             return Err(PyBufferError::new_err(
                 "a borrowed DLTensor cannot say that it is read-only or padded: export it",
             ));
         }
-        if !tensor.is_plain() {
+        if !tensor.is_plain()? {
             // The same order as for an export, which is given back at once.
             drop(Incoming(Kind::Versioned(ordered_export(py, tensor)?)));
         }

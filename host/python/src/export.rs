@@ -115,7 +115,7 @@ unsafe extern "C" fn dlpack_device(
 ) -> *mut ffi::PyObject {
     fence_entry(|py| {
         // SAFETY: a method of the class alone.
-        let device = unsafe { tensor_of(py, slf) }.info().device;
+        let device = unsafe { tensor_of(py, slf) }.info()?.device;
         if device == HOST {
             return Ok(names(py)?.host.clone_ref(py).into_ptr());
         }
@@ -145,7 +145,7 @@ fn export<'py>(
         (max_version, None) => form_of(max_version.as_ref())?,
     };
     let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
-    let own = tensor.info().device;
+    let own = tensor.info()?.device;
     let elsewhere = given(dl_device).filter(|device| pair_from(device) != Some(own));
     let target = elsewhere.map(|device| device_from(&device)).transpose()?;
     let target = target.as_ref().map(|device| device.get());
@@ -153,7 +153,7 @@ fn export<'py>(
     let goal = target.map_or(own, Device::pair);
     let wanted = match given(stream) {
         // The host may be the one to read it.
-        None if target.is_none() && tensor.is_host_reachable() => Wanted::Ready,
+        None if target.is_none() && tensor.is_host_reachable()? => Wanted::Ready,
         stream => streams::wanted(py, order_of(tensor, target)?, stream.as_ref())?,
     };
     let moved = match (target, copy) {
@@ -171,7 +171,7 @@ fn export<'py>(
     }
     // A copy that was made on the consumer's stream is in its order already.
     match &wanted {
-        Wanted::On(stream) if goal == exported.info().device && streams::has_order(goal) => {
+        Wanted::On(stream) if goal == exported.info()?.device && streams::has_order(goal) => {
             options.order = Order::STREAM;
             options.stream = stream.lend();
         }
@@ -205,7 +205,7 @@ fn arrived(
     wanted: &Wanted,
 ) -> PyResult<(Tensor, bool)> {
     let moved = tensor.moved_on(py, Some(target), mode_of(copy), wanted)?;
-    if moved.0.info().device == target.pair() {
+    if moved.0.info()?.device == target.pair() {
         return Ok(moved);
     }
     if copy == Some(false) {
@@ -240,32 +240,32 @@ impl Tensor {
 impl Tensor {
     /// The device whose streams order the work on it.
     pub(crate) fn ordered_by(&self) -> PyResult<DLDevice> {
-        match self.info().memory_kind {
+        match self.info()?.memory_kind {
             MemoryKind::MANAGED => Ok(self.own_device()?.pair()),
-            _ => Ok(self.info().device),
+            _ => Ok(self.info()?.device),
         }
     }
 
     /// Whether no stream has a say in its export, and no work on it is pending.
-    pub(crate) fn is_plain(&self) -> bool {
-        !streams::has_order(self.info().device) && !self.is_pending()
+    pub(crate) fn is_plain(&self) -> PyResult<bool> {
+        Ok(!streams::has_order(self.info()?.device) && !self.is_pending()?)
     }
 
     /// Whether work that writes it may still run.
-    pub(crate) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> PyResult<bool> {
         let mut event = Owned::NULL;
-        let failure = (api().tensor_ready)(self.handle().lend(), Out::from(&mut event));
+        let failure = (api().tensor_ready)(self.handle()?.lend(), Out::from(&mut event));
         let pending = check(failure).is_err() || !event.is_null();
         if !event.is_null() {
             (api().event_free)(event);
         }
-        pending
+        Ok(pending)
     }
 
     /// Waits for that work, without the interpreter.
     pub(crate) fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_pending() {
-            let handle = self.handle();
+        if self.is_pending()? {
+            let handle = self.handle()?;
             detached(py, || {
                 check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
             })?;
@@ -279,12 +279,12 @@ impl Tensor {
     /// As [`Tensor::managed`].
     #[inline]
     pub(crate) fn plain_export(&self) -> PyResult<Option<NonNull<DLManagedTensorVersioned>>> {
-        if streams::has_order(self.info().device) {
+        if streams::has_order(self.info()?.device) {
             return Ok(None);
         }
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
         let out = Out::from(&mut managed);
-        check((api().tensor_try_export)(self.handle().lend(), out))?;
+        check((api().tensor_try_export)(self.handle()?.lend(), out))?;
         Ok(NonNull::new(managed))
     }
 
@@ -298,7 +298,7 @@ impl Tensor {
     ) -> PyResult<NonNull<DLManagedTensorVersioned>> {
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
         let out = Out::from(&mut managed);
-        check((api().tensor_export)(self.handle().lend(), options, out))?;
+        check((api().tensor_export)(self.handle()?.lend(), options, out))?;
         NonNull::new(managed).ok_or_else(nothing)
     }
 
@@ -326,7 +326,7 @@ impl Tensor {
         let mut managed: *mut DLManagedTensor = std::ptr::null_mut();
         let out = Out::from(&mut managed);
         check((api().tensor_export_legacy)(
-            self.handle().lend(),
+            self.handle()?.lend(),
             options,
             out,
         ))?;

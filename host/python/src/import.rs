@@ -77,7 +77,7 @@ unsafe extern "C" fn from_dlpack(
 /// As `from_dlpack`.
 pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if let Ok(own) = x.cast_exact::<Tensor>() {
-        return Ok(own.get().share());
+        return own.get().share();
     }
     match producer_of(x)? {
         Producer::OnHost => from_host(x),
@@ -110,7 +110,7 @@ fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
     match incoming.device() {
         Some(device) if device != HOST => not_on_host(x, |x| negotiate::elsewhere(x, incoming)),
-        _ => Ok(Tensor::of(incoming.import(x.py())?)),
+        _ => Tensor::taken(x.py(), incoming),
     }
 }
 
@@ -163,7 +163,8 @@ fn from_with(
     Python::attach(|_| {
         let found = negotiate::negotiate(x, &request)?;
         let tensor = found.tensor;
-        let arrived = target.is_none_or(|target| tensor.info().device == target.pair());
+        let device = tensor.info()?.device;
+        let arrived = target.is_none_or(|target| device == target.pair());
         match copy {
             Some(true) if found.is_copied && arrived => Ok(tensor),
             Some(true) if found.is_copied => tensor.moved(py, target, CopyMode::IF_NEEDED),
@@ -174,7 +175,7 @@ fn from_with(
 }
 
 /// Refuses values that are the negatives of those in memory, which PyTorch's `__dlpack__` exports as
-/// they are.
+/// they are. Such values are the imaginary parts of complex numbers, which lie apart.
 fn refuse_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
     let names = names(x.py())?;
     if names.ask(&names.is_neg, x)?.is_truthy()? {
@@ -206,9 +207,6 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     let Some(export) = table.managed_tensor_from_py_object_no_sync else {
         return negotiated(x, &Request::default());
     };
-    if table.may_defer {
-        refuse_negated(x)?;
-    }
     let mut managed = std::ptr::null_mut();
     // SAFETY: an object of exactly the type that published the table, and a place of ours.
     let answer = unsafe { export(x.as_ptr().cast(), &raw mut managed) };
@@ -218,16 +216,20 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
             return Err(failure_of_table(py, "exported nothing"));
         }
     };
+    if table.may_defer && managed.may_be_parts() {
+        refuse_negated(x)?;
+    }
     // Its `__dlpack__` knows what to do with such a one: refuse it.
     if table.may_defer && is_conjugated(x, &managed)? {
         drop(managed);
         return negotiated(x, &Request::default());
     }
     let device = managed.device();
+    let Some(device) = device.filter(|device| streams::has_numbers(*device)) else {
+        return Tensor::taken(py, managed);
+    };
     let handle = managed.import(py)?;
-    if let Some(device) = device.filter(|device| streams::has_numbers(*device)) {
-        written_on_current(py, table, device, &handle)?;
-    }
+    written_on_current(py, table, device, &handle)?;
     Ok(Tensor::of(handle))
 }
 

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use crossdock_api::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, XdTensor};
+use crossdock_api::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, XdTensor, glance};
 use pyo3::prelude::*;
 
 use crate::capsule::{MAJOR, Traveller as _};
@@ -73,6 +73,22 @@ impl Incoming {
         unsafe { place.read_unaligned() }.code == COMPLEX
     }
 
+    /// Whether its elements may be parts of larger ones: they do not lie one after the other, or
+    /// there is but one.
+    pub(crate) fn may_be_parts(&self) -> bool {
+        let Kind::Versioned(managed) = self.0 else {
+            return true;
+        };
+        if !self.is_known() || !managed.is_aligned() {
+            return true;
+        }
+        // SAFETY: alive and aligned, and of a version whose layout this is.
+        let tensor = unsafe { managed.as_ref() };
+        // SAFETY: its producer promises shape and strides of its rank.
+        let compact = unsafe { glance(&tensor.dl_tensor) };
+        compact.is_none_or(|array| array.shape.iter().all(|extent| *extent <= 1))
+    }
+
     fn is_known(&self) -> bool {
         match self.0 {
             Kind::Versioned(tensor) => {
@@ -106,6 +122,11 @@ impl Incoming {
         Ok(imported?)
     }
 }
+
+// SAFETY: the struct is only read, and its deleter may be called from every thread.
+unsafe impl Send for Incoming {}
+// SAFETY: as above.
+unsafe impl Sync for Incoming {}
 
 impl Drop for Incoming {
     fn drop(&mut self) {

@@ -59,6 +59,7 @@ mod trace;
 mod typestr;
 mod vectorcall;
 mod views;
+mod waiting;
 
 use pyo3::prelude::*;
 

@@ -17,9 +17,8 @@ const CPU: i32 = 1;
 impl Tensor {
     /// The device that holds it.
     pub(crate) fn own_device(&self) -> PyResult<Device> {
-        Device::new(made(|out| {
-            (api().tensor_device)(self.handle().lend(), out)
-        })?)
+        let handle = self.handle()?;
+        Device::new(made(|out| (api().tensor_device)(handle.lend(), out))?)
     }
 
     /// The same values on `device`, in the order of a stream where there is one.
@@ -35,7 +34,7 @@ impl Tensor {
         if let Some(stream) = stream {
             options.stream = stream.lend();
         }
-        let (from, to) = (self.handle(), &device.handle);
+        let (from, to) = (self.handle()?, &device.handle);
         let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;
@@ -50,14 +49,14 @@ impl Tensor {
 impl Tensor {
     /// Whether its elements lie compact in C order.
     #[getter]
-    fn contiguous(&self) -> bool {
-        self.info().contiguous != 0
+    fn contiguous(&self) -> PyResult<bool> {
+        Ok(self.info()?.contiguous != 0)
     }
 
     /// Bytes from `data_ptr()` to the first element: not 0 only on devices that have handles.
     #[getter]
-    fn byte_offset(&self) -> u64 {
-        self.info().byte_offset
+    fn byte_offset(&self) -> PyResult<u64> {
+        Ok(self.info()?.byte_offset)
     }
 
     /// The same values on `device`: the same memory where that works, else a copy.

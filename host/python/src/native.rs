@@ -46,7 +46,7 @@ impl Tensor {
     #[getter]
     fn cl_mem(&self) -> PyResult<u64> {
         const OPENCL: i32 = 4;
-        let info = self.info();
+        let info = self.info()?;
         if info.device.device_type == OPENCL && info.form == AddressForm::HANDLE && info.numel > 0 {
             return Ok(info.data);
         }

@@ -280,12 +280,13 @@ fn ordered(
     stream: Option<Handle<XdStream>>,
 ) -> PyResult<Found> {
     let is_copied = incoming.is_copied();
-    let tensor = incoming.import(py)?;
+    let tensor = Tensor::taken(py, incoming)?;
     if let Some(stream) = stream {
-        check((api().tensor_written_on)(tensor.lend(), stream.lend()))?;
+        let handle = tensor.handle()?;
+        check((api().tensor_written_on)(handle.lend(), stream.lend()))?;
     }
     Ok(Found {
-        tensor: Tensor::of(tensor),
+        tensor,
         is_copied,
         is_plainly_host: false,
     })

@@ -134,7 +134,7 @@ fn explain(
     let target = device_from(device)?;
     let to = &target.get().handle;
     if let Ok(tensor) = x.cast::<Tensor>() {
-        let tensor = tensor.get().handle();
+        let tensor = tensor.get().handle()?;
         let explain = || {
             let options = XdMoveOptions::new();
             made(|out| (api().tensor_explain)(tensor.lend(), to.lend(), (&options).into(), out))

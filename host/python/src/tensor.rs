@@ -8,9 +8,9 @@ use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use crossdock_api::{
-    AddressForm, CopyMode, DLDataType, DLDevice, MemoryKind, Out, Owned, RouteKind, XdMoveOptions,
-    XdRoute, XdTensor, XdTensorInfo,
+    CopyMode, Out, Owned, RouteKind, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
 };
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -18,15 +18,19 @@ use crate::capsule::with_error_aside;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
+use crate::incoming::Incoming;
 use crate::interpreter::detached;
 use crate::streams::Wanted;
 use crate::table::api;
+use crate::waiting::Waiting;
 
 /// A typed view of memory on one device.
 #[pyclass(frozen, module = "crossdock", weakref)]
 #[derive(Debug)]
 pub(crate) struct Tensor {
-    handle: ManuallyDrop<Handle<XdTensor>>,
+    /// What it was taken as, where the runtime need not have seen it yet.
+    waiting: ManuallyDrop<Option<Waiting>>,
+    handle: ManuallyDrop<OnceLock<Handle<XdTensor>>>,
     /// Apart, because many a tensor is only handed on.
     info: OnceLock<Box<Info>>,
 }
@@ -35,32 +39,6 @@ pub(crate) struct Tensor {
 #[derive(Debug)]
 struct Info(XdTensorInfo);
 
-/// What is said of no tensor at all.
-const NOTHING: XdTensorInfo = XdTensorInfo {
-    device: DLDevice {
-        device_type: 0,
-        device_id: 0,
-    },
-    dtype: DLDataType {
-        code: 0,
-        bits: 0,
-        lanes: 0,
-    },
-    ndim: 0,
-    shape: std::ptr::null(),
-    strides: std::ptr::null(),
-    numel: 0,
-    nbytes: 0,
-    data: 0,
-    byte_offset: 0,
-    form: AddressForm::POINTER,
-    memory_kind: MemoryKind::UNOWNED,
-    read_only: 1,
-    contiguous: 0,
-    padded: 0,
-    reserved: 0,
-};
-
 // SAFETY: the arrays are the handle's, which may be read from every thread.
 unsafe impl Send for Info {}
 // SAFETY: as above.
@@ -68,53 +46,101 @@ unsafe impl Sync for Info {}
 
 impl Tensor {
     /// What the handle holds; it is described when somebody asks.
-    pub(crate) const fn of(handle: Handle<XdTensor>) -> Self {
+    pub(crate) fn of(handle: Handle<XdTensor>) -> Self {
         Self {
-            handle: ManuallyDrop::new(handle),
+            waiting: ManuallyDrop::new(None),
+            handle: ManuallyDrop::new(OnceLock::from(handle)),
             info: OnceLock::new(),
         }
     }
 
     /// As [`Tensor::of`], described at once.
     pub(crate) fn new(handle: Handle<XdTensor>) -> PyResult<Self> {
-        let info = Info(written(|out| (api().tensor_describe)(handle.lend(), out))?);
         let tensor = Self::of(handle);
-        tensor.info.get_or_init(|| Box::new(info));
+        tensor.info()?;
         Ok(tensor)
     }
 
-    pub(crate) fn handle(&self) -> &Handle<XdTensor> {
-        &self.handle
+    /// A tensor that was taken from its producer.
+    ///
+    /// # Errors
+    /// What `xd_tensor_import` answers.
+    #[inline]
+    pub(crate) fn taken(py: Python<'_>, incoming: Incoming) -> PyResult<Self> {
+        match Waiting::keep(py, incoming)? {
+            Ok(waiting) => Ok(Self {
+                waiting: ManuallyDrop::new(Some(waiting)),
+                handle: ManuallyDrop::new(OnceLock::new()),
+                info: OnceLock::new(),
+            }),
+            Err(incoming) => Ok(Self::of(incoming.import(py)?)),
+        }
     }
 
-    pub(crate) fn info(&self) -> &XdTensorInfo {
-        let describe = || {
-            let described = written(|out| (api().tensor_describe)(self.handle.lend(), out));
-            // It fails for a NULL handle only.
-            Box::new(Info(described.unwrap_or(NOTHING)))
+    /// The runtime's tensor.
+    ///
+    /// # Errors
+    /// What its import answers, if it is needed for the first time and the host's plugin was retired
+    /// since it was taken.
+    #[inline]
+    pub(crate) fn handle(&self) -> PyResult<&Handle<XdTensor>> {
+        match self.handle.get() {
+            Some(handle) => Ok(handle),
+            None => self.import(),
+        }
+    }
+
+    #[cold]
+    fn import(&self) -> PyResult<&Handle<XdTensor>> {
+        let imported = match &*self.waiting {
+            Some(waiting) => Python::attach(|py| waiting.import(py))?,
+            None => return Err(PyRuntimeError::new_err("a tensor without memory")),
         };
-        &self.info.get_or_init(describe).0
+        // Where another thread was faster, its handle serves both.
+        Ok(self.handle.get_or_init(|| imported))
+    }
+
+    /// What the tensor is.
+    ///
+    /// # Errors
+    /// As [`Tensor::handle`].
+    #[inline]
+    pub(crate) fn info(&self) -> PyResult<&XdTensorInfo> {
+        match self.info.get() {
+            Some(info) => Ok(&info.0),
+            None => self.describe(),
+        }
+    }
+
+    #[cold]
+    fn describe(&self) -> PyResult<&XdTensorInfo> {
+        let handle = self.handle()?;
+        let described = written(|out| (api().tensor_describe)(handle.lend(), out))?;
+        Ok(&self.info.get_or_init(|| Box::new(Info(described))).0)
     }
 
     /// The same tensor once more.
-    pub(crate) fn share(&self) -> Self {
-        Self::of(Handle::new((api().tensor_retain)(self.handle.lend())))
+    pub(crate) fn share(&self) -> PyResult<Self> {
+        let handle = self.handle()?;
+        Ok(Self::of(Handle::new((api().tensor_retain)(handle.lend()))))
     }
 
-    fn array(&self, first: *const i64) -> &[i64] {
+    fn array(&self, of: impl FnOnce(&XdTensorInfo) -> *const i64) -> PyResult<&[i64]> {
+        let info = self.info()?;
+        let first = of(info);
         if first.is_null() {
-            return &[];
+            return Ok(&[]);
         }
         // SAFETY: `ndim` numbers that live as long as the handle, which `self` holds.
-        unsafe { std::slice::from_raw_parts(first, self.info().ndim as usize) }
+        Ok(unsafe { std::slice::from_raw_parts(first, info.ndim as usize) })
     }
 
-    pub(crate) fn extents(&self) -> &[i64] {
-        self.array(self.info().shape)
+    pub(crate) fn extents(&self) -> PyResult<&[i64]> {
+        self.array(|info| info.shape)
     }
 
-    pub(crate) fn steps(&self) -> &[i64] {
-        self.array(self.info().strides)
+    pub(crate) fn steps(&self) -> PyResult<&[i64]> {
+        self.array(|info| info.strides)
     }
 
     /// The same values on `device` (its own where there is none).
@@ -136,6 +162,7 @@ impl Tensor {
         copy: CopyMode,
         order: &Wanted,
     ) -> PyResult<(Self, bool)> {
+        let handle = self.handle()?;
         let mut options = XdMoveOptions::new();
         options.copy = copy;
         if let Wanted::On(stream) = order {
@@ -145,11 +172,10 @@ impl Tensor {
         let target = match device {
             Some(device) => &device.handle,
             None => {
-                own = made(|out| (api().tensor_device)(self.handle.lend(), out))?;
+                own = made(|out| (api().tensor_device)(handle.lend(), out))?;
                 &own
             }
         };
-        let handle = &self.handle;
         let mut route: Owned<XdRoute> = Owned::NULL;
         let moved = detached(py, || {
             made(|out| {
@@ -169,6 +195,8 @@ impl Drop for Tensor {
         let release = || {
             // SAFETY: dropped here and nowhere else.
             unsafe { ManuallyDrop::drop(&mut self.handle) };
+            // SAFETY: as above.
+            unsafe { ManuallyDrop::drop(&mut self.waiting) };
         };
         with_error_aside(release);
     }
@@ -179,53 +207,53 @@ impl Tensor {
     /// The extents.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.extents())
+        PyTuple::new(py, self.extents()?)
     }
 
     /// The strides, in elements.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.steps())
+        PyTuple::new(py, self.steps()?)
     }
 
     /// The dtype.
     #[getter]
-    fn dtype(&self) -> Dtype {
-        Dtype(self.info().dtype)
+    fn dtype(&self) -> PyResult<Dtype> {
+        Ok(Dtype(self.info()?.dtype))
     }
 
     /// The device that holds it.
     #[getter]
     fn device(&self) -> PyResult<Device> {
-        Device::new(made(|out| (api().tensor_device)(self.handle.lend(), out))?)
+        self.own_device()
     }
 
     /// The number of dimensions.
     #[getter]
-    fn ndim(&self) -> u32 {
-        self.info().ndim
+    fn ndim(&self) -> PyResult<u32> {
+        Ok(self.info()?.ndim)
     }
 
     /// The number of elements.
     #[getter]
-    fn size(&self) -> u64 {
-        self.info().numel
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.info()?.numel)
     }
 
     /// The bytes of its elements when they lie compact.
     #[getter]
-    fn nbytes(&self) -> u64 {
-        self.info().nbytes
+    fn nbytes(&self) -> PyResult<u64> {
+        Ok(self.info()?.nbytes)
     }
 
     /// Whether writing is refused.
     #[getter]
-    fn readonly(&self) -> bool {
-        self.info().read_only != 0
+    fn readonly(&self) -> PyResult<bool> {
+        Ok(self.info()?.read_only != 0)
     }
 
     /// The address of its first element; a handle on devices that have handles.
-    fn data_ptr(&self) -> u64 {
-        self.info().data
+    fn data_ptr(&self) -> PyResult<u64> {
+        Ok(self.info()?.data)
     }
 }

@@ -121,7 +121,7 @@ fn outside(item: &Bound<'_, PyAny>, extent: i64) -> PyErr {
 impl Tensor {
     fn reshaped(&self, shape: &[i64]) -> PyResult<Self> {
         let ndim = u32::try_from(shape.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle(), shape.as_ptr());
+        let (handle, first) = (self.handle()?, shape.as_ptr());
         // SAFETY: `ndim` numbers that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_reshape)(handle.lend(), ndim, first, out)
@@ -131,7 +131,7 @@ impl Tensor {
 
     fn permuted(&self, axes: &[u32]) -> PyResult<Self> {
         let count = u32::try_from(axes.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle(), axes.as_ptr());
+        let (handle, first) = (self.handle()?, axes.as_ptr());
         // SAFETY: `count` numbers that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_permute)(handle.lend(), count, first, out)
@@ -141,7 +141,7 @@ impl Tensor {
 
     fn sliced(&self, slices: &[XdAxisSlice]) -> PyResult<Self> {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle(), slices.as_ptr());
+        let (handle, first) = (self.handle()?, slices.as_ptr());
         // SAFETY: `count` slices that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_slice)(handle.lend(), count, first, out)
@@ -151,7 +151,7 @@ impl Tensor {
 
     /// `shape` with its `-1` replaced.
     fn whole_shape(&self, mut shape: Vec<i64>) -> PyResult<Vec<i64>> {
-        let size = i128::from(self.info().numel);
+        let size = i128::from(self.info()?.numel);
         let known = shape.iter().filter(|extent| **extent != -1);
         let known = known.fold(1_i128, |all, extent| {
             all.saturating_mul(i128::from(*extent))
@@ -178,9 +178,9 @@ impl Tensor {
 impl Tensor {
     /// A part as a view: integers, slices, `...` and `None` (a new axis), as NumPy's basic indexing.
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let index = Index::of(key, self.extents())?;
+        let index = Index::of(key, self.extents()?)?;
         let part = self.sliced(&index.slices)?;
-        if part.extents() == index.shape {
+        if part.extents()? == index.shape {
             return Ok(part);
         }
         part.reshaped(&index.shape)
@@ -196,14 +196,14 @@ impl Tensor {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        match self.extents() {
+        match self.extents()? {
             [first, ..] => Ok(usize::try_from(*first)?),
             [] => Err(PyTypeError::new_err("a 0-d tensor has no length")),
         }
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
-        if slf.get().extents().is_empty() {
+        if slf.get().extents()?.is_empty() {
             return Err(PyTypeError::new_err("a 0-d tensor cannot be iterated over"));
         }
         let builtins = slf.py().import("builtins")?;
@@ -247,7 +247,7 @@ impl Tensor {
 
     /// A view with its axes in another order; negative ones count from the end. Array API.
     fn permute_dims(&self, axes: Vec<i64>) -> PyResult<Self> {
-        let rank = i64::try_from(self.extents().len())?;
+        let rank = i64::try_from(self.extents()?.len())?;
         let axis = |axis: &i64| {
             let at = if *axis < 0 { axis + rank } else { *axis };
             u32::try_from(at).map_err(|error| {
@@ -262,7 +262,7 @@ impl Tensor {
     /// The transposed matrix as a view; `ValueError` unless there are two axes.
     #[getter(T)]
     fn transposed(&self) -> PyResult<Self> {
-        match self.extents().len() {
+        match self.extents()?.len() {
             2 => self.permuted(&[1, 0]),
             rank => Err(PyValueError::new_err(format!(
                 "T is for 2 axes and this tensor has {rank}: use `mT` or `permute_dims`"
@@ -273,7 +273,7 @@ impl Tensor {
     /// The last two axes exchanged, as a view; `ValueError` with fewer than two.
     #[getter(mT)]
     fn matrix_transposed(&self) -> PyResult<Self> {
-        let rank = self.info().ndim;
+        let rank = self.info()?.ndim;
         let Some(last) = rank.checked_sub(2) else {
             return Err(PyValueError::new_err("mT needs at least 2 axes"));
         };

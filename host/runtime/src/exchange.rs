@@ -78,6 +78,25 @@ impl Tensor {
         ))
     }
 
+    /// As [`Tensor::import`], for what [`HostArray`](crate::HostArray) found: no plugin is asked.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a tensor that is not the host's; [`Error::UnknownDevice`].
+    pub fn import_host_array(runtime: &Runtime, received: Received) -> Result<Self, Error> {
+        let (view, tensor) = received.into_parts();
+        if view.device() != dlpack::Device::CPU {
+            let why = format!("it is on {}, and not the host's", view.device());
+            return Err(Error::misuse("import a host array", why));
+        }
+        let found = foreign_host_memory(runtime.device(view.device())?, &view)?;
+        let read_only = view.is_read_only();
+        Ok(Self::made(
+            || Memory::received(found.device, found.place, found.kind, tensor, read_only),
+            || view.into_layout(),
+            found.offset,
+        ))
+    }
+
     /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
     /// the object's handle. The claimed device's plugin adopts it, and every element must lie inside
     /// it. An object that the plugin knows as its own goes through [`Tensor::import`].

@@ -33,6 +33,16 @@ impl DeviceIndex {
         })
     }
 
+    /// Whether a device with this pair is there and not retired.
+    #[inline]
+    pub(crate) fn has(&self, id: dlpack::Device) -> bool {
+        let found = self.0.find_map(|slot| {
+            let is_it = slot.id == id && !slot.retired.load(Ordering::Acquire);
+            is_it.then_some(())
+        });
+        found.is_some()
+    }
+
     /// Adds a device.
     pub(crate) fn add(&self, device: &Device) {
         self.0.push(DeviceSlot {

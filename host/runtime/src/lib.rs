@@ -32,6 +32,7 @@ mod exchange;
 #[cfg(test)]
 mod far_memory;
 mod hooks;
+mod host_array;
 mod host_services;
 mod index;
 mod inherited;
@@ -71,6 +72,7 @@ pub use device::Device;
 pub use error::Error;
 pub use event::Event;
 pub use hooks::Hooks;
+pub use host_array::HostArray;
 pub use late_log::late_log;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use life::{counted_leaks, exiting};

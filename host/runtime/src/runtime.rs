@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::{self, DeviceType};
@@ -36,6 +36,8 @@ struct Inner {
     index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
     asked: PluginIndex,
+    /// The plugin that is linked in, which is asked most.
+    builtin: OnceLock<Arc<Plugin>>,
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
@@ -64,6 +66,7 @@ impl Runtime {
             registry: Published::default(),
             index: DeviceIndex::default(),
             asked: PluginIndex::default(),
+            builtin: OnceLock::new(),
             routing: Arc::new(routing),
             environment,
             layers,
@@ -101,6 +104,18 @@ impl Runtime {
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
         self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
+    }
+
+    /// Whether [`Runtime::device`] would find a device with this pair.
+    #[inline]
+    pub(crate) fn has(&self, id: dlpack::Device) -> bool {
+        self.0.index.has(id)
+    }
+
+    /// The plugin that is linked in, which lives as long as the runtime.
+    #[inline]
+    pub(crate) fn builtin(&self) -> Option<&Arc<Plugin>> {
+        self.0.builtin.get()
     }
 
     #[cold]
@@ -208,7 +223,8 @@ impl Runtime {
     #[cfg(feature = "cpu")]
     pub(crate) fn register_builtin(&self) {
         let layers = || Ok(self.0.layers.clone());
-        let registered = crate::builtin::cpu(layers).and_then(|plugin| self.register(&plugin));
+        let registered = crate::builtin::cpu(layers)
+            .and_then(|plugin| self.register(self.0.builtin.get_or_init(|| plugin)));
         if let Err(error) = registered {
             self.change(|registry| registry.refused.push(error.clone()));
         }

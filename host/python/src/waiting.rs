@@ -1,0 +1,107 @@
+//! A tensor that was taken and found good, and that the runtime sees when somebody needs it: many a
+//! tensor is only handed on.
+#![expect(unsafe_code, reason = "lends memory of others, and its owner")]
+
+use std::ffi::c_void;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::{Arc, OnceLock};
+
+use crossdock_api::{MemoryFlags, Out, Ref, XdHostArray, XdLayout, XdMemory, XdTensor, fence};
+use pyo3::prelude::*;
+
+use crate::error::Failed;
+use crate::handle::{Handle, made};
+use crate::incoming::{Incoming, Kind};
+use crate::negotiate::HOST;
+use crate::runtime::runtime;
+use crate::table::api;
+
+/// A compact array in memory of the host, with its owner.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// What it was when it was taken, whatever its producer makes of it since.
+    array: XdHostArray,
+    /// The owner, as long as it is the only one.
+    incoming: ManuallyDrop<Incoming>,
+    /// The same for several: this one, and what the runtime made of it.
+    owners: OnceLock<Arc<Incoming>>,
+}
+
+// SAFETY: the address is passed on, and nothing is read or written through it here.
+unsafe impl Send for Waiting {}
+// SAFETY: as above.
+unsafe impl Sync for Waiting {}
+
+impl Waiting {
+    /// Keeps the tensor, if the runtime finds nothing in it that needs an import at once.
+    ///
+    /// # Errors
+    /// What opening the runtime raises. The tensor itself where it must be imported now.
+    #[inline]
+    pub(crate) fn keep(py: Python<'_>, incoming: Incoming) -> PyResult<Result<Self, Incoming>> {
+        let runtime = runtime(py)?.lend();
+        let mut array = MaybeUninit::<XdHostArray>::uninit();
+        // SAFETY: a place of ours, aligned and writable.
+        let out = unsafe { Out::from_raw(array.as_mut_ptr()) };
+        let is_array = match incoming.0 {
+            // SAFETY: alive, because it is owned here.
+            Kind::Versioned(tensor) => unsafe {
+                (api().tensor_as_host_array)(runtime, tensor.as_ptr(), out)
+            },
+            // SAFETY: as above.
+            Kind::Legacy(tensor) => unsafe {
+                (api().tensor_as_host_array_legacy)(runtime, tensor.as_ptr(), out)
+            },
+        };
+        if is_array == 0 {
+            return Ok(Err(incoming));
+        }
+        Ok(Ok(Self {
+            // SAFETY: written where the answer is not 0.
+            array: unsafe { array.assume_init() },
+            incoming: ManuallyDrop::new(incoming),
+            owners: OnceLock::new(),
+        }))
+    }
+
+    /// The runtime's tensor of it, which shares the owner.
+    ///
+    /// # Errors
+    /// What `xd_tensor_from_memory` answers.
+    #[cold]
+    pub(crate) fn import(&self, py: Python<'_>) -> PyResult<Handle<XdTensor>> {
+        let runtime = runtime(py)?;
+        let shape = self.array.shape.get(..self.array.ndim.into());
+        let layout = XdLayout::compact(self.array.dtype, shape.unwrap_or_default());
+        let mut memory = XdMemory::new(HOST, self.array.data, layout);
+        memory.flags = MemoryFlags::HOST_ARRAY;
+        if self.array.read_only != 0 {
+            memory.flags.0 |= MemoryFlags::READ_ONLY.0;
+        }
+        let kind = self.incoming.0;
+        let owners = self.owners.get_or_init(|| Arc::new(Incoming(kind)));
+        memory.owner = Arc::into_raw(Arc::clone(owners)).cast_mut().cast();
+        memory.release = Some(give_back);
+        let imported: Result<_, Failed> = made(|out| {
+            // SAFETY: the memory lives as long as its owner, a share of which is given up here.
+            unsafe { (api().tensor_from_memory)(runtime.lend(), Ref::from(&memory), out) }
+        });
+        Ok(imported?)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.owners.get().is_none() {
+            // SAFETY: the only owner, dropped here and nowhere else.
+            unsafe { ManuallyDrop::drop(&mut self.incoming) };
+        }
+    }
+}
+
+/// Drops the share of the owner that `import` lent.
+unsafe extern "C" fn give_back(owner: *mut c_void) {
+    // SAFETY: the word of `import`, given back once.
+    let owner = unsafe { Arc::from_raw(owner.cast_const().cast::<Incoming>()) };
+    let _caught = fence(|| drop(owner));
+}
