@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 
 use crossdock_script::{Failure, Kind, Session, Settings, Value};
 
-use crate::rig::{Child, in_children, number, run, try_run};
+use crate::rig::{Child, has_module, in_children, number, run, try_run};
 
 in_children! {
     sys_exit_does_not_end_the_host: exits;
@@ -14,6 +14,7 @@ in_children! {
     sys_exit_where_nobody_can_hear_it_changes_nothing: unheard;
     exit_functions_of_scripts_are_not_run: exit_functions;
     what_ends_any_process_ends_the_host: processes;
+    faulthandler_and_host_handlers: crashes;
 }
 
 /// What is passed to `sys.exit`, and the code that comes of it.
@@ -147,8 +148,44 @@ fn processes(child: &Child) {
 }
 
 fn ended(text: &str) -> ExitStatus {
+    again().env(TEXT, text).output().unwrap().status
+}
+
+/// This test once more, in a process of its own.
+fn again() -> Command {
     let name = std::env::args().nth(2).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let command = command.args(["--exact", &name, "--nocapture", "--test-threads=1"]);
-    command.env(TEXT, text).output().unwrap().status
+    command.args(["--exact", &name, "--nocapture", "--test-threads=1"]);
+    command
+}
+
+/// Both tell of a crash, first Python, whose handler came last; and the process ends by the signal.
+fn crashes(child: &Child) {
+    if std::env::var_os(TEXT).is_some() {
+        let handler: extern "C" fn(i32) = on_crash;
+        // SAFETY: the address of a function is a word.
+        let handler = unsafe { std::ptr::from_ref(&handler).cast::<usize>().read() };
+        // SAFETY: the handler calls only what a handler may.
+        unsafe { libc::signal(libc::SIGSEGV, handler) };
+        let text = "import ctypes, faulthandler, sys\nfaulthandler.enable(sys.__stderr__)\n\
+                    def f(): ctypes.string_at(0)\nf()";
+        return run(&child.session(), text);
+    }
+    if !has_module(&child.session(), "ctypes") {
+        return;
+    }
+    let output = again().env(TEXT, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{said}");
+    let python = said.find("line 3 in f").unwrap_or(usize::MAX);
+    let host = said.find("the host's own words").unwrap_or(0);
+    assert!(python < host, "{said}");
+}
+
+extern "C" fn on_crash(signal: i32) {
+    const WORDS: &str = "the host's own words\n";
+    // SAFETY: a text and its length; both functions may be called in a handler.
+    unsafe { libc::write(2, WORDS.as_ptr().cast(), WORDS.len()) };
+    // SAFETY: as above.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
