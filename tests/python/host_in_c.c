@@ -1,5 +1,5 @@
-/* A host in C that shares its tensors with scripts. Arguments: a Python, and a library that was linked
- * with libcrossdock. */
+/* A host in C that shares its tensors with scripts. Arguments: a Python, a library that was linked with
+ * libcrossdock, and a word where that Python has PyTorch. */
 #include "../../host/capi/tests/c/check.h"
 
 #include <pthread.h>
@@ -114,6 +114,42 @@ static void views(const xd_script *script, const xd_runtime *runtime) {
     xd_session_free(other);
 }
 
+/* A model of PyTorch works in the host's memory, and its answer comes back as the model's own. */
+static void model(const xd_script *script, const xd_runtime *runtime) {
+    float numbers[4] = {0, 1, 2, 3};
+    xd_session *session = NULL;
+    xd_tensor *tensor = lent(runtime, numbers), *answer = NULL;
+    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL};
+    xd_arguments arguments = {sizeof arguments, &value, 1, NULL, NULL, 0};
+    int before = released;
+    OK(xd_session_create(script, NULL, &session));
+    run(session, "import torch\nmodel = torch.nn.Linear(4, 4)\n"
+                 "with torch.no_grad():\n    model.weight.copy_(torch.eye(4)); model.bias.zero_()\n"
+                 "def twice(x): return torch.from_dlpack(x).mul_(2)\n"
+                 "def answer(x): return model(torch.from_dlpack(x)).detach()\n"
+                 "kept = None\ndef keep(x):\n"
+                 "    global kept; kept = answer(x); return kept.data_ptr()");
+    value.tensor = tensor;
+    OK(xd_session_call(session, "twice", &arguments, NULL, &value));
+    CHECK(numbers[3] == 6 && address(value.tensor) == (uint64_t)(uintptr_t)numbers);
+    xd_value_clear(&value);
+    value.kind = XD_VALUE_TENSOR;
+    value.tensor = tensor;
+    OK(xd_session_call(session, "keep", &arguments, NULL, &value));
+    OK(xd_session_get_tensor(session, "kept", NULL, &answer));
+    CHECK(address(answer) == (uint64_t)value.integer);
+    xd_session_free(session);
+    xd_tensor_free(tensor);
+    numbers[1] = 100;
+    OK(xd_tensor_read(answer, numbers, sizeof numbers));
+    CHECK(numbers[1] == 2 && numbers[3] == 6);
+    xd_tensor_free(answer);
+    OK(xd_session_create(script, NULL, &session));
+    run(session, "import gc; gc.collect()");
+    CHECK(released == before + 1);
+    xd_session_free(session);
+}
+
 /* What a script prints makes the host ask for devices, while another thread does. */
 static void on_stdout(void *word, const char *bytes, uint64_t size) {
     xd_device *cpu = check_device((const xd_runtime *)word, "cpu");
@@ -165,7 +201,7 @@ int main(int argc, char **argv) {
     xd_session *session = NULL;
     int has_numpy;
     xd_error *error;
-    CHECK(argc == 3);
+    CHECK(argc >= 3);
     OK(xd_runtime_default(&runtime));
     OK(xd_script_open(NULL, &options, &script));
     OK(xd_session_create(script, NULL, &session));
@@ -175,6 +211,7 @@ int main(int argc, char **argv) {
     has_numpy = !error;
     xd_error_free(error);
     if (has_numpy) views(script, runtime);
+    if (argc > 3) model(script, runtime);
     no_lock_is_held(script, runtime);
     nothing_is_left(session, runtime);
     xd_session_free(session);
