@@ -109,6 +109,14 @@ impl Gil {
         self.owned(New(capsule))
     }
 
+    /// A capsule with nothing in it, to know the others by.
+    pub(crate) fn empty_capsule(&self) -> Result<Object<'_>, Raised> {
+        let nothing = NonNull::<u8>::dangling().as_ptr().cast();
+        // SAFETY: not NULL, and nobody reads it; a static name, and nothing to end.
+        let capsule = unsafe { (self.functions.PyCapsule_New)(nothing, c"nothing".as_ptr(), None) };
+        self.owned(New(capsule))
+    }
+
     pub(crate) fn tuple(&self, items: Vec<Object<'_>>) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held.
         let tuple = unsafe { (self.functions.PyTuple_New)(items.len().cast_signed()) };

@@ -5,7 +5,6 @@ except one that an interrupt puts between its lines; the host knows that by itse
 """
 
 import atexit
-import datetime
 import faulthandler
 import gc
 import importlib
@@ -22,16 +21,15 @@ _OWN_FILE = "<crossdock>"
 _DONE, _RAISED, _EXIT = 0, 1, 2
 _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
 
-# Python names the type only since 3.13.
-_Capsule = type(datetime.datetime_CAPI)
-
 _sessions = {}
-_host = types.SimpleNamespace(emit=None, owns_main=False, forked=False)
+_host = types.SimpleNamespace(emit=None, owns_main=False, forked=False, capsule=None)
 
 
-def start(emit, wake, ends, wake_signal, place_signal, place_pipe):
+def start(emit, wake, ends, capsule, wake_signal, place_signal, place_pipe):
     """Connects Python with the host. A signal of 0 is none; with one, Python is the host's own."""
     _host.emit = emit
+    # Python names the type only since 3.13.
+    _host.capsule = type(capsule)
     _host.owns_main = wake_signal != 0
     if wake_signal:
         signal.signal(wake_signal, wake)
@@ -244,7 +242,7 @@ def _found(session, dotted):
 
 
 def _is_tensor(value):
-    return type(value) is _Capsule and '"dltensor_versioned"' in repr(value)
+    return type(value) is _host.capsule and '"dltensor_versioned"' in repr(value)
 
 
 def _unpacked(value):

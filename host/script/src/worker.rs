@@ -49,6 +49,7 @@ impl<'gil> Worker<'gil> {
             gil.function(&native::EMIT)?,
             gil.function(&native::WAKE)?,
             gil.function(&native::ENDS)?,
+            gil.empty_capsule()?,
             gil.number(wake.into())?,
             gil.number(place.into())?,
             gil.number(pipe.into())?,

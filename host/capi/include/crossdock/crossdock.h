@@ -1120,7 +1120,8 @@ void xd_route_free(xd_route *route);
  * It is started on a thread of its own, leaves the process's usual signals as they are, and ends with
  * the process. Where others run one in the process already, that one is used, by a thread of its own;
  * a wait in Python (`time.sleep`) cannot be interrupted there before it ends.
- * Threads: any; the first call takes some ten milliseconds and may take Python's lock.
+ * Threads: any; the first call takes some ten milliseconds and may take Python's lock. Not in a
+ * constructor of a library that is being loaded: Python's thread would wait for the loader for ever.
  * \param[in] runtime  What the script's package `crossdock` works with: it becomes the process's.
  *                     NULL: the process's.
  * \param[in] options  NULL: the standard search.
