@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pythons import PACKAGE, PYTHONS, run, usable
+from pythons import PACKAGE, PYTHONS, explain, run, usable
 
 HERE = Path(__file__).parent
 INCLUDE = [f"-I{HERE.parent.parent / part / 'include'}" for part in ("host/capi", "sdk")]
@@ -33,6 +33,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
     compiler += ["-Wall", "-Wextra", "-Werror", *INCLUDE]
     library = [f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
+    restarts = [*compiler, f"{HERE}/restarts_in_c.c", "-o", f"{folder}/restarts", "-ldl", *library]
+    subprocess.run([*restarts, f"-Wl,-rpath,{PACKAGE}"], check=True)
     seen = [*compiler, "-shared", "-fPIC", f"{folder}/seen.c", "-o", f"{folder}/seen.so", *library]
     host = [*compiler, f"{HERE}/host_in_c.c", "-o", f"{folder}/host", *library]
     subprocess.run(seen, check=True)
@@ -48,3 +50,13 @@ def test_a_host_and_its_scripts_share_memory(name: str, built: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     if name == "venv":
         assert done.stdout == "all\n"
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_bug_12_a_host_ends_its_own_python_and_starts_it_again(name: str, built: Path) -> None:
+    """Exit functions of scripts run with the Python that others started, and `sys.exit` in them ends nothing."""
+    python = usable(name)
+    told = explain(python).stdout
+    library = next(line.split()[1] for line in told.splitlines() if "library " in line)
+    done = run([built / "restarts", library])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "SystemExit\nat exit\n", "")
