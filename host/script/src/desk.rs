@@ -2,7 +2,6 @@
 //!
 //! One table under one lock, which is never held while Python or a caller's function runs.
 
-use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use crate::letter::{
     Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Work, closed,
     stopped, stuck,
 };
+use crate::letters::{Life, Step, Table};
 use crate::signals::Signals;
 
 /// How long an interrupt is waited for: a script that runs Python code notices it within some
@@ -28,27 +28,6 @@ pub(crate) struct Desk {
     table: Mutex<Table>,
     changed: Condvar,
     signals: OnceLock<Signals>,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    waiting: VecDeque<Letter>,
-    running: Option<Running>,
-    answers: Vec<(Ticket, Answer)>,
-    /// Of requests that were asked to stop: whether they noticed.
-    outcomes: VecDeque<(Ticket, Outcome)>,
-    last: u64,
-    life: Life,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Life {
-    #[default]
-    Open,
-    /// Nothing new is begun.
-    Closing,
-    /// And nobody takes the interpreter's lock.
-    Closed,
 }
 
 type Locked<'a> = MutexGuard<'a, Table>;
@@ -370,92 +349,5 @@ impl Desk {
         table.life = Life::Closed;
         drop(table);
         drop(turned_away);
-    }
-}
-
-/// What a caller who waits does next.
-enum Step {
-    Wait(Option<Instant>),
-    Stop,
-    GiveUp,
-}
-
-impl Table {
-    fn step(&self, ticket: Ticket, limits: Limits) -> Step {
-        let running = self.running.as_ref();
-        let Some(running) =
-            running.filter(|running| running.ticket == ticket && running.phase == Phase::Inside)
-        else {
-            return self.step_of_others(ticket, limits);
-        };
-        let Some(timeout) = limits.timeout else {
-            return Step::Wait(None);
-        };
-        let timed = running.stop.filter(|stop| stop.timeouts > 0);
-        let (from, delay, next) = match timed {
-            None => (running.since, timeout, Step::Stop),
-            Some(stop) if stop.timeouts == 1 => (stop.at, limits.grace, Step::Stop),
-            Some(stop) => (stop.at, NOTICE, Step::GiveUp),
-        };
-        match from.checked_add(delay) {
-            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
-            Some(_) => next,
-            None => Step::Wait(None),
-        }
-    }
-
-    /// The time of a script begins with its turn; but nobody waits for ever behind one that was
-    /// asked to stop and does not notice.
-    fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
-        let waits = self.waiting.iter().any(|letter| letter.ticket == ticket);
-        let running = self
-            .running
-            .as_ref()
-            .filter(|running| waits && running.phase == Phase::Inside);
-        let since = running.and_then(|running| running.stop?.unnoticed);
-        match since.and_then(|since| since.checked_add(limits.grace)) {
-            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
-            Some(_) => Step::GiveUp,
-            None => Step::Wait(None),
-        }
-    }
-
-    /// What runs has noticed that it is to stop.
-    fn notice(&mut self) {
-        let running = self.running.as_mut();
-        if let Some(stop) = running.and_then(|running| running.stop.as_mut()) {
-            stop.unnoticed = None;
-        }
-    }
-
-    /// Who is asked to stop and has not been told by an exception yet, and since when.
-    fn unclaimed(&self) -> Option<(Ticket, Instant)> {
-        let running = self.running.as_ref()?;
-        let stop = running.stop.filter(|stop| !stop.is_claimed)?;
-        (running.phase == Phase::Inside).then_some((running.ticket, stop.at))
-    }
-
-    fn claim(&mut self) -> bool {
-        let is_unclaimed = self.unclaimed().is_some();
-        let stop = self
-            .running
-            .as_mut()
-            .and_then(|running| running.stop.as_mut());
-        if let Some(stop) = stop.filter(|_| is_unclaimed) {
-            stop.is_claimed = true;
-        }
-        is_unclaimed
-    }
-
-    /// Answers letters that wait without having begun them. They are given back, because their
-    /// arguments may hold tensors, whose deleters must not run under the lock.
-    fn turn_away(&mut self, which: impl Fn(u64) -> bool, why: impl Fn() -> Failure) -> Vec<Letter> {
-        let (gone, kept) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition::<Vec<_>, _>(|letter| letter.is_awaited && which(letter.work.session));
-        self.waiting = kept.into();
-        let awaited = gone.iter().map(|letter| (letter.ticket, Err(why())));
-        self.answers.extend(awaited);
-        gone
     }
 }

@@ -19,6 +19,7 @@ mod host;
 mod host_module;
 mod host_table;
 mod letter;
+mod letters;
 mod libpython;
 mod library;
 mod life;

@@ -1192,7 +1192,9 @@ xd_error *xd_session_set_tensor(const xd_session *session, const char *name,
 /** \brief Reads anything that `crossdock.asarray` takes. What a host gave comes back as the same
  * memory.
  * \param[in] device   Where it is wanted; NULL: where it is.
- * \param[out] tensor  The caller's. What it views lives as long, also after the session.
+ * \param[out] tensor  The caller's. What it views lives as long, also after the session. Giving the last
+ *                     handle of memory back that an object of Python keeps waits for Python's lock:
+ *                     milliseconds while a script runs, and as long as native code holds it.
  */
 xd_error *xd_session_get_tensor(const xd_session *session, const char *name,
                                 const xd_device *device, xd_tensor **tensor);

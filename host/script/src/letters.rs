@@ -1,0 +1,122 @@
+//! What lies on the desk, and what follows from it for those who wait. `desk.rs` keeps it under its lock.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::desk::NOTICE;
+use crate::failure::Failure;
+use crate::letter::{Answer, Letter, Limits, Outcome, Phase, Running, Ticket};
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) waiting: VecDeque<Letter>,
+    pub(crate) running: Option<Running>,
+    pub(crate) answers: Vec<(Ticket, Answer)>,
+    /// Of requests that were asked to stop: whether they noticed.
+    pub(crate) outcomes: VecDeque<(Ticket, Outcome)>,
+    pub(crate) last: u64,
+    pub(crate) life: Life,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Life {
+    #[default]
+    Open,
+    /// Nothing new is begun.
+    Closing,
+    /// And nobody takes the interpreter's lock.
+    Closed,
+}
+
+/// What a caller who waits does next.
+pub(crate) enum Step {
+    Wait(Option<Instant>),
+    Stop,
+    GiveUp,
+}
+
+impl Table {
+    /// What who waits for a letter's answer does next.
+    pub(crate) fn step(&self, ticket: Ticket, limits: Limits) -> Step {
+        let running = self.running.as_ref();
+        let Some(running) =
+            running.filter(|running| running.ticket == ticket && running.phase == Phase::Inside)
+        else {
+            return self.step_of_others(ticket, limits);
+        };
+        let Some(timeout) = limits.timeout else {
+            return Step::Wait(None);
+        };
+        let timed = running.stop.filter(|stop| stop.timeouts > 0);
+        let (from, delay, next) = match timed {
+            None => (running.since, timeout, Step::Stop),
+            Some(stop) if stop.timeouts == 1 => (stop.at, limits.grace, Step::Stop),
+            Some(stop) => (stop.at, NOTICE, Step::GiveUp),
+        };
+        match from.checked_add(delay) {
+            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
+            Some(_) => next,
+            None => Step::Wait(None),
+        }
+    }
+
+    /// The time of a script begins with its turn; but nobody waits for ever behind one that was
+    /// asked to stop and does not notice.
+    fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
+        let waits = self.waiting.iter().any(|letter| letter.ticket == ticket);
+        let running = self
+            .running
+            .as_ref()
+            .filter(|running| waits && running.phase == Phase::Inside);
+        let since = running.and_then(|running| running.stop?.unnoticed);
+        match since.and_then(|since| since.checked_add(limits.grace)) {
+            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
+            Some(_) => Step::GiveUp,
+            None => Step::Wait(None),
+        }
+    }
+
+    /// What runs has noticed that it is to stop.
+    pub(crate) fn notice(&mut self) {
+        let running = self.running.as_mut();
+        if let Some(stop) = running.and_then(|running| running.stop.as_mut()) {
+            stop.unnoticed = None;
+        }
+    }
+
+    /// Who is asked to stop and has not been told by an exception yet, and since when.
+    pub(crate) fn unclaimed(&self) -> Option<(Ticket, Instant)> {
+        let running = self.running.as_ref()?;
+        let stop = running.stop.filter(|stop| !stop.is_claimed)?;
+        (running.phase == Phase::Inside).then_some((running.ticket, stop.at))
+    }
+
+    /// Whether the exception was still to be raised; from now on it counts as raised.
+    pub(crate) fn claim(&mut self) -> bool {
+        let is_unclaimed = self.unclaimed().is_some();
+        let stop = self
+            .running
+            .as_mut()
+            .and_then(|running| running.stop.as_mut());
+        if let Some(stop) = stop.filter(|_| is_unclaimed) {
+            stop.is_claimed = true;
+        }
+        is_unclaimed
+    }
+
+    /// Answers letters that wait without having begun them. They are given back, because their
+    /// arguments may hold tensors, whose deleters must not run under the lock.
+    pub(crate) fn turn_away(
+        &mut self,
+        which: impl Fn(u64) -> bool,
+        why: impl Fn() -> Failure,
+    ) -> Vec<Letter> {
+        let (gone, kept) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<Vec<_>, _>(|letter| letter.is_awaited && which(letter.work.session));
+        self.waiting = kept.into();
+        let awaited = gone.iter().map(|letter| (letter.ticket, Err(why())));
+        self.answers.extend(awaited);
+        gone
+    }
+}
