@@ -222,7 +222,7 @@ fn a_packed_slice_that_begins_inside_a_byte_has_no_byte_offset() {
         .unwrap();
     assert!(matches!(
         layout.byte_offset_of(offset),
-        Err(DlpackError::Offset { unit: "bits", .. })
+        Err(DlpackError::MidByte { bits: _ })
     ));
     assert_eq!(layout.byte_offset_of(4).unwrap(), 2);
 }

@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import math
 import mmap
 from typing import Any
 from pathlib import Path
@@ -345,6 +346,15 @@ def test_a_number_that_the_dtype_cannot_hold_is_refused() -> None:
     for value, dtype in [*wrong, (float("inf"), "int8"), (float("nan"), "uint64")]:
         with pytest.raises(ValueError, match="cannot hold"):
             xd.asarray(value, dtype=dtype)
+
+
+def test_a_number_that_a_float_is_too_small_for_becomes_an_infinity() -> None:
+    largest = float(np.finfo(np.float32).max)
+    beyond = [1e39, -1e300, largest, math.nextafter(largest * (1 + 2**-25), math.inf)]
+    for dtype in ("float16", "float32", "complex64", "bfloat16"):
+        with np.errstate(over="ignore"):
+            theirs = np.array(beyond).astype(getattr(ml_dtypes, dtype, dtype))
+        assert xd.asarray(beyond, dtype=dtype).tolist() == theirs.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float64", "complex64", "int4"])

@@ -9,6 +9,7 @@ from typing import Any
 from pathlib import Path
 
 import crossdock as xd
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -196,6 +197,12 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path: Path
         xd.save(tmp_path / "a.npy", xd.ones(2, dtype="bfloat16"))
     with pytest.raises(ValueError, match="complex128"):
         xd.save(tmp_path / "a.safetensors", {"a": xd.ones(2, dtype="complex128")})
+    for names, wrong in (({3: [1]}, "texts"), ({"__metadata__": [1]}, "choose another")):
+        with pytest.raises((TypeError, ValueError), match=wrong):
+            xd.save(tmp_path / "a.safetensors", names)
+    padded = np.zeros(3, ml_dtypes.float4_e2m1fn)
+    with pytest.raises(ValueError, match="packed.*tolist"):
+        xd.save(tmp_path / "a.safetensors", {"a": padded})
     with pytest.raises(TypeError, match="one tensor"):
         xd.save(tmp_path / "a.npy", {"a": xd.ones(2)})
     with pytest.raises(TypeError, match="by name"):

@@ -47,6 +47,13 @@ def test_an_index_that_is_none_is_an_index_error(key: Any) -> None:
             xd.zeros(3)[huge]
 
 
+def test_a_view_that_begins_inside_a_byte_is_refused_with_the_reason() -> None:
+    packed = xd.asarray([1, 2, 3, 4, 5], dtype="int4")
+    assert packed[2:].tolist() == [3, 4, 5] and packed[::-2].tolist() == [5, 3, 1]
+    with pytest.raises(ValueError, match="middle of a byte"):
+        packed[1:]
+
+
 def test_views_of_views_stay_inside_their_memory() -> None:
     """Bug 14."""
     array = np.arange(10)

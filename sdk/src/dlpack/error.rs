@@ -103,6 +103,15 @@ pub enum DlpackError {
         /// The end of the span.
         end: i64,
     },
+    /// A packed element in the middle of a byte, where nothing can begin.
+    #[error(
+        "index: its first element begins {bits} bits in, which is in the middle of a byte, and views of \
+         packed elements begin at whole ones"
+    )]
+    MidByte {
+        /// Bits before the element.
+        bits: i128,
+    },
     /// Elements, and no address.
     #[error("data: NULL with {numel} elements, expected NULL only for 0")]
     NullData {

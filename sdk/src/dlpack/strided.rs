@@ -173,18 +173,18 @@ impl Layout {
     /// Bytes for an offset in elements, as [`Layout::slice`] gives it.
     ///
     /// # Errors
-    /// [`DlpackError::Offset`] where a packed element begins in the middle of a byte, which DLPack cannot say.
+    /// [`DlpackError::MidByte`] where a packed element begins in the middle of a byte, which DLPack cannot say;
+    /// [`DlpackError::Offset`] where 63 bits do not count the bytes.
     pub fn byte_offset_of(&self, elements: i64) -> Result<i64, DlpackError> {
         let bits = i128::from(elements) * i128::from(self.element_bits());
-        let refused = || DlpackError::Offset {
+        if bits % 8 != 0 {
+            return Err(DlpackError::MidByte { bits });
+        }
+        i64::try_from(bits / 8).map_err(|_too_far| DlpackError::Offset {
             offset: bits,
             unit: "bits",
             end: self.span.max,
-        };
-        if bits % 8 != 0 {
-            return Err(refused());
-        }
-        i64::try_from(bits / 8).map_err(|_too_far| refused())
+        })
     }
 }
 

@@ -241,13 +241,23 @@ def _safetensors_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
     import json
 
     found = {name: _tensor(value) for name, value in tensors.items()}
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"names of tensors are texts, and {name!r} is none")
+    if "__metadata__" in found:
+        raise ValueError("`__metadata__` is no name of a tensor in .safetensors files: choose another")
     header, end = {}, 0
     # Wide elements first, so that each tensor is aligned.
     order = sorted(found, key=lambda name: (-found[name].dtype.bits, name))
     for name in order:
         tensor = found[name]
-        if tensor.dtype.name not in _NAMES or tensor._padded:
+        if tensor.dtype.name not in _NAMES:
             raise ValueError(f"`{name}`: .safetensors files have no dtype {tensor.dtype}")
+        if tensor._padded:
+            raise ValueError(
+                f"`{name}`: .safetensors files have elements packed, and here each takes a byte: save "
+                f'`xd.asarray(x.tolist(), dtype="{tensor.dtype}")`'
+            )
         begin, end = end, end + tensor.nbytes
         header[name] = {
             "dtype": _NAMES[tensor.dtype.name],

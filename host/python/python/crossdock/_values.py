@@ -79,7 +79,8 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
 
 def _fitting(name: str) -> Any:
     """What turns a number that is too large for a float into an infinity, as IEEE rounds it."""
-    letter = _LETTERS[name]
+    # Without "=", Python does not say what is too large for a `f`.
+    letter = f"={_LETTERS[name]}"
 
     def fit(value: float) -> float:
         try:
