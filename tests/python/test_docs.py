@@ -57,7 +57,7 @@ def program_in_c(document: str, folder: Path) -> subprocess.CompletedProcess[str
     source, program = folder / "program.c", folder / "program"
     source.write_text(found[1])
     package = Path(xd.__file__).parent
-    include = [f"-I{ROOT / name}" for name in ("host/capi/include", "sdk/include")]
+    include = [f"-I{xd.get_include()}"]
     link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}"]
     compiler = [os.environ.get("CC", "cc"), "-std=c99", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*compiler, *include, str(source), *link, "-o", str(program)], check=True)

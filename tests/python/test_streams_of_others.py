@@ -111,4 +111,8 @@ def test_an_explanation_says_where_somebody_has_to_wait(accelerators: Accelerato
     text = str(xd.explain("cpu", "cuda:1", shape=(4,)))
     assert "where a stream of `cuda:1` comes after one of `cpu:0`, the caller waits" in text
     assert "comes after one of `cuda:1`, a thread of the host waits: `accelerators` calls" in text
-    assert "waits" not in str(xd.explain("cuda:0", "cuda:1", shape=(4,)))
+    route = xd.explain("cuda:0", "cuda:1", shape=(4,))
+    assert "waits" not in str(route)
+    assert xd.explain("cpu", "cpu").cost == 0
+    # Nobody has measured it, and the plugin does not say.
+    assert route.cost is None or route.cost > 0

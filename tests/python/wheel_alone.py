@@ -24,6 +24,8 @@ package = Path(xd.__file__).parent
 for name in ("libcrossdock.so.1", "py.typed", "_crossdock.pyi"):
     assert (package / name).is_file(), f"the package lacks {name}"
 assert list(package.glob("crossdock/plugins/*.so")), "the package has no plugin"
+headers = {path.name for path in Path(xd.get_include(), "crossdock").iterdir()}
+assert headers >= {"crossdock.h", "dlpack.h", "plugin.h"}, "the package lacks headers"
 
 cpu = xd.device("cpu")
 assert cpu in xd.devices()

@@ -40,6 +40,8 @@ FILES = {
     ),
 }
 MODULE = ("crossdock-python", "lib_crossdock.so")
+# Folders whose headers programs in C include.
+HEADERS = ("host/capi/include/crossdock", "sdk/include/crossdock")
 
 # The oldest C library that Rust's own standard library runs on (its platform support page).
 OLDEST_GLIBC = 17
@@ -81,6 +83,9 @@ def _with_native_files(config_settings: dict[str, Any] | None) -> dict[str, Any]
     built = target / "release"
     for made, name in FILES.values():
         _replace(built / made, PACKAGE / name)
+    for folder in HEADERS:
+        for header in (ROOT / folder).glob("*.h"):
+            _replace(header, PACKAGE / "include/crossdock" / header.name, mode=0o644)
     settings = dict(config_settings or {})
     if "build-args" not in settings and "MATURIN_PEP517_ARGS" not in os.environ:
         names = [made for made, _ in FILES.values()] + [MODULE[1]]
@@ -95,12 +100,12 @@ def _target_folder() -> Path:
     return Path(json.loads(answer)["target_directory"])
 
 
-def _replace(made: Path, place: Path) -> None:
+def _replace(made: Path, place: Path, mode: int = 0o755) -> None:
     """Puts a file in place by rename: a process may have the old one mapped."""
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(place.name + ".new")
     shutil.copyfile(made, fresh)
-    fresh.chmod(0o755)
+    fresh.chmod(mode)
     fresh.replace(place)
 
 

@@ -1,6 +1,6 @@
 //! `crossdock.Route`.
 
-use crossdock_api::{RouteKind, Text, XdRoute};
+use crossdock_api::{COST_UNKNOWN, RouteKind, Text, XdRoute};
 use pyo3::prelude::*;
 
 use crate::handle::{Handle, text};
@@ -34,6 +34,14 @@ impl Route {
     #[getter]
     fn bytes_copied(&self) -> u64 {
         (api().route_bytes_copied)(self.0.lend())
+    }
+
+    /// The seconds that it is expected to take, of a compact tensor; `None` where that is not known.
+    /// `str()` says where the number is from.
+    #[getter]
+    fn cost(&self) -> Option<f64> {
+        let nanoseconds = (api().route_cost_ns)(self.0.lend());
+        (nanoseconds != COST_UNKNOWN).then(|| nanoseconds as f64 / 1e9)
     }
 
     /// The routes that fell, each with the reason.

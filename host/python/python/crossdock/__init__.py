@@ -6,6 +6,7 @@ from ._crossdock import *
 from ._crossdock import __version__
 from ._files import load, save
 from ._opencl import from_opencl
+from ._paths import get_include
 
 __all__ = [
     "CopyRequiredError",
@@ -50,6 +51,7 @@ __all__ = [
     "from_dlpack",
     "from_opencl",
     "full",
+    "get_include",
     "int16",
     "int2",
     "int32",
