@@ -364,6 +364,17 @@ def test_a_text_is_no_number(dtype: Any) -> None:
             make()
 
 
+def test_a_dtype_may_be_named_as_another_library_does() -> None:
+    class dtype:  # noqa: N801
+        """As PyTorch's: it says its name as text alone."""
+
+        def __str__(self) -> str:
+            return "torch.bfloat16"
+
+    for given in ("bfloat16", xd.bfloat16, ml_dtypes.bfloat16, np.dtype("bfloat16"), dtype()):
+        assert xd.empty(1, dtype=given).dtype == xd.bfloat16
+
+
 def test_a_dtype_in_another_byte_order_is_refused() -> None:
     """Bug 31."""
     for dtype in (np.dtype(">f4"), np.dtype(">i8")):

@@ -183,6 +183,10 @@ def test_fill_repeats_a_number_in_any_part(device: Any) -> None:
         tensor = xd.zeros((3, 3), dtype=dtype, device=device)
         tensor.T[::2].fill(1)
         assert tensor.tolist() == [[1, 0, 1]] * 3
+    for dtype in ("int4", "float6_e2m3fn", "int64"):
+        nothing = xd.empty((0, 3), dtype=dtype, device=device)
+        nothing.fill(1)
+        nothing[...] = [1, 2, 3]
 
 
 def test_copies_are_writable_compact_and_independent() -> None:

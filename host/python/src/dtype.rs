@@ -59,10 +59,17 @@ impl Dtype {
     }
 }
 
-/// The name of another library's dtype: `numpy.dtype("f4").name`, `numpy.float32.__name__`.
+/// The name of another library's dtype: `numpy.dtype("f4").name`, `numpy.float32.__name__`,
+/// and `torch.float32`, which says it as text alone.
 fn named_by(spec: &Bound<'_, PyAny>) -> PyResult<String> {
-    let name = spec.getattr("name").or_else(|_| spec.getattr("__name__"))?;
-    name.extract()
+    match spec.getattr("name").or_else(|_| spec.getattr("__name__")) {
+        Ok(name) => name.extract(),
+        Err(_) if spec.get_type().name()? == "dtype" => {
+            let text: String = spec.str()?.extract()?;
+            Ok(text.rsplit('.').next().unwrap_or_default().to_owned())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[pymethods]

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ._crossdock import _DeviceLike, _DtypeLike, _ShapeLike
 
 
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
 def is_number(value: Any) -> bool:
     """Whether it is a Python number."""
     return isinstance(value, (bool, int, float, complex))
@@ -172,6 +175,9 @@ def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
     if _is_sequence(obj):
         if not shape or len(obj) != shape[0]:
             raise ValueError("the nested sequences have different lengths")
+        if len(shape) == 1 and _NUMBERS.issuperset(map(type, obj)):
+            flat.extend(obj)
+            return
         for part in obj:
             _flatten(part, shape[1:], flat)
         return

@@ -17,14 +17,28 @@ _LETTERS = {
 }  # fmt: skip
 
 
+def _range(dtype: Dtype) -> tuple[int, int]:
+    """The least integer of the dtype, and what comes after the largest."""
+    signed = dtype.name.startswith("int")
+    return (-1 << dtype.bits - 1, 1 << dtype.bits - 1) if signed else (0, 1 << dtype.bits)
+
+
 def _whole(value: Any, dtype: Dtype) -> int:
     """An integer that the dtype can hold."""
-    signed = dtype.name.startswith("int")
-    low, high = (-1 << dtype.bits - 1, 1 << dtype.bits - 1) if signed else (0, 1 << dtype.bits)
+    low, high = _range(dtype)
     is_whole = not isinstance(value, float) or value.is_integer()
     if not is_whole or not low <= (number := int(value)) < high:
         raise ValueError(f"{dtype.name} cannot hold {value!r}")
     return number
+
+
+def _wholes(values: list[Any], dtype: Dtype) -> list[int]:
+    """Such integers; as they are where they are ints, which is looked at all at once."""
+    low, high = _range(dtype)
+    if {bool, int}.issuperset(map(type, values)):
+        if low <= min(values, default=low) and max(values, default=low) < high:
+            return values
+    return [_whole(value, dtype) for value in values]
 
 
 def decode(data: bytes, dtype: Dtype, count: int, padded: bool = False) -> list[Any]:
@@ -61,7 +75,7 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
             pairs = [part for value in map(complex, values) for part in (value.real, value.imag)]
             return struct.pack(f"={len(pairs)}{_LETTERS[name]}", *map(_fitting(name), pairs))
         if name.startswith(("int", "uint")):
-            numbers = [_whole(value, dtype) for value in values]
+            numbers = _wholes(values, dtype)
             if letter := _LETTERS.get(name):
                 return struct.pack(f"={len(numbers)}{letter}", *numbers)
             mask = (1 << dtype.bits) - 1
