@@ -144,6 +144,13 @@ def test_a_limit_that_is_no_time_is_a_value_error() -> None:
 
 
 @devices
+def test_a_device_says_how_much_memory_it_has(device: Any) -> None:
+    free, total = device.memory()
+    assert 0 < total < 1 << 60
+    assert free is None or 0 <= free <= total
+
+
+@devices
 def test_a_device_says_what_works_on_it_and_waits(device: Any) -> None:
     assert "fill" in device.capabilities and isinstance(device.capabilities, frozenset)
     device.synchronize()

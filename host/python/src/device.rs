@@ -78,14 +78,16 @@ impl Device {
         (uuid != [0; 16]).then(|| PyBytes::new(py, &uuid))
     }
 
-    /// Its memory now, in bytes: `(free, total)`.
-    fn memory(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+    /// Its memory now, in bytes: `(free, total)`; free is `None` where the driver does not say.
+    fn memory(&self, py: Python<'_>) -> PyResult<(Option<u64>, u64)> {
+        const UNSAID: u64 = u64::MAX;
         let mut memory = MemoryInfo::default();
         let handle = &self.handle;
         detached(py, || {
             check((api().device_memory)(handle.lend(), Out::from(&mut memory)))
         })?;
-        Ok((memory.free, memory.total))
+        let free = (memory.free != UNSAID).then_some(memory.free);
+        Ok((free, memory.total))
     }
 
     /// What works on it, as in `{"fill", "pinned"}`.
