@@ -175,7 +175,9 @@ def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
     if _is_sequence(obj):
         if not shape or len(obj) != shape[0]:
             raise ValueError("the nested sequences have different lengths")
-        if len(shape) == 1 and _NUMBERS.issuperset(map(type, obj)):
+        # A subclass may say something else each time it is asked.
+        is_plain = len(shape) == 1 and type(obj) in (list, tuple)
+        if is_plain and _NUMBERS.issuperset(map(type, obj)):
             flat.extend(obj)
             return
         for part in obj:
