@@ -77,6 +77,20 @@ def test_no_message_names_a_function_of_c() -> None:
         xd.empty((2, 3)).T.reshape(6, copy=False)
 
 
+def test_plugins_and_devices_say_who_they_are() -> None:
+    cpu, *others = xd.plugins()
+    assert (cpu.name, cpu.path, cpu.state, cpu.detail) == ("cpu", None, "ready", "")
+    for plugin in others:
+        assert plugin.path and Path(plugin.path).is_file() and plugin.vendor and plugin.version
+        # What is missing is said where something is.
+        assert (plugin.state == "ready") == (plugin.detail == "")
+    for device in xd.devices():
+        same = xd.device(device.__dlpack_device__())
+        assert device == same == xd.device(str(device)) and hash(device) == hash(same)
+        assert str(device) == f"{device.type}:{device.id}" and device.name and device != str(device)
+        assert device.uuid is None or len(device.uuid) == 16
+
+
 def test_the_command_is_inside() -> None:
     command = Path(xd.__file__).parent / "command"
     run = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)

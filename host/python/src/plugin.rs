@@ -43,7 +43,7 @@ impl Plugin {
         Some(text((api().plugin_path)(self.0.lend()))).filter(|path| !path.is_empty())
     }
 
-    /// `"ready"`, `"absent"` or `"broken"`.
+    /// `"ready"`, `"absent"` or `"broken"`, as it was found when it was registered.
     #[getter]
     fn state(&self) -> &'static str {
         match (api().plugin_state)(self.0.lend()) {
