@@ -168,6 +168,19 @@ def test_an_assignment_that_cannot_be_is_refused_and_changes_nothing() -> None:
     assert tensor.tolist() == [[0] * 3] * 2
 
 
+def test_an_element_is_repeated_bit_for_bit() -> None:
+    signalling = np.array(0x7FA00001, np.uint32).view(np.float32)
+    tensor = xd.zeros((2, 2), dtype="float32")
+    tensor[...] = signalling
+    assert np.unique(tensor.numpy().view(np.uint32)).tolist() == [0x7FA00001]
+    vectors = xd.empty((2, 3), dtype="int8x4")
+    vectors[...] = vectors[1, 2]
+    assert len({vectors[at].raw().numpy().tobytes() for at in ((0, 0), (1, 1), (1, 2))}) == 1
+    halves = xd.zeros(3, dtype="complex32")
+    halves[1:] = xd.asarray(1.5 - 2j, dtype="complex32")
+    assert halves.tolist() == [0, 1.5 - 2j, 1.5 - 2j]
+
+
 def test_overlapping_parts_are_copied_as_if_at_once() -> None:
     array = np.arange(8)
     tensor = xd.asarray(array)

@@ -13,7 +13,8 @@ from ._crossdock import Dtype, Tensor
 _LETTERS = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
-    "float16": "e", "float32": "f", "float64": "d", "complex64": "f", "complex128": "d",
+    "float16": "e", "float32": "f", "float64": "d",
+    "complex32": "e", "complex64": "f", "complex128": "d",
 }  # fmt: skip
 
 
@@ -193,7 +194,10 @@ def _spread(part: Tensor, source: Tensor) -> None:
     while source.ndim > part.ndim and source.shape[0] == 1:
         source = source[0]
     if source.ndim == 0 and part.ndim:
-        fill(part, source.item())
+        if part.dtype.bits * part.dtype.lanes % 8 == 0:
+            part._repeat(source._bytes())
+        else:
+            fill(part, source.item())
         return
     missing = part.ndim - source.ndim
     shape = (1,) * missing + source.shape
