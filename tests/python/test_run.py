@@ -258,7 +258,8 @@ def interrupted(command: list[str | Path]) -> tuple[list[bytes], int]:
         os.execve(command[0], [os.fspath(word) for word in command], environment())
     # The terminal drops what is under way after Ctrl-C, which may be what the program says then.
     settings = termios.tcgetattr(terminal)
-    settings[3] |= termios.NOFLSH
+    # And it writes `^C` whenever it comes to it.
+    settings[3] = (settings[3] | termios.NOFLSH) & ~termios.ECHO
     termios.tcsetattr(terminal, termios.TCSANOW, settings)
     said = b""
     while b"ready\r\n" not in said:
