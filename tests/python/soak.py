@@ -35,6 +35,10 @@ class Pair:
         """NumPy to us."""
         xd.from_dlpack(self.array)
 
+    def used(self) -> None:
+        """NumPy to us, and used: only then the runtime has a tensor."""
+        assert xd.from_dlpack(self.array).ndim == 3
+
     def out(self) -> None:
         """Us to NumPy."""
         np.from_dlpack(self.tensor)
@@ -113,6 +117,7 @@ def together(pair: Pair, threads: int, goes_on: Callable[[int], bool]) -> int:
             gate.wait()
             while goes_on(turn) and not failures:
                 pair.into()
+                pair.used()
                 pair.out()
                 pair.round()
                 pair.unused()
@@ -153,7 +158,8 @@ def minute(seconds: float) -> None:
 def main(times: int) -> None:
     pair = Pair()
     before = pair.references()
-    shares = {pair.into: 1, pair.out: 1, pair.round: 10, pair.unused: 10, pair.refused: 100}
+    shares = {pair.into: 1, pair.used: 1, pair.out: 1, pair.round: 10, pair.unused: 10}
+    shares[pair.refused] = 100
     for what, share in shares.items():
         start = time.perf_counter()
         grown = soak(what, times // share)
