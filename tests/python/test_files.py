@@ -5,6 +5,7 @@ import json
 import os
 import random
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from pathlib import Path
 
@@ -214,6 +215,20 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path: Path
     with pytest.raises(FileNotFoundError):
         xd.load(tmp_path / "a.npy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_may_save_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+
+    def save(value: int) -> None:
+        for _ in range(30):
+            xd.save(path, [value] * (1000 * value))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(1, 5)))
+    last: Any = xd.load(path)
+    assert last.tolist() == [last[0].item()] * (1000 * last[0].item())
+    assert [file.name for file in tmp_path.iterdir()] == ["a.npy"]
 
 
 def test_a_file_may_be_saved_over_the_one_that_its_tensor_maps(tmp_path: Path) -> None:

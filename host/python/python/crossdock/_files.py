@@ -91,7 +91,8 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
         raise TypeError(f"a {ending} file holds {wanted}")
     parts = writer(tensors)
     folder, name = os.path.split(path)
-    new = os.path.join(folder, f".{name}.{os.getpid()}.new")
+    # Other threads and processes may save the same file now.
+    new = os.path.join(folder, f".{name}.{os.getpid()}.{id(parts):x}.new")
     try:
         with open(new, "wb") as file:
             file.writelines(parts)
