@@ -138,6 +138,7 @@ impl Tensor {
     }
 
     /// The tensor that keeps the memory.
+    #[inline]
     pub(crate) fn keeper(&self) -> &Self {
         match &self.0.home {
             Home::Here(_) => self,
@@ -153,12 +154,14 @@ impl Tensor {
         }
     }
 
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.0.offset
     }
 
     /// Dtype, shape and strides.
     #[must_use]
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.0.layout
     }
@@ -171,6 +174,7 @@ impl Tensor {
 
     /// The device that holds it.
     #[must_use]
+    #[inline]
     pub fn device(&self) -> &Device {
         &self.memory().device
     }
@@ -188,6 +192,7 @@ impl Tensor {
 
     /// Whether writing is refused.
     #[must_use]
+    #[inline]
     pub fn is_read_only(&self) -> bool {
         self.memory().read_only
     }
@@ -218,6 +223,7 @@ impl Tensor {
 
     /// Where its first element is.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> Address {
         self.memory().at(self.offset())
     }
