@@ -23,7 +23,7 @@ use crate::libpython::{Functions, PyObject};
 use crate::life;
 use crate::open::Python;
 use crate::signals::Signals;
-use crate::sink::{Sink, Stream};
+use crate::sink::{self, Sink, Stream};
 use crate::trial;
 use crate::worker::Worker;
 
@@ -198,9 +198,10 @@ impl Host {
         }
     }
 
-    /// The refusal of scripts that a script would wait for.
-    pub(crate) fn refuse_script_thread(&self) -> Result<(), Failure> {
-        if !self.is_script_thread() {
+    /// The refusal of scripts that a script would wait for: on the script thread, and where a thread of
+    /// the script is in a function of the host, which the script may wait for.
+    pub(crate) fn refuse_inside_script(&self) -> Result<(), Failure> {
+        if !self.is_inside_script() {
             return Ok(());
         }
         let what = "run a script from inside a script";
@@ -208,7 +209,12 @@ impl Host {
         Err(Failure::new(Kind::Busy, what).because(why, "call the function itself"))
     }
 
-    pub(crate) fn is_script_thread(&self) -> bool {
+    /// Whether a script may wait for this thread.
+    pub(crate) fn is_inside_script(&self) -> bool {
+        self.is_script_thread() || sink::is_inside()
+    }
+
+    fn is_script_thread(&self) -> bool {
         let own = std::thread::current().id();
         self.thread.get().is_some_and(|(script, _)| *script == own)
     }

@@ -189,7 +189,7 @@ impl Session {
     /// [`Kind::Forked`].
     pub fn interrupt(&self) -> Result<Outcome, Failure> {
         life::refuse_forks()?;
-        let may_wait = !self.host.is_script_thread();
+        let may_wait = !self.host.is_inside_script();
         let interrupt = || self.host.desk.interrupt(self.number, may_wait);
         Ok(without_lock(self.host.functions(), interrupt))
     }
@@ -205,7 +205,7 @@ impl Session {
 
     fn ask(&self, name: &'static str, arguments: Vec<Argument>, limits: Option<Limits>) -> Answer {
         life::refuse_forks()?;
-        self.host.refuse_script_thread()?;
+        self.host.refuse_inside_script()?;
         let work = Work {
             session: self.number,
             name,

@@ -37,6 +37,11 @@ thread_local! {
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
+/// Whether this thread is in a function that takes what a script writes.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get() != 0
+}
+
 impl Sink {
     pub(crate) fn new(output: Output) -> Self {
         Self {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossdock_script::{Host, Kind, Options, Python, Session, Settings, Value};
+use crossdock_script::{Host, Kind, Limits, Options, Python, Session, Settings, Value};
 
 use crate::rig::{Child, SOON, has_module, in_children, rounds, run, try_run};
 
@@ -136,6 +136,15 @@ fn nested(child: &Child) {
     };
     let session = Session::open(child.host, settings).unwrap();
     run(&session, "print('now')");
+    assert_eq!(kinds.recv_timeout(SOON).unwrap().0, Kind::Busy);
+    // The script waits for a thread of its own, which would wait for the script.
+    let limits = Some(Limits {
+        timeout: Some(SOON),
+        ..Limits::default()
+    });
+    let text =
+        "import threading\nt = threading.Thread(target=print, args=('now',))\nt.start()\nt.join()";
+    session.run_text(text, "script.py", limits).unwrap();
     assert_eq!(kinds.recv_timeout(SOON).unwrap().0, Kind::Busy);
 }
 
