@@ -1,4 +1,4 @@
-/* A host in C that ends while scripts run, tensors cross and their deleters are called on many threads.
+/* A host in C that ends while scripts run, tensors cross and deleters are called on many threads.
  * Arguments: a Python, after how many microseconds it ends, and how. */
 #include "../../host/capi/tests/c/check.h"
 
@@ -26,6 +26,8 @@ static const char PROGRAM[] =
     "    except crossdock.DeviceError as error: assert 'EXITING' in str(error)\n"
     "def begin(): threading.Thread(target=alone, daemon=True).start()\n"
     "def work(): return sum(view(crossdock.asarray(made(64))).tolist())\n";
+
+static const char TENSOR[] = "import crossdock; t = crossdock.zeros((9,))";
 
 /* Tensors on their way from the threads that get them to those that give them back. */
 static _Atomic(xd_tensor *) slots[16];
@@ -89,8 +91,7 @@ static void *open_and_close(void *word) {
     for (round = 0;; round++) {
         xd_session *own = NULL;
         if (ended(xd_session_create(script, NULL, &own))) return word;
-        if (ended(xd_session_run_text(own, "import crossdock; t = crossdock.zeros((9,))", NULL, NULL)))
-            return word;
+        if (ended(xd_session_run_text(own, TENSOR, NULL, NULL))) return word;
         xd_session_free(own);
         if (!round) started++;
     }
@@ -102,7 +103,7 @@ static void *work(void *word) {
     return word;
 }
 
-/* As a static object of C++ that was there before Python: it is destroyed after scripts have ended. */
+/* As a static object of C++ that was there before Python: destroyed after scripts have ended. */
 static void at_exit(void) {
     xd_tensor_free(last);
 }

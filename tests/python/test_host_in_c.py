@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,8 +34,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
     compiler += ["-Wall", "-Wextra", "-Werror", *INCLUDE]
     library = [f"-L{PACKAGE}", "-l:libcrossdock.so.1"]
-    restarts = [*compiler, f"{HERE}/restarts_in_c.c", "-o", f"{folder}/restarts", "-ldl", *library]
-    subprocess.run([*restarts, f"-Wl,-rpath,{PACKAGE}"], check=True)
+    for name, version in {"restarts": "c99", "many": "c11"}.items():
+        more = [f"-std={version}", f"{HERE}/{name}_in_c.c", "-o", f"{folder}/{name}", "-ldl"]
+        subprocess.run([*compiler, *more, *library, f"-Wl,-rpath,{PACKAGE}"], check=True)
     seen = [*compiler, "-shared", "-fPIC", f"{folder}/seen.c", "-o", f"{folder}/seen.so", *library]
     host = [*compiler, f"{HERE}/host_in_c.c", "-o", f"{folder}/host", *library]
     subprocess.run(seen, check=True)
@@ -60,3 +62,12 @@ def test_bug_12_a_host_ends_its_own_python_and_starts_it_again(name: str, built:
     library = next(line.split()[1] for line in told.splitlines() if "library " in line)
     done = run([built / "restarts", library])
     assert (done.returncode, done.stdout, done.stderr) == (0, "SystemExit\nat exit\n", "")
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("name", ["venv", "3.12", "3.13"])
+def test_many_threads_ask_everything_at_random(name: str, seed: str, built: Path) -> None:
+    """Nobody waits for ever, and no tensor of the host's stays with its scripts."""
+    calls = "3000" if os.environ.get("CROSSDOCK_LONG") == "1" else "60"
+    done = run([built / "many", usable(name), calls, seed])
+    assert done.returncode == 0, done.stderr
