@@ -55,6 +55,10 @@ fn unusual_tensors_are_left_to_the_check() {
     packed.managed.dl_tensor.dtype.bits = 4;
     packed.managed.dl_tensor.dtype.code = 0;
     assert!(!is_found(&packed));
+    // DLPack 0.x has another meaning for elements of one bit, however many there are in a byte.
+    packed.managed.dl_tensor.dtype.bits = 1;
+    packed.managed.dl_tensor.dtype.lanes = 8;
+    assert!(!is_found(&packed));
 }
 
 const NUMBERS: [i64; 12] = [

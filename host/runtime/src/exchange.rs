@@ -82,7 +82,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Misuse`] for a tensor that is not the host's; [`Error::UnknownDevice`].
-    pub fn import_host_array(runtime: &Runtime, received: Received) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// - The host reaches its memory, as a look at it found.
+    pub unsafe fn import_host_array(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         let (view, tensor) = received.into_parts();
         if view.device() != dlpack::Device::CPU {
             let why = format!("it is on {}, and not the host's", view.device());

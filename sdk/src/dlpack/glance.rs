@@ -22,7 +22,7 @@ pub struct Compact {
     pub rank: usize,
     /// The extents, 0 behind the last axis.
     pub shape: [i64; FEW],
-    /// The type of one element, which takes whole bytes.
+    /// The type of one element, none of whose values is smaller than a byte.
     pub dtype: Dtype,
     /// The device that the producer claims.
     pub device: Device,
@@ -43,6 +43,9 @@ pub unsafe fn glance(tensor: &DLTensor) -> Option<Compact> {
         return None;
     }
     let dtype = Dtype::from_raw(tensor.dtype).ok()?;
+    if dtype.is_sub_byte() {
+        return None;
+    }
     let size = i64::from(dtype.element_bytes(false)?);
     let mut shape = [0; FEW];
     let mut numel = 1_i64;
