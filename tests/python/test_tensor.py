@@ -291,3 +291,9 @@ def test_the_text_of_a_device_tensor_does_not_move_it() -> None:
 def test_lists_keep_their_shape_without_elements() -> None:
     for shape in [(0,), (2, 0), (2, 0, 3), (0, 2), (2, 3, 0)]:
         assert xd.zeros(shape).tolist() == np.zeros(shape).tolist()
+
+
+def test_whether_a_value_is_in_a_tensor_is_not_answered_wrongly() -> None:
+    for tensor in (xd.asarray([1.0, 3.0]), xd.asarray([[3.0]]), xd.asarray([])):
+        with pytest.raises(TypeError, match=r"t\.tolist\(\)"):
+            3.0 in tensor  # noqa: B015

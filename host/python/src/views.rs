@@ -202,6 +202,15 @@ impl Tensor {
         }
     }
 
+    /// `TypeError`: without it, Python compares the rows themselves, which answers `False`.
+    #[expect(unused_variables, reason = "the protocol passes the value")]
+    fn __contains__(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(PyTypeError::new_err(
+            "crossdock compares no values: ask the list, `value in t.tolist()`, or NumPy, `(t.numpy() \
+             == value).any()`",
+        ))
+    }
+
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
         if slf.get().extents()?.is_empty() {
             return Err(PyTypeError::new_err("a 0-d tensor cannot be iterated over"));
