@@ -421,3 +421,23 @@ def test_new_tensors_have_the_shape_dtype_and_device_that_are_asked_for() -> Non
         xd.empty((-1,))
     with pytest.raises((MemoryError, ValueError)):
         xd.empty((1 << 62, 1 << 62))
+
+
+@pytest.mark.parametrize("masked", [
+    np.ma.masked_array([1, 2], [False, True]),
+    np.ma.masked_array([[1.5, 2.5]], [[True, True]]),
+    np.ma.masked,
+    [np.ma.masked_array([1, 2], [False, True])],
+])  # fmt: skip
+def test_what_a_mask_hides_is_not_taken(masked: Any) -> None:
+    with pytest.raises(NotImplementedError, match=r"\.filled\(\)"):
+        xd.asarray(masked)
+
+
+def test_a_masked_array_that_masks_nothing_is_shared() -> None:
+    for mask in (False, [False, False]):
+        masked = np.ma.masked_array([1, 2], mask)
+        assert xd.asarray(masked).data_ptr() == masked.data.ctypes.data
+    whole = np.ma.masked_array([1, 2], [False, True], fill_value=9)
+    assert xd.asarray(whole.filled()).tolist() == [1, 9]
+    assert xd.asarray(whole.data).tolist() == [1, 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from . import _crossdock as xd
 from ._crossdock import CopyRequiredError, Dtype, Tensor, from_dlpack
 
@@ -37,7 +39,8 @@ def asarray(
     `copy=True` always copies, `copy=False` never (`CopyRequiredError` where it would take one).
 
     Raises `BufferError` where a protocol is there and its memory cannot be used, with every
-    reason; `TypeError` for an object that speaks no protocol, or has another dtype. Array API.
+    reason; `TypeError` for an object that speaks no protocol, or has another dtype;
+    `NotImplementedError` for an array with a mask. Array API.
     """
     wanted = None if dtype is None else _dtype(dtype)
     tensor, moved = _exchanged(obj, device, copy)
@@ -65,6 +68,7 @@ def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None,
     """The tensor of an object that speaks a protocol, and whether it is in its place already."""
     reasons = []
     kind = type(obj)
+    _refuse_masked(obj)
     if isinstance(obj, Tensor) or hasattr(kind, "__dlpack__"):
         try:
             return from_dlpack(obj, device=target, copy=copy), True
@@ -86,6 +90,19 @@ def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None,
     if reasons:
         raise BufferError(f"{kind.__name__} cannot be used: " + "; ".join(reasons))
     return None, False
+
+
+def _refuse_masked(obj: Any) -> None:
+    """Refuses NumPy's masked arrays that mask something, whose protocols give all elements."""
+    # Who has such an array has imported the module.
+    masked = sys.modules.get("numpy.ma")
+    if masked is None or not isinstance(obj, masked.MaskedArray):
+        return
+    mask = masked.getmask(obj)
+    if mask is not masked.nomask and (mask.dtype.names or mask.any()):
+        raise NotImplementedError(
+            "a tensor has no mask: give `.filled()`, or `.data` for the masked elements too"
+        )
 
 
 def _of_cuda(obj: Any) -> Tensor | None:
