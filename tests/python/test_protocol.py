@@ -494,3 +494,12 @@ def test_rule_18_bug_29_strides_of_extents_of_one_and_none_do_not_matter(shape: 
         ours: Any = xd.from_dlpack(handmade.Forged(shape, strides=strides).capsule())
         assert ours.contiguous and ours.reshape(-1, copy=False).size == ours.size
         assert np.from_dlpack(ours.copy()).flags.c_contiguous
+
+
+def test_explain_says_how_an_array_becomes_a_tensor() -> None:
+    array = np.arange(3)
+    with pytest.raises(TypeError, match=r"not ndarray: `xd\.asarray\(x\)`"):
+        xd.explain(array, "cpu")  # type: ignore[arg-type]
+    assert xd.explain(xd.asarray(array), "cpu").kind == "alias"
+    with pytest.raises(TypeError, match="a device is a Device, .*, not ndarray"):
+        xd.explain(xd.asarray(array), array)  # type: ignore[arg-type]

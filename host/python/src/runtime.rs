@@ -34,24 +34,32 @@ pub(crate) fn device_of(py: Python<'_>, pair: DLDevice) -> PyResult<Handle<XdDev
 
 /// A device as callers name it: a [`Device`], `"opencl:0"`, or a DLPack pair of numbers.
 pub(crate) fn device_from(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
+    if let Some(device) = device_if_named(spec)? {
+        return Ok(device);
+    }
+    Err(PyTypeError::new_err(format!(
+        "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
+        spec.get_type().name()?
+    )))
+}
+
+/// As [`device_from`]; `None` for an object that is no name of a device.
+fn device_if_named(spec: &Bound<'_, PyAny>) -> PyResult<Option<Py<Device>>> {
     let py = spec.py();
     if let Ok(device) = spec.cast_exact::<Device>() {
-        return Ok(device.clone().unbind());
+        return Ok(Some(device.clone().unbind()));
     }
     if let Ok(name) = spec.extract::<String>() {
         let name = crate::handle::c_text(&name)?;
         let runtime = runtime(py)?;
         let found: Handle<XdDevice> =
             made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))?;
-        return Py::new(py, Device::new(found)?);
+        return Ok(Some(Py::new(py, Device::new(found)?)?));
     }
-    let Some(pair) = pair_from(spec) else {
-        return Err(PyTypeError::new_err(format!(
-            "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
-            spec.get_type().name()?
-        )));
-    };
-    Py::new(py, Device::new(device_of(py, pair)?)?)
+    match pair_from(spec) {
+        Some(pair) => Ok(Some(Py::new(py, Device::new(device_of(py, pair)?)?)?)),
+        None => Ok(None),
+    }
 }
 
 /// A DLPack pair: of ints, or of members of an enumeration with such values.
@@ -143,7 +151,12 @@ fn explain(
     }
     let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
     let shape = shape.unwrap_or_else(|| vec![1 << 20]);
-    let source = device_from(x)?;
+    let Some(source) = device_if_named(x)? else {
+        return Err(PyTypeError::new_err(format!(
+            "explain takes a tensor or a device, not {}: `xd.asarray(x)` makes a tensor",
+            x.get_type().name()?
+        )));
+    };
     let from = &source.get().handle;
     let explain = || {
         let layout = XdLayout::compact(dtype.0, &shape);
