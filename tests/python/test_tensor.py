@@ -297,3 +297,15 @@ def test_whether_a_value_is_in_a_tensor_is_not_answered_wrongly() -> None:
     for tensor in (xd.asarray([1.0, 3.0]), xd.asarray([[3.0]]), xd.asarray([])):
         with pytest.raises(TypeError, match=r"t\.tolist\(\)"):
             3.0 in tensor  # noqa: B015
+
+
+def test_a_write_to_a_read_only_tensor_says_how_to_get_one_that_can_be_written() -> None:
+    tensor = xd.asarray(b"abc")
+    for value in (7, [1, 2, 3], np.zeros(3, dtype=np.uint8), np.zeros(1, dtype=np.uint8)):
+        with pytest.raises(ValueError, match=r"^the tensor is read-only: `t\.copy\(\)`"):
+            tensor[:] = value
+        copied = tensor.copy()
+        copied[:] = value
+    with pytest.raises(ValueError, match=r"`t\.copy\(\)`"):
+        tensor.fill(1)
+    assert tensor.tolist() == [97, 98, 99]

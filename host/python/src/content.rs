@@ -1,12 +1,13 @@
 //! The elements of a tensor: read, written, as Python values, and as text.
 #![expect(unsafe_code, reason = "passes bytes to the function table")]
 
-use crossdock_api::{CopyMode, Ref};
+use crossdock_api::{CopyMode, Ref, XdTensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::check;
+use crate::handle::Handle;
 use crate::interpreter::detached;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
@@ -23,6 +24,16 @@ impl Tensor {
             )));
         }
         slf.call_method0("item")
+    }
+
+    /// Its handle, to write by; the runtime knows of no `copy()`.
+    fn handle_to_write(&self) -> PyResult<&Handle<XdTensor>> {
+        if self.info()?.read_only == 0 {
+            return self.handle();
+        }
+        Err(PyValueError::new_err(
+            "the tensor is read-only: `t.copy()` gives one that can be written",
+        ))
     }
 }
 
@@ -56,7 +67,7 @@ impl Tensor {
 
     /// Replaces the elements by compact bytes.
     fn _store(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let handle = self.handle()?;
+        let handle = self.handle_to_write()?;
         let store = || {
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
@@ -75,7 +86,7 @@ impl Tensor {
     ) -> PyResult<()> {
         let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
         let stream = stream.transpose()?;
-        let handle = self.handle()?;
+        let handle = self.handle_to_write()?;
         let repeat = || {
             let (first, size) = (element.as_ptr().cast(), element.len() as u64);
             let on = stream.as_ref().map_or(Ref::NULL, |stream| stream.lend());
@@ -87,7 +98,7 @@ impl Tensor {
 
     /// Replaces the elements by those of a tensor of the same shape and dtype.
     fn _copy_from(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
-        let (handle, other) = (self.handle()?, other.get().handle()?);
+        let (handle, other) = (self.handle_to_write()?, other.get().handle()?);
         let copy = || {
             check((api().tensor_copy_from)(
                 handle.lend(),
