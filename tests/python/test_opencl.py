@@ -220,3 +220,10 @@ def test_what_is_no_memory_of_opencl_is_a_type_error(wrong: Any) -> None:
         xd.from_opencl(wrong, shape=1, dtype="float32")
     with pytest.raises(ValueError, match="before"):
         xd.from_opencl(wrong, shape=1, dtype="float32", offset=-4)
+
+
+def test_numpy_is_told_how_the_host_gets_a_tensor(queue: Any) -> None:
+    tensor = xd.from_opencl(buffer(queue, np.arange(3)), shape=(3,), dtype=np.int64)
+    with pytest.raises(TypeError, match=r'bring it to the host first with `\.to\("cpu"\)`$'):
+        np.asarray(tensor)
+    assert np.asarray(tensor.to("cpu")).tolist() == [0, 1, 2]

@@ -30,7 +30,7 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     if not tensor._host_reachable:
         raise TypeError(
             f"cannot make a NumPy array of a tensor on {tensor.device}, whose memory the host does "
-            'not reach: copy it first with `.to("cpu")`'
+            'not reach: bring it to the host first with `.to("cpu")`'
         )
     shared, is_copy = _shared(tensor)
     converts = dtype is not None and np.dtype(dtype) != shared.dtype
