@@ -217,6 +217,18 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_cannot_be_saved_is_named_as_the_caller_did(tmp_path: Path) -> None:
+    missing = tmp_path / "no" / "q.npy"
+    with pytest.raises(FileNotFoundError) as caught:
+        xd.save(missing, [1])
+    assert (caught.value.filename, caught.value.filename2) == (str(missing), None)
+    folder = tmp_path / "folder.npy"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError, match=r"'[^']*folder\.npy'$"):
+        xd.save(folder, [1])
+    assert os.listdir(tmp_path) == ["folder.npy"]
+
+
 def test_threads_may_save_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
 

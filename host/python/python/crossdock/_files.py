@@ -97,9 +97,12 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
         with open(new, "wb") as file:
             file.writelines(parts)
         os.replace(new, path)
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(new):
             os.unlink(new)
+        if isinstance(error, OSError):
+            # The caller knows of no other name.
+            raise OSError(error.errno, error.strerror, path) from None
         raise
 
 
