@@ -3,8 +3,8 @@
 
 use crossdock_api::{DLDevice, XdStream};
 use pyo3::exceptions::{
-    PyBufferError, PyException, PyNotImplementedError, PyRecursionError, PyRuntimeError,
-    PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyException, PyNotImplementedError, PyRecursionError,
+    PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -231,12 +231,28 @@ fn with_stream(
 
 /// What `x.__dlpack_device__()` says.
 fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
-    let answer = names(x.py())?.ask_for_device(x)?;
+    let asked = names(x.py())?.ask_for_device(x);
+    let answer = asked.map_err(|error| speaks_none(x).unwrap_or(error))?;
     pair_from(&answer).ok_or_else(|| {
         PyTypeError::new_err(format!(
             "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
         ))
     })
+}
+
+/// What an object without DLPack is told, in the exception that Python raises for it.
+#[cold]
+fn speaks_none(x: &Bound<'_, PyAny>) -> Option<PyErr> {
+    let kind = x.get_type();
+    let has = |name: &str| kind.hasattr(name).unwrap_or(true);
+    if has("__dlpack_device__") || has("__dlpack__") {
+        return None;
+    }
+    Some(PyAttributeError::new_err(format!(
+        "{} has no __dlpack_device__, so it does not speak DLPack: `xd.asarray(x)` also takes the \
+         CUDA array interface, buffers, __array_interface__ and numbers",
+        kind.name().ok()?
+    )))
 }
 
 /// The tensor in what `x.__dlpack__` gave.
