@@ -168,6 +168,28 @@ def test_a_forked_child_reads_and_releases_host_tensors() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="skipped: no fork")
+def test_a_forked_child_is_told_what_a_program_in_python_can_do() -> None:
+    program = textwrap.dedent(
+        """
+        import os
+        import crossdock as xd
+        kept = xd.asarray([1.0])
+        child = os.fork()
+        if child == 0:
+            try:
+                xd.zeros(3)
+            except xd.DeviceError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    hint = "(start the process by `spawn`, or use crossdock first in the child)\n"
+    assert ended.stdout.endswith(hint), ended.stdout + ended.stderr
+
+
 def test_nothing_else_is_imported_for_what_needs_nothing_else() -> None:
     program = textwrap.dedent(
         """

@@ -22,6 +22,8 @@ create_exception!(
 static UNSUPPORTED_DEVICE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
+const FORKED_HINT: &str = "start the process by `spawn`, or use crossdock first in the child";
+
 /// A failure with its error object.
 #[derive(Debug)]
 pub(crate) struct Failed(Handle<XdError>);
@@ -48,7 +50,11 @@ impl Failed {
         let api = api();
         let what = text((api.error_message)(self.0.lend()));
         let why = text((api.error_why)(self.0.lend()));
-        let hint = text((api.error_hint)(self.0.lend()));
+        let hint = match self.status() {
+            // There is one runtime in a Python process, and no way to open another.
+            Status::FORKED => FORKED_HINT.to_owned(),
+            _ => text((api.error_hint)(self.0.lend())),
+        };
         // A function of C means nothing here, and nor does the hint that its arguments are wrong.
         match (what.starts_with("call `xd_"), self.kind()) {
             (false, _) => format!("{what}: {why} ({hint})"),
