@@ -232,7 +232,7 @@ fn with_stream(
 /// What `x.__dlpack_device__()` says.
 fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
     let asked = names(x.py())?.ask_for_device(x);
-    let answer = asked.map_err(|error| speaks_none(x).unwrap_or(error))?;
+    let answer = asked.map_err(|error| speaks_none(x, &error).unwrap_or(error))?;
     pair_from(&answer).ok_or_else(|| {
         PyTypeError::new_err(format!(
             "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
@@ -242,10 +242,11 @@ fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
 
 /// What an object without DLPack is told, in the exception that Python raises for it.
 #[cold]
-fn speaks_none(x: &Bound<'_, PyAny>) -> Option<PyErr> {
+fn speaks_none(x: &Bound<'_, PyAny>, error: &PyErr) -> Option<PyErr> {
     let kind = x.get_type();
     let has = |name: &str| kind.hasattr(name).unwrap_or(true);
-    if has("__dlpack_device__") || has("__dlpack__") {
+    let is_missing = error.is_instance_of::<PyAttributeError>(x.py());
+    if !is_missing || has("__dlpack_device__") || has("__dlpack__") {
         return None;
     }
     Some(PyAttributeError::new_err(format!(
