@@ -1,4 +1,6 @@
-"""Tensors between crossdock and NumPy, by DLPack."""
+"""Tensors between crossdock and NumPy, by DLPack, and what is said of other objects."""
+
+from typing import Any
 
 import crossdock as xd
 import numpy as np
@@ -34,3 +36,32 @@ def test_a_tensor_goes_to_every_device_and_back() -> None:
         there = xd.from_dlpack(array).to(device)
         assert there.device == device
         assert np.array_equal(np.from_dlpack(there.to("cpu")), array)
+
+
+def test_explain_says_how_an_array_becomes_a_tensor() -> None:
+    array = np.arange(3)
+    with pytest.raises(TypeError, match=r"not ndarray: `xd\.asarray\(x\)`"):
+        xd.explain(array, "cpu")  # type: ignore[arg-type]
+    assert xd.explain(xd.asarray(array), "cpu").kind == "alias"
+    with pytest.raises(TypeError, match="a device is a Device, .*, not ndarray"):
+        xd.explain(xd.asarray(array), array)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("x", [bytearray(4), [1, 2], 3, memoryview(b"12")])
+def test_what_speaks_another_protocol_is_sent_to_asarray(x: Any) -> None:
+    for options in ({}, {"copy": True}, {"device": "cpu"}):
+        with pytest.raises(AttributeError, match=r"no __dlpack_device__.*`xd\.asarray\(x\)`"):
+            xd.from_dlpack(x, **options)
+    assert xd.asarray(x).size > 0
+
+
+def test_what_a_producer_raises_for_its_device_arrives_unchanged() -> None:
+    class Broken:
+        def __dlpack__(self, **_options: Any) -> Any:
+            raise RuntimeError("not reached")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise AttributeError("its own words")
+
+    with pytest.raises(AttributeError, match="^its own words$"):
+        xd.from_dlpack(Broken())
