@@ -441,3 +441,22 @@ def test_a_masked_array_that_masks_nothing_is_shared() -> None:
     whole = np.ma.masked_array([1, 2], [False, True], fill_value=9)
     assert xd.asarray(whole.filled()).tolist() == [1, 9]
     assert xd.asarray(whole.data).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float, complex])
+def test_the_numbers_of_python_are_dtypes_as_they_are_for_numpy(dtype: Any) -> None:
+    assert str(xd.asarray([1, 0], dtype=dtype).dtype) == np.dtype(dtype).name
+    assert str(xd.zeros(2, dtype=dtype).dtype) == np.dtype(dtype).name
+
+
+@pytest.mark.parametrize("name", NUMPY_TYPES)
+def test_a_dtype_may_be_written_as_the_array_interface_writes_it(name: str) -> None:
+    text = np.dtype(name).str
+    for short in (text, text[1:], "=" + text[1:]):
+        assert str(xd.zeros(1, dtype=short).dtype) == name
+
+
+@pytest.mark.parametrize("text", [">f4", "<f3", "f3", "<U4", "float", "", "<"])
+def test_what_is_no_dtype_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        xd.zeros(1, dtype=text)

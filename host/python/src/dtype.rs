@@ -5,10 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crossdock_api::{DLDataType, NameText, Out};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyComplex, PyFloat, PyInt};
 
 use crate::error::check;
 use crate::handle::c_text;
 use crate::table::api;
+use crate::typestr;
 
 /// The type of a tensor's elements. `str()` is its name, as in `"float32"`.
 #[pyclass(frozen, eq, module = "crossdock")]
@@ -31,10 +33,14 @@ impl Dtype {
         Ok(Self(dtype))
     }
 
-    /// A dtype as callers name it: a [`Dtype`], a name, or an object with a `name` (NumPy's).
+    /// A dtype as callers name it: a [`Dtype`], a name, a `typestr` as in `f4` or `<f4`, a class of
+    /// Python's numbers, or an object with a `name` (NumPy's).
     pub(crate) fn from_any(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(dtype) = spec.cast::<Self>() {
             return Ok(*dtype.get());
+        }
+        if let Some(name) = name_of_class(spec) {
+            return Self::named(name);
         }
         if spec
             .getattr("isnative")
@@ -49,7 +55,10 @@ impl Dtype {
                 "{spec} is no dtype: give crossdock.float32 or \"float32\""
             )));
         };
-        Self::named(&name)
+        match written_short(spec.py(), &name) {
+            Some(dtype) => Ok(Self(dtype?)),
+            None => Self::named(&name),
+        }
     }
 
     pub(crate) fn name(self) -> PyResult<String> {
@@ -57,6 +66,27 @@ impl Dtype {
         check((api().dtype_text)(self.0, Out::from(&mut name)))?;
         Ok(name.to_c_str().to_string_lossy().into_owned())
     }
+}
+
+/// The dtype that NumPy has for a class of Python's numbers; that of `bool` has its name.
+fn name_of_class(spec: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let py = spec.py();
+    let classes = [
+        (py.get_type::<PyInt>(), "int64"),
+        (py.get_type::<PyFloat>(), "float64"),
+        (py.get_type::<PyComplex>(), "complex128"),
+    ];
+    let found = classes.iter().find(|(class, _)| spec.is(class));
+    found.map(|(_, name)| *name)
+}
+
+/// The dtype of a `typestr`, whose byte order may be missing; `None` for other texts.
+fn written_short(py: Python<'_>, text: &str) -> Option<PyResult<DLDataType>> {
+    if text.starts_with(['<', '>', '=', '|']) {
+        let wrong = |error: PyErr| PyValueError::new_err(error.value(py).to_string());
+        return Some(typestr::dtype_of(text).map_err(wrong));
+    }
+    typestr::dtype_of(&format!("={text}")).ok().map(Ok)
 }
 
 /// The name of another library's dtype: `numpy.dtype("f4").name`, `numpy.float32.__name__`,
