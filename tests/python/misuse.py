@@ -15,7 +15,7 @@ def misuse(tensor: xd.Tensor) -> None:
     del tensor[0]  # type: ignore[attr-defined]
     tensor.to(3)  # type: ignore[arg-type]
     tensor.to(copy="yes")  # type: ignore[arg-type]
-    tensor.reshape(2, 3)  # type: ignore[call-arg,arg-type]
+    tensor.reshape("23")  # type: ignore[arg-type]
     xd.zeros("ab")  # type: ignore[arg-type]
     xd.full(2.0, 1)  # type: ignore[arg-type]
     xd.device(3)  # type: ignore[arg-type]

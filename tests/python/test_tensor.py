@@ -309,3 +309,21 @@ def test_a_write_to_a_read_only_tensor_says_how_to_get_one_that_can_be_written()
     with pytest.raises(ValueError, match=r"`t\.copy\(\)`"):
         tensor.fill(1)
     assert tensor.tolist() == [97, 98, 99]
+
+
+def test_a_shape_is_one_sequence_or_one_integer_for_each_axis() -> None:
+    tensor = xd.asarray(range(12))
+    for view in (
+        tensor.reshape(4, 3),
+        tensor.reshape((4, 3)),
+        tensor.reshape([4, 3]),
+        tensor.reshape(-1, 3),
+        tensor.reshape(np.int64(4), 3, copy=False),
+    ):
+        assert view.shape == (4, 3) and view.data_ptr() == tensor.data_ptr()
+    assert tensor.reshape(12).shape == tensor.reshape(-1).shape == (12,)
+    assert tensor[:1].reshape(()).shape == ()
+    wrong: tuple[Any, ...] = ((), ((4, 3), 1), ("4", 3), ((4, 3), (1,)), (4.0, 3), (None,))
+    for shape in wrong:
+        with pytest.raises(TypeError):
+            tensor.reshape(*shape)

@@ -114,6 +114,20 @@ fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
     Err(outside(item, extent))
 }
 
+/// The extents in the positional arguments of a call: one by one, or all in one sequence.
+fn extents_in(args: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
+    if args.is_empty() {
+        return Err(PyTypeError::new_err(
+            "reshape() needs a shape: `()` is that of one element",
+        ));
+    }
+    match args.extract() {
+        Ok(extents) => Ok(extents),
+        Err(_) if args.len() == 1 => args.get_item(0)?.extract(),
+        Err(error) => Err(error),
+    }
+}
+
 fn outside(item: &Bound<'_, PyAny>, extent: i64) -> PyErr {
     PyIndexError::new_err(format!("index {item} is outside an axis of {extent}"))
 }
@@ -223,20 +237,16 @@ impl Tensor {
 
     /// The same elements in another shape, one extent of which may be `-1`: a view where that works.
     ///
-    /// `copy=None` copies where a view does not work, `True` always, `False` never (then it raises
+    /// The shape is one sequence, or one integer for each axis. `copy=None` copies where a view does not work, `True` always, `False` never (then it raises
     /// `CopyRequiredError`). `ValueError` where the number of elements differs. Array API, `reshape`.
-    #[pyo3(signature = (shape, /, *, copy=None))]
+    #[pyo3(signature = (*shape, copy=None))]
     fn reshape(
         &self,
         py: Python<'_>,
-        shape: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyTuple>,
         copy: Option<bool>,
     ) -> PyResult<Self> {
-        let shape = match shape.extract() {
-            Ok(extent) => vec![extent],
-            Err(_) => shape.extract()?,
-        };
-        let shape = self.whole_shape(shape)?;
+        let shape = self.whole_shape(extents_in(shape)?)?;
         let view = match copy {
             Some(true) => return self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape),
             Some(false) | None => self.reshaped(&shape),

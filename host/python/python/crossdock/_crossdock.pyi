@@ -2,7 +2,18 @@ import builtins
 import os
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NoReturn, Protocol, Self, SupportsIndex, TypeAlias, final, type_check_only
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+    Protocol,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    final,
+    overload,
+    type_check_only,
+)
 
 from typing_extensions import CapsuleType
 
@@ -125,8 +136,13 @@ class Tensor:
     def T(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
+    @overload
     def reshape(
-        self, shape: Sequence[int] | int, /, *, copy: builtins.bool | None = None
+        self, shape: Sequence[SupportsIndex], /, *, copy: builtins.bool | None = None
+    ) -> Tensor: ...
+    @overload
+    def reshape(
+        self, *shape: SupportsIndex, copy: builtins.bool | None = None
     ) -> Tensor: ...
     def permute_dims(self, axes: Sequence[int]) -> Tensor: ...
     def raw(self) -> Tensor: ...
