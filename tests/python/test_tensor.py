@@ -327,3 +327,14 @@ def test_a_shape_is_one_sequence_or_one_integer_for_each_axis() -> None:
     for shape in wrong:
         with pytest.raises(TypeError):
             tensor.reshape(*shape)
+
+
+def test_a_format_writes_the_value_of_a_0_d_tensor() -> None:
+    tensor = xd.asarray([1.234, 5.0])
+    assert f"{tensor[0]:.2f} {tensor[1]:>5}" == "1.23   5.0"
+    assert f"{xd.asarray(255):#x}" == "0xff"
+    assert f"{tensor[0]}" == str(tensor[0]) and f"{tensor}" == str(tensor)
+    with pytest.raises(TypeError, match="only a 0-d tensor becomes a text by a format"):
+        f"{tensor:.2f}"
+    with pytest.raises(ValueError, match="format"):
+        f"{tensor[0]:nonsense}"

@@ -4,7 +4,7 @@
 use crossdock_api::{CopyMode, Ref, XdTensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
 use crate::error::check;
 use crate::handle::Handle;
@@ -188,6 +188,19 @@ impl Tensor {
         slf.py()
             .get_type::<pyo3::types::PyComplex>()
             .call1((value,))
+    }
+
+    /// Without a format it is `str()`; with one, the value of a 0-d tensor, as NumPy writes it.
+    #[pyo3(signature = (format_spec, /))]
+    fn __format__<'py>(
+        slf: &Bound<'py, Self>,
+        format_spec: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if format_spec.is_empty()? {
+            return Ok(slf.str()?.into_any());
+        }
+        let value = Self::only_value(slf, "text by a format")?;
+        value.call_method1("__format__", (format_spec,))
     }
 
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
