@@ -460,3 +460,18 @@ def test_a_dtype_may_be_written_as_the_array_interface_writes_it(name: str) -> N
 def test_what_is_no_dtype_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         xd.zeros(1, dtype=text)
+
+
+@pytest.mark.parametrize("name", [*NUMPY_TYPES, *BYTE_TYPES, *PACKED_TYPES, "int8x4"])
+def test_a_dtype_is_equal_to_its_name_and_has_its_hash(name: str) -> None:
+    dtype = xd.zeros(0, dtype=name).dtype
+    assert dtype == name and name == dtype and not dtype != name
+    assert hash(dtype) == hash(name) and dtype in {name: 1}
+    for other in (name.upper(), "\udc80", "", 1, None):
+        assert dtype != other and other != dtype
+
+
+def test_every_dtype_is_equal_to_itself_alone() -> None:
+    dtypes = [xd.zeros(0, dtype=name).dtype for name in (*NUMPY_TYPES, *BYTE_TYPES, *PACKED_TYPES)]
+    assert len(set(dtypes)) == len(dtypes)
+    assert all((a == b) == (a is b) for a in dtypes for b in dtypes)

@@ -1,19 +1,17 @@
 //! `crossdock.Dtype`, and a constant for every DLPack dtype.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use crossdock_api::{DLDataType, NameText, Out};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyFloat, PyInt};
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 
 use crate::error::check;
 use crate::handle::c_text;
 use crate::table::api;
 use crate::typestr;
 
-/// The type of a tensor's elements. `str()` is its name, as in `"float32"`.
-#[pyclass(frozen, eq, module = "crossdock")]
+/// The type of a tensor's elements. `str()` is its name, as in `"float32"`, to which it is equal.
+#[pyclass(frozen, module = "crossdock")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dtype(pub(crate) DLDataType);
 
@@ -102,6 +100,13 @@ fn named_by(spec: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
+/// What a dtype is compared with.
+#[derive(FromPyObject)]
+enum Comparable<'py> {
+    Dtype(Bound<'py, Dtype>),
+    Text(Bound<'py, PyString>),
+}
+
 #[pymethods]
 impl Dtype {
     /// Its name.
@@ -128,10 +133,21 @@ impl Dtype {
         (u32::from(self.0.bits) * u32::from(self.0.lanes)).div_ceil(8)
     }
 
-    fn __hash__(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.0.code, self.0.bits, self.0.lanes).hash(&mut hasher);
-        hasher.finish()
+    /// Other objects are left to say themselves whether they are equal.
+    fn __eq__(&self, other: Comparable<'_>) -> PyResult<bool> {
+        match other {
+            Comparable::Dtype(other) => Ok(self == other.get()),
+            Comparable::Text(text) => {
+                let name = self.name()?;
+                // A text that is no UTF-8 is no name.
+                Ok(text.to_cow().is_ok_and(|text| text == name))
+            }
+        }
+    }
+
+    /// That of its name, which it is equal to.
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyString::new(py, &self.name()?).hash()
     }
 
     fn __str__(&self) -> PyResult<String> {
