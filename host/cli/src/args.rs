@@ -7,8 +7,8 @@ use crate::{command, exit::Exit, failure::Failure, globals::Globals};
 /// Move tensors between accelerators that know nothing of each other.
 ///
 /// Exit codes: 0 done (absent hardware is no failure), 1 something is broken, refused or different,
-/// 2 wrong usage. Results go to stdout, everything else to stderr. `CROSSDOCK_LOG=debug` turns the
-/// log on; `NO_COLOR` turns colour off.
+/// 2 wrong usage. Results go to stdout, everything else to stderr. `CROSSDOCK_LOG=debug` logs
+/// more than warnings; `NO_COLOR` turns colour off.
 #[derive(Debug, Parser)]
 #[command(name = "crossdock", version)]
 pub(crate) struct Cli {

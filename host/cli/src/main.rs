@@ -6,6 +6,7 @@ mod exit;
 mod failure;
 mod files;
 mod globals;
+mod log_lines;
 mod progress;
 mod report;
 mod screen;
@@ -30,12 +31,7 @@ fn main() -> ExitCode {
         clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
     };
     color.write_global();
-    // `init` panics where a logger is there already, which a plugin could have brought.
-    let log =
-        env_logger::Builder::from_env(env_logger::Env::new().filter("CROSSDOCK_LOG")).try_init();
-    if let Err(taken) = log {
-        screen::talk(cli.globals.quiet, &format!("no log: {taken}"));
-    }
+    log_lines::begin(cli.globals.quiet);
     let exit = match cli.command.run(&cli.globals) {
         Ok(exit) => exit,
         Err(Failure::Closed) => exit::DONE,

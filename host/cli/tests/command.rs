@@ -14,6 +14,7 @@ fn crossdock(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .env_remove("CROSSDOCK_LOG")
         .env("CROSSDOCK_COSTS", "off")
         .env_remove("NO_COLOR");
     command
@@ -54,6 +55,35 @@ fn safetensors(path: &Path) {
         ("bias", TensorView::new(Dtype::BF16, vec![6], &b).unwrap()),
     ];
     safetensors::serialize_to_file(tensors, None, path).unwrap();
+}
+
+#[test]
+fn a_variable_that_is_not_understood_is_a_warning_on_stderr() {
+    let wrong = [
+        ("CROSSDOCK_LAYERS", "validat", "`validat`"),
+        ("CROSSDOCK_DEVICE_ORDER", "first", "`first`"),
+        ("CROSSDOCK_PLUGIN_PATH", "relative", "`relative`"),
+        ("CROSSDOCK_STAGING_BYTES", "abc", "`abc`"),
+        (
+            "CROSSDOCK_TRACE",
+            "/nonexistent/trace",
+            "/nonexistent/trace",
+        ),
+        ("CROSSDOCK_LOG", "debgu", "`debgu` in `CROSSDOCK_LOG`"),
+    ];
+    let plain = run(&["route", "cpu", "cpu"]);
+    assert_eq!(err(&plain), "");
+    for (variable, value, told) in wrong {
+        let with = |arguments: &[&str]| {
+            let mut command = crossdock(arguments);
+            command.env(variable, value).output().unwrap()
+        };
+        let loud = with(&["route", "cpu", "cpu"]);
+        assert_eq!(loud.status.code(), Some(0), "{variable}: {}", err(&loud));
+        assert!(err(&loud).contains(told), "{variable}: {}", err(&loud));
+        assert_eq!(out(&loud), out(&plain), "{variable}");
+        assert_eq!(err(&with(&["--quiet", "route", "cpu", "cpu"])), "");
+    }
 }
 
 #[test]
