@@ -169,7 +169,7 @@ impl Session {
             .map(|(name, value)| Ok((CString::new(name)?, value)));
         let named: Result<Vec<_>, std::ffi::NulError> = named.collect();
         let named = named.map_err(|error| {
-            Failure::new(Kind::Invalid, "call a function of a script")
+            Failure::new(Kind::Invalid, format!("call `{name}` of a script"))
                 .because(error.to_string(), "name arguments without NUL")
         })?;
         let arguments = vec![

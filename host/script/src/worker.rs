@@ -84,7 +84,7 @@ impl<'gil> Worker<'gil> {
     }
 
     fn inside(&self, work: Work) -> Answer {
-        let name = work.name;
+        let title = title(&work);
         let arguments = self.arguments(work);
         self.host.desk.begin().map_err(stopped)?;
         let done = arguments.and_then(|arguments| self.perform.call(arguments));
@@ -96,12 +96,12 @@ impl<'gil> Worker<'gil> {
         self.host.take_back(self.gil);
         let answer = match (done, kind) {
             (Ok(done), Ok(0)) => Self::value(&done).map(Ok),
-            (Ok(done), Ok(kind)) => Self::failure(&done, kind, name).map(Err),
+            (Ok(done), Ok(kind)) => Self::failure(&done, kind, &title).map(Err),
             (Err(raised), _) | (_, Err(raised)) => Err(raised),
         };
         let answer = answer.unwrap_or_else(|raised| {
             self.gil.clear(raised);
-            Err(Failure::new(Kind::Exception, title(name)).because(
+            Err(Failure::new(Kind::Exception, title.as_str()).because(
                 "an exception came between the script and its host",
                 "try again; if it stays, report it as a bug of Crossdock",
             ))
@@ -129,18 +129,18 @@ impl<'gil> Worker<'gil> {
         Value::of(done.item(1)?.to_i64()?, &done.item(2)?)
     }
 
-    fn failure(done: &Object<'gil>, kind: i64, name: &str) -> Result<Failure, Raised> {
+    fn failure(done: &Object<'gil>, kind: i64, title: &str) -> Result<Failure, Raised> {
         const EXIT: i64 = 2;
         let code = i32::try_from(done.item(1)?.to_i64()?).unwrap_or(1);
         let text = |place| Ok::<_, Raised>(lossy(&done.item(place)?.to_bytes()?));
         let (class, message, traceback) = (text(2)?, text(3)?, text(4)?);
         let failure = if kind == EXIT {
-            Failure::new(Kind::Exit(code), title(name)).because(
+            Failure::new(Kind::Exit(code), title).because(
                 format!("it asked to end with {code}: {class}({message})"),
                 "nothing, if that was meant",
             )
         } else {
-            Failure::new(Kind::Exception, title(name)).because(
+            Failure::new(Kind::Exception, title).because(
                 format!("{class}: {message}"),
                 "see the traceback for where it was raised",
             )
@@ -154,13 +154,17 @@ impl<'gil> Worker<'gil> {
 }
 
 /// What a caller was about to do.
-fn title(name: &str) -> &'static str {
-    match name {
-        "create" => "create a session",
-        "free" => "free a session",
-        "set" => "set a variable of a script",
-        "get" | "get_tensor" => "get a variable of a script",
-        "call" => "call a function of a script",
-        _ => "run a script",
+fn title(work: &Work) -> String {
+    let named = match work.arguments.first() {
+        Some(Argument::One(Value::Text(name))) => name.as_str(),
+        _ => "",
+    };
+    match work.name {
+        "create" => "create a session".to_owned(),
+        "free" => "free a session".to_owned(),
+        "set" => format!("set `{named}` of a script"),
+        "get" | "get_tensor" => format!("get `{named}` of a script"),
+        "call" => format!("call `{named}` of a script"),
+        _ => "run a script".to_owned(),
     }
 }

@@ -57,6 +57,10 @@ fn values(child: &Child) {
     assert_eq!(refused("2**63"), "OverflowError");
     assert_eq!(refused("[1]"), "TypeError");
     assert_eq!(session.get("missing").unwrap_err().kind, Kind::Exception);
+    let missing = session.get("missing").unwrap_err().message;
+    assert_eq!(missing, "get `missing` of a script");
+    let raised = call("f", vec![("other".to_owned(), Value::None)]).unwrap_err();
+    assert_eq!(raised.message, "call `f` of a script");
 }
 
 fn modules(child: &Child) {
