@@ -9,7 +9,7 @@ use crossdock_api::{
     DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPluginEntry,
     XdRuntime, XdRuntimeOptions,
 };
-use crossdock_sdk::dlpack::Device;
+use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::default_runtime;
@@ -171,9 +171,28 @@ pub(crate) extern "C" fn xd_runtime_device_named(
     out: Out<'_, Owned<XdDevice>>,
 ) -> Failure {
     fence_into("xd_runtime_device_named", out, || {
-        let device = input::text(name, "name")?.parse::<Device>()?;
-        Ok(give(borrow(runtime)?.device(device)?))
+        let runtime = borrow(runtime)?;
+        let device = input::text(name, "name")?
+            .parse::<Device>()
+            .map_err(|error| no_device_text(runtime, error))?;
+        Ok(give(runtime.device(device)?))
     })
+}
+
+/// A name that is no type's is told with the types that are here.
+fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
+    let DlpackError::DeviceTypeText { text } = error else {
+        return error.into();
+    };
+    let mut here: Vec<String> = Vec::new();
+    for device in runtime.devices() {
+        let ty = device.id().ty.to_string();
+        if !here.contains(&ty) {
+            here.push(ty);
+        }
+    }
+    let here = here.join(", ");
+    Refusal::argument(format!("no device type {text:?}; types here: {here}"))
 }
 
 /// The thing at an index of a list that may have changed since it was counted.

@@ -117,6 +117,12 @@ impl DeviceType {
         )
     }
 
+    /// All names, for a message.
+    pub(crate) fn names() -> String {
+        let names = Self::ALL.into_iter().filter_map(Self::name);
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// A device of this type.
     #[must_use]
     pub const fn device(self, id: i32) -> Device {
@@ -137,7 +143,11 @@ impl FromStr for DeviceType {
     type Err = DlpackError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(ty) = Self::ALL.into_iter().find(|ty| ty.name() == Some(text)) {
+        let is_it = |name: &str| name.eq_ignore_ascii_case(text);
+        if let Some(ty) = Self::ALL
+            .into_iter()
+            .find(|ty| ty.name().is_some_and(is_it))
+        {
             return Ok(ty);
         }
         // The number of a type that has a name is accepted as well: it is what other tools print.
@@ -145,7 +155,7 @@ impl FromStr for DeviceType {
             Ok(raw) if raw > 0 && text.starts_with(|first: char| first.is_ascii_digit()) => {
                 Ok(Self(raw))
             }
-            _ => Err(DlpackError::DeviceText {
+            _ => Err(DlpackError::DeviceTypeText {
                 text: text.to_owned(),
             }),
         }
@@ -208,12 +218,9 @@ impl FromStr for Device {
             text: text.to_owned(),
         };
         let Some((ty, id)) = text.split_once(':') else {
-            return Ok(text
-                .parse::<DeviceType>()
-                .map_err(|_unknown| refused())?
-                .device(0));
+            return Ok(text.parse::<DeviceType>()?.device(0));
         };
-        let ty = ty.parse::<DeviceType>().map_err(|_unknown| refused())?;
+        let ty = ty.parse::<DeviceType>()?;
         if id.is_empty() || !id.bytes().all(|digit| digit.is_ascii_digit()) {
             return Err(refused());
         }
@@ -243,6 +250,16 @@ mod tests {
         let device = DeviceType::from_raw(99).device(2);
         assert_eq!(device.to_string(), "99:2");
         assert_eq!("99:2".parse::<Device>().unwrap(), device);
+    }
+
+    #[test]
+    fn a_type_is_read_in_any_case_and_an_unknown_one_is_told_with_the_known_ones() {
+        assert_eq!("CPU".parse::<Device>().unwrap(), Device::CPU);
+        let told = "gpu:1".parse::<Device>().unwrap_err().to_string();
+        assert!(
+            told.contains("no device type \"gpu\"; there are cpu, cuda"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What can be wrong with a DLPack tensor: each error names the field, what it held and what was allowed.
 
-use super::device_type::Device;
+use super::device_type::{Device, DeviceType};
 
 /// Why a tensor, or the text of a device or dtype, was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -188,6 +188,12 @@ pub enum DlpackError {
     /// Text that names no device.
     #[error("device: {text:?} is not TYPE or TYPE:ID, as in cuda:1")]
     DeviceText {
+        /// The text.
+        text: String,
+    },
+    /// Text that names no type of devices.
+    #[error("device: no device type {text:?}; there are {}", DeviceType::names())]
+    DeviceTypeText {
         /// The text.
         text: String,
     },

@@ -29,6 +29,16 @@ static void of_an_unknown_device(const xd_runtime *runtime) {
     xd_error_free(error);
 }
 
+static void of_an_unknown_type(xd_runtime *runtime) {
+    xd_device *device = NULL;
+    xd_error *error = xd_runtime_device_named(runtime, "gpu", &device);
+    CHECK(error && !device && xd_error_kind(error) == XD_ERROR_MISUSE);
+    CHECK(strstr(xd_error_why(error), "no device type \"gpu\"; types here: cpu"));
+    xd_error_free(error);
+    OK(xd_runtime_device_named(runtime, "CPU", &device));
+    xd_device_free(device);
+}
+
 static void of_a_plugin_file(const xd_runtime *runtime) {
     xd_plugin_entry *plugin = NULL;
     FAILS(XD_ERROR_LOAD, XD_INVALID, xd_runtime_load_plugin(runtime, "/nowhere/p.so", &plugin));
@@ -77,6 +87,7 @@ int main(int argc, char **argv) {
     xd_device *cpu = check_device(runtime, "cpu");
     of_a_null();
     of_an_unknown_device(runtime);
+    of_an_unknown_type(runtime);
     of_a_plugin_file(runtime);
     of_a_hook(cpu);
     names();
