@@ -67,12 +67,17 @@ impl Stream {
     /// Makes a stream of the integer that the vendor's API uses. It is never destroyed here.
     ///
     /// # Errors
-    /// [`Error::Hook`]; `INVALID` where the vendor can say that it belongs to another device.
+    /// [`Error::Misuse`] where the plugin takes no streams of others; [`Error::Hook`]; `INVALID`
+    /// where the vendor can say that it belongs to another device.
     ///
     /// # Safety
     /// - `native` is a live stream of the device's vendor, and outlives all clones and events.
     /// - Nobody puts work on it while a call through this stream is running.
     pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
+        if device.hooks().table().wrap().is_none() {
+            let why = format!("`{}` has no streams of other libraries", device.id());
+            return Err(Error::misuse("take a stream of another library", why));
+        }
         // SAFETY: the caller vouches for the stream and for its life.
         let handle = unsafe { device.hooks().stream_wrap(device.index(), native) }?;
         Ok(Self::register(device, handle, Origin::Wrapped))

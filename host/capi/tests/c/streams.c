@@ -129,6 +129,14 @@ static void streams_and_events_know_their_device(const xd_device *device) {
     xd_stream_free(stream);
 }
 
+static void the_cpu_has_no_streams_of_others(xd_device *cpu) {
+    xd_stream *stream = NULL;
+    xd_error *error = xd_stream_wrap(cpu, 1, &stream);
+    CHECK(error && !stream && xd_error_kind(error) == XD_ERROR_MISUSE);
+    CHECK(strstr(xd_error_why(error), "`cpu:0` has no streams of other libraries"));
+    xd_error_free(error);
+}
+
 int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_device *cpu = check_device(runtime, "cpu");
@@ -136,6 +144,7 @@ int main(int argc, char **argv) {
     a_stream_waits_for_the_host(cpu, cpu);
     a_tensor_knows_its_last_write(cpu);
     streams_and_events_know_their_device(cpu);
+    the_cpu_has_no_streams_of_others(cpu);
     if (opencl) {
         a_stream_waits_for_the_host(opencl, cpu);
         a_stream_waits_for_the_host(cpu, opencl);
