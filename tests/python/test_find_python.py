@@ -46,6 +46,18 @@ def test_bug_2_starts_without_python(tmp_path: Path) -> None:
     assert f"`{gone}` (`CROSSDOCK_PYTHON` is set): there is no such file" in answer.stderr
 
 
+def test_a_name_that_is_not_on_path_says_that_path_was_searched(tmp_path: Path) -> None:
+    for named, extra in (
+        (["--python", "python9"], {}),
+        ([], {"CROSSDOCK_PYTHON": "python9"}),
+    ):
+        answer = alone(*named, "-c", "pass", extra=extra, cwd=tmp_path)
+        assert (answer.returncode, answer.stdout) == (1, "")
+        assert "and no folder of `PATH` has it): there is no such file" in answer.stderr
+    answer = alone("--python", "./python9", "-c", "pass", cwd=tmp_path)
+    assert "there is no such file" in answer.stderr and "PATH" not in answer.stderr
+
+
 def test_every_place_that_was_tried_is_told(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):

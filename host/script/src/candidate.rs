@@ -45,18 +45,27 @@ impl Candidate {
 
 /// What the user named, where something is named: then nothing else counts.
 pub(crate) fn named(options: &Options, privileged: bool) -> Option<Candidate> {
+    let host = if options.in_cli {
+        "`--python` says so"
+    } else {
+        "the host program says so"
+    };
     if let Some(python) = &options.python {
-        let why = if options.in_cli {
-            "`--python` says so"
-        } else {
-            "the host program says so"
-        };
-        return Some(Candidate::mandatory(resolved(python), why));
+        return Some(chosen(python, host));
     }
     let variable = env::var_os("CROSSDOCK_PYTHON").filter(|value| !value.is_empty());
-    variable.filter(|_value| !privileged).map(|python| {
-        Candidate::mandatory(resolved(Path::new(&python)), "`CROSSDOCK_PYTHON` is set")
-    })
+    variable
+        .filter(|_value| !privileged)
+        .map(|python| chosen(Path::new(&python), "`CROSSDOCK_PYTHON` is set"))
+}
+
+fn chosen(python: &Path, why: &str) -> Candidate {
+    let path = resolved(python);
+    if is_bare(python) && !path.exists() {
+        let why = format!("{why}, and no folder of `PATH` has it");
+        return Candidate::mandatory(path, &why);
+    }
+    Candidate::mandatory(path, why)
 }
 
 /// All other places; a privileged process looks only beside its own file.
@@ -92,10 +101,14 @@ fn resolved(python: &Path) -> PathBuf {
     if python.is_dir() {
         return interpreter_of(python);
     }
-    let bare = python.components().count() == 1 && !python.exists();
-    let found = bare.then(|| on_path(python.as_os_str()).into_iter().next());
+    let found = is_bare(python).then(|| on_path(python.as_os_str()).into_iter().next());
     let path = found.flatten().unwrap_or_else(|| python.to_owned());
     std::path::absolute(&path).unwrap_or(path)
+}
+
+/// A name that is looked for on `PATH`: without a folder, and of nothing that lies here.
+fn is_bare(python: &Path) -> bool {
+    python.components().count() == 1 && !python.is_absolute() && !python.exists()
 }
 
 /// The interpreter in an environment's folder, whether it is there or not.
