@@ -228,6 +228,8 @@ fn a_text_named_so_is_refused() {
         matches!(error, PreflightError::NotALibrary { seen: "a text", .. }),
         "{error:?}"
     );
+    let error = refused(&made.write("plugin.c", b"int main(void) { return 0; }\n"));
+    assert!(error.hint().contains("compiled"), "{}", error.hint());
 }
 
 #[test]

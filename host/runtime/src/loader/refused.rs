@@ -167,7 +167,10 @@ impl PreflightError {
                 "name the plugin's file; folders go into `CROSSDOCK_PLUGIN_PATH`".to_owned()
             }
             Self::Read { .. } => "check the disk or the mount it lies on".to_owned(),
-            Self::NotALibrary { .. } => "name a file `libcrossdock_plugin_NAME.so`".to_owned(),
+            Self::NotALibrary { .. } => {
+                "name a shared library; a source is compiled and linked with `-shared` first"
+                    .to_owned()
+            }
             Self::WrongMachine { wanted, .. } => format!("install its build for {wanted}"),
             Self::Truncated { .. } | Self::Damaged { .. } => {
                 "copy, download or build it again".to_owned()
