@@ -89,7 +89,8 @@ impl Report {
         for name in EXPECTED {
             if self.plugins.iter().all(|plugin| plugin.name != name) {
                 let detail = format!(
-                    "no plugin: looked for libcrossdock_plugin_{name}.so in {}",
+                    "no plugin: looked for libcrossdock_plugin_{name}.so in {}; put it there, or \
+                     its folder into CROSSDOCK_PLUGIN_PATH",
                     folders.join(", ")
                 );
                 self.absent.push(AbsentRow {

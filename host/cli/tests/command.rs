@@ -96,6 +96,7 @@ fn devices_lists_the_built_in_cpu_and_what_is_absent() {
         text.contains("cuda") && text.contains("no plugin"),
         "{text}"
     );
+    assert!(text.contains("into CROSSDOCK_PLUGIN_PATH"), "{text}");
 }
 
 #[test]
