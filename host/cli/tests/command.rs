@@ -179,6 +179,19 @@ fn copied_files_come_back_byte_for_byte() {
 }
 
 #[test]
+fn a_folder_to_write_into_is_made_and_its_parents_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.npy");
+    npy(&file, "4, 6", "False", &[7; 96]);
+    let mut command = crossdock(&["copy", "--to", "cpu:0", "--out"]);
+    command.arg(folder.path().join("missing/out")).arg(&file);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("make the folder"), "{}", err(&output));
+    assert!(!folder.path().join("missing").exists());
+}
+
+#[test]
 fn a_truncated_array_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("short.npy");

@@ -116,7 +116,11 @@ pub(crate) fn write(
         let why = "it is the file that is being read";
         return Err(Problem::new(what, why, "give another folder to `--out`").into());
     }
-    std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    if !folder.is_dir() {
+        // Only the folder that was named: a parent that is missing is a slip of the pen.
+        let made = std::fs::create_dir(folder);
+        made.map_err(|error| Problem::file("make the folder", folder, &error))?;
+    }
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
     for bytes in std::iter::once(&part.header).chain(tensors) {
         file.write_all(bytes).map_err(|error| failed(&error))?;
