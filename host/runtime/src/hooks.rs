@@ -312,7 +312,10 @@ impl Hooks {
             ..
         } = &mut error
         {
-            *operation = format!("{hook}: {}", read_text(object.operation));
+            let own = read_text(object.operation);
+            if !own.is_empty() && own != hook {
+                *operation = format!("{hook}: {own}");
+            }
             *native_code = object.native_code;
             *native_name = read_text(object.native_name);
             *message = read_text(object.message);

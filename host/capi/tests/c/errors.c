@@ -54,6 +54,8 @@ static void of_a_hook(const xd_device *cpu) {
     CHECK(error && !tensor);
     CHECK(xd_error_kind(error) == XD_ERROR_HOOK);
     CHECK(!strcmp(xd_error_plugin(error), "cpu"));
+    CHECK(!strcmp(xd_error_operation(error), "allocate"));
+    CHECK(!strcmp(xd_error_message(error), "allocate (plugin `cpu`)"));
     CHECK(xd_error_status(error) == XD_OOM_DEVICE || xd_error_status(error) == XD_OOM_HOST);
     xd_error_free(error);
 }
