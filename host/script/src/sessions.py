@@ -245,20 +245,28 @@ def _is_tensor(value):
     return type(value) is _host.capsule and '"dltensor_versioned"' in repr(value)
 
 
+def _package():
+    try:
+        import crossdock
+    except ModuleNotFoundError as missing:
+        if missing.name != "crossdock":
+            raise
+        need = "No module named 'crossdock', which tensors need; install it into this Python:"
+        command = f"{sys.executable} -m pip install CROSSDOCK-CHECKOUT/host/python"
+        raise ModuleNotFoundError(f"{need} {command}", name="crossdock") from None
+    return crossdock
+
+
 def _unpacked(value):
     """A value as scripts see it: a tensor comes as the capsule of DLPack."""
     if _is_tensor(value):
-        import crossdock
-
-        return crossdock.from_dlpack(value)
+        return _package().from_dlpack(value)
     return value
 
 
 def _tensor(value, device=None):
     """The capsule of a tensor's memory, or of a copy on the device that is asked for."""
-    import crossdock
-
-    return crossdock.asarray(value, device=device).__dlpack__(max_version=(1, 3))
+    return _package().asarray(value, device=device).__dlpack__(max_version=(1, 3))
 
 
 def _packed(value):

@@ -61,6 +61,10 @@ fn values(child: &Child) {
     assert_eq!(missing, "get `missing` of a script");
     let raised = call("f", vec![("other".to_owned(), Value::None)]).unwrap_err();
     assert_eq!(raised.message, "call `f` of a script");
+    run(&session, "import sys\nsys.modules['crossdock'] = None");
+    let lacking = session.get_tensor("c", None).unwrap_err();
+    assert_eq!(lacking.exception.as_deref(), Some("ModuleNotFoundError"));
+    assert!(lacking.why().contains(" -m pip install "), "{lacking}");
 }
 
 fn modules(child: &Child) {
