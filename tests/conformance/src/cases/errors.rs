@@ -54,7 +54,7 @@ fn has_reasons(subject: &Subject<'_>) -> Verdict {
             "`{hook}` failed with the unknown {status}"
         );
         ensure!(status != Status::PANIC, "`{hook}` panicked: {message}");
-        let told = operation.len() > hook.len() && message.trim() != SILENT && !message.is_empty();
+        let told = operation.starts_with(hook) && message.trim() != SILENT && !message.is_empty();
         ensure!(
             told,
             "`{hook}` failed with {status} and gave no error object"
