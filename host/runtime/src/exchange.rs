@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::dlpack::{
-    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView,
-    VERSION, take_owner,
+    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Ownership, Received,
+    TensorView, VERSION, take_owner,
 };
 
 use crate::device::Device;
@@ -69,13 +69,18 @@ impl Tensor {
             return Self::empty(&claimed, view.layout());
         }
         let found = verify(runtime, claimed, &view)?;
+        Ok(Self::of_verified(found, view, tensor))
+    }
+
+    #[inline(always)]
+    fn of_verified(found: Verified, view: TensorView, tensor: Ownership) -> Self {
         let read_only = view.is_read_only();
         // Everything is put where it stays: what is moved once more costs as much as the checks.
-        Ok(Self::made(
+        Self::made(
             || Memory::received(found.device, found.place, found.kind, tensor, read_only),
             || view.into_layout(),
             found.offset,
-        ))
+        )
     }
 
     /// As [`Tensor::import`], for what [`HostArray`](crate::HostArray) found: no plugin is asked.
@@ -92,12 +97,7 @@ impl Tensor {
             return Err(Error::misuse("import a host array", why));
         }
         let found = foreign_host_memory(runtime.device(view.device())?, &view)?;
-        let read_only = view.is_read_only();
-        Ok(Self::made(
-            || Memory::received(found.device, found.place, found.kind, tensor, read_only),
-            || view.into_layout(),
-            found.offset,
-        ))
+        Ok(Self::of_verified(found, view, tensor))
     }
 
     /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
