@@ -187,10 +187,12 @@ impl Device {
             Ok(_) | Err(_) => {}
         }
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
         for stream in self.streams() {
-            stream.synchronize(end.map(|end| end.saturating_duration_since(Instant::now())))?;
+            stream.synchronize(left())?;
         }
-        Ok(())
+        let internal = self.plugin().internal_streams();
+        internal.synchronize(self.hooks(), self.index(), left)
     }
 
     /// The streams that live on it.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
 
-use crate::courier::Couriers;
+use crate::completion::Completions;
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::life;
 use crate::table::Table;
@@ -50,7 +51,8 @@ pub struct Plugin {
     identity: PluginIdentity,
     state: PluginState,
     hooks: Hooks,
-    couriers: Couriers,
+    internal_streams: InternalStreams,
+    completions: Completions,
     retired: AtomicBool,
 }
 
@@ -68,7 +70,8 @@ impl Plugin {
             identity,
             state,
             hooks,
-            couriers: Couriers::default(),
+            internal_streams: InternalStreams::default(),
+            completions: Completions::default(),
             retired: AtomicBool::new(false),
         }
     }
@@ -144,9 +147,14 @@ impl Plugin {
         &self.hooks
     }
 
-    /// What carries its events to other plugins.
-    pub(crate) const fn couriers(&self) -> &Couriers {
-        &self.couriers
+    /// The streams that are ours, for waits and for the work of others' streams.
+    pub(crate) const fn internal_streams(&self) -> &InternalStreams {
+        &self.internal_streams
+    }
+
+    /// What is done when its events happen.
+    pub(crate) const fn completions(&self) -> &Completions {
+        &self.completions
     }
 }
 
@@ -159,7 +167,7 @@ impl Drop for Plugin {
             life::count_leak();
             return;
         }
-        self.couriers.close(&self.hooks);
+        self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()
             && !life::is_over(&error)
         {
