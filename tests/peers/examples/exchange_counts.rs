@@ -24,6 +24,10 @@ const WARM_UP: u32 = 50;
 const LENGTH: usize = 1024;
 const EXTENT: i64 = 1024;
 
+/// What a pointer query costs depends on what else lies in the address's page of the table: memory of
+/// others gets a page of its own, ours the begin of one.
+const PAGE: usize = 1 << 20;
+
 type Outcome = Result<(), Box<dyn Error>>;
 /// An operation's name and one round of it.
 type Operation<'bench> = (&'static str, Box<dyn Fn() -> Outcome + 'bench>);
@@ -84,7 +88,25 @@ struct Bench {
     theirs: Foreign,
     /// On memory of ours.
     lent: Foreign,
-    host: Box<[f32]>,
+    host: Box<Page>,
+}
+
+/// Memory that shares its page with nothing.
+#[repr(align(1_048_576))]
+struct Page([f32; PAGE / 4]);
+
+/// Fills the heap up to the begin of a page.
+fn page_begun() -> Vec<Box<[u8; 4096]>> {
+    let mut filled = Vec::with_capacity(4096);
+    while filled.len() < filled.capacity() {
+        let block = Box::new([1; 4096]);
+        let offset = block.as_ptr().addr() % PAGE;
+        filled.push(block);
+        if (PAGE / 64..PAGE / 8).contains(&offset) {
+            break;
+        }
+    }
+    filled
 }
 
 impl Bench {
@@ -93,10 +115,10 @@ impl Bench {
         let cpu = runtime.device(dlpack::Device::CPU)?;
         let layout = Layout::compact(Dtype::FLOAT32, &[EXTENT])?;
         let ours = Tensor::from_bytes(&cpu, &layout, &[1; 4 * LENGTH])?;
-        let host: Box<[f32]> = vec![0.0; LENGTH].into();
+        let host = Box::new(Page([0.0; PAGE / 4]));
         let word = usize::try_from(ours.address().as_pointer().unwrap_or(0))?;
         Ok(Self {
-            theirs: Foreign::at(DataWord::from_ptr(host.as_ptr().cast_mut().cast())),
+            theirs: Foreign::at(DataWord::from_ptr(host.0.as_ptr().cast_mut().cast())),
             lent: Foreign::at(DataWord::from_addr(word)),
             runtime,
             cpu,
@@ -139,10 +161,11 @@ impl Bench {
 }
 
 fn main() -> Outcome {
+    let filled = page_begun();
     let bench = Bench::new()?;
     let imported = bench.theirs.import(&bench.runtime)?;
     let address = bench.ours.address().as_pointer().unwrap_or(0);
-    let strange = bench.host.as_ptr().addr() as u64;
+    let strange = bench.host.0.as_ptr().addr() as u64;
     let operations: [Operation<'_>; 9] = [
         ("export ours, release", Box::new(|| bench.export())),
         ("export ours, import, drop", Box::new(|| bench.exchange())),
@@ -169,5 +192,6 @@ fn main() -> Outcome {
             window_ends(rounds);
         }
     }
+    drop(filled);
     Ok(())
 }
