@@ -231,6 +231,18 @@ fn an_event_whose_destruction_wakes_nobody_is_found() {
 }
 
 #[test]
+fn a_plugin_that_is_closed_and_wakes_nobody_is_found() {
+    unsafe extern "C" fn stays(_: PluginHandle, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    let case = "a_closed_plugin_fails_the_host_events_that_are_pending";
+    finds(
+        &report_of_case(case, |table| table.close = Some(stays)),
+        case,
+    );
+}
+
+#[test]
 fn an_event_that_is_destroyed_as_if_it_had_happened_is_found() {
     unsafe extern "C" fn completes(
         plugin: PluginHandle,
