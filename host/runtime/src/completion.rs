@@ -95,10 +95,8 @@ fn complete(host_event: &Event, status: Status) {
 /// The failure that waiters of another plugin see. What a hook answers of its own call would mean
 /// something else there.
 fn failure_of(error: Error) -> Status {
-    match error.status() {
-        Some(status @ (Status::DEVICE_LOST | Status::OOM_DEVICE)) => status,
-        _ => Status::VENDOR,
-    }
+    let status = error.status().unwrap_or(Status::VENDOR);
+    status.as_failure_of_work()
 }
 
 /// How work ended.

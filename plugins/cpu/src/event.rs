@@ -22,6 +22,15 @@ impl Failure {
         }
     }
 
+    /// The same as those hear of it who wait for the work: by a status that says that it is over.
+    #[must_use]
+    pub fn of_work(self) -> Self {
+        Self {
+            status: self.status.as_failure_of_work(),
+            ..self
+        }
+    }
+
     /// What a hook answers for it.
     #[must_use]
     pub const fn status(&self) -> Status {
@@ -140,7 +149,15 @@ impl Event {
 
     /// Completes an event of the host's; whether it was one, and pending.
     pub fn complete(&self, outcome: Outcome) -> bool {
+        let outcome = outcome.map_err(Failure::of_work);
         self.by_host && self.current().is_some_and(|signal| signal.fire(outcome))
+    }
+
+    /// Fails those who still wait for an event of the host's, which nobody can complete any more.
+    pub fn abandon(&self) {
+        let why = "the host's event was destroyed before it was completed";
+        // One that is complete stays as it is.
+        self.complete(Err(Failure::new(Status::VENDOR, why)));
     }
 
     /// How it ended; `None` while it is pending.
@@ -164,11 +181,9 @@ impl Event {
         Some(to.saturating_duration_since(from))
     }
 
-    /// Starts it anew.
-    pub(crate) fn restart(&self) -> Arc<Signal> {
-        let signal = Arc::<Signal>::default();
-        *lock(&self.current) = Some(Arc::clone(&signal));
-        signal
+    /// Makes it stand for `signal` from now on.
+    pub(crate) fn restart(&self, signal: Arc<Signal>) {
+        *lock(&self.current) = Some(signal);
     }
 
     /// What it stands for now: recording it again does not change that for those who wait.

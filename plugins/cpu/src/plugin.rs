@@ -218,6 +218,10 @@ impl Drop for Cpu {
     fn drop(&mut self) {
         // In the child of a fork a lock may be held for ever, and the threads are not there.
         if self.device.check_process("close").is_ok() {
+            // Streams that wait for the host would never end.
+            for event in self.events.all() {
+                event.abandon();
+            }
             self.streams.clear();
         }
     }

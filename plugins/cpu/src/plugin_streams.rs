@@ -44,9 +44,16 @@ impl Cpu {
         let end = limit(deadline_ns).and_then(|limit| Instant::now().checked_add(limit));
         for stream in self.streams.all() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if stream.synchronize(left).is_none() {
-                let why = "a stream still has work";
-                return Err(Error::new(Status::TIMEOUT, "retire", why));
+            match stream.synchronize(left) {
+                None => {
+                    let why = "a stream still has work";
+                    return Err(Error::new(Status::TIMEOUT, "retire", why));
+                }
+                Some(Err(failure)) if !failure.status().is_failure_of_work() => {
+                    return outcome("retire", Err(failure));
+                }
+                // A stream whose work failed is as idle as one whose work succeeded.
+                Some(_) => {}
             }
         }
         Ok(())
@@ -171,7 +178,10 @@ impl Streams for Cpu {
         let operation = "event_destroy";
         self.device.check_process(operation)?;
         let destroyed = self.events.remove(event.raw());
-        destroyed.map(drop).ok_or_else(|| stale(operation, "event"))
+        // Other threads may hold it, waiting for it.
+        let destroyed = destroyed.ok_or_else(|| stale(operation, "event"))?;
+        destroyed.abandon();
+        Ok(())
     }
 }
 

@@ -55,9 +55,12 @@ impl Stream {
     /// Starts `event` anew: it is complete when all that was submitted before it is.
     ///
     /// # Errors
-    /// As [`Stream::submit`]; the event then carries the failure too.
+    /// As [`Stream::submit`]; the event then is what it was before.
     pub fn record(&self, event: &Event) -> Outcome {
-        self.signal(event.restart())
+        let signal = Arc::<Signal>::default();
+        self.signal(Arc::clone(&signal))?;
+        event.restart(signal);
+        Ok(())
     }
 
     /// Makes work submitted from now on wait for `event` as it stands; this thread does not wait.
@@ -76,7 +79,8 @@ impl Stream {
 
     /// Blocks until all that was submitted is done, or for `limit`; `None` when that passed first.
     ///
-    /// A failure is reported once, and forgotten.
+    /// A failure of the work is reported once, and forgotten. Any other says nothing about the work:
+    /// the system had no thread for a busy stream.
     #[must_use]
     pub fn synchronize(&self, limit: Option<Duration>) -> Option<Outcome> {
         let signal = Arc::<Signal>::default();
@@ -103,16 +107,11 @@ impl Stream {
     /// Fires `signal` after what was submitted, with the stream's failure if it has one.
     fn signal(&self, signal: Arc<Signal>) -> Outcome {
         let shared = Arc::downgrade(&self.shared);
-        let fired = Arc::clone(&signal);
-        let submitted = self.submit_short(move || {
+        self.submit_short(move || {
             let failure = shared.upgrade().and_then(|shared| shared.state().report());
-            fired.fire(failure.map_or(Ok(()), Err));
+            signal.fire(failure.map_or(Ok(()), Err));
             Ok(())
-        });
-        if let Err(failure) = &submitted {
-            signal.fire(Err(failure.clone()));
-        }
-        submitted
+        })
     }
 }
 
@@ -228,7 +227,7 @@ impl Shared {
         let mut state = self.state();
         state.now = Now::Nothing;
         if let Err(failure) = outcome {
-            state.failure.get_or_insert(failure);
+            state.failure.get_or_insert(failure.of_work());
         }
         let more = !state.tasks.is_empty() || state.closed;
         drop(state);

@@ -6,8 +6,12 @@
     reason = "a test may fail that way"
 )]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crossdock_plugin_cpu::copy::{Elements, Plan, Pool, Refusal};
 use crossdock_plugin_cpu::fill::fill;
+use crossdock_sdk::fence::fence;
 use proptest::prelude::*;
 
 /// A copy between two byte vectors.
@@ -291,7 +295,7 @@ fn the_parts_of_a_copy_run_on_several_threads_at_once() {
     let pool = Pool::new(2);
     for _ in 0..3 {
         let (met, meeting) = std::sync::mpsc::channel();
-        let inside = std::sync::Arc::new((std::sync::Mutex::new(0), std::sync::Condvar::new()));
+        let inside = Arc::new((std::sync::Mutex::new(0), std::sync::Condvar::new()));
         pool.run(2, move |_| {
             let (count, changed) = &*inside;
             let mut count = count.lock().unwrap();
@@ -304,5 +308,25 @@ fn the_parts_of_a_copy_run_on_several_threads_at_once() {
             met.send(*count).unwrap();
         });
         assert_eq!(meeting.iter().take(2).collect::<Vec<_>>(), [2, 2]);
+    }
+}
+
+#[test]
+fn a_panic_in_a_part_reaches_the_caller_after_every_other_part_ran() {
+    let pool = Pool::new(2);
+    for bad in [1, 8] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        // Each thread meets parts that panic, and has to go on with the others.
+        let ended = fence(|| {
+            pool.run(16, move |part| {
+                if part < bad {
+                    std::panic::panic_any(part);
+                }
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert!(ended.is_none(), "{bad} of 16 parts did not run");
+        assert_eq!(ran.load(Ordering::Relaxed), 16 - bad);
     }
 }

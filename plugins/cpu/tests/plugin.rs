@@ -81,6 +81,16 @@ fn free(cpu: &Cpu, address: Address) -> Result<(), Status> {
     unsafe { cpu.free(address, MemoryKind::DEVICE) }.map_err(|error: Error| error.status())
 }
 
+/// Tells the test that gave its sender up as `word`.
+unsafe extern "C" fn tell(word: *mut c_void) {
+    // SAFETY: the test passed a sender that it gave up.
+    let sender = unsafe { Box::from_raw(word.cast::<Sender<u8>>()) };
+    assert_eq!(sender.send(7), Ok(()));
+}
+
+/// A wait that takes so long has failed.
+const LIMIT_NS: u64 = 5_000_000_000;
+
 #[test]
 fn the_table_announces_the_groups_that_are_there() {
     // SAFETY: the table lives as long as the process.
@@ -135,6 +145,87 @@ fn a_failure_that_the_host_gives_an_event_reaches_the_waiting_stream() {
         synchronized.map_err(|e| e.status()),
         Err(Status::DEVICE_LOST)
     );
+}
+
+#[test]
+fn a_pending_host_event_that_is_destroyed_fails_those_who_wait() {
+    let cpu = open();
+    let (memory, stream) = (allocate(&cpu, 64), cpu.stream_create(0).unwrap());
+    let (event, after) = (
+        cpu.event_create_host(0).unwrap(),
+        cpu.event_create(0).unwrap(),
+    );
+    cpu.stream_wait_event(stream, event).unwrap();
+    fill(&cpu, memory, 64, 3, stream);
+    cpu.event_record(after, stream).unwrap();
+    cpu.event_destroy(event).unwrap();
+    for _ in 0..2 {
+        let waited = cpu.event_synchronize(after, LIMIT_NS);
+        assert_eq!(waited.map_err(|e| e.status()), Err(Status::VENDOR));
+    }
+    let waited = cpu.stream_synchronize(stream, LIMIT_NS);
+    assert_eq!(waited.map_err(|e| e.status()), Err(Status::VENDOR));
+    assert_eq!(read(&cpu, memory, 64), [3; 64]);
+    cpu.stream_synchronize(stream, LIMIT_NS).unwrap();
+}
+
+#[test]
+fn a_thread_that_waits_for_a_host_event_sees_that_it_was_destroyed() {
+    let cpu = open();
+    let event = cpu.event_create_host(0).unwrap();
+    let (begun, begins) = channel();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.send(()).unwrap();
+            cpu.event_synchronize(event, LIMIT_NS)
+        });
+        begins.recv().unwrap();
+        cpu.event_destroy(event).unwrap();
+        // Whoever comes after the end finds no event; whoever came before it hears of the failure.
+        let status = waits.join().unwrap().unwrap_err().status();
+        assert!(
+            [Status::VENDOR, Status::STALE].contains(&status),
+            "{status}"
+        );
+    });
+}
+
+#[test]
+fn a_plugin_that_is_closed_fails_the_host_events_that_are_pending() {
+    let cpu = open();
+    let (stream, event) = (
+        cpu.stream_create(0).unwrap(),
+        cpu.event_create_host(0).unwrap(),
+    );
+    cpu.stream_wait_event(stream, event).unwrap();
+    let (sender, receiver) = channel::<u8>();
+    let word = Box::into_raw(Box::new(sender)).cast::<c_void>();
+    // SAFETY: `tell` may be called once with this word on any thread.
+    unsafe { cpu.stream_host_call(stream, HostFunction(Some(tell)), word) }.unwrap();
+    drop(cpu);
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(20)), Ok(7));
+}
+
+#[test]
+fn those_who_wait_hear_only_of_statuses_that_say_that_work_failed() {
+    let cpu = open();
+    for (&(given, _), number) in Status::ALL.iter().zip(0..) {
+        let (stream, event) = (
+            cpu.stream_create(0).unwrap(),
+            cpu.event_create_host(0).unwrap(),
+        );
+        cpu.stream_wait_event(stream, event).unwrap();
+        cpu.event_complete(event, given).unwrap();
+        let told = match given {
+            Status::OK => Ok(()),
+            Status::VENDOR | Status::DEVICE_LOST | Status::OOM_DEVICE => Err(given),
+            _ => Err(Status::VENDOR),
+        };
+        let at_event = cpu.event_query(event).map_err(|e| e.status());
+        assert_eq!(at_event, told, "status {number}");
+        let at_stream = cpu.stream_synchronize(stream, LIMIT_NS);
+        assert_eq!(at_stream.map_err(|e| e.status()), told, "status {number}");
+    }
 }
 
 #[test]
@@ -241,11 +332,6 @@ fn memory_freed_on_a_stream_is_known_until_the_stream_gets_there() {
 
 #[test]
 fn a_host_function_runs_after_a_failure_too() {
-    unsafe extern "C" fn tell(word: *mut c_void) {
-        // SAFETY: the test passed a sender that it gave up.
-        let sender = unsafe { Box::from_raw(word.cast::<Sender<u8>>()) };
-        assert_eq!(sender.send(7), Ok(()));
-    }
     let cpu = open();
     let (stream, event) = (
         cpu.stream_create(0).unwrap(),

@@ -1,5 +1,7 @@
 //! The order of work on streams, and what events carry.
+#![expect(clippy::unwrap_used, reason = "a test may fail that way")]
 
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -153,7 +155,8 @@ fn a_panic_in_host_work_fails_the_stream_and_not_the_work_after_it() {
         .unwrap();
     assert_eq!(heard.recv_timeout(LIMIT.unwrap()), Ok(7));
     let failure = stream.synchronize(LIMIT).unwrap().unwrap_err();
-    assert_eq!(failure.status(), Status::PANIC);
+    // A panic of the call says nothing about the work; this one says that the work is over.
+    assert_eq!(failure.status(), Status::VENDOR);
 }
 
 #[test]
@@ -187,3 +190,49 @@ fn threads_that_share_a_stream_lose_no_work() {
     assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
     assert_eq!(*count.lock().unwrap(), 2000);
 }
+
+#[test]
+fn a_record_without_a_thread_leaves_the_event_as_it_was() {
+    if std::env::var_os(NO_THREADS).is_none() {
+        return without_threads("a_record_without_a_thread_leaves_the_event_as_it_was");
+    }
+    let (stream, other) = (Arc::new(Stream::new()), Stream::new());
+    let (event, pending) = (Arc::new(Event::new()), Event::pending());
+    let again = (Arc::clone(&stream), Arc::clone(&event));
+    // Runs here and now, so the stream is busy and has no thread.
+    stream
+        .submit_short(move || {
+            let (stream, event) = again;
+            let refused = stream.record(&event).unwrap_err();
+            assert_eq!(refused.status(), Status::OOM_HOST);
+            let refused = stream.synchronize(LIMIT).unwrap().unwrap_err();
+            assert_eq!(refused.status(), Status::OOM_HOST);
+            Ok(())
+        })
+        .unwrap();
+    assert!(!event.is_recorded());
+    assert_eq!(event.query(), Some(Ok(())));
+    let refused = other.wait(&pending).unwrap_err();
+    assert_eq!(refused.status(), Status::OOM_HOST);
+    // A wait that was refused holds nothing up.
+    assert_eq!(other.synchronize(LIMIT), Some(Ok(())));
+    assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
+}
+
+/// Runs the test `name` in a process of its own, which has no room for another thread's stack.
+fn without_threads(name: &str) {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(NO_THREADS, "1")
+        .env("RUST_MIN_STACK", (1_u64 << 46).to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{child:?}"
+    );
+}
+
+/// Set in the process without threads.
+const NO_THREADS: &str = "CROSSDOCK_TEST_NO_THREADS";

@@ -16,6 +16,7 @@ use crate::{
     handle::{Mark, Memory, TARGET},
     memory::create,
     pool::{Block, Pool},
+    progress,
 };
 
 /// Whether a buffer over host memory is that memory, in both directions: what a command writes is
@@ -44,7 +45,7 @@ pub(crate) fn proves_alias(device: &Device) -> bool {
 
 fn wait(device: &Device, mark: Result<*mut c_void, i32>) -> Result<(), Fault> {
     let mark: Mark = event::take(mark, device.gate(), "clEnqueueWriteBuffer")?;
-    event::synchronize(&mark, None)
+    progress::finish(&mark)
 }
 
 fn write(

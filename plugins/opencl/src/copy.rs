@@ -13,11 +13,11 @@ use opencl3::{
 
 use crate::{
     device::Device,
-    event,
     fault::{Fault, Kind},
     handle::Mark,
     memory::Allocation,
     place::{End, Place, too_far},
+    progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
     view::Suspended,
@@ -167,24 +167,43 @@ fn finish(
     let mut begun = None;
     let done = work(line, &mut begun);
     let resumed = shared.resume(line);
-    let mark = match (done, begun) {
-        (Ok(mark), _) => resumed?.unwrap_or(mark),
-        (Err(fault), None) => return Err(fault),
-        (Err(fault), Some(begun)) => {
-            // What became of the earlier ones matters less than why the next one was refused.
-            let _outcome = event::synchronize(&begun, None);
-            return Err(after_start(fault));
-        }
+    let (mark, refused) = match (done, resumed, begun) {
+        (Ok(_), Ok(Some(last)), _) => (last, None),
+        (Ok(mark), Ok(None), _) => (mark, None),
+        (Ok(mark), Err(fault), _) => (mark, Some(fault)),
+        (Err(fault), _, Some(begun)) => (begun, Some(fault)),
+        (Err(fault), _, None) => return Err(fault),
     };
-    if stream.is_none() {
-        return event::synchronize(&mark, None);
+    if stream.is_some() && refused.is_none() {
+        use_places(places, &mark);
+        return Ok(());
     }
+    let ended = wait(places, &mark);
+    // What became of the earlier commands matters less than why the next one was refused.
+    match refused {
+        Some(fault) => Err(after_start(fault)),
+        None => ended,
+    }
+}
+
+/// Waits for work that is to be over on return. Where that cannot be told, its memory stays in use.
+fn wait(places: [&Place; 2], mark: &Arc<Mark>) -> Result<(), Fault> {
+    match progress::synchronize(mark, None) {
+        Ok(Progress::Failed(fault)) => Err(fault),
+        Ok(Progress::Done | Progress::Running) => Ok(()),
+        Err(fault) => {
+            use_places(places, mark);
+            Err(fault)
+        }
+    }
+}
+
+fn use_places(places: [&Place; 2], mark: &Arc<Mark>) {
     for place in places {
         if let Place::Object { allocation, .. } = place {
-            allocation.used_by(&mark);
+            allocation.used_by(mark);
         }
     }
-    Ok(())
 }
 
 /// Mapped memory of the places of one copy, which the device has until `resume`.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{event, handle::Mark};
+use crate::{handle::Mark, progress::is_over};
 
 /// Things whose last user is a command.
 #[derive(Debug, Default)]
@@ -31,13 +31,13 @@ impl Deferred {
         self.sweep();
     }
 
-    /// Drops what no command uses any more, also behind a failure.
+    /// Drops what no command uses any more, also behind a failure. What the driver cannot tell of
+    /// is kept.
     pub(crate) fn sweep(&self) {
         let older = self.take();
         // Asking the driver and giving back to it is done without the lock.
-        let (mut waiting, done): (Vec<_>, Vec<_>) = older.into_iter().partition(|(mark, _)| {
-            mark.gate().check("sweep").is_err() || matches!(event::status(mark), Ok(false))
-        });
+        let (mut waiting, done): (Vec<_>, Vec<_>) =
+            older.into_iter().partition(|(mark, _)| !is_over(mark));
         drop(done);
         self.waiting
             .lock()

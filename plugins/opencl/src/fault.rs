@@ -65,6 +65,20 @@ impl Fault {
         Self::new(Kind::Unsupported, operation, message)
     }
 
+    /// The same as an answer to whether work is over, which a question that failed leaves open.
+    ///
+    /// Drivers answer a question as they answer for work, so what would say that the work failed
+    /// becomes a lack of resources for the question.
+    pub(crate) fn of_question(self) -> Self {
+        if convert::status_of(self.kind).is_failure_of_work() {
+            return Self {
+                kind: Kind::OutOfHostMemory,
+                ..self
+            };
+        }
+        self
+    }
+
     /// The caller's arguments cannot be right.
     pub(crate) fn invalid(operation: &'static str, message: impl Into<String>) -> Self {
         Self::new(Kind::Invalid, operation, message)
@@ -87,6 +101,21 @@ impl From<Fault> for Error {
         match fault.code {
             0 => error,
             code => error.with_native(i64::from(code), convert::name_of(code)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_that_failed_says_nothing_of_the_work() {
+        for code in [-2, -5, -6, -58, -9999] {
+            let fault = Fault::native("clGetEventInfo", code).of_question();
+            let status = convert::status_of(fault.kind);
+            assert!(!status.is_failure_of_work(), "{code} became {status}");
+            assert_eq!(fault.code, code);
         }
     }
 }

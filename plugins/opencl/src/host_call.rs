@@ -14,7 +14,12 @@ use std::{
 
 use crossdock_sdk::fence::fence;
 
-use crate::{event, fault::Fault, handle::Mark, stream::Stream};
+use crate::{
+    fault::Fault,
+    handle::Mark,
+    progress::{Progress, on_done, progress},
+    stream::Stream,
+};
 
 /// The host functions that have not run yet.
 ///
@@ -43,7 +48,7 @@ impl HostCalls {
             begun: AtomicBool::new(false),
         });
         let carried = Arc::into_raw(Arc::clone(&call));
-        event::on_done(&mark, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
+        on_done(&mark, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
             // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
             // driver refused to take it.
             unsafe { Arc::decrement_strong_count(carried) };
@@ -67,10 +72,11 @@ impl HostCalls {
             if mark.gate().check("stream_host_call").is_err() {
                 continue;
             }
-            match event::status(&mark) {
-                Ok(true) => {}
-                Ok(false) => waiting.push((mark, call)),
-                Err(_) => call.run(),
+            match progress(&mark) {
+                Ok(Progress::Done) => {}
+                Ok(Progress::Failed(_)) => call.run(),
+                // What cannot be told may still come.
+                Ok(Progress::Running) | Err(_) => waiting.push((mark, call)),
             }
         }
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,9 @@
 //! | `memory`, `pointers` | allocations, the table of known ones |
 //! | `mapping`, `view`, `usm` | what the host has mapped of them, memory with one address |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
+//! | `users` | the commands that may still use an allocation |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
+//! | `progress` | how far a command is: asking the driver, and waiting |
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
@@ -35,11 +37,13 @@ mod place;
 mod plugin;
 mod pointers;
 mod pool;
+mod progress;
 mod promise;
 mod rect;
 mod stream;
 mod table;
 mod transfer;
+mod users;
 mod usm;
 mod view;
 

@@ -3,10 +3,10 @@
 use std::{ffi::c_void, ptr::NonNull};
 
 use crate::{
-    event,
     fault::{Fault, Kind},
     handle::{Mark, Queue},
     memory::{Allocation, Flavour},
+    progress,
     view::{Suspended, View, map, map_later, unmap},
 };
 
@@ -38,13 +38,18 @@ impl Allocation {
             )
         };
         let memory = self.memory.as_ref().ok_or_else(unknown)?;
-        if !self.views.remove(pointer) {
-            return Err(unknown());
-        }
+        let view = self.views.remove(pointer).ok_or_else(unknown)?;
         // Work since the mapping has mapped it anew, and that has to come first.
-        self.settle()?;
-        let mark = unmap(&self.device.queue, memory, pointer)?;
-        event::synchronize(&mark, None)
+        let ended = self
+            .settle()
+            .and_then(|()| unmap(&self.device.queue, memory, pointer));
+        match ended {
+            Ok(mark) => progress::finish(&mark),
+            Err(fault) => {
+                self.views.add(view);
+                Err(fault)
+            }
+        }
     }
 
     /// Takes what the host has mapped away from it, until the answer is dropped.
@@ -101,6 +106,6 @@ impl Allocation {
         let (offset, size) = self.range(0, self.size)?;
         let mapped = map(&self.device.queue, memory, offset, size)?;
         let mark = unmap(&self.device.queue, memory, mapped)?;
-        event::synchronize(&mark, None)
+        progress::finish(&mark)
     }
 }

@@ -8,7 +8,7 @@ use std::{
     ffi::c_void,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -18,9 +18,10 @@ use opencl3::memory as cl;
 use crate::{
     backing,
     device::Device,
-    event,
     fault::{Fault, Kind},
     handle::{Mark, Memory, TARGET, word_of},
+    progress::{self, Progress},
+    users::Users,
     view::{Views, map, unmap},
 };
 
@@ -50,7 +51,7 @@ pub(crate) struct Allocation {
     /// What the driver gave, where `host` is an aligned place inside it.
     whole: Option<HostAddress>,
     /// Commands of ours that may still use it.
-    pending: Mutex<Vec<Arc<Mark>>>,
+    users: Users,
     /// What the host has mapped.
     pub(crate) views: Views,
 }
@@ -218,39 +219,18 @@ impl Allocation {
 
     /// Remembers a command that uses the memory.
     pub(crate) fn used_by(&self, mark: &Arc<Mark>) {
-        let older = {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            let full = pending.len() >= MOST_PENDING;
-            let older = if full {
-                std::mem::take(&mut *pending)
-            } else {
-                Vec::new()
-            };
-            pending.push(Arc::clone(mark));
-            older
-        };
-        // Asking and releasing events calls the driver, so the lock is gone by now.
-        let still: Vec<_> = older
-            .into_iter()
-            .filter(|mark| matches!(event::status(mark), Ok(false)))
-            .collect();
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.extend(still);
+        self.users.add(mark, progress::is_over);
     }
 
     /// Waits for the commands of ours that use the memory; what became of them is told elsewhere.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
-        let pending = {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *pending)
-        };
         self.device.gate().check("settle")?;
-        for mark in pending {
-            if let Err(fault) = event::synchronize(&mark, None) {
+        self.users.settle(|mark| {
+            if let Progress::Failed(fault) = progress::synchronize(mark, None)? {
                 log::debug!(target: TARGET, "an earlier command failed: {fault}");
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Checks that `size` bytes at `offset` lie inside.
@@ -332,7 +312,7 @@ impl Allocation {
             memory,
             host,
             whole: None,
-            pending: Mutex::new(Vec::new()),
+            users: Users::default(),
             views: Views::default(),
         }
     }
@@ -348,8 +328,9 @@ impl Drop for Allocation {
         }
         let given = match (&self.memory, self.device.platform.usm) {
             // The object goes with its field.
-            (Some(memory), _) => unmap(&self.device.queue, memory, whole.0)
-                .and_then(|mark| event::synchronize(&mark, None)),
+            (Some(memory), _) => {
+                unmap(&self.device.queue, memory, whole.0).and_then(|mark| progress::finish(&mark))
+            }
             // SAFETY: `free` needs memory of this context with no later use: `addressed` got it from
             // the same functions, and this is its last owner.
             (None, Some(usm)) => unsafe { usm.free(self.device.context(), whole.0) },
@@ -445,6 +426,3 @@ fn checked_size(device: &Device, size: u64) -> Result<usize, Fault> {
         .ok()
         .ok_or_else(|| Fault::invalid("allocate", "the size is beyond this machine"))
 }
-
-/// Beyond this many remembered commands, those that are done are forgotten.
-const MOST_PENDING: usize = 16;

@@ -18,6 +18,7 @@ use crate::{
     event::Event,
     fault::{Fault, Kind},
     plugin::{OpenCl, limit_of},
+    progress::Progress,
     stream::Stream,
 };
 
@@ -72,12 +73,13 @@ impl Streams for OpenCl {
 
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_synchronize")?;
-        self.seen(stream.synchronize(limit_of(timeout_ns)))
+        let ended = stream.synchronize(limit_of(timeout_ns));
+        self.seen(ended, || late("stream_synchronize"))
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_query")?;
-        ready(self.seen(stream.query())?, "stream_query")
+        self.seen(stream.query(), || pending("stream_query"))
     }
 
     fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
@@ -100,17 +102,20 @@ impl Streams for OpenCl {
 
     fn event_query(&self, event: EventHandle) -> Result<(), Error> {
         let event = self.event(event, "event_query")?;
-        ready(self.seen(event.query())?, "event_query")
+        self.seen(event.query(), || pending("event_query"))
     }
 
     fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error> {
         let event = self.event(event, "event_synchronize")?;
-        self.seen(event.synchronize(limit_of(timeout_ns)))
+        let ended = event.synchronize(limit_of(timeout_ns));
+        self.seen(ended, || late("event_synchronize"))
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
-        self.driver.gate.check("event_destroy")?;
-        drop(self.events.remove(event.raw(), "event_destroy")?);
+        const OPERATION: &str = "event_destroy";
+        // Other threads may hold it, waiting for it. One that cannot be completed lives on.
+        self.event(event, OPERATION)?.abandon()?;
+        drop(self.events.remove(event.raw(), OPERATION)?);
         Ok(())
     }
 }
@@ -143,7 +148,8 @@ impl HostEvents for OpenCl {
             Ok(())
         } else {
             let why = format!("the host completed the event with `{status}`");
-            Err(Fault::new(Kind::Given(status), "event_complete", why))
+            let kind = Kind::Given(status.as_failure_of_work());
+            Err(Fault::new(kind, "event_complete", why))
         };
         event.complete(outcome).map_err(Error::from)
     }
@@ -205,12 +211,21 @@ impl OpenCl {
         self.events.find(handle.raw(), operation)
     }
 
-    /// Lets host functions run that wait behind a failure.
-    fn seen<T>(&self, outcome: Result<T, Fault>) -> Result<T, Error> {
-        outcome.map_err(|fault| {
-            self.host_calls.sweep();
-            Error::from(fault)
-        })
+    /// Answers how far work is, and lets host functions run that wait behind a failure.
+    fn seen(
+        &self,
+        progress: Result<Progress, Fault>,
+        running: impl FnOnce() -> Fault,
+    ) -> Result<(), Error> {
+        match progress {
+            Ok(Progress::Done) => Ok(()),
+            Ok(Progress::Running) => Err(running().into()),
+            Ok(Progress::Failed(fault)) => {
+                self.host_calls.sweep();
+                Err(fault.into())
+            }
+            Err(fault) => Err(fault.of_question().into()),
+        }
     }
 
     fn default_of(&self, device: u32) -> Option<u64> {
@@ -231,14 +246,14 @@ impl OpenCl {
     }
 }
 
-fn ready(done: bool, operation: &'static str) -> Result<(), Error> {
-    if done {
-        Ok(())
-    } else {
-        Err(pending(operation).into())
-    }
-}
-
 fn pending(operation: &'static str) -> Fault {
     Fault::new(Kind::NotReady, operation, "work is still pending")
+}
+
+fn late(operation: &'static str) -> Fault {
+    Fault::new(
+        Kind::Timeout,
+        operation,
+        "the work was not done within the limit",
+    )
 }

@@ -159,9 +159,9 @@ impl Plugin for OpenCl {
         for stream in self.streams.all() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             // A stream whose work failed is as drained as one whose work succeeded.
-            match stream.synchronize(left) {
-                Err(fault) if fault.kind == Kind::Timeout => return Err(fault.into()),
-                Ok(()) | Err(_) => {}
+            if !stream.synchronize(left)?.is_over() {
+                let why = "a stream still has work";
+                return Err(Fault::new(Kind::Timeout, "retire", why).into());
             }
         }
         self.deferred.sweep();

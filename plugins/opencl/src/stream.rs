@@ -17,6 +17,7 @@ use crate::{
     event,
     fault::Fault,
     handle::{Context, Mark, Queue, word_of},
+    progress::{self, Progress, progress},
     promise::Promises,
 };
 
@@ -79,7 +80,7 @@ impl Stream {
         let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
         let mark = Arc::new(mark);
         self.set_tail(Some(Arc::clone(&mark)));
-        flush(&self.queue)?;
+        self.hand_over();
         Ok(mark)
     }
 
@@ -95,7 +96,7 @@ impl Stream {
     pub(crate) fn finish_with(&self, mark: Mark) -> Result<Arc<Mark>, Fault> {
         let mark = Arc::new(mark);
         self.set_tail(Some(Arc::clone(&mark)));
-        flush(&self.queue)?;
+        self.hand_over();
         Ok(mark)
     }
 
@@ -126,7 +127,7 @@ impl Stream {
     pub(crate) fn hold(&self, mark: &Mark, behind: &Promises) -> Result<(), Fault> {
         const OPERATION: &str = "clEnqueueBarrierWithWaitList";
         self.device.gate().check(OPERATION)?;
-        if let Err(fault) = event::status(mark) {
+        if let Progress::Failed(fault) = progress(mark)? {
             // PoCL 3 never wakes from a wait for what has failed already.
             self.promises().join(&Promises::broken(fault));
             return Ok(());
@@ -134,37 +135,45 @@ impl Stream {
         let barrier = Arc::new(self.barrier(Some(mark))?);
         self.promises().join(behind);
         self.set_tail(Some(barrier));
-        flush(&self.queue)
+        self.hand_over();
+        Ok(())
     }
 
     /// Makes the CPU wait for all that is queued, at most for `limit`. A failure is told once.
-    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Fault> {
+    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
+        // What another thread puts behind the marker is not over, and is told by a later call.
+        let behind = self.promises().clone();
         // The tail knows of a failure that a marker behind it may not tell.
         let tail = self.tail();
         let end = self.mark()?;
-        event::synchronize(&end, limit)?;
-        tail.map_or(Ok(()), |tail| event::status(&tail).map(drop))?;
-        self.promises().report()
+        let ended = progress::synchronize(&end, limit)?;
+        if ended != Progress::Done {
+            return Ok(ended);
+        }
+        if let Some(tail) = tail
+            && let failed @ Progress::Failed(_) = progress(&tail)?
+        {
+            return Ok(failed);
+        }
+        self.promises().forget(&behind);
+        Ok(ended.and(|| behind.verdict()))
     }
 
     /// Whether all that is queued is done; a failure stays until it is synchronized.
     ///
     /// On a queue of others the answer is about the moment of the first question: a marker is
     /// left behind, and the next call asks that marker.
-    pub(crate) fn query(&self) -> Result<bool, Fault> {
+    pub(crate) fn query(&self) -> Result<Progress, Fault> {
         let tail = match self.tail() {
             Some(tail) => tail,
             None if self.foreign => self.mark()?,
-            None => return Ok(true),
+            None => return Ok(Progress::Done),
         };
-        let done = event::status(&tail)?;
-        if done {
-            self.promises().verdict()?;
-            if self.foreign {
-                self.set_tail(None);
-            }
+        let now = progress(&tail)?.and(|| self.promises().verdict());
+        if self.foreign && now == Progress::Done {
+            self.set_tail(None);
         }
-        Ok(done)
+        Ok(now)
     }
 
     fn new(device: &Arc<Device>, queue: Arc<Queue>, foreign: bool, in_order: bool) -> Self {
@@ -175,6 +184,21 @@ impl Stream {
             in_order,
             tail: Mutex::new(None),
             behind: Mutex::default(),
+        }
+    }
+
+    /// Hands queued commands to the device.
+    ///
+    /// A command is queued for good, so a refusal must not look as if it were not: it is told late,
+    /// and the next command or wait tries again.
+    fn hand_over(&self) {
+        const OPERATION: &str = "clFlush";
+        let flushed = match self.queue.gate().check(OPERATION) {
+            Ok(()) => cl::flush(self.queue.raw()).map_err(|code| Fault::native(OPERATION, code)),
+            Err(_) => return,
+        };
+        if let Err(fault) = flushed {
+            self.queue.gate().record_late(fault);
         }
     }
 
@@ -228,12 +252,6 @@ pub(crate) fn create_queue(context: &Context, device: DeviceId) -> Result<Queue,
     let raw = raw.map_err(|code| Fault::native(OPERATION, code))?;
     // SAFETY: `adopt` needs a live queue with a reference to give: it was just created.
     unsafe { Queue::adopt(raw, context.gate(), OPERATION) }
-}
-
-/// Hands queued commands to the device.
-pub(crate) fn flush(queue: &Queue) -> Result<(), Fault> {
-    queue.gate().check("clFlush")?;
-    cl::flush(queue.raw()).map_err(|code| Fault::native("clFlush", code))
 }
 
 fn fact(queue: &Queue, which: u32) -> Result<u64, Fault> {

@@ -62,11 +62,11 @@ impl Views {
         self.lock().views.push(view);
     }
 
-    /// Takes out a mapping; `false` when there is no such one.
-    pub(crate) fn remove(&self, pointer: NonNull<c_void>) -> bool {
+    /// Takes out a mapping, if there is such one.
+    pub(crate) fn remove(&self, pointer: NonNull<c_void>) -> Option<View> {
         let mut state = self.settled();
         let place = state.views.iter().position(|view| view.pointer == pointer);
-        place.map(|place| state.views.swap_remove(place)).is_some()
+        place.map(|place| state.views.swap_remove(place))
     }
 
     /// Takes all mappings out until the answer is dropped; of two threads one waits.

@@ -15,7 +15,18 @@
 extern "C" {
 #endif
 
-/** Streams and the events on them. */
+/** Streams and the events on them.
+ *
+ * Work that failed is over as much as work that succeeded, and what stands behind it on its stream
+ * goes on. Those who wait for it hear `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE`, never
+ * another status. A failure of the work is sticky: every later call of `event_query` and
+ * `event_synchronize` answers the same status. An answer `XD_TIMEOUT`, `XD_NOT_READY`,
+ * `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`, `XD_CONFLICT`, `XD_PERMISSION`,
+ * `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` or `XD_OOM_HOST` says nothing about
+ * whether the work is over; the host then treats it as running. `stream_synchronize` tells a failure
+ * of the work once: everything that was on the stream when it was called is over then.
+ * `stream_query` keeps telling it until `stream_synchronize` did.
+ */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.
      *
@@ -64,7 +75,8 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  yes.
      * Owns:    borrows the stream.
-     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work.
+     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work, once: all of it is over
+     *          then.
      * Since:   table 1.0.
      */
     xd_status (*stream_synchronize)(xd_plugin_handle plugin, xd_stream_handle stream,
@@ -74,7 +86,7 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows the stream.
-     * Errors:  the first failure of the stream's work.
+     * Errors:  the first failure of the stream's work, once all of it is over.
      * Since:   table 1.0.
      */
     xd_status (*stream_query)(xd_plugin_handle plugin, xd_stream_handle stream,
@@ -104,7 +116,8 @@ typedef struct xd_stream_hooks {
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_INVALID` for an event that the host completes.
+     * Errors:  `XD_INVALID` for an event that the host completes; one that fails keeps the
+     *          earlier record.
      * Since:   table 1.0.
      */
     xd_status (*event_record)(xd_plugin_handle plugin, xd_event_handle event,
@@ -114,7 +127,7 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows the event.
-     * Errors:  the failure of the work before it.
+     * Errors:  the failure of the work before it, the same each time.
      * Since:   table 1.0.
      */
     xd_status (*event_query)(xd_plugin_handle plugin, xd_event_handle event,
@@ -124,16 +137,17 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  yes.
      * Owns:    borrows the event.
-     * Errors:  `XD_TIMEOUT`; the failure of the work before it.
+     * Errors:  `XD_TIMEOUT`; the failure of the work before it, the same each time.
      * Since:   table 1.0.
      */
     xd_status (*event_synchronize)(xd_plugin_handle plugin, xd_event_handle event,
                                    uint64_t timeout_ns, xd_plugin_error **error);
-    /** Destroys an event, also one that is pending.
+    /** Destroys an event, also one that is pending. One that the host has not completed is
+     * completed with the failure `XD_VENDOR`, which its waiters see; their streams go on.
      *
      * Threads: any.
      * Blocks:  no.
-     * Owns:    takes the event.
+     * Owns:    takes the event; when it fails, the event lives on and may be destroyed again.
      * Errors:  `XD_STALE`; the host counts and logs them.
      * Since:   table 1.0.
      */
@@ -162,18 +176,21 @@ typedef struct xd_host_event_hooks {
      *
      * Threads: any.
      * Blocks:  no.
-     * Owns:    the caller owns the event until `event_destroy`.
+     * Owns:    the caller owns the event until `event_destroy`, which completes it with a failure
+     *          when it is still pending, as `close` does.
      * Errors:  `XD_VENDOR`.
      * Since:   table 1.0.
      */
     xd_status (*event_create_host)(xd_plugin_handle plugin, uint32_t device,
                                    xd_event_handle *out, xd_plugin_error **error);
-    /** Completes such an event, with `OK` or a failure that its waiters then see.
+    /** Completes such an event, with `OK` or a failure that its waiters then see: `XD_VENDOR`,
+     * `XD_DEVICE_LOST` and `XD_OOM_DEVICE` as they are, every other status as `XD_VENDOR`.
      *
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows the event.
-     * Errors:  `XD_INVALID` for another kind of event or a second completion.
+     * Errors:  `XD_INVALID` for another kind of event or a second completion. One that fails
+     *          leaves a pending event pending, and may be tried again.
      * Since:   table 1.0.
      */
     xd_status (*event_complete)(xd_plugin_handle plugin, xd_event_handle event,

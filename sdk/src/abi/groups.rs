@@ -40,7 +40,8 @@ pub struct HostEventHooks {
     ///
     /// Threads: any.
     /// Blocks:  no.
-    /// Owns:    the caller owns the event until `event_destroy`.
+    /// Owns:    the caller owns the event until `event_destroy`, which completes it with a failure when
+    ///          it is still pending, as `close` does.
     /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub event_create_host: Option<
@@ -51,12 +52,14 @@ pub struct HostEventHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Completes such an event, with `OK` or a failure that its waiters then see.
+    /// Completes such an event, with `OK` or a failure that its waiters then see: `Vendor`,
+    /// `DeviceLost` and `OomDevice` as they are, every other status as `Vendor`.
     ///
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows the event.
-    /// Errors:  `Invalid` for another kind of event or a second completion.
+    /// Errors:  `Invalid` for another kind of event or a second completion. One that fails leaves a
+    ///          pending event pending, and may be tried again.
     /// Since:   table 1.0.
     pub event_complete: Option<
         unsafe extern "C" fn(

@@ -89,6 +89,24 @@ impl Status {
         self.0 == 0
     }
 
+    /// Whether a query or a wait that answers this says that the work is over, and failed.
+    ///
+    /// Every other failure is one of the call: what became of the work stays open.
+    #[must_use]
+    pub const fn is_failure_of_work(self) -> bool {
+        matches!(self, Self::VENDOR | Self::DEVICE_LOST | Self::OOM_DEVICE)
+    }
+
+    /// The status by which those who wait hear of work that failed with this one.
+    #[must_use]
+    pub const fn as_failure_of_work(self) -> Self {
+        if self.is_failure_of_work() {
+            self
+        } else {
+            Self::VENDOR
+        }
+    }
+
     /// The name as it stands in the C header without `XD_`, or `None` for an unknown number.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {

@@ -5,6 +5,15 @@ use abi_stable::StableAbi;
 use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHandle};
 
 /// Streams and the events on them.
+///
+/// Work that failed is over as much as work that succeeded, and what stands behind it on its stream
+/// goes on. Those who wait for it hear `Vendor`, `DeviceLost` or `OomDevice`, never another status.
+/// A failure of the work is sticky: every later call of `event_query` and `event_synchronize`
+/// answers the same status. An answer `Timeout`, `NotReady`, `Capturing`, `Invalid`, `Stale`,
+/// `Unsupported`, `Conflict`, `Permission`, `Abi`, `Panic`, `Forked`, `Exiting`, `Retired` or
+/// `OomHost` says nothing about whether the work is over; the host then treats it as running.
+/// `stream_synchronize` tells a failure of the work once: everything that was on the stream when it
+/// was called is over then. `stream_query` keeps telling it until `stream_synchronize` did.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct StreamHooks {
@@ -73,7 +82,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the stream.
-    /// Errors:  `Timeout`; the first failure of the stream's work.
+    /// Errors:  `Timeout`; the first failure of the stream's work, once: all of it is over then.
     /// Since:   table 1.0.
     pub stream_synchronize: Option<
         unsafe extern "C" fn(
@@ -88,7 +97,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows the stream.
-    /// Errors:  the first failure of the stream's work.
+    /// Errors:  the first failure of the stream's work, once all of it is over.
     /// Since:   table 1.0.
     pub stream_query: Option<
         unsafe extern "C" fn(
@@ -132,7 +141,7 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `Invalid` for an event that the host completes.
+    /// Errors:  `Invalid` for an event that the host completes; one that fails keeps the earlier record.
     /// Since:   table 1.0.
     pub event_record: Option<
         unsafe extern "C" fn(
@@ -147,7 +156,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows the event.
-    /// Errors:  the failure of the work before it.
+    /// Errors:  the failure of the work before it, the same each time.
     /// Since:   table 1.0.
     pub event_query: Option<
         unsafe extern "C" fn(
@@ -161,7 +170,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the event.
-    /// Errors:  `Timeout`; the failure of the work before it.
+    /// Errors:  `Timeout`; the failure of the work before it, the same each time.
     /// Since:   table 1.0.
     pub event_synchronize: Option<
         unsafe extern "C" fn(
@@ -171,11 +180,12 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Destroys an event, also one that is pending.
+    /// Destroys an event, also one that is pending. One that the host has not completed is completed
+    /// with the failure `Vendor`, which its waiters see; their streams go on.
     ///
     /// Threads: any.
     /// Blocks:  no.
-    /// Owns:    takes the event.
+    /// Owns:    takes the event; when it fails, the event lives on and may be destroyed again.
     /// Errors:  `Stale`; the host counts and logs them.
     /// Since:   table 1.0.
     pub event_destroy: Option<

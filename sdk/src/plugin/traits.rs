@@ -143,17 +143,19 @@ pub trait Streams: Plugin {
     /// Says whether an event happened.
     ///
     /// # Errors
-    /// `NOT_READY`, or the failure before it.
+    /// `NOT_READY`, or the failure before it, the same each time: `VENDOR`, `DEVICE_LOST` or
+    /// `OOM_DEVICE` ([`Status::is_failure_of_work`]). Any other says nothing about the work.
     fn event_query(&self, event: EventHandle) -> Result<(), Error>;
     /// Blocks until an event happened.
     ///
     /// # Errors
-    /// `TIMEOUT`, or the failure before it.
+    /// `TIMEOUT`, or the failure before it, as `event_query` tells it.
     fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error>;
-    /// Destroys an event.
+    /// Destroys an event. One that the host has not completed is completed with the failure
+    /// `VENDOR`, which its waiters see.
     ///
     /// # Errors
-    /// `STALE`.
+    /// `STALE`; on any other the event lives on.
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error>;
 }
 
@@ -176,10 +178,10 @@ pub trait HostEvents: Streams {
     /// # Errors
     /// The vendor's.
     fn event_create_host(&self, device: u32) -> Result<EventHandle, Error>;
-    /// Completes it, once.
+    /// Completes it, once. Waiters see a failure as [`Status::as_failure_of_work`].
     ///
     /// # Errors
-    /// `INVALID`.
+    /// `INVALID` when it is complete; on any other it is still pending and may be completed again.
     fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error>;
 }
 

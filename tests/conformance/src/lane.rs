@@ -219,6 +219,12 @@ impl<'h> Lane<'h> {
         destroyed.and(done)
     }
 
+    /// Destroys the stream without waiting for work that was seen to hang.
+    pub(crate) fn abandon(mut self) {
+        self.leak();
+        note(self.hooks.stream_destroy(std::mem::take(&mut self.handle)));
+    }
+
     fn leak(&mut self) {
         log::warn!(target: "crossdock::stream", "work did not end; its memory is kept for ever");
         for bytes in self.sources.drain(..).chain(self.targets.drain(..)) {

@@ -81,6 +81,15 @@ impl<'h> Gate<'h> {
     }
 }
 
+impl Gate<'_> {
+    /// Destroys the event while it is pending, and says what the hook answered.
+    pub(crate) fn destroy(mut self) -> Result<(), Error> {
+        self.open = true;
+        let handle = std::mem::take(&mut self.point.handle);
+        self.point.hooks.event_destroy(handle)
+    }
+}
+
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
         // Work behind it would hang for ever, so a check that ended early opens it too.

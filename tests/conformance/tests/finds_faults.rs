@@ -11,13 +11,15 @@
 #[path = "faulty/table.rs"]
 mod faulty;
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
+use std::sync::Mutex;
 
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo, Features,
-    FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle, PluginTable, PointerInfo,
-    RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
+    Address, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo, EventHandle,
+    Features, FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle, PluginTable,
+    PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
 };
 
 use faulty::{ErrorOut, group, open, sound};
@@ -38,6 +40,32 @@ fn finds(report: &Report, case: &str) {
         report.failures().any(|failure| failure.name == case),
         "{case}:\n{report}"
     );
+}
+
+/// Runs one case on a table with a fault.
+fn report_of_case(case: &str, change: impl FnOnce(&mut PluginTable)) -> Report {
+    let mut hooks = open(change);
+    let subject = Subject::new(&hooks, 0).unwrap();
+    let report = run(&subject, Level::Full, Some(case));
+    hooks.close().unwrap();
+    assert_eq!(report.cases.len(), 1, "{report}");
+    report
+}
+
+/// A table's change to streams with one other hook.
+fn with_streams(change: impl FnOnce(&mut StreamHooks)) -> impl FnOnce(&mut PluginTable) {
+    move |table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let mut streams = unsafe { table.streams.as_ptr().read() };
+        change(&mut streams);
+        table.streams = group(streams);
+    }
+}
+
+/// The sound plugin's streams.
+fn sound_streams() -> StreamHooks {
+    // SAFETY: the sound plugin's group is a constant.
+    unsafe { sound().streams.as_ptr().read() }
 }
 
 #[test]
@@ -175,7 +203,7 @@ fn a_stream_that_waits_for_nothing_is_found() {
     unsafe extern "C" fn ignores(
         _: PluginHandle,
         _: StreamHandle,
-        _: crossdock_sdk::abi::EventHandle,
+        _: EventHandle,
         _: ErrorOut,
     ) -> Status {
         Status::OK
@@ -190,6 +218,90 @@ fn a_stream_that_waits_for_nothing_is_found() {
     });
     // The other cases see it too, unless the copies take longer than their limits.
     finds(&report, "a_failure_of_the_host_reaches_those_who_wait");
+}
+
+#[test]
+fn an_event_whose_destruction_wakes_nobody_is_found() {
+    unsafe extern "C" fn forgets(_: PluginHandle, _: EventHandle, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    let case = "a_host_event_destroyed_while_pending_fails_those_who_wait";
+    let change = with_streams(|streams| streams.event_destroy = Some(forgets));
+    finds(&report_of_case(case, change), case);
+}
+
+#[test]
+fn a_plugin_that_is_closed_and_wakes_nobody_is_found() {
+    unsafe extern "C" fn stays(_: PluginHandle, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    let case = "a_closed_plugin_fails_the_host_events_that_are_pending";
+    finds(
+        &report_of_case(case, |table| table.close = Some(stays)),
+        case,
+    );
+}
+
+#[test]
+fn an_event_that_is_destroyed_as_if_it_had_happened_is_found() {
+    unsafe extern "C" fn completes(
+        plugin: PluginHandle,
+        event: EventHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let hooks = unsafe { sound().host_events.as_ptr().read() };
+        // SAFETY: the caller's arguments; a refusal makes an error object that nobody looks at.
+        let _late = unsafe {
+            hooks.event_complete.unwrap()(plugin, event, Status::OK, std::ptr::null_mut())
+        };
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().event_destroy.unwrap()(plugin, event, error) }
+    }
+    let case = "a_host_event_destroyed_while_pending_fails_those_who_wait";
+    let change = with_streams(|streams| streams.event_destroy = Some(completes));
+    finds(&report_of_case(case, change), case);
+}
+
+#[test]
+fn an_event_that_tells_of_its_failure_once_is_found() {
+    static TOLD: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    unsafe extern "C" fn once(
+        plugin: PluginHandle,
+        event: EventHandle,
+        timeout_ns: u64,
+        _: ErrorOut,
+    ) -> Status {
+        let wait = sound_streams().event_synchronize.unwrap();
+        // SAFETY: the caller's arguments, and no error object.
+        let status = unsafe { wait(plugin, event, timeout_ns, std::ptr::null_mut()) };
+        if !status.is_failure_of_work() || TOLD.lock().unwrap().insert(event.raw()) {
+            return status;
+        }
+        Status::OK
+    }
+    let case = "a_failure_of_work_stays_on_its_event_and_the_stream_goes_on";
+    let change = with_streams(|streams| streams.event_synchronize = Some(once));
+    finds(&report_of_case(case, change), case);
+}
+
+#[test]
+fn a_failure_of_work_by_a_status_that_says_nothing_is_found() {
+    unsafe extern "C" fn evades(
+        plugin: PluginHandle,
+        event: EventHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let status = unsafe { sound_streams().event_query.unwrap()(plugin, event, error) };
+        match status {
+            Status::VENDOR => Status::INVALID,
+            other => other,
+        }
+    }
+    let case = "only_three_statuses_say_that_work_failed";
+    let change = with_streams(|streams| streams.event_query = Some(evades));
+    finds(&report_of_case(case, change), case);
 }
 
 #[test]

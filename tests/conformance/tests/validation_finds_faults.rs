@@ -233,6 +233,72 @@ fn a_stream_that_is_none_or_given_twice_is_found() {
     broken(hooks.stream_create(0), "is live");
 }
 
+/// The sound plugin's streams with another `event_query`.
+fn with_event_query(
+    query: unsafe extern "C" fn(PluginHandle, EventHandle, ErrorOut) -> Status,
+) -> Hooks {
+    faulty(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let streams = unsafe { table.streams.as_ptr().read() };
+        table.streams = group(StreamHooks {
+            event_query: Some(query),
+            ..streams
+        });
+    })
+}
+
+#[test]
+fn an_event_that_takes_its_failure_back_is_found() {
+    unsafe extern "C" fn happened(_: PluginHandle, _: EventHandle, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    let hooks = with_event_query(happened);
+    let event = hooks.event_create_host(0).unwrap();
+    hooks.event_query(event).unwrap();
+    hooks.event_complete(event, Status::DEVICE_LOST).unwrap();
+    let told = hooks.event_synchronize(event, u64::MAX).unwrap_err();
+    assert_eq!(told.status(), Some(Status::DEVICE_LOST));
+    broken(hooks.event_query(event), "DEVICE_LOST before");
+    let told = hooks.event_synchronize(event, u64::MAX).unwrap_err();
+    assert_eq!(told.status(), Some(Status::DEVICE_LOST));
+}
+
+#[test]
+fn an_answer_that_does_not_say_whether_work_is_over_is_found() {
+    unsafe extern "C" fn strange(_: PluginHandle, _: EventHandle, _: ErrorOut) -> Status {
+        Status::NOT_OWNER
+    }
+    let hooks = with_event_query(strange);
+    let event = hooks.event_create(0).unwrap();
+    broken(hooks.event_query(event), "NOT_OWNER");
+}
+
+#[test]
+fn another_record_of_an_event_is_about_other_work() {
+    let hooks = faulty(|_| {});
+    let stream = hooks.stream_create(0).unwrap();
+    let (gate, event) = (
+        hooks.event_create_host(0).unwrap(),
+        hooks.event_create(0).unwrap(),
+    );
+    hooks.stream_wait_event(stream, gate).unwrap();
+    hooks.event_record(event, stream).unwrap();
+    // Destroying it while it is pending is right, and leaves nothing in the books.
+    hooks.event_destroy(gate).unwrap();
+    for _ in 0..2 {
+        let told = hooks.event_synchronize(event, u64::MAX).unwrap_err();
+        assert_eq!(told.status(), Some(Status::VENDOR), "{}", told.why());
+    }
+    let told = hooks.stream_synchronize(stream, u64::MAX).unwrap_err();
+    assert_eq!(told.status(), Some(Status::VENDOR), "{}", told.why());
+    hooks.event_record(event, stream).unwrap();
+    hooks.event_synchronize(event, u64::MAX).unwrap();
+    hooks.event_destroy(event).unwrap();
+    hooks.stream_destroy(stream).unwrap();
+    let live = hooks.live_objects().unwrap();
+    assert_eq!(live.count(), 0, "{live}");
+}
+
 /// Two threads meet here before and after a call.
 static INSIDE: Barrier = Barrier::new(2);
 

@@ -73,7 +73,7 @@ impl Around for Fault {
                 "fault",
                 "the call was made, and its answer was made a failure",
             )),
-            Note::Nothing | Note::Began(_) | Note::Object { .. } => Ok(()),
+            Note::Nothing | Note::Began(_) | Note::Verdict { .. } | Note::Object { .. } => Ok(()),
         }
     }
 }

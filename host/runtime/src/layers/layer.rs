@@ -42,6 +42,13 @@ pub(super) enum Note {
     Began(u64),
     /// The status that replaces the answer.
     Fail(Status),
+    /// What is known of the work that an event stands for.
+    Verdict {
+        /// The record of the event.
+        serial: u64,
+        /// The failure that it told of before.
+        failure: Option<Status>,
+    },
     /// The live object that the call is about.
     Object {
         /// Its entry in the books.

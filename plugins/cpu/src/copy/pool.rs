@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crossdock_sdk::fence::fence;
+use crossdock_sdk::fence::{PanicMessage, fence_with_message};
 
 /// Threads that share the parts of a large copy.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ impl Pool {
         self.threads
     }
 
-    /// Runs `part` for every number below `parts`, and returns after the last.
+    /// Runs `part` for every number below `parts`, and returns after the last. A panic of a part
+    /// goes on here once the others ran: a copy that lacks a part did not succeed.
     pub fn run(&self, parts: usize, part: impl Fn(usize) + Send + Sync + 'static) {
         if self.threads < 2 || parts < 2 || !self.start() {
             (0..parts).for_each(part);
@@ -58,7 +59,7 @@ impl Pool {
             next: AtomicUsize::new(0),
             parts,
             part: Box::new(part),
-            finished: Mutex::new(0),
+            finished: Mutex::default(),
             all_finished: Condvar::new(),
         });
         let helpers = self.threads.min(parts) - 1;
@@ -69,10 +70,9 @@ impl Pool {
             self.shared.wanted.notify_all();
         }
         // Whatever a part does, the workers are done with the caller's memory before this returns.
-        let finished = fence(|| job.work());
-        job.wait();
-        if finished.is_none() {
-            log::error!("a part of a copy panicked");
+        job.work();
+        if let Some(panicked) = job.wait() {
+            std::panic::resume_unwind(Box::new(panicked.to_string()));
         }
     }
 
@@ -127,9 +127,7 @@ impl Shared {
     /// The life of a worker.
     fn serve(&self) {
         while let Some(job) = self.next_job() {
-            if fence(|| job.work()).is_none() {
-                log::error!("a part of a copy panicked");
-            }
+            job.work();
         }
     }
 
@@ -155,8 +153,16 @@ struct Job {
     next: AtomicUsize,
     parts: usize,
     part: Box<dyn Fn(usize) + Send + Sync>,
-    finished: Mutex<usize>,
+    finished: Mutex<Finished>,
     all_finished: Condvar,
+}
+
+/// The parts that are over.
+#[derive(Default)]
+struct Finished {
+    count: usize,
+    /// What the first one said that panicked.
+    panicked: Option<PanicMessage>,
 }
 
 impl fmt::Debug for Job {
@@ -168,39 +174,33 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Takes parts until none is left.
+    /// Takes parts until none is left, also behind one that panics: nobody else may be there to.
     fn work(&self) {
         loop {
             let part = self.next.fetch_add(1, Ordering::Relaxed);
             if part >= self.parts {
                 return;
             }
-            let _counted = Counted(self);
-            (self.part)(part);
+            let ended = fence_with_message(|| (self.part)(part));
+            let mut finished = lock(&self.finished);
+            finished.count += 1;
+            if let Err(panicked) = ended {
+                finished.panicked.get_or_insert(panicked);
+            }
+            if finished.count == self.parts {
+                self.all_finished.notify_all();
+            }
         }
     }
 
-    fn wait(&self) {
-        let mut finished = lock(&self.finished);
-        while *finished < self.parts {
-            finished = self
-                .all_finished
-                .wait(finished)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// Counts a part as finished even when it unwinds, so that nobody waits for ever.
-struct Counted<'a>(&'a Job);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        let mut finished = lock(&self.0.finished);
-        *finished += 1;
-        if *finished == self.0.parts {
-            self.0.all_finished.notify_all();
-        }
+    /// Waits for the last part, and gives out what panicked.
+    fn wait(&self) -> Option<PanicMessage> {
+        let finished = lock(&self.finished);
+        let mut finished = self
+            .all_finished
+            .wait_while(finished, |finished| finished.count < self.parts)
+            .unwrap_or_else(PoisonError::into_inner);
+        finished.panicked.take()
     }
 }
 

@@ -76,6 +76,44 @@ fn a_thread_that_already_waits_sees_a_failure_before_its_limit() {
     assert_eq!(status(ends), Status::VENDOR);
 }
 
+#[test]
+fn a_thread_that_waits_for_a_host_event_sees_that_it_was_destroyed() {
+    let plugin = open_or_skip!();
+    let gate = plugin.event_create_host(0).unwrap();
+    let (begun, begins) = channel();
+    let ends = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.send(()).unwrap();
+            plugin.event_synchronize(gate, LATE)
+        });
+        begins.recv().unwrap();
+        // Not before the thread sleeps, most likely; both orders are right.
+        let timed_out = plugin.event_synchronize(gate, SOON);
+        assert_eq!(status(timed_out), Status::TIMEOUT);
+        plugin.event_destroy(gate).unwrap();
+        status(waits.join().unwrap())
+    });
+    assert!([Status::VENDOR, Status::STALE].contains(&ends), "{ends}");
+}
+
+#[test]
+fn those_who_wait_hear_only_of_statuses_that_say_that_work_failed() {
+    let plugin = open_or_skip!();
+    for &(given, _) in Status::ALL {
+        let stream = plugin.stream_create(0).unwrap();
+        let gate = plugin.event_create_host(0).unwrap();
+        plugin.stream_wait_event(stream, gate).unwrap();
+        plugin.event_complete(gate, given).unwrap();
+        let told = match given {
+            Status::OK | Status::VENDOR | Status::DEVICE_LOST | Status::OOM_DEVICE => given,
+            _ => Status::VENDOR,
+        };
+        assert_eq!(status(plugin.event_query(gate)), told, "{given}");
+        let at_stream = plugin.stream_synchronize(stream, LATE);
+        assert_eq!(status(at_stream), told, "{given}");
+    }
+}
+
 unsafe extern "C" fn tell(word: *mut c_void) {
     // SAFETY: `word` is the sender that the test boxed, given once.
     let sender = unsafe { Box::from_raw(word.cast::<Sender<u32>>()) };

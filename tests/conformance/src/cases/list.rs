@@ -18,6 +18,7 @@ pub fn cases() -> &'static [Case] {
             super::fill::CASES,
             super::streams::CASES,
             super::events::CASES,
+            super::failures::CASES,
             super::wrap::CASES,
             super::host_calls::CASES,
             super::async_memory::CASES,

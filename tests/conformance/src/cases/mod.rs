@@ -7,6 +7,7 @@ mod capabilities;
 mod copy;
 mod errors;
 mod events;
+mod failures;
 mod fill;
 mod host_calls;
 mod life;

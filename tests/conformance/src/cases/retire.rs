@@ -4,27 +4,65 @@ use crossdock::Hooks;
 use crossdock_sdk::abi::Status;
 
 use crate::allocation::Allocation;
-use crate::case::{Case, Verdict, answers, skipped};
+use crate::case::{Case, Unmet, Verdict, answers, ensure, skipped};
+use crate::host_call::HostCall;
 use crate::point::LIMIT_NS;
 use crate::random::pattern;
 use crate::subject::Subject;
 
-pub(super) const CASES: &[Case] = &[Case::full(
-    "a_retired_plugin_refuses_work_and_frees_memory",
-    "Refuses new work, drains or gives up after `deadline_ns`. Memory stays freeable.",
-    retired,
-)];
+pub(super) const CASES: &[Case] = &[
+    Case::full(
+        "a_retired_plugin_refuses_work_and_frees_memory",
+        "Refuses new work, drains or gives up after `deadline_ns`. Memory stays freeable.",
+        retired,
+    ),
+    Case::full(
+        "a_closed_plugin_fails_the_host_events_that_are_pending",
+        "`event_destroy`, which completes it with a failure when it is still pending, as `close` does.",
+        closed,
+    ),
+];
 
 fn retired(subject: &Subject<'_>) -> Verdict {
-    let hooks = subject.hooks();
-    let mut fresh = Hooks::new(hooks.name().to_owned(), *hooks.table());
-    if let Err(error) = fresh.open() {
-        return skipped(format!("the plugin does not open twice: {}", error.why()));
-    }
+    let mut fresh = opened(subject)?;
     let verdict = retire(subject, &fresh);
     let closed = fresh.close();
     verdict?;
     Ok(closed?)
+}
+
+fn closed(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    if subject.hooks().table().host_calls().is_none() {
+        return skipped("the plugin has no group `host_calls`");
+    }
+    let (mut fresh, call) = (opened(subject)?, HostCall::new());
+    let verdict = block(subject, &fresh, &call);
+    let closed = fresh.close();
+    verdict?;
+    closed?;
+    ensure!(call.has_run(), "a stream still waits for the host");
+    ensure!(call.count() == 1, "the function ran {} times", call.count());
+    Ok(())
+}
+
+/// Leaves a stream behind whose work waits for the host.
+fn block(subject: &Subject<'_>, fresh: &Hooks, call: &HostCall) -> Verdict {
+    let stream = fresh.stream_create(subject.device())?;
+    let event = fresh.event_create_host(subject.device())?;
+    fresh.stream_wait_event(stream, event)?;
+    let queued = call.put_on(fresh, stream);
+    subject.or_skip("stream_host_call", queued)
+}
+
+/// Another open plugin of the same table.
+fn opened(subject: &Subject<'_>) -> Result<Hooks, Unmet> {
+    let hooks = subject.hooks();
+    let mut fresh = Hooks::new(hooks.name().to_owned(), *hooks.table());
+    match fresh.open() {
+        Ok(()) => Ok(fresh),
+        Err(error) => skipped(format!("the plugin does not open twice: {}", error.why())),
+    }
 }
 
 fn retire(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {

@@ -7,6 +7,7 @@ use crossdock_sdk::abi::Address;
 use super::handles::Handles;
 use super::live::LiveObjects;
 use super::ranges::{Range, Ranges};
+use super::verdicts::Verdicts;
 use crate::layers::describe::address_text;
 
 /// What the plugin gave and has not got back.
@@ -19,6 +20,8 @@ pub(super) struct Books {
     pub(super) registered: Vec<Registration>,
     pub(super) streams: Handles,
     pub(super) events: Handles,
+    /// What events told of the work before them.
+    pub(super) verdicts: Verdicts,
     /// Streams that a hook is putting work on.
     pub(super) busy: HashSet<u64>,
     serials: u64,

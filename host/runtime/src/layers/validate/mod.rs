@@ -6,6 +6,7 @@
 //! | `ends` | what is asked of each side of a copy |
 //! | `answers` | what is asked of the plugin's answer |
 //! | `objects` | calls that make or end an object: what the books learn of them |
+//! | `verdicts` | what events said of the work before them |
 //! | `books` | the live objects of one plugin, and those that were live lately |
 //! | `ranges`, `handles` | memory by address; streams and events by handle |
 //! | `live` | what is live, in words |
@@ -18,6 +19,7 @@ mod live;
 mod objects;
 mod ranges;
 mod rules;
+mod verdicts;
 
 pub use self::live::LiveObjects;
 pub(super) use self::rules::Validate;

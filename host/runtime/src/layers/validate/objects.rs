@@ -37,8 +37,18 @@ impl Validate {
             }
             Call::StreamDestroy { stream } => self.begin_destroy(stream.raw()),
             Call::EventDestroy { event } => {
-                self.books().events.begin_end(event.raw());
+                let mut books = self.books();
+                books.events.begin_end(event.raw());
+                books.verdicts.forget(event.raw());
                 Ok(Note::Nothing)
+            }
+            // Forgotten after the call as well: until then an answer may be about either record.
+            Call::EventRecord { event, .. } => {
+                self.books().verdicts.forget(event.raw());
+                Ok(Note::Nothing)
+            }
+            Call::EventQuery { event } | Call::EventSynchronize { event, .. } => {
+                Ok(self.begin_question(event.raw()))
             }
             Call::PointerQuery {
                 address: Some(address),
@@ -178,7 +188,7 @@ impl Validate {
     pub(super) fn learn_end(&self, call: &Call<'_>, note: Note, ended: bool) {
         let (serial, size) = match note {
             Note::Object { serial, id } => (serial, id),
-            Note::Nothing | Note::Began(_) | Note::Fail(_) => (0, 0),
+            Note::Nothing | Note::Began(_) | Note::Fail(_) | Note::Verdict { .. } => (0, 0),
         };
         if let Call::Close {} = call {
             self.report();
@@ -218,6 +228,7 @@ impl Validate {
             }
             Call::StreamDestroy { stream } if !ended => books.streams.take_back(stream.raw()),
             Call::EventDestroy { event } if !ended => books.events.take_back(event.raw()),
+            Call::EventRecord { event, .. } => books.verdicts.forget(event.raw()),
             _ => {}
         }
     }

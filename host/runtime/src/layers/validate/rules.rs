@@ -251,6 +251,7 @@ impl Around for Validate {
         self.end_turn(turn_of(call));
         self.learn_end(call, note, answer.status.is_ok());
         answers::form(call, answer)?;
+        self.verdict(call, note, answer.status)?;
         if answer.status.is_ok() {
             self.learn_memory(call)?;
             self.learn_alias(call)?;
