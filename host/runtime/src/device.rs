@@ -1,10 +1,10 @@
 //! A device: one entry of one plugin, under the DLPack pair by which the outside addresses it.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind};
+use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, Status};
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::plugin::Plugin;
 use crate::routing::Routing;
-use crate::stream::{self, Stream};
+use crate::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
@@ -40,8 +40,6 @@ struct Inner {
     pci_bus_id: String,
     driver_version: String,
     runtime_version: String,
-    /// The streams that live on it.
-    streams: Mutex<Vec<Weak<stream::Inner>>>,
     routing: Arc<Routing>,
 }
 
@@ -63,7 +61,6 @@ impl Device {
             driver_version: read_fixed_text(&info.driver_version),
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
-            streams: Mutex::default(),
         }))
     }
 
@@ -176,45 +173,27 @@ impl Device {
     }
 
     /// Makes the CPU wait until the work on all streams that live on it is done, its default stream
-    /// among them; `None` is no limit.
+    /// and those of other runtimes among them; `None` is no limit.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        match Stream::default_of(self) {
-            Err(error) if !error.is_unsupported() => return Err(error),
-            // Without streams every copy was done when it returned.
-            Ok(_) | Err(_) => {}
-        }
+        // Held until the end, so that it is among those that live.
+        let _default = match Stream::default_of(self) {
+            // Without streams every copy was done when it returned, and a retired plugin makes none.
+            Err(error) if !error.is_unsupported() && error.status() != Some(Status::RETIRED) => {
+                return Err(error);
+            }
+            default => default.ok(),
+        };
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        for stream in self.streams() {
-            stream.synchronize(end.map(|end| end.saturating_duration_since(Instant::now())))?;
+        let mut outcome = Ok(());
+        for stream in Stream::all_of(self) {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // A stream that failed, perhaps another runtime's, hides no work of those behind it.
+            outcome = outcome.and(stream.synchronize(left));
         }
-        Ok(())
-    }
-
-    /// The streams that live on it.
-    pub(crate) fn streams(&self) -> Vec<Stream> {
-        let streams = self
-            .0
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        streams
-            .iter()
-            .filter_map(Weak::upgrade)
-            .map(Stream)
-            .collect()
-    }
-
-    pub(crate) fn remember(&self, stream: &Stream) {
-        let mut streams = self
-            .0
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(&stream.0));
+        outcome
     }
 
     /// The plugin that offers it.

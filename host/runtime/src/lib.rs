@@ -39,6 +39,8 @@ mod inherited;
 mod late_log;
 mod layers;
 mod life;
+#[cfg(test)]
+mod lines_plugin;
 pub mod loader;
 mod memory;
 mod memory_hooks;
@@ -57,7 +59,10 @@ mod runtime;
 mod span;
 mod staging;
 mod stream;
+mod stream_core;
 mod stream_hooks;
+#[cfg(test)]
+mod stream_tests;
 mod table;
 mod tensor;
 mod tensor_order;

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::layers::Layer;
 use crate::life;
+use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
 /// What a plugin's probe found.
@@ -51,6 +52,7 @@ pub struct Plugin {
     state: PluginState,
     hooks: Hooks,
     couriers: Couriers,
+    streams: LiveStreams,
     retired: AtomicBool,
 }
 
@@ -69,6 +71,7 @@ impl Plugin {
             state,
             hooks,
             couriers: Couriers::default(),
+            streams: LiveStreams::new(),
             retired: AtomicBool::new(false),
         }
     }
@@ -142,6 +145,11 @@ impl Plugin {
     #[must_use]
     pub const fn hooks(&self) -> &Hooks {
         &self.hooks
+    }
+
+    /// The streams that are alive on its devices.
+    pub(crate) const fn streams(&self) -> &LiveStreams {
+        &self.streams
     }
 
     /// What carries its events to other plugins.

@@ -274,7 +274,7 @@ impl Runtime {
         self.register(&plugin)
     }
 
-    fn register(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
+    pub(crate) fn register(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
         let infos = match plugin.state() {
             PluginState::Ready => device_infos(plugin)?,
             PluginState::Absent { .. } | PluginState::Broken { .. } => Vec::new(),
