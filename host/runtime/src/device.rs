@@ -10,6 +10,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::listing::Listed;
 use crate::plugin::Plugin;
 use crate::routing::Routing;
 use crate::stream::Stream;
@@ -40,6 +41,8 @@ struct Inner {
     pci_bus_id: String,
     driver_version: String,
     runtime_version: String,
+    /// Whether its runtime still offers it.
+    listed: Listed,
     routing: Arc<Routing>,
 }
 
@@ -61,6 +64,7 @@ impl Device {
             driver_version: read_fixed_text(&info.driver_version),
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
+            listed: Listed::default(),
         }))
     }
 
@@ -200,6 +204,31 @@ impl Device {
     #[must_use]
     pub fn plugin(&self) -> &Arc<Plugin> {
         &self.0.plugin
+    }
+
+    /// Whether its runtime still offers it; a clone keeps nothing alive.
+    pub(crate) fn listed(&self) -> &Listed {
+        &self.0.listed
+    }
+
+    /// Refuses new work on a device that its runtime has retired, in the plugin's words: other
+    /// runtimes may use the plugin still.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `RETIRED`.
+    pub(crate) fn check_listed(&self, operation: &str) -> Result<(), Error> {
+        if self.listed().is_listed() {
+            return Ok(());
+        }
+        let plugin = self.plugin().name().to_owned();
+        Err(Error::Hook {
+            message: format!("`{plugin}` was retired in this runtime: load it again to use it"),
+            plugin,
+            operation: operation.to_owned(),
+            status: Status::RETIRED,
+            native_code: 0,
+            native_name: String::new(),
+        })
     }
 
     /// Whether this plugin offers it.

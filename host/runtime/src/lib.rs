@@ -41,6 +41,7 @@ mod layers;
 mod life;
 #[cfg(test)]
 mod lines_plugin;
+mod listing;
 pub mod loader;
 mod memory;
 mod memory_hooks;

@@ -31,12 +31,16 @@ pub(crate) struct Given {
     last: AtomicU64,
     pub(crate) defaults: AtomicU64,
     pub(crate) wraps: AtomicU64,
+    pub(crate) retires: AtomicU64,
     pub(crate) waits: AtomicU64,
     /// The handle of a stream whose work failed.
     pub(crate) failed: AtomicU64,
     pub(crate) in_default: Mutex<Option<Step>>,
     pub(crate) in_wrap: Mutex<Option<Step>>,
     pub(crate) in_destroy: Mutex<Option<Step>>,
+    pub(crate) in_device_info: Mutex<Option<Step>>,
+    pub(crate) in_retire: Mutex<Option<Step>>,
+    pub(crate) in_query: Mutex<Option<Step>>,
 }
 
 impl Given {
@@ -46,11 +50,15 @@ impl Given {
             last: AtomicU64::new(DEFAULT),
             defaults: AtomicU64::new(0),
             wraps: AtomicU64::new(0),
+            retires: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             in_default: Mutex::new(None),
             in_wrap: Mutex::new(None),
             in_destroy: Mutex::new(None),
+            in_device_info: Mutex::new(None),
+            in_retire: Mutex::new(None),
+            in_query: Mutex::new(None),
         }
     }
 
@@ -87,7 +95,7 @@ static GIVEN: [Given; 24] = [const { Given::new() }; 24];
 const DEFAULT: u64 = 1;
 
 /// The address of all memory, which nobody touches.
-const MEMORY: u64 = 1 << 40;
+pub(crate) const MEMORY: u64 = 1 << 40;
 
 /// What plugin `N` gave.
 pub(crate) fn given<const N: usize>() -> &'static Given {
@@ -125,6 +133,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
+        once(&GIVEN[N].in_device_info);
         // SAFETY: every bit pattern is a `DeviceInfo`.
         let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
         info.dl_type = DeviceType::EXT_DEV.raw();
@@ -147,8 +156,23 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
         Ok(())
     }
 
-    fn pointer_query(&self, _: Address) -> Result<PointerInfo, Error> {
-        Ok(PointerInfo::default())
+    fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
+        once(&GIVEN[N].in_query);
+        let is_ours = address == Address::pointer(MEMORY);
+        Ok(PointerInfo {
+            kind: if is_ours {
+                MemoryKind::DEVICE
+            } else {
+                MemoryKind::UNOWNED
+            },
+            ..PointerInfo::default()
+        })
+    }
+
+    fn retire(&self, _: u64) -> Result<(), Error> {
+        GIVEN[N].retires.fetch_add(1, SeqCst);
+        once(&GIVEN[N].in_retire);
+        Ok(())
     }
 }
 

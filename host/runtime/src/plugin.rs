@@ -1,7 +1,6 @@
 //! A registered plugin: its description, what its probe found, and its hooks.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
@@ -11,6 +10,7 @@ use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::layers::Layer;
 use crate::life;
+use crate::listing::Runtimes;
 use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
@@ -53,7 +53,7 @@ pub struct Plugin {
     hooks: Hooks,
     couriers: Couriers,
     streams: LiveStreams,
-    retired: AtomicBool,
+    runtimes: Runtimes,
 }
 
 impl Plugin {
@@ -72,7 +72,7 @@ impl Plugin {
             hooks,
             couriers: Couriers::default(),
             streams: LiveStreams::new(),
-            retired: AtomicBool::new(false),
+            runtimes: Runtimes::default(),
         }
     }
 
@@ -86,15 +86,10 @@ impl Plugin {
         self.state = PluginState::Broken { why };
     }
 
-    /// From now on no new runtime takes it.
-    pub(crate) fn set_retired(&self) {
-        self.retired.store(true, Ordering::Release);
-    }
-
-    /// Whether it was removed from a runtime: it takes no new work.
+    /// Whether the last runtime that listed it has retired it: it takes no new work from anybody.
     #[must_use]
     pub fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.runtimes.is_retired()
     }
 
     fn bring_up(hooks: &mut Hooks, layers: &[Layer]) -> Result<PluginState, Error> {
@@ -150,6 +145,11 @@ impl Plugin {
     /// The streams that are alive on its devices.
     pub(crate) const fn streams(&self) -> &LiveStreams {
         &self.streams
+    }
+
+    /// The runtimes that list it.
+    pub(crate) const fn runtimes(&self) -> &Runtimes {
+        &self.runtimes
     }
 
     /// What carries its events to other plugins.

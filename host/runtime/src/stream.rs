@@ -21,8 +21,10 @@ impl Stream {
     /// Creates a stream on a device.
     ///
     /// # Errors
-    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
+    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams, `RETIRED` where it was
+    /// retired.
     pub fn new(device: &Device) -> Result<Self, Error> {
+        device.check_listed("stream_create")?;
         let handle = device.hooks().stream_create(device.index())?;
         Self::enter(device, handle, Origin::Created)
     }
@@ -45,7 +47,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Misuse`] where the plugin takes no streams of others; [`Error::Hook`]; `INVALID`
-    /// where the vendor can say that it belongs to another device.
+    /// where the vendor can say that it belongs to another device, `RETIRED` where the plugin was
+    /// retired.
     ///
     /// # Safety
     /// - `native` is a live stream of the device's vendor, and outlives all clones and events.
@@ -58,6 +61,7 @@ impl Stream {
         if let Some(known) = Self::find(device, native) {
             return Ok(known);
         }
+        device.check_listed("stream_wrap")?;
         // SAFETY: the caller vouches for the stream and for its life.
         let handle = unsafe { device.hooks().stream_wrap(device.index(), native) }?;
         Self::enter(device, handle, Origin::Wrapped)

@@ -18,7 +18,7 @@ fn runtime() -> Runtime {
 /// The first device of a plugin in a runtime of its own, which may number it differently.
 fn device(plugin: &Arc<Plugin>) -> Device {
     let runtime = runtime();
-    runtime.register(plugin).unwrap();
+    assert!(runtime.register(plugin).unwrap());
     runtime.device_of(plugin, 0).unwrap()
 }
 
@@ -94,7 +94,7 @@ fn equal_devices_of_two_runtimes_have_equal_streams() {
 fn the_streams_of_two_devices_of_one_plugin_stay_apart() {
     let plugin = lines_plugin::plugin::<3>();
     let runtime = runtime();
-    runtime.register(&plugin).unwrap();
+    assert!(runtime.register(&plugin).unwrap());
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
     let first = wrap(&one, 77);
     assert_eq!(Stream::find(&other, 77), None);
@@ -162,9 +162,9 @@ fn a_stream_says_the_device_of_who_asked_for_it() {
     let plugin = lines_plugin::plugin::<7>();
     let (here, there) = (runtime(), runtime());
     // The other runtime has the number already.
-    there.register(&lines_plugin::plugin::<8>()).unwrap();
+    assert!(there.register(&lines_plugin::plugin::<8>()).unwrap());
     let [here, there] = [here, there].map(|runtime| {
-        runtime.register(&plugin).unwrap();
+        assert!(runtime.register(&plugin).unwrap());
         runtime.device_of(&plugin, 0).unwrap()
     });
     assert_ne!(here.id(), there.id());

@@ -668,9 +668,10 @@ xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_er
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
-/** \brief Removes a plugin: its devices are gone and its work is drained. Its tensors can still be
- * given back. Blocks for at most five seconds. It is removed also where this answers an error of
- * the plugin.
+/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Its tensors
+ * can still be read and given back. Other runtimes of the process keep it; the last one that removes
+ * it drains its work, for at most five seconds. It is removed also where this answers an error of the
+ * plugin. ::xd_runtime_load_plugin brings it back.
  */
 xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
 
