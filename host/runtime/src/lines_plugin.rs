@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crossdock_sdk::abi::{
@@ -35,6 +35,8 @@ pub(crate) struct Given {
     pub(crate) waits: AtomicU64,
     /// The handle of a stream whose work failed.
     pub(crate) failed: AtomicU64,
+    /// Whether it describes its devices no more.
+    pub(crate) is_silent: AtomicBool,
     pub(crate) in_default: Mutex<Option<Step>>,
     pub(crate) in_wrap: Mutex<Option<Step>>,
     pub(crate) in_destroy: Mutex<Option<Step>>,
@@ -53,6 +55,7 @@ impl Given {
             retires: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            is_silent: AtomicBool::new(false),
             in_default: Mutex::new(None),
             in_wrap: Mutex::new(None),
             in_destroy: Mutex::new(None),
@@ -134,6 +137,9 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
         once(&GIVEN[N].in_device_info);
+        if GIVEN[N].is_silent.load(SeqCst) {
+            return Err(Error::new(Status::RETIRED, "device_info", "it was retired"));
+        }
         // SAFETY: every bit pattern is a `DeviceInfo`.
         let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
         info.dl_type = DeviceType::EXT_DEV.raw();

@@ -214,6 +214,24 @@ fn a_plugin_that_the_other_runtime_retires_during_a_load_is_opened_anew() {
 }
 
 #[test]
+fn a_plugin_that_answers_no_more_once_the_other_runtime_retired_it_fails_no_load() {
+    let plugin = lines_plugin::plugin::<23>();
+    let (here, there) = (runtime(), runtime());
+    assert!(there.register(&plugin).unwrap());
+    let (other, same) = (there.clone(), Arc::clone(&plugin));
+    let step: Step = Arc::new(move || {
+        other.retire(&same).unwrap();
+        given::<23>().is_silent.store(true, SeqCst);
+    });
+    *given::<23>().in_device_info.lock().unwrap() = Some(step);
+    assert!(!here.register(&plugin).unwrap());
+    // While nobody retired it, its silence is an error.
+    let another = lines_plugin::plugin::<23>();
+    assert!(here.register(&another).is_err());
+    assert!(!is_listed(&here, &plugin) && !is_listed(&here, &another));
+}
+
+#[test]
 fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
     let plugin = lines_plugin::plugin::<18>();
     let (here, there) = (runtime(), runtime());
