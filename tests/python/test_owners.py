@@ -214,3 +214,17 @@ def test_nothing_else_is_imported_for_what_needs_nothing_else() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_one_can_wait_until_what_a_stream_used_is_given_back() -> None:
+    """A buffer that is dropped while a copy of it runs is back once the releases are done."""
+    owner = Owner(1 << 24)
+    alive = weakref.ref(owner)
+    stream = xd.Stream("cpu:0")
+    copied = xd.asarray(owner).to("cpu:0", copy=True, stream=stream)
+    del owner
+    xd.wait_for_releases(timeout=60)
+    assert alive() is None
+    assert copied.shape == (1 << 24,)
+    with pytest.raises(ValueError, match="timeout"):
+        xd.wait_for_releases(timeout=-1)

@@ -22,7 +22,7 @@ use crate::text::Text;
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 2;
+pub const API_MINOR: u32 = 3;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -469,4 +469,8 @@ table! {
         *const DLManagedTensor,
         Out<'_, XdHostArray>,
     ) -> i32;
+    /// Says that work of the producer on a stream makes the content ready.
+    tensor_ready_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
+    /// Blocks until memory that was dropped while it was in use is given back.
+    runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
 }

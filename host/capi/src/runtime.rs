@@ -136,6 +136,16 @@ pub(crate) extern "C" fn xd_runtime_retire_plugin(
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_wait_for_releases(
+    runtime: Ref<'_, XdRuntime>,
+    limit_ns: u64,
+) -> Failure {
+    fence_call("xd_runtime_wait_for_releases", || {
+        Ok(borrow(runtime)?.wait_for_releases(input::limit(limit_ns))?)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_device_count(runtime: Ref<'_, XdRuntime>) -> u64 {
     fence_value(|| look(runtime).map(|runtime| runtime.devices().len() as u64))
 }

@@ -164,6 +164,8 @@ static API: XdApi = XdApi {
     tensor_try_export: xd_tensor_try_export,
     tensor_as_host_array: xd_tensor_as_host_array,
     tensor_as_host_array_legacy: xd_tensor_as_host_array_legacy,
+    tensor_ready_on: xd_tensor_ready_on,
+    runtime_wait_for_releases: xd_runtime_wait_for_releases,
 };
 
 /// The table of this copy of the library.

@@ -182,7 +182,7 @@ fn take_memory(
         false => take(runtime, received)?,
     };
     if let Some(stream) = look(memory.stream) {
-        tensor.written_on(stream)?;
+        tensor.ready_on(stream)?;
     }
     place.put(give_tensor(tensor));
     Ok(())

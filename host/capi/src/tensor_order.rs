@@ -104,3 +104,13 @@ pub(crate) extern "C" fn xd_tensor_written_on(
         Ok(borrow_tensor(tensor)?.written_on(borrow(stream)?)?)
     })
 }
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_ready_on(
+    tensor: Ref<'_, XdTensor>,
+    stream: Ref<'_, XdStream>,
+) -> Failure {
+    fence_call("xd_tensor_ready_on", || {
+        Ok(borrow_tensor(tensor)?.ready_on(borrow(stream)?)?)
+    })
+}

@@ -229,7 +229,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
         return Tensor::taken(py, managed);
     };
     let handle = managed.import(py)?;
-    written_on_current(py, table, device, &handle)?;
+    ready_on_current(py, table, device, &handle)?;
     Ok(Tensor::of(handle))
 }
 
@@ -239,7 +239,7 @@ fn failure_of_table(py: Python<'_>, what: &str) -> PyErr {
         .unwrap_or_else(|| PyBufferError::new_err(format!("the producer's exchange table {what}")))
 }
 
-fn written_on_current(
+fn ready_on_current(
     py: Python<'_>,
     table: &DLPackExchangeAPI,
     device: DLDevice,
@@ -261,7 +261,7 @@ fn written_on_current(
         Some(unsafe { streams::wrapped(py, device, native.addr() as u64) }?)
     };
     if let Some(stream) = stream {
-        check((api().tensor_written_on)(tensor.lend(), stream.lend()))?;
+        check((api().tensor_ready_on)(tensor.lend(), stream.lend()))?;
     }
     Ok(())
 }

@@ -300,7 +300,7 @@ fn ordered(
     let tensor = Tensor::taken(py, incoming)?;
     if let Some(stream) = stream {
         let handle = tensor.handle()?;
-        check((api().tensor_written_on)(handle.lend(), stream.lend()))?;
+        check((api().tensor_ready_on)(handle.lend(), stream.lend()))?;
     }
     Ok(Found {
         tensor,

@@ -12,6 +12,7 @@ use crate::handle::{Handle, made};
 use crate::interpreter::detached;
 use crate::plugin::Plugin;
 use crate::route::Route;
+use crate::stream::limit;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -128,6 +129,17 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult
     Ok(py.detach(retire)?)
 }
 
+/// Waits until all memory that was dropped before, while a stream still used it, is given back to
+/// who owns it. `DeviceError` after `timeout` seconds.
+#[pyfunction]
+#[pyo3(signature = (timeout=None))]
+fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    let (limit, runtime) = (limit(timeout)?, runtime(py)?);
+    Ok(detached(py, || {
+        check((api().runtime_wait_for_releases)(runtime.lend(), limit))
+    })?)
+}
+
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with
 /// the `shape` and `dtype` of what would be moved.
 #[pyfunction]
@@ -178,6 +190,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device, module)?)?;
     module.add_function(wrap_pyfunction!(plugins, module)?)?;
     module.add_function(wrap_pyfunction!(load_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(wait_for_releases, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(_runtime_address, module)?)?;
     Ok(())

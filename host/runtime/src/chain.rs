@@ -1,15 +1,16 @@
 //! How a stream waits for an event of another plugin.
 //!
-//! The waiting side gets an event that the host completes; a [courier](crate::courier) completes it
-//! when the other side's event happened.
+//! The waiting side gets an event that the host completes when the other side's work is
+//! [over](crate::completion).
 
 use std::sync::Arc;
 
-use crate::courier::{self, Task};
+use crossdock_sdk::abi::EventHandle;
+
+use crate::completion::{self, End, Then};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::stream::Stream;
 
 /// How a wait was arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,15 +52,63 @@ pub(crate) fn waiting(device: &Device, other: &Device) -> Option<String> {
     ))
 }
 
-/// Makes `stream` wait for an event that its plugin does not know.
-pub(crate) fn wait(stream: &Stream, event: &Event) -> Result<Chain, Error> {
-    let gate = match Event::host(stream.device()) {
-        Err(error) if error.is_unsupported() => {
-            event.synchronize(None)?;
-            return Ok(Chain::Blocked);
+/// What a waiting stream learns of the work before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passing {
+    /// Its failure, which becomes the stream's own.
+    Failure,
+    /// Only that it is over.
+    End,
+}
+
+/// Makes a stream of `device`, which waits by `wait_for_own` for events of its own plugin, wait for
+/// an event of any plugin, and says how.
+///
+/// # Errors
+/// [`Error::Hook`]; the failure of the work where it is passed on and known already.
+pub(crate) fn wait(
+    device: &Device,
+    event: &Event,
+    passing: Passing,
+    wait_for_own: impl Fn(EventHandle) -> Result<(), Error>,
+) -> Result<Chain, Error> {
+    if event.is_known_done() {
+        return Ok(Chain::Native);
+    }
+    if passing == Passing::Failure && device.is_of(event.device().plugin()) {
+        match wait_for_own(event.handle()) {
+            Err(error) if error.is_unsupported() => {}
+            waited => return waited.map(|()| Chain::Native),
         }
-        gate => gate?,
+    }
+    let (chain, host_event) = bridge(device, event, passing)?;
+    if let Some(host_event) = host_event {
+        wait_for_own(host_event.handle())?;
+    }
+    Ok(chain)
+}
+
+/// Gives an event of `device`'s plugin that happens when the work before `event` is over, and says
+/// what completes it; none where the caller waited instead.
+///
+/// What completes it was submitted before anybody waits for it, so that a stream which waits holds
+/// nothing up that its wait depends on.
+fn bridge(
+    device: &Device,
+    event: &Event,
+    passing: Passing,
+) -> Result<(Chain, Option<Event>), Error> {
+    let host_event = match Event::host(device) {
+        Err(error) if error.is_unsupported() => {
+            match completion::wait_for_end(event, None)? {
+                End::Failed(error) if passing == Passing::Failure => return Err(error),
+                End::Done | End::Failed(_) => {}
+            }
+            return Ok((Chain::Blocked, None));
+        }
+        host_event => host_event?,
     };
-    stream.wait_for_own(gate.handle())?;
-    courier::after(event.clone(), Task::Complete(gate))
+    let then = Then::Complete(host_event.clone(), passing);
+    let chain = completion::after(event.clone(), then)?;
+    Ok((chain, Some(host_event)))
 }

@@ -191,13 +191,14 @@ impl Device {
             default => default.ok(),
         };
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
         let mut outcome = Ok(());
         for stream in Stream::all_of(self) {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             // A stream that failed, perhaps another runtime's, hides no work of those behind it.
-            outcome = outcome.and(stream.synchronize(left));
+            outcome = outcome.and(stream.synchronize(left()));
         }
-        outcome
+        let internal = self.plugin().internal_streams();
+        outcome.and(internal.synchronize(self.hooks(), self.index(), left))
     }
 
     /// The plugin that offers it.

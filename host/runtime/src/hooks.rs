@@ -282,10 +282,10 @@ impl Hooks {
     /// Why no hook is called any more.
     #[cold]
     fn not_called(&self, hook: &str) -> Error {
+        self.count_release(hook);
         if self.is_quarantined() {
             return self.failure(hook, Status::PANIC, "a hook of this plugin panicked before");
         }
-        self.count_release(hook);
         if self.is_forked() {
             self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
         } else {
@@ -379,6 +379,10 @@ impl Hooks {
 
     pub(crate) fn fault(&self, hook: &str, why: &str) -> Error {
         self.failure(hook, Status::ABI, why)
+    }
+
+    pub(crate) fn timeout(&self, operation: &str, why: &str) -> Error {
+        self.failure(operation, Status::TIMEOUT, why)
     }
 
     fn failure(&self, hook: &str, status: Status, why: &str) -> Error {

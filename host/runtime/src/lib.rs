@@ -21,9 +21,9 @@ mod builder;
 #[cfg(feature = "cpu")]
 mod builtin;
 mod chain;
+mod completion;
 mod costs;
 mod counted;
-mod courier;
 mod device;
 mod device_order;
 mod error;
@@ -36,6 +36,7 @@ mod host_array;
 mod host_services;
 mod index;
 mod inherited;
+mod internal_streams;
 mod late_log;
 mod layers;
 mod life;
@@ -54,6 +55,7 @@ mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
+mod release;
 mod route;
 mod routing;
 mod runtime;
@@ -70,6 +72,7 @@ mod tensor_order;
 pub mod trace;
 mod transfer;
 mod way;
+mod worker;
 
 pub use builder::RuntimeBuilder;
 pub use chain::Chain;

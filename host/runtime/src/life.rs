@@ -1,8 +1,10 @@
 //! The life of the process: whether it is exiting, and whether it is a fork.
 #![expect(unsafe_code, reason = "registers C callbacks for exit and fork")]
 
+use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::fence::fence;
@@ -13,6 +15,16 @@ use crate::opened;
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
+/// Threads of ours that are giving something back, which may run code of others.
+static RELEASING: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// How many of these are this thread, one inside the other.
+    static RELEASING_HERE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How long the exit of the process waits for releases that have begun.
+const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whether the process has begun to exit: from then on frees become counted leaks.
 #[must_use]
@@ -44,6 +56,32 @@ pub(crate) fn count_leak() {
     LEAKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// The right to give something back on a thread of ours, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Releasing(());
+
+/// Begins to give something back; `None` once the process exits. An exit that begins meanwhile waits
+/// for the end of it.
+pub(crate) fn begin_release() -> Option<Releasing> {
+    RELEASING.fetch_add(1, Ordering::SeqCst);
+    RELEASING_HERE.set(RELEASING_HERE.get() + 1);
+    let releasing = Releasing(());
+    // After the count went up: either this sees the exit, or the exit sees the count.
+    (!EXITING.load(Ordering::SeqCst)).then_some(releasing)
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        RELEASING_HERE.set(RELEASING_HERE.get().saturating_sub(1));
+        RELEASING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether this thread is giving something back.
+pub(crate) fn is_releasing() -> bool {
+    RELEASING_HERE.get() > 0
+}
+
 /// Watches for exit and fork, once a process.
 pub(crate) fn watch() {
     static WATCH: Once = Once::new();
@@ -69,14 +107,25 @@ pub(crate) fn watch_exit() {
 }
 
 extern "C" fn at_exit() {
-    let begun = EXITING.swap(true, Ordering::AcqRel);
+    let begun = EXITING.swap(true, Ordering::SeqCst);
     if !begun {
+        finish_releases();
         let _caught = fence(opened::tell_exit);
         let _caught = fence(crate::trace::finish);
     }
 }
 
+/// Waits for the releases that began before the exit did, unless one of them called for the exit.
+fn finish_releases() {
+    let end = Instant::now() + EXIT_PATIENCE;
+    while RELEASING.load(Ordering::SeqCst) > RELEASING_HERE.get() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
 unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::AcqRel);
+    // The child has no other thread.
+    RELEASING.store(RELEASING_HERE.get(), Ordering::SeqCst);
     let _caught = fence(opened::tell_fork);
 }

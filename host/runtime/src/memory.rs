@@ -8,11 +8,13 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::Ownership;
 
-use crate::courier::{self, Task};
+use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
+use crate::release::Release;
+use crate::stream::Stream;
 use crate::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
@@ -249,16 +251,15 @@ impl Memory {
     }
 
     /// At exit, and in the child of a fork, no hook is called: what would be given back is a counted
-    /// leak. So is a tensor of others, whose deleter may lead into code that is gone; a child
-    /// releases the ones in host memory.
+    /// leak. So is what others lent, as their code may be gone; a child releases the host memory of
+    /// others.
     fn leak(&mut self) {
-        if matches!(self.owner, Owner::Received { .. } | Owner::Host { .. }) {
-            if !life::exiting() && self.host_address(0).is_some() {
-                return;
-            }
-            let owner = std::mem::replace(&mut self.owner, Owner::Empty);
-            let _leaked = std::mem::ManuallyDrop::new(owner);
+        let is_hosts = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
+        if is_hosts && !life::exiting() && self.host_address(0).is_some() {
+            return;
         }
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        let _leaked = std::mem::ManuallyDrop::new(owner);
         life::count_leak();
     }
 
@@ -272,19 +273,30 @@ impl Memory {
         &memory.pending
     }
 
-    /// Lets a stream free the memory when all work on it is done, so that nobody has to wait.
+    /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody
+    /// has to wait.
     fn free_in_order(&self, marks: &[Mark]) -> Result<(), Error> {
-        let own = |mark: &&Mark| Arc::ptr_eq(mark.stream.device().plugin(), self.device.plugin());
-        let Some(last) = marks.iter().rev().find(own) else {
-            return Err(self.device.hooks().missing("free_async"));
+        let unsupported = || self.device.hooks().missing("free_async");
+        let is_own = |stream: &Stream| self.device.is_of(stream.device().plugin());
+        let own = |mark: &Mark| mark.stream.clone().filter(is_own);
+        let Some(last) = marks.iter().rev().find_map(own) else {
+            return Err(unsupported());
         };
         if self.device.hooks().table().async_memory().is_none() {
-            return Err(self.device.hooks().missing("free_async"));
+            return Err(unsupported());
         }
-        for mark in marks.iter().filter(|mark| mark.stream != last.stream) {
-            last.stream.wait(&mark.event)?;
+        for mark in marks
+            .iter()
+            .filter(|mark| mark.stream.as_ref() != Some(&last))
+        {
+            let event = mark.end.as_ref().map_err(Clone::clone)?;
+            // A wait that another plugin ends can fail before the work is over.
+            if !self.device.is_of(event.device().plugin()) || event.is_done().is_err() {
+                return Err(unsupported());
+            }
+            last.wait(event)?;
         }
-        last.stream.take_turn(|stream| {
+        last.take_turn(|stream| {
             // SAFETY: this is the last user, and the stream waits for the work on every other one.
             unsafe { self.device.hooks().free_async(stream, self.address) }
         })
@@ -293,37 +305,40 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if matches!(self.owner, Owner::Empty) {
+            return;
+        }
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        let earlier = self.pending().before(Access::Write);
-        if earlier.is_empty() {
-            return give_back(&self.device, self.address, self.kind, &self.owner);
+        let mut work = self.pending().before(Access::Write);
+        work.retain(|mark| mark.holds_memory && !mark.is_done());
+        if matches!(self.owner, Owner::Allocated)
+            && !work.is_empty()
+            && self.free_in_order(&work).is_ok()
+        {
+            return;
         }
-        if matches!(self.owner, Owner::Allocated) && self.free_in_order(&earlier).is_ok() {
+        // What others lent ends with the memory.
+        let is_lent = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
+        if work.is_empty() && is_lent {
             return;
         }
         let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        if work.is_empty() {
+            return give_back(&self.device, self.address, self.kind, owner);
+        }
         let (device, address, kind) = (self.device.clone(), self.address, self.kind);
-        let release = Box::new(move || give_back(&device, address, kind, &owner));
-        after_all(earlier, release);
+        let outstanding = Arc::clone(device.plugin().completions().outstanding());
+        let give_back = move || give_back(&device, address, kind, owner);
+        completion::release_after(work, Release::new(&outstanding, give_back));
     }
 }
 
-/// Does `release` when all this work has ended; nobody waits for it.
-fn after_all(mut work: Vec<Mark>, release: Box<dyn FnOnce() + Send>) {
-    let Some(mark) = work.pop() else {
-        return release();
-    };
-    let next = Box::new(move || after_all(work, release));
-    if let Err(error) = courier::after(mark.event, Task::Release(next)) {
-        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
-    }
-}
-
-/// Gives memory back to where it came from; all work on it has ended.
-fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner) {
-    let given = match owner {
+/// Gives memory back to where it came from; all work on it is over. What a plugin may still use,
+/// because it did not let go, is leaked.
+fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
+    let given = match &owner {
         Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
         // SAFETY: this is the last user.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },
@@ -337,10 +352,15 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: &Owner)
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
     };
-    if let Err(error) = given
-        && !life::is_over(&error)
-    {
+    let Err(error) = given else {
+        return;
+    };
+    if !life::is_over(&error) {
         log::error!(target: "crossdock::memory", "{error}: {}", error.why());
+    }
+    if !matches!(owner, Owner::Allocated) {
+        let _leaked = std::mem::ManuallyDrop::new(owner);
+        life::count_leak();
     }
 }
 

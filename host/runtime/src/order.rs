@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::abi::{Status, StreamHandle};
 
+use crate::chain::{Chain, Passing};
 use crate::device::Device;
 use crate::error::Error;
+use crate::event::Event;
+use crate::internal_streams::InternalStream;
 use crate::memory::Memory;
 use crate::pending::{Access, Mark};
 use crate::stream::Stream;
@@ -46,63 +49,131 @@ impl<'a> Touched<'a> {
         Ok(())
     }
 
-    /// Makes `stream` wait for all that this work has to come after.
-    fn wait(self, stream: &Stream) -> Result<Vec<Place<'a>>, Error> {
+    /// Makes the line wait for all that this work has to come after.
+    fn come_after(self, line: Line<'_>) -> Result<Vec<Place<'a>>, Error> {
         let mut places = Vec::with_capacity(2);
         for (memory, access) in self.each() {
             places.push(Place {
                 memory,
                 access,
-                earlier: come_after(stream, memory, access)?,
+                earlier: line.come_after(memory, access)?,
             });
         }
         Ok(places)
     }
-}
 
-/// Makes `stream` wait for all that work with this access has to come after, and says what that is.
-pub(crate) fn come_after(
-    stream: &Stream,
-    memory: &Memory,
-    access: Access,
-) -> Result<Vec<Mark>, Error> {
-    let earlier = memory.pending().before(access);
-    for mark in &earlier {
-        // A write replaces what failed, and a read that failed left the content as it was.
-        let may_fail = access == Access::Write || mark.access == Access::Read;
-        let failed = may_fail && mark.event.is_done().is_err();
-        if mark.stream != *stream && !failed {
-            stream.wait(&mark.event)?;
+    /// Says that nobody can tell when work on the memories is over: they are kept for ever, and who
+    /// uses them is told why.
+    fn lose(self, why: &Error) {
+        for (memory, _) in self.each() {
+            let mark = Mark {
+                stream: None,
+                end: Err(why.clone()),
+                access: Access::Write,
+                holds_memory: true,
+            };
+            memory.pending().enter(mark, &[]);
         }
     }
-    Ok(earlier)
 }
 
-/// A memory that some work touches, and the work that it waited for.
+/// Where work is put.
+#[derive(Clone, Copy)]
+enum Line<'a> {
+    /// On this stream.
+    On(&'a Stream),
+    /// On a stream of ours between two points of this one, which belongs to another plugin.
+    For(&'a Stream, &'a InternalStream),
+}
+
+impl Line<'_> {
+    /// The stream whose later work comes after this without being told.
+    const fn stream(&self) -> &Stream {
+        match self {
+            Self::On(stream) | Self::For(stream, _) => stream,
+        }
+    }
+
+    /// Makes it wait for all that work with this access has to come after, and gives the ends of
+    /// what is certainly over before.
+    fn come_after(&self, memory: &Memory, access: Access) -> Result<Vec<Event>, Error> {
+        let mut earlier = Vec::new();
+        for mark in memory.pending().before(access) {
+            let event = mark.end?;
+            // A write replaces what failed, and a read that failed left the content as it was.
+            let may_fail = access == Access::Write || mark.access == Access::Read;
+            let is_covered = mark.stream.as_ref() == Some(self.stream());
+            // A thread that waits gives up where nobody can say that the work is over.
+            if is_covered || self.wait(&event, may_fail)? != Chain::HostThread {
+                earlier.push(event);
+            }
+        }
+        Ok(earlier)
+    }
+
+    /// Makes it wait for an event, and for its failure only if the work may not fail.
+    fn wait(&self, event: &Event, may_fail: bool) -> Result<Chain, Error> {
+        // What looks like a failure of the work may be one of the question, so it is waited for.
+        let passing = if may_fail && event.is_done().is_err() {
+            Passing::End
+        } else {
+            Passing::Failure
+        };
+        match self {
+            Self::On(stream) => stream.wait_as(event, passing),
+            Self::For(_, own) => own.wait(event, passing),
+        }
+    }
+
+    fn submit(&self, work: impl FnOnce(StreamHandle) -> Result<(), Error>) -> Result<(), Error> {
+        match self {
+            Self::On(stream) => stream.take_turn(work),
+            Self::For(_, own) => work(own.handle()),
+        }
+    }
+
+    fn record(&self) -> Result<Event, Error> {
+        match self {
+            Self::On(stream) => stream.record(),
+            Self::For(_, own) => own.record(),
+        }
+    }
+
+    /// Makes the CPU wait until all that is there is over. The first answer may be the failure of
+    /// some work, which is told once.
+    fn drain(&self) -> Result<(), Error> {
+        let synchronize = || match self {
+            Self::On(stream) => stream.synchronize(None),
+            Self::For(_, own) => own.synchronize(None),
+        };
+        synchronize().or_else(|_told| synchronize())
+    }
+}
+
+/// A memory that some work touches, and the ends of the work that is over before.
 struct Place<'a> {
     memory: &'a Memory,
     access: Access,
-    earlier: Vec<Mark>,
+    earlier: Vec<Event>,
 }
 
-/// Remembers that work ends at the present end of `stream`.
-fn enter(stream: &Stream, places: &[Place<'_>]) -> Result<(), Error> {
-    let event = stream.record()?;
+/// Remembers work whose end is `event`, after which everything later on `stream` comes.
+fn enter(stream: Option<&Stream>, event: &Event, places: &[Place<'_>], holds_memory: bool) {
     for place in places {
         let mark = Mark {
-            stream: stream.clone(),
-            event: event.clone(),
+            stream: stream.cloned(),
+            end: Ok(event.clone()),
             access: place.access,
+            holds_memory,
         };
         place.memory.pending().enter(mark, &place.earlier);
     }
-    Ok(())
 }
 
 /// Does work by a hook of `maker`'s plugin: at once without a stream, else in the stream's order.
 ///
-/// A stream of another plugin is kept in order too: the work goes to a stream of the maker, between
-/// two events.
+/// A stream of another plugin is kept in order too: the work goes to a stream of our own, between
+/// two points of the other one.
 pub(crate) fn run(
     maker: &Device,
     stream: Option<&Stream>,
@@ -110,54 +181,100 @@ pub(crate) fn run(
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(stream) = stream else {
-        touched.synchronize()?;
-        return work(StreamHandle::NONE);
+        return run_at_once(touched, work);
     };
     if Arc::ptr_eq(stream.device().plugin(), maker.plugin()) {
-        return queue(stream, touched, work);
+        return queue(Line::On(stream), touched, work);
     }
-    match Stream::default_of(maker) {
+    match InternalStream::take(maker) {
         Ok(own) => {
-            own.wait(&stream.record()?)?;
-            queue(&own, touched, work)?;
-            stream.wait(&own.record()?).map(drop)
+            own.wait(&stream.record()?, Passing::Failure)?;
+            queue(Line::For(stream, &own), touched, work)
         }
         Err(error) if error.is_unsupported() => {
-            stream.record()?.synchronize(None)?;
-            touched.synchronize()?;
-            work(StreamHandle::NONE)
+            settle(Some(stream))?;
+            run_at_once(touched, work)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Puts work on a stream of the plugin that does it.
-fn queue(
-    stream: &Stream,
+/// Makes the CPU wait for all that is on a stream, because work is to come that cannot follow it.
+///
+/// # Errors
+/// [`Error::Hook`]; the failure of that work.
+pub(crate) fn settle(stream: Option<&Stream>) -> Result<(), Error> {
+    match stream {
+        Some(stream) => stream.record()?.synchronize(None),
+        None => Ok(()),
+    }
+}
+
+fn run_at_once(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let places = touched.wait(stream)?;
-    stream.take_turn(work)?;
-    let entered = enter(stream, &places);
-    if entered.is_err() {
-        // The work is there and nothing remembers it: it has to end before its memories can go.
-        stream.synchronize(None)?;
+    touched.synchronize()?;
+    submitted(touched, work(StreamHandle::NONE))
+}
+
+/// Puts work where it belongs and remembers it.
+fn queue(
+    line: Line<'_>,
+    touched: Touched<'_>,
+    work: impl FnOnce(StreamHandle) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let places = touched.come_after(line)?;
+    submitted(touched, line.submit(work))?;
+    let event = match line.record() {
+        Ok(event) => event,
+        Err(error) => {
+            // The work is there and has no end that could be waited for.
+            if line.drain().is_err() {
+                touched.lose(&error);
+            }
+            return Err(error);
+        }
+    };
+    let followed = match line {
+        Line::On(_) => Ok(()),
+        Line::For(stream, _) => stream.wait(&event).map(drop),
+    };
+    let stream = followed.is_ok().then(|| line.stream());
+    enter(stream, &event, &places, true);
+    followed
+}
+
+/// What submitting work led to. A hook that panicked may have begun it.
+fn submitted(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Error> {
+    if let Err(error) = &result
+        && error.status() == Some(Status::PANIC)
+    {
+        touched.lose(error);
     }
-    entered
+    result
+}
+
+/// Makes `stream` wait for all that work with this access has to come after.
+pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Result<(), Error> {
+    Line::On(stream).come_after(memory, access).map(drop)
 }
 
 /// Makes `stream` wait for what work of others that is to come on it depends on.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
-    touched.wait(stream).map(drop)
+    touched.come_after(Line::On(stream)).map(drop)
 }
 
 /// Remembers work of others that is on `stream`, and that its caller has put into order.
-pub(crate) fn note(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
+/// `holds_memory`: the memory has to outlive it.
+pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
     let place = |(memory, access)| Place {
         memory,
         access,
         earlier: Vec::new(),
     };
-    enter(stream, &touched.each().map(place).collect::<Vec<_>>())
+    let places: Vec<_> = touched.each().map(place).collect();
+    let event = stream.record()?;
+    enter(Some(stream), &event, &places, holds_memory);
+    Ok(())
 }

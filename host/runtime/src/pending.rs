@@ -1,11 +1,10 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossdock_sdk::abi::Status;
-
+use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
 use crate::stream::Stream;
@@ -18,12 +17,16 @@ pub(crate) struct Pending {
     marks: Mutex<Vec<Mark>>,
 }
 
-/// The end of some work on a stream.
+/// The end of some work.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
-    pub(crate) stream: Stream,
-    pub(crate) event: Event,
+    /// The stream on which everything later comes after the work; none where there is no such.
+    pub(crate) stream: Option<Stream>,
+    /// Happens when the work is over. An error: nobody can tell when that is, and why.
+    pub(crate) end: Result<Event, Error>,
     pub(crate) access: Access,
+    /// Whether the memory has to outlive the work. A producer keeps its own until its work is over.
+    pub(crate) holds_memory: bool,
 }
 
 /// What the work does to the memory, or what the next work is going to do.
@@ -35,6 +38,30 @@ pub(crate) enum Access {
     Both,
 }
 
+impl Mark {
+    /// Whether the work is over and ended well. The plugin is asked where that is not known yet.
+    pub(crate) fn is_done(&self) -> bool {
+        self.end
+            .as_ref()
+            .is_ok_and(|event| event.is_done().unwrap_or(false))
+    }
+
+    fn is_known_done(&self) -> bool {
+        self.end.as_ref().is_ok_and(Event::is_known_done)
+    }
+
+    fn is_of(&self, other: &Event) -> bool {
+        self.end.as_ref().is_ok_and(|event| event == other)
+    }
+
+    /// Whether work with this mark makes `old` superfluous: it is of the same kind and comes later
+    /// on the same stream.
+    fn continues(&self, old: &Self) -> bool {
+        let is_same_line = self.stream.is_some() && self.stream == old.stream;
+        is_same_line && self.access == old.access && old.end.is_ok()
+    }
+}
+
 impl Pending {
     /// What work with this access has to come after: a read after the last write, anything else
     /// after everything.
@@ -42,9 +69,8 @@ impl Pending {
         if !self.is_busy() {
             return Vec::new();
         }
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
-        marks.iter().filter(matters).cloned().collect()
+        self.marks().iter().filter(matters).cloned().collect()
     }
 
     /// Whether some work may be running.
@@ -53,19 +79,22 @@ impl Pending {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Enters work that came after `earlier`. A write replaces exactly these marks, and any work
-    /// replaces older work of the same kind on its stream: a mark that another thread entered in the
-    /// meantime stays, because the memory must outlive that work too.
-    pub(crate) fn enter(&self, mark: Mark, earlier: &[Mark]) {
+    /// Enters work. It replaces older work of the same kind on its stream, and what is known to be
+    /// done; a write replaces `earlier` too, which it waited for. A mark that another thread entered
+    /// in the meantime stays, because the memory must outlive that work too.
+    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
         let write = mark.access == Access::Write;
-        let replaced = |old: &Mark| {
-            let waited_for = earlier.iter().any(|one| one.event == old.event);
-            let same_line = (old.access, &old.stream) == (mark.access, &mark.stream);
-            same_line || (write && waited_for)
+        let is_replaced = |old: &Mark| {
+            let is_waited_for = write && earlier.iter().any(|event| old.is_of(event));
+            mark.continues(old) || is_waited_for || old.is_known_done()
         };
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.marks();
         // Dropping an event calls a hook, which no lock may be held over.
-        let gone: Vec<Mark> = marks.extract_if(.., |old| replaced(old)).collect();
+        let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
+        let continued = gone
+            .iter()
+            .any(|old| mark.continues(old) && old.holds_memory);
+        mark.holds_memory |= continued;
         marks.push(mark);
         self.busy.store(true, Ordering::Release);
         drop(marks);
@@ -75,19 +104,20 @@ impl Pending {
     /// Makes the CPU wait for what work with this access has to come after.
     ///
     /// # Errors
-    /// `TIMEOUT`. Before a read the failure of the last write, each time: the content is undefined
-    /// until somebody writes it again, so a write asks only that the earlier work has ended.
+    /// `TIMEOUT`, or that nobody can say whether the work is over. Before a read the failure of the
+    /// last write, each time: the content is undefined until somebody writes it again, so a write
+    /// asks only that the earlier work has ended.
     pub(crate) fn synchronize(&self, access: Access, limit: Option<Duration>) -> Result<(), Error> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut failure = None;
         for mark in self.before(access) {
+            let event = mark.end?;
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            match mark.event.synchronize(left) {
-                Err(error) if error.status() == Some(Status::TIMEOUT) => return Err(error),
-                Err(error) if access != Access::Write && mark.access == Access::Write => {
+            match completion::wait_for_end(&event, left)? {
+                End::Failed(error) if access != Access::Write && mark.access == Access::Write => {
                     failure = failure.or(Some(error));
                 }
-                Ok(()) | Err(_) => self.forget(&mark.event),
+                End::Done | End::Failed(_) => self.forget(&event),
             }
         }
         failure.map_or(Ok(()), Err)
@@ -96,15 +126,19 @@ impl Pending {
     /// The event of the last write, where that may be pending.
     pub(crate) fn last_write(&self) -> Option<Event> {
         let mut writes = self.before(Access::Read);
-        writes.retain(|mark| !mark.event.is_known_done());
-        writes.pop().map(|mark| mark.event)
+        writes.retain(|mark| !mark.is_known_done());
+        writes.pop().and_then(|mark| mark.end.ok())
     }
 
     fn forget(&self, event: &Event) {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<Mark> = marks.extract_if(.., |mark| mark.event == *event).collect();
+        let mut marks = self.marks();
+        let gone: Vec<Mark> = marks.extract_if(.., |mark| mark.is_of(event)).collect();
         self.busy.store(!marks.is_empty(), Ordering::Release);
         drop(marks);
         drop(gone);
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Vec<Mark>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

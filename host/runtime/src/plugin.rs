@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
 
-use crate::courier::Couriers;
+use crate::completion::Completions;
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::life;
 use crate::listing::Runtimes;
@@ -51,7 +52,8 @@ pub struct Plugin {
     identity: PluginIdentity,
     state: PluginState,
     hooks: Hooks,
-    couriers: Couriers,
+    internal_streams: InternalStreams,
+    completions: Completions,
     streams: LiveStreams,
     runtimes: Runtimes,
 }
@@ -70,7 +72,8 @@ impl Plugin {
             identity,
             state,
             hooks,
-            couriers: Couriers::default(),
+            internal_streams: InternalStreams::default(),
+            completions: Completions::default(),
             streams: LiveStreams::new(),
             runtimes: Runtimes::default(),
         }
@@ -152,9 +155,14 @@ impl Plugin {
         &self.runtimes
     }
 
-    /// What carries its events to other plugins.
-    pub(crate) const fn couriers(&self) -> &Couriers {
-        &self.couriers
+    /// The streams that are ours, for waits and for the work of others' streams.
+    pub(crate) const fn internal_streams(&self) -> &InternalStreams {
+        &self.internal_streams
+    }
+
+    /// What is done when its events happen.
+    pub(crate) const fn completions(&self) -> &Completions {
+        &self.completions
     }
 }
 
@@ -167,7 +175,7 @@ impl Drop for Plugin {
             life::count_leak();
             return;
         }
-        self.couriers.close(&self.hooks);
+        self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()
             && !life::is_over(&error)
         {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::{self, DeviceType};
@@ -239,6 +240,30 @@ impl Runtime {
         self.0.index.retire(|device| device.is_of(plugin));
         self.0.asked.retire(plugin);
         Some(listing)
+    }
+
+    /// Blocks until all memory that was dropped before this call, while work on it was still running,
+    /// was given back, or leaked because nobody can say whether the work is over; `None` is no limit.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`; [`Error::Misuse`] from code that runs because something is being
+    /// given back, a deleter; [`Error::Forked`] in the child of a fork.
+    pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
+        const OPERATION: &str = "wait for releases";
+        self.check_process(OPERATION)?;
+        if life::is_releasing() {
+            let why = "it is called by a deleter, whose own release would have to end first";
+            return Err(Error::misuse(OPERATION, why));
+        }
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        for plugin in self.plugins() {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if !plugin.completions().outstanding().wait(left) {
+                let why = "work that uses dropped memory is still running";
+                return Err(plugin.hooks().timeout(OPERATION, why));
+            }
+        }
+        Ok(())
     }
 
     /// Whether this process opened the runtime: any lock of an inherited one may be held for ever.

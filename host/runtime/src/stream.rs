@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
-use crate::chain::{self, Chain};
+use crate::chain::{self, Chain, Passing};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -122,20 +122,16 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]; the failure of the work before the event where that is known already.
     pub fn wait(&self, event: &Event) -> Result<Chain, Error> {
-        if event.is_known_done() {
-            return Ok(Chain::Native);
-        }
-        if Arc::ptr_eq(self.device().plugin(), event.device().plugin()) {
-            match self.wait_for_own(event.handle()) {
-                Err(error) if error.is_unsupported() => {}
-                waited => return waited.map(|()| Chain::Native),
-            }
-        }
-        chain::wait(self, event)
+        self.wait_as(event, Passing::Failure)
+    }
+
+    /// As [`Stream::wait`], with what the stream learns of the work.
+    pub(crate) fn wait_as(&self, event: &Event, passing: Passing) -> Result<Chain, Error> {
+        chain::wait(self.device(), event, passing, |own| self.wait_for_own(own))
     }
 
     /// Waits for an event of the stream's own plugin.
-    pub(crate) fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
+    fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
         self.take_turn(|handle| self.device().hooks().stream_wait_event(handle, event))
     }
 

@@ -174,7 +174,17 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::writes(self.memory()))
+        order::note(stream, Touched::writes(self.memory()), true)
+    }
+
+    /// Says that the content is ready once all that is on `stream` now is done: work of the producer
+    /// that the tensor came from. Who uses it waits for that; the producer keeps its memory until
+    /// then, so dropping the tensor does not.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub fn ready_on(&self, stream: &Stream) -> Result<(), Error> {
+        order::note(stream, Touched::writes(self.memory()), false)
     }
 
     /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,
@@ -183,7 +193,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::reads(self.memory()))
+        order::note(stream, Touched::reads(self.memory()), true)
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor, ready when this returns: the CPU waits
@@ -234,6 +244,6 @@ impl Tensor {
         } else {
             Access::Both
         };
-        order::come_after(stream, self.memory(), access).map(drop)
+        order::come_after(stream, self.memory(), access)
     }
 }

@@ -95,3 +95,27 @@ fn l4_29_a_plugin_may_log_after_exit_began() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("logs_late: the process ends"), "{text}");
 }
+
+/// Ends the program that drops lent memory, so often.
+fn drop_lent_memory(scenario: &str) {
+    for round in 0..20 {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_dropping"));
+        let output = program.arg(scenario).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let status = output.status;
+        assert!(
+            status.success(),
+            "{scenario}, round {round}: {status} {text}"
+        );
+    }
+}
+
+#[test]
+fn an_exit_while_dropped_memory_is_copied_leaves_it_to_the_copies() {
+    drop_lent_memory("copies");
+}
+
+#[test]
+fn an_exit_waits_for_a_release_that_has_begun() {
+    drop_lent_memory("release");
+}

@@ -158,6 +158,48 @@ fn a_copy_on_a_stream_comes_after_what_is_on_it_and_outlives_its_source() {
 }
 
 #[test]
+fn work_for_a_stream_of_another_plugin_does_not_stand_behind_the_default_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for (from, to) in pairs(&runtime) {
+        if std::sync::Arc::ptr_eq(from.plugin(), to.plugin()) {
+            continue;
+        }
+        let source = Tensor::from_bytes(&from, &layout(100), &numbers(100)).unwrap();
+        let blocking = Stream::default_of(&from).unwrap();
+        let gate = Event::host(&from).unwrap();
+        blocking.wait(&gate).unwrap();
+        let stream = Stream::new(&to).unwrap();
+        let direct = RouteChoice::Only(RouteKind::Direct);
+        let (moved, _) = source.to_on(&to, direct, &stream).unwrap();
+        let moved = moved.read().unwrap();
+        gate.complete(Status::OK).unwrap();
+        assert!(moved == numbers(100), "{from} -> {to}");
+        blocking.synchronize(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn many_copies_for_streams_of_another_plugin_at_once_keep_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for (from, to) in pairs(&runtime) {
+        let (stream, gate) = held(&to);
+        let first = Tensor::from_bytes(&from, &layout(1000), &numbers(1000)).unwrap();
+        let mut last = first;
+        // More than the streams that are kept, each behind the one before.
+        for _ in 0..40 {
+            let next = Tensor::empty(&from, &layout(1000)).unwrap();
+            next.copy_from(&last, Some(&stream)).unwrap();
+            last = next;
+        }
+        assert!(is_timeout(&last.synchronize(MOMENT)), "{from} -> {to}");
+        gate.complete(Status::OK).unwrap();
+        assert!(last.read().unwrap() == numbers(1000), "{from} -> {to}");
+    }
+}
+
+#[test]
 fn a_write_comes_after_the_reads_that_are_still_running() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());

@@ -40,7 +40,7 @@ extern "C" {
 /** The version of the table: another major one cannot be used. */
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
-#define XD_API_MINOR 2u
+#define XD_API_MINOR 3u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
@@ -675,6 +675,13 @@ xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
  */
 xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
 
+/** \brief Blocks until all memory that was freed before this call, while work on it was still
+ * running, was given back, or leaked because nobody can say whether the work is over. Deleters of
+ * imported tensors have run then. Since table 1.3.
+ * \return `XD_TIMEOUT`; `XD_INVALID` inside a deleter that runs because of such a release.
+ */
+xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
+
 /** \brief How many devices are registered. */
 uint64_t xd_runtime_device_count(const xd_runtime *runtime);
 
@@ -949,6 +956,12 @@ xd_error *xd_tensor_used_on(const xd_tensor *tensor, const xd_stream *stream);
  * that, and its memory outlives it.
  */
 xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream);
+
+/** \brief Says that the content is ready once all that is on a stream now is done: work of the
+ * producer that the tensor was imported from. Who uses the tensor waits for that. The producer keeps
+ * its memory until then, so freeing the tensor does not. Since table 1.3.
+ */
+xd_error *xd_tensor_ready_on(const xd_tensor *tensor, const xd_stream *stream);
 /**@}*/
 
 /** \name Streams */
@@ -1418,6 +1431,8 @@ typedef struct xd_api {
     int32_t (*tensor_as_host_array_legacy)(const xd_runtime *runtime,
                                            const struct DLManagedTensor *managed,
                                            xd_host_array *array);
+    xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
+    xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

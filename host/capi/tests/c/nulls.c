@@ -46,6 +46,7 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_refused_at(NULL, 0, (xd_error **)&out));
     REFUSED(xd_runtime_load_plugin(runtime, NULL, (xd_plugin_entry **)&out));
     REFUSED(xd_runtime_retire_plugin(runtime, NULL));
+    REFUSED(xd_runtime_wait_for_releases(NULL, 0));
     REFUSED(xd_runtime_device_at(NULL, 0, &out));
     REFUSED(xd_runtime_device(NULL, pair, &out));
     REFUSED(xd_runtime_device_named(runtime, NULL, &out));
@@ -74,6 +75,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_wait_to_write(tensor, NULL));
     REFUSED(xd_tensor_used_on(tensor, NULL));
     REFUSED(xd_tensor_written_on(tensor, NULL));
+    REFUSED(xd_tensor_ready_on(NULL, NULL));
+    REFUSED(xd_tensor_ready_on(tensor, NULL));
     REFUSED(xd_stream_create(NULL, (xd_stream **)&out));
     REFUSED(xd_stream_default(NULL, (xd_stream **)&out));
     REFUSED(xd_stream_wrap(NULL, 0, (xd_stream **)&out));

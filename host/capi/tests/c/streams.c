@@ -80,6 +80,51 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     xd_tensor_free(copy);
 }
 
+static int released;
+
+static void count_release(DLManagedTensorVersioned *self) {
+    (void)self;
+    released++;
+}
+
+/* Memory of a producer that is freed while it is copied, and behind readiness only. */
+static void releases_can_be_waited_for(const xd_runtime *runtime, const xd_device *device) {
+    static float numbers[16] = {1, 2, 3};
+    static int64_t shape[1] = {16}, strides[1] = {1};
+    DLManagedTensorVersioned lent = {0};
+    xd_stream *stream = NULL;
+    xd_event *gate = NULL;
+    xd_tensor *tensor = NULL, *copy = check_numbers(device, 16);
+    lent.version.major = 1;
+    lent.deleter = count_release;
+    lent.dl_tensor.data = numbers;
+    lent.dl_tensor.device.device_type = 1;
+    lent.dl_tensor.ndim = 1;
+    lent.dl_tensor.dtype.code = 2;
+    lent.dl_tensor.dtype.bits = 32;
+    lent.dl_tensor.dtype.lanes = 1;
+    lent.dl_tensor.shape = shape;
+    lent.dl_tensor.strides = strides;
+    OK(xd_stream_create(device, &stream));
+    OK(xd_event_create_host(device, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_tensor_import(runtime, &lent, &tensor));
+    OK(xd_tensor_ready_on(tensor, stream));
+    xd_tensor_free(tensor);
+    CHECK(released == 1);
+    OK(xd_tensor_import(runtime, &lent, &tensor));
+    OK(xd_tensor_copy_from(copy, tensor, stream));
+    xd_tensor_free(tensor);
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_runtime_wait_for_releases(runtime, 1000000));
+    CHECK(released == 1);
+    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_runtime_wait_for_releases(runtime, XD_NO_LIMIT));
+    CHECK(released == 2);
+    xd_tensor_free(copy);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+}
+
 static void streams_and_events_know_their_device(const xd_device *device) {
     xd_stream *stream = NULL, *again = NULL, *wrapped = NULL;
     xd_event *event = NULL, *later = NULL, *same;
@@ -143,6 +188,7 @@ int main(int argc, char **argv) {
     xd_device *opencl = check_opencl(runtime);
     a_stream_waits_for_the_host(cpu, cpu);
     a_tensor_knows_its_last_write(cpu);
+    releases_can_be_waited_for(runtime, cpu);
     streams_and_events_know_their_device(cpu);
     the_cpu_has_no_streams_of_others(cpu);
     if (opencl) {

@@ -71,5 +71,6 @@ __all__ = [
     "uint4",
     "uint64",
     "uint8",
+    "wait_for_releases",
     "zeros",
 ]

@@ -1,0 +1,266 @@
+//! What is done when the work before an event is over, without a thread that waits for it.
+//!
+//! An internal stream of the event's plugin waits for the event and then runs a host function. That
+//! function may call no hook, so it hands a job to a thread of ours. Where a plugin cannot run host
+//! functions, a thread waits instead.
+//!
+//! Work is known to be over in two cases: the plugin says that it ended well, or a stream that
+//! waited for it went on. Any other answer of a plugin may be a failure of the call and not of the
+//! work, so it proves nothing.
+#![expect(unsafe_code, reason = "hands a host function to a stream")]
+
+use std::ffi::c_void;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossdock_sdk::abi::{HostFunction, Status};
+use crossdock_sdk::fence::fence;
+
+use crate::chain::{Chain, Passing};
+use crate::error::Error;
+use crate::event::Event;
+use crate::internal_streams::InternalStream;
+use crate::life;
+use crate::pending::Mark;
+use crate::release::{Release, Releases};
+use crate::worker::{Job, Worker};
+
+/// The threads that do what is to be done when a plugin's events happen, and what they are yet to
+/// give back.
+#[derive(Debug, Default)]
+pub(crate) struct Completions {
+    /// Apart from releases, which may run code of others and must delay no stream.
+    host_events: Worker,
+    releases: Worker,
+    outstanding: Arc<Releases>,
+}
+
+impl Completions {
+    /// What of this plugin's memory is to be given back later.
+    pub(crate) const fn outstanding(&self) -> &Arc<Releases> {
+        &self.outstanding
+    }
+}
+
+/// What is done when work is over.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// Complete a host event, which tells its waiters what became of the work as asked for.
+    Complete(Event, Passing),
+    /// Give something back when this other work is over too.
+    Release(Release, Vec<Mark>),
+}
+
+impl Then {
+    fn worker(&self, completions: &Completions) -> Option<Sender<Job>> {
+        match self {
+            Self::Complete(..) => completions.host_events.start("crossdock-complete"),
+            Self::Release(..) => completions.releases.start("crossdock-release"),
+        }
+    }
+
+    /// Does it: the work before `event` is over.
+    fn run(self, event: &Event) {
+        match self {
+            Self::Complete(host_event, Passing::End) => complete(&host_event, Status::OK),
+            Self::Complete(host_event, Passing::Failure) => {
+                let status = event.synchronize(None).err().map_or(Status::OK, failure_of);
+                complete(&host_event, status);
+            }
+            Self::Release(release, work) => release_after(work, release),
+        }
+    }
+
+    /// Lets go of it: nobody can say whether the work is over. A stream goes on with a failure; what
+    /// was to be given back is leaked.
+    fn give_up(self, error: Error) {
+        log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        if let Self::Complete(host_event, _) = self {
+            complete(&host_event, failure_of(error));
+        }
+    }
+}
+
+/// Completes a host event. One that cannot be completed fails for its waiters when it is destroyed,
+/// which its drop does.
+fn complete(host_event: &Event, status: Status) {
+    let completed = host_event.complete(status);
+    // A failed completion changed nothing.
+    if let Err(error) = completed.or_else(|_| host_event.complete(status)) {
+        log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+    }
+}
+
+/// The failure that waiters of another plugin see. What a hook answers of its own call would mean
+/// something else there.
+fn failure_of(error: Error) -> Status {
+    match error.status() {
+        Some(status @ (Status::DEVICE_LOST | Status::OOM_DEVICE)) => status,
+        _ => Status::VENDOR,
+    }
+}
+
+/// How work ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    Done,
+    Failed(Error),
+}
+
+/// Blocks until the work before `event` is over, and says how it ended; `None` is no limit.
+///
+/// # Errors
+/// `TIMEOUT`, or what the plugin answered where nobody can say whether the work is over.
+pub(crate) fn wait_for_end(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
+    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
+    let failure = match event.synchronize(limit) {
+        Ok(()) => return Ok(End::Done),
+        Err(error) if is_timeout(&error, limit) => return Err(error),
+        Err(error) => error,
+    };
+    match pass(event, left) {
+        Ok(()) => Ok(End::Failed(failure)),
+        Err(error) if is_timeout(&error, limit) => Err(error),
+        Err(_) => Err(failure),
+    }
+}
+
+fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
+    limit.is_some() && error.status() == Some(Status::TIMEOUT)
+}
+
+/// Blocks until a stream of ours has passed the event.
+fn pass(event: &Event, left: impl Fn() -> Option<Duration>) -> Result<(), Error> {
+    let stream = InternalStream::take(event.device())?;
+    stream.wait_for_own(event.handle())?;
+    // The first answer reports the failure that the event brought.
+    match stream.synchronize(left()) {
+        Err(error) if error.status() != Some(Status::TIMEOUT) => stream.synchronize(left()),
+        passed => passed,
+    }
+}
+
+/// Does `then` once the work before `event` is over, and says what waits for that: the device or a
+/// thread.
+///
+/// # Errors
+/// When neither can: a host event was completed with a failure, and what was to be given back is
+/// leaked and counted.
+pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
+    match by_host_call(event, then) {
+        Ok(()) => Ok(Chain::HostEvent),
+        Err((event, then)) => by_thread(event, then).map(|()| Chain::HostThread),
+    }
+}
+
+/// Gives something back when all this work is over; nobody waits for it. Where that cannot be known
+/// it is leaked and counted.
+pub(crate) fn release_after(mut work: Vec<Mark>, release: Release) {
+    work.retain(|mark| !mark.is_done());
+    let Some(mark) = work.pop() else {
+        return release.run();
+    };
+    let told = mark
+        .end
+        .and_then(|event| after(event, Then::Release(release, work)));
+    if let Err(error) = told {
+        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
+    }
+}
+
+/// What a host function carries to the thread that does the rest.
+struct Arrival {
+    event: Event,
+    then: Then,
+    worker: Sender<Job>,
+    /// Goes back to the plugin once all is done, on a thread that may call hooks.
+    _stream: InternalStream,
+}
+
+/// Lets the event's own plugin say when the work is over; gives everything back where it cannot.
+fn by_host_call(event: Event, then: Then) -> Result<(), (Event, Then)> {
+    let Some(worker) = then.worker(event.device().plugin().completions()) else {
+        return Err((event, then));
+    };
+    let Ok(stream) = InternalStream::take(event.device()) else {
+        return Err((event, then));
+    };
+    if stream.wait_for_own(event.handle()).is_err() {
+        return Err((event, then));
+    }
+    let handle = stream.handle();
+    let plugin = Arc::clone(event.device().plugin());
+    let arrival = Box::into_raw(Box::new(Arrival {
+        event,
+        then,
+        worker,
+        _stream: stream,
+    }));
+    let function = HostFunction(Some(arrive));
+    // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
+    let called = unsafe {
+        plugin
+            .hooks()
+            .stream_host_call(handle, function, arrival.cast())
+    };
+    if called.is_ok() {
+        return Ok(());
+    }
+    // SAFETY: by the contract a failed call never calls the function, so the arrival is still ours.
+    let Arrival { event, then, .. } = *unsafe { Box::from_raw(arrival) };
+    Err((event, then))
+}
+
+/// Called by a plugin when the internal stream has waited for the event.
+unsafe extern "C" fn arrive(word: *mut c_void) {
+    let hand_over = || {
+        // SAFETY: the word of `by_host_call`, and the contract calls this once.
+        let arrival = unsafe { Box::from_raw(word.cast::<Arrival>()) };
+        let worker = arrival.worker.clone();
+        let job = Box::new(move || {
+            let Arrival { event, then, .. } = *arrival;
+            then.run(&event);
+        });
+        if let Err(lost) = worker.send(job) {
+            // The thread is gone: dropping the job here would call hooks.
+            Box::leak(lost.0);
+            life::count_leak();
+        }
+    };
+    let _caught = fence(hand_over);
+}
+
+/// Lets a thread wait for the event.
+fn by_thread(event: Event, then: Then) -> Result<(), Error> {
+    // Not owned by the thread before it runs: a thread that does not start drops what it owns.
+    let waiting = Arc::new(Mutex::new(Some((event, then))));
+    let take = |waiting: &Mutex<Option<(Event, Then)>>| {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    };
+    let taken = Arc::clone(&waiting);
+    let wait = move || {
+        if let Some((event, then)) = take(&taken) {
+            match wait_for_end(&event, None) {
+                Ok(_) => then.run(&event),
+                Err(error) => then.give_up(error),
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("crossdock-wait".to_owned());
+    let fenced = move || {
+        let _caught = fence(wait);
+    };
+    let Err(error) = thread.spawn(fenced) else {
+        return Ok(());
+    };
+    let error = Error::misuse("start a thread that waits", error.to_string());
+    if let Some((_event, then)) = take(&waiting) {
+        then.give_up(error.clone());
+    }
+    Err(error)
+}

@@ -1,0 +1,122 @@
+//! Giving back what work may still use: once, when the work is over, and never while nobody knows
+//! whether it is.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::life;
+
+/// Something that is given back once no work uses it any more.
+///
+/// Dropped without [`Release::run`] it is leaked and counted: whatever loses it cannot free memory
+/// that is in use.
+pub(crate) struct Release {
+    give_back: Option<Box<dyn FnOnce() + Send>>,
+    _outstanding: Outstanding,
+}
+
+impl Release {
+    pub(crate) fn new(releases: &Arc<Releases>, give_back: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            give_back: Some(Box::new(give_back)),
+            _outstanding: Outstanding::new(releases),
+        }
+    }
+
+    /// Gives it back; at exit it is leaked instead. All work on it is over.
+    pub(crate) fn run(mut self) {
+        let Some(_releasing) = life::begin_release() else {
+            return;
+        };
+        if let Some(give_back) = self.give_back.take() {
+            give_back();
+        }
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(kept) = self.give_back.take() {
+            let _leaked = ManuallyDrop::new(kept);
+            life::count_leak();
+        }
+    }
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Release").finish_non_exhaustive()
+    }
+}
+
+/// The releases of one plugin's memory that wait for work.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: BTreeSet<u64>,
+}
+
+impl Releases {
+    /// Blocks until all that are outstanding now were run or leaked; `false` when the limit passed
+    /// first.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> bool {
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.state();
+        let later = state.next;
+        while state.open.first().is_some_and(|oldest| *oldest < later) {
+            let Some(end) = end else {
+                state = self
+                    .ended
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = end.checked_duration_since(Instant::now()) else {
+                return false;
+            };
+            let waited = self.ended.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one insertion or removal.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one release among those that are outstanding.
+#[derive(Debug)]
+struct Outstanding {
+    number: u64,
+    releases: Arc<Releases>,
+}
+
+impl Outstanding {
+    fn new(releases: &Arc<Releases>) -> Self {
+        let mut state = releases.state();
+        let number = state.next;
+        state.next = number.wrapping_add(1);
+        state.open.insert(number);
+        drop(state);
+        let releases = Arc::clone(releases);
+        Self { number, releases }
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.releases.state().open.remove(&self.number);
+        self.releases.ended.notify_all();
+    }
+}

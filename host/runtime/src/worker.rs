@@ -1,0 +1,35 @@
+//! A thread that runs jobs one after the other. It starts with the first one, and ends when the
+//! worker and all its senders are gone.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+use crossdock_sdk::fence::fence;
+
+/// What a worker does once.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Where jobs go.
+#[derive(Debug, Default)]
+pub(crate) struct Worker(Mutex<Option<Sender<Job>>>);
+
+impl Worker {
+    /// What takes jobs; `None` where the system has no thread for them.
+    pub(crate) fn start(&self, name: &str) -> Option<Sender<Job>> {
+        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.is_none() {
+            let (to, jobs) = channel();
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            thread.spawn(move || serve(&jobs)).ok()?;
+            *sender = Some(to);
+        }
+        sender.clone()
+    }
+}
+
+fn serve(jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        // A deleter of others may panic.
+        let _caught = fence(job);
+    }
+}

@@ -1,0 +1,301 @@
+//! Memory that is dropped while work uses it: given back once the work is known to be over, and
+//! never before.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+#![expect(unsafe_code, reason = "looks into memory past its plugin")]
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crossdock::{
+    CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
+};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+const MOMENT: Duration = Duration::from_millis(50);
+const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
+
+/// Runs the test once more in a process of its own whose plugins have these faults. `true` there.
+fn with_faults(test: &str, faults: &str) -> bool {
+    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "1")
+        .env("CROSSDOCK_FAULT", faults)
+        .status();
+    assert!(status.unwrap().success(), "{faults}");
+    false
+}
+
+fn runtime() -> Runtime {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    builder.open().unwrap()
+}
+
+fn cpu(runtime: &Runtime) -> Device {
+    runtime.device("cpu:0".parse().unwrap()).unwrap()
+}
+
+fn layout() -> Layout {
+    Layout::compact(Dtype::UINT8, &[1 << 16]).unwrap()
+}
+
+/// Host memory of somebody who notes that it was given back.
+struct Lent {
+    bytes: Vec<u8>,
+    is_back: Arc<AtomicBool>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.bytes.fill(0);
+        self.is_back.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A tensor of others, and whether it was given back.
+fn lent(runtime: &Runtime) -> (Tensor, Arc<AtomicBool>) {
+    let is_back = Arc::<AtomicBool>::default();
+    let owner = Lent {
+        bytes: vec![7; 1 << 16],
+        is_back: Arc::clone(&is_back),
+    };
+    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout()).unwrap();
+    (tensor, is_back)
+}
+
+/// A stream whose work waits until the event is completed.
+fn held(device: &Device) -> (Stream, Event) {
+    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&gate).unwrap();
+    (stream, gate)
+}
+
+/// A copy of a lent tensor that is held, and the tensor dropped.
+struct Copying {
+    runtime: Runtime,
+    copy: Tensor,
+    gate: Event,
+    is_back: Arc<AtomicBool>,
+}
+
+impl Copying {
+    fn begin() -> Self {
+        let runtime = runtime();
+        let (source, is_back) = lent(&runtime);
+        let (stream, gate) = held(&cpu(&runtime));
+        let (copy, _) = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
+        drop(source);
+        Self {
+            runtime,
+            copy,
+            gate,
+            is_back,
+        }
+    }
+
+    fn is_back(&self) -> bool {
+        self.is_back.load(Ordering::SeqCst)
+    }
+
+    /// Whether the tensor is given back within a moment.
+    fn is_soon_back(&self) -> bool {
+        let waited = self.runtime.wait_for_releases(Some(MOMENT));
+        waited.is_ok() && self.is_back()
+    }
+
+    fn finish(&self) {
+        self.gate.complete(Status::OK).unwrap();
+        self.runtime.wait_for_releases(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn lent_memory_is_given_back_when_the_copy_is_over_and_one_can_wait_for_that() {
+    let copying = Copying::begin();
+    let early = copying.runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
+    assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
+    assert!(!copying.is_back());
+    copying.finish();
+    assert!(copying.is_back());
+    assert_eq!(copying.copy.read().unwrap(), vec![7; 1 << 16]);
+}
+
+#[test]
+fn lent_memory_stays_while_no_question_about_its_copy_is_answered() {
+    let name = "lent_memory_stays_while_no_question_about_its_copy_is_answered";
+    let faults = "cpu.stream_host_call:*=VENDOR,cpu.event_query:*=VENDOR,\
+                  cpu.event_synchronize:*=VENDOR";
+    if with_faults(name, faults) {
+        let copying = Copying::begin();
+        assert!(!copying.is_soon_back());
+        copying.finish();
+        assert!(copying.is_back(), "a stream of ours went past the copy");
+    }
+}
+
+#[test]
+fn lent_memory_is_leaked_where_nobody_can_say_whether_its_copy_is_over() {
+    let name = "lent_memory_is_leaked_where_nobody_can_say_whether_its_copy_is_over";
+    let faults = "cpu.stream_host_call:*=VENDOR,cpu.event_query:*=VENDOR,\
+                  cpu.event_synchronize:*=VENDOR,cpu.stream_synchronize:*=VENDOR";
+    if with_faults(name, faults) {
+        let copying = Copying::begin();
+        copying.runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!copying.is_back() && counted_leaks() == 1);
+        copying.finish();
+        assert!(!copying.is_back() && counted_leaks() == 1);
+    }
+}
+
+#[test]
+fn lent_memory_is_leaked_where_a_hook_panicked_while_it_was_copied() {
+    let name = "lent_memory_is_leaked_where_a_hook_panicked_while_it_was_copied";
+    if with_faults(name, "cpu.memory_info:*=PANIC") {
+        let runtime = runtime();
+        let (source, is_back) = lent(&runtime);
+        let (stream, gate) = held(&cpu(&runtime));
+        let copied = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
+        assert!(cpu(&runtime).memory().is_err());
+        drop(source);
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
+        drop((gate, stream, copied));
+    }
+}
+
+#[test]
+fn lent_memory_whose_copy_panicked_is_leaked_and_can_be_used_no_more() {
+    let name = "lent_memory_whose_copy_panicked_is_leaked_and_can_be_used_no_more";
+    if with_faults(name, "cpu.copy:*=PANIC") {
+        let runtime = runtime();
+        let (source, is_back) = lent(&runtime);
+        let device = cpu(&runtime);
+        let copied = source.to_on(&device, DIRECT, &Stream::new(&device).unwrap());
+        assert_eq!(copied.map(drop).unwrap_err().status(), Some(Status::PANIC));
+        assert!(source.synchronize(LIMIT).is_err());
+        drop(source);
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
+    }
+}
+
+#[test]
+fn a_write_on_a_stream_comes_after_a_read_that_no_question_is_answered_about() {
+    let name = "a_write_on_a_stream_comes_after_a_read_that_no_question_is_answered_about";
+    if with_faults(name, "cpu.event_query:*=VENDOR") {
+        let runtime = runtime();
+        let device = cpu(&runtime);
+        let source = Tensor::from_bytes(&device, &layout(), &[7; 1 << 16]).unwrap();
+        let next = Tensor::from_bytes(&device, &layout(), &[9; 1 << 16]).unwrap();
+        let (reading, gate) = held(&device);
+        let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
+        let writing = Stream::new(&device).unwrap();
+        source.copy_from(&next, Some(&writing)).unwrap();
+        let done = writing.synchronize(Some(MOMENT));
+        assert_eq!(done.unwrap_err().status(), Some(Status::TIMEOUT));
+        gate.complete(Status::OK).unwrap();
+        assert_eq!(copy.read().unwrap(), [7; 1 << 16]);
+        assert_eq!(source.read().unwrap(), [9; 1 << 16]);
+    }
+}
+
+#[test]
+fn a_write_comes_after_a_read_that_no_question_is_answered_about() {
+    let name = "a_write_comes_after_a_read_that_no_question_is_answered_about";
+    if with_faults(name, "cpu.event_synchronize:*=VENDOR") {
+        let runtime = runtime();
+        let device = cpu(&runtime);
+        let source = Tensor::from_bytes(&device, &layout(), &[7; 1 << 16]).unwrap();
+        let (reading, gate) = held(&device);
+        let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
+        let (to, written) = channel();
+        let writing = source.clone();
+        let thread = std::thread::spawn(move || to.send(writing.write(&[9; 1 << 16])));
+        assert!(written.recv_timeout(MOMENT).is_err(), "it waits");
+        gate.complete(Status::OK).unwrap();
+        written.recv_timeout(LIMIT.unwrap()).unwrap().unwrap();
+        thread.join().unwrap().unwrap();
+        reading.synchronize(LIMIT).unwrap();
+        assert_eq!(first_byte(&copy), 7, "read before it was written");
+    }
+}
+
+/// The first byte of a tensor on the CPU, read past its plugin.
+fn first_byte(tensor: &Tensor) -> u8 {
+    let address = tensor.address().as_pointer().unwrap();
+    let byte = std::ptr::with_exposed_provenance::<u8>(usize::try_from(address).unwrap());
+    // SAFETY: the tensor is alive and not empty, and the work on it is over.
+    unsafe { byte.read() }
+}
+
+#[test]
+fn memory_whose_work_is_over_is_given_back_at_once() {
+    let runtime = runtime();
+    let device = cpu(&runtime);
+    let (source, is_back) = lent(&runtime);
+    let stream = Stream::new(&device).unwrap();
+    let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    drop(source);
+    assert!(is_back.load(Ordering::SeqCst), "before the drop returns");
+    drop(copy);
+}
+
+#[test]
+fn readiness_of_a_producers_work_holds_no_release_up() {
+    let runtime = runtime();
+    let (source, is_back) = lent(&runtime);
+    let (stream, gate) = held(&cpu(&runtime));
+    source.ready_on(&stream).unwrap();
+    assert!(source.ready().is_some(), "who uses it waits");
+    drop(source);
+    assert!(is_back.load(Ordering::SeqCst));
+    gate.complete(Status::OK).unwrap();
+}
+
+#[test]
+fn a_read_behind_the_producers_work_holds_the_release_up() {
+    let runtime = runtime();
+    let device = cpu(&runtime);
+    let (source, is_back) = lent(&runtime);
+    let (producing, gate) = held(&device);
+    source.ready_on(&producing).unwrap();
+    let (copy, _) = source
+        .to_on(&device, DIRECT, &Stream::new(&device).unwrap())
+        .unwrap();
+    drop(source);
+    assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+    assert!(!is_back.load(Ordering::SeqCst));
+    gate.complete(Status::OK).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back.load(Ordering::SeqCst));
+    assert_eq!(copy.read().unwrap(), [7; 1 << 16]);
+}
+
+#[test]
+fn work_of_others_that_was_named_holds_the_release_up_behind_readiness_too() {
+    let runtime = runtime();
+    let (source, is_back) = lent(&runtime);
+    let (stream, gate) = held(&cpu(&runtime));
+    source.written_on(&stream).unwrap();
+    source.ready_on(&stream).unwrap();
+    drop(source);
+    assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+    assert!(!is_back.load(Ordering::SeqCst));
+    gate.complete(Status::OK).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back.load(Ordering::SeqCst));
+}
