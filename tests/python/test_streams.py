@@ -122,6 +122,7 @@ def test_streams_of_other_libraries_are_taken_by_the_names_they_use(device: Any)
     for native in foreign:
         wrapped = xd.Stream(device, native=native)
         assert wrapped.native_handle == handle
+        assert wrapped == own
         assert xd.ones(3).to(device, stream=native, copy=True).tolist() == [1, 1, 1]
 
 

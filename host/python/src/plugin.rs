@@ -59,7 +59,8 @@ impl Plugin {
         text((api().plugin_detail)(self.0.lend()))
     }
 
-    /// Removes it: its devices are gone, its work is drained, and tensors on it can be dropped.
+    /// Removes it: its devices are gone, and tensors on it can be read and dropped. Its work is
+    /// drained, unless another runtime of the process keeps it. `load_plugin` brings it back.
     fn retire(&self, py: Python<'_>) -> PyResult<()> {
         crate::runtime::retire(py, &self.0)
     }

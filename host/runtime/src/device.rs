@@ -1,18 +1,19 @@
 //! A device: one entry of one plugin, under the DLPack pair by which the outside addresses it.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind};
+use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, Status};
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::listing::Listed;
 use crate::plugin::Plugin;
 use crate::routing::Routing;
-use crate::stream::{self, Stream};
+use crate::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
@@ -40,8 +41,8 @@ struct Inner {
     pci_bus_id: String,
     driver_version: String,
     runtime_version: String,
-    /// The streams that live on it.
-    streams: Mutex<Vec<Weak<stream::Inner>>>,
+    /// Whether its runtime still offers it.
+    listed: Listed,
     routing: Arc<Routing>,
 }
 
@@ -63,7 +64,7 @@ impl Device {
             driver_version: read_fixed_text(&info.driver_version),
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
-            streams: Mutex::default(),
+            listed: Listed::default(),
         }))
     }
 
@@ -176,53 +177,59 @@ impl Device {
     }
 
     /// Makes the CPU wait until the work on all streams that live on it is done, its default stream
-    /// among them; `None` is no limit.
+    /// and those of other runtimes among them; `None` is no limit.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        match Stream::default_of(self) {
-            Err(error) if !error.is_unsupported() => return Err(error),
-            // Without streams every copy was done when it returned.
-            Ok(_) | Err(_) => {}
-        }
+        // Held until the end, so that it is among those that live.
+        let _default = match Stream::default_of(self) {
+            // Without streams every copy was done when it returned, and a retired plugin makes none.
+            Err(error) if !error.is_unsupported() && error.status() != Some(Status::RETIRED) => {
+                return Err(error);
+            }
+            default => default.ok(),
+        };
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
-        for stream in self.streams() {
-            stream.synchronize(left())?;
+        let mut outcome = Ok(());
+        for stream in Stream::all_of(self) {
+            // A stream that failed, perhaps another runtime's, hides no work of those behind it.
+            outcome = outcome.and(stream.synchronize(left()));
         }
         let internal = self.plugin().internal_streams();
-        internal.synchronize(self.hooks(), self.index(), left)
-    }
-
-    /// The streams that live on it.
-    pub(crate) fn streams(&self) -> Vec<Stream> {
-        let streams = self
-            .0
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        streams
-            .iter()
-            .filter_map(Weak::upgrade)
-            .map(Stream)
-            .collect()
-    }
-
-    pub(crate) fn remember(&self, stream: &Stream) {
-        let mut streams = self
-            .0
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(&stream.0));
+        outcome.and(internal.synchronize(self.hooks(), self.index(), left))
     }
 
     /// The plugin that offers it.
     #[must_use]
     pub fn plugin(&self) -> &Arc<Plugin> {
         &self.0.plugin
+    }
+
+    /// Whether its runtime still offers it; a clone keeps nothing alive.
+    pub(crate) fn listed(&self) -> &Listed {
+        &self.0.listed
+    }
+
+    /// Refuses new work on a device that its runtime has retired, in the plugin's words: other
+    /// runtimes may use the plugin still.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `RETIRED`.
+    pub(crate) fn check_listed(&self, operation: &str) -> Result<(), Error> {
+        if self.listed().is_listed() {
+            return Ok(());
+        }
+        let plugin = self.plugin().name().to_owned();
+        Err(Error::Hook {
+            message: format!("`{plugin}` was retired in this runtime: load it again to use it"),
+            plugin,
+            operation: operation.to_owned(),
+            status: Status::RETIRED,
+            native_code: 0,
+            native_name: String::new(),
+        })
     }
 
     /// Whether this plugin offers it.

@@ -52,10 +52,12 @@ impl DeviceIndex {
         });
     }
 
-    /// Hides the devices that `is_gone` names.
+    /// Hides the devices that `is_gone` names. Those that are hidden are not looked at again: nobody
+    /// else may hold them, and they must not end here.
     pub(crate) fn retire(&self, is_gone: impl Fn(&Device) -> bool) {
         self.0.each(|slot| {
-            if slot.device.upgrade().is_none_or(|device| is_gone(&device)) {
+            let is_hidden = slot.retired.load(Ordering::Acquire);
+            if !is_hidden && slot.device.upgrade().is_none_or(|device| is_gone(&device)) {
                 slot.retired.store(true, Ordering::Release);
             }
         });
@@ -72,6 +74,14 @@ struct PluginSlot {
     retired: AtomicBool,
 }
 
+impl PluginSlot {
+    /// A slot keeps the place of its plugin taken, so that no other has its address.
+    #[inline]
+    fn is_of(&self, plugin: &Arc<Plugin>) -> bool {
+        std::ptr::eq(self.plugin.as_ptr(), Arc::as_ptr(plugin))
+    }
+}
+
 impl PluginIndex {
     /// Shows each plugin that is not retired, until one gives an answer. `held` is one that the
     /// caller keeps alive: it needs no count of its own.
@@ -86,14 +96,21 @@ impl PluginIndex {
                 return None;
             }
             match held {
-                Some(held) if std::ptr::eq(slot.plugin.as_ptr(), Arc::as_ptr(held)) => ask(held),
+                Some(held) if slot.is_of(held) => ask(held),
                 _ => ask(&slot.plugin.upgrade()?),
             }
         })
     }
 
-    /// Adds a plugin.
+    /// Adds a plugin, unless it is there: who is asked twice would be two owners.
     pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
+        let known = self.0.find_map(|slot| {
+            let is_it = slot.is_of(plugin) && !slot.retired.load(Ordering::Acquire);
+            is_it.then_some(())
+        });
+        if known.is_some() {
+            return;
+        }
         self.0.push(PluginSlot {
             plugin: Arc::downgrade(plugin),
             retired: AtomicBool::new(false),
@@ -103,7 +120,7 @@ impl PluginIndex {
     /// Hides a plugin.
     pub(crate) fn retire(&self, plugin: &Arc<Plugin>) {
         self.0.each(|slot| {
-            if std::ptr::eq(slot.plugin.as_ptr(), Arc::as_ptr(plugin)) {
+            if slot.is_of(plugin) {
                 slot.retired.store(true, Ordering::Release);
             }
         });

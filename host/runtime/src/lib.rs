@@ -40,6 +40,9 @@ mod internal_streams;
 mod late_log;
 mod layers;
 mod life;
+#[cfg(test)]
+mod lines_plugin;
+mod listing;
 pub mod loader;
 mod memory;
 mod memory_hooks;
@@ -59,7 +62,10 @@ mod runtime;
 mod span;
 mod staging;
 mod stream;
+mod stream_core;
 mod stream_hooks;
+#[cfg(test)]
+mod stream_tests;
 mod table;
 mod tensor;
 mod tensor_order;

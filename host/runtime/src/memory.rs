@@ -80,6 +80,7 @@ impl Memory {
                 Owner::Empty,
             ));
         }
+        device.check_listed("allocate")?;
         let args = AllocateArgs {
             size,
             alignment: 256,
@@ -119,6 +120,7 @@ impl Memory {
         tensor: Ownership,
         read_only: bool,
     ) -> Result<Self, Error> {
+        device.check_listed("adopt")?;
         let handle = Address::handle(word, 0);
         // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
         let address = unsafe {
@@ -143,6 +145,7 @@ impl Memory {
 
     /// Makes memory of `device` that aliases host-accessible memory of another device.
     pub(crate) fn adopt(device: &Device, tensor: &Tensor) -> Result<Self, Error> {
+        device.check_listed("adopt")?;
         let of = tensor.memory();
         // SAFETY: the new memory holds the keeper of `of`, so the foreign bytes outlive the adoption.
         let address = unsafe {

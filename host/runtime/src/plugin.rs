@@ -1,7 +1,6 @@
 //! A registered plugin: its description, what its probe found, and its hooks.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::plugin::read_fixed_text;
@@ -12,6 +11,8 @@ use crate::hooks::Hooks;
 use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::life;
+use crate::listing::Runtimes;
+use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
 /// What a plugin's probe found.
@@ -53,7 +54,8 @@ pub struct Plugin {
     hooks: Hooks,
     internal_streams: InternalStreams,
     completions: Completions,
-    retired: AtomicBool,
+    streams: LiveStreams,
+    runtimes: Runtimes,
 }
 
 impl Plugin {
@@ -72,7 +74,8 @@ impl Plugin {
             hooks,
             internal_streams: InternalStreams::default(),
             completions: Completions::default(),
-            retired: AtomicBool::new(false),
+            streams: LiveStreams::new(),
+            runtimes: Runtimes::default(),
         }
     }
 
@@ -86,15 +89,10 @@ impl Plugin {
         self.state = PluginState::Broken { why };
     }
 
-    /// From now on no new runtime takes it.
-    pub(crate) fn set_retired(&self) {
-        self.retired.store(true, Ordering::Release);
-    }
-
-    /// Whether it was removed from a runtime: it takes no new work.
+    /// Whether the last runtime that listed it has retired it: it takes no new work from anybody.
     #[must_use]
     pub fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.runtimes.is_retired()
     }
 
     fn bring_up(hooks: &mut Hooks, layers: &[Layer]) -> Result<PluginState, Error> {
@@ -145,6 +143,16 @@ impl Plugin {
     #[must_use]
     pub const fn hooks(&self) -> &Hooks {
         &self.hooks
+    }
+
+    /// The streams that are alive on its devices.
+    pub(crate) const fn streams(&self) -> &LiveStreams {
+        &self.streams
+    }
+
+    /// The runtimes that list it.
+    pub(crate) const fn runtimes(&self) -> &Runtimes {
+        &self.runtimes
     }
 
     /// The streams that are ours, for waits and for the work of others' streams.

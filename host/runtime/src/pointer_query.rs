@@ -7,7 +7,7 @@ use crossdock_sdk::abi::{Address, MemoryKind, PointerFlags, PointerInfo};
 use crate::device::Device;
 use crate::error::Error;
 use crate::plugin::Plugin;
-use crate::runtime::Runtime;
+use crate::runtime::{NoDevice, Runtime};
 
 /// Who owns an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,13 +143,14 @@ impl Search {
         info: PointerInfo,
         address: u64,
     ) -> Result<(), Error> {
-        let Some(device) = runtime.device_of(plugin, info.device) else {
-            // A plugin that is being retired keeps its memory, but not its devices.
-            if plugin.is_retired() {
-                return Ok(());
+        let device = match runtime.look_up(plugin, info.device) {
+            Ok(device) => device,
+            // A plugin that was retired since it was asked keeps its memory, but not its devices.
+            Err(NoDevice::NotListed) => return Ok(()),
+            Err(NoDevice::OfPlugin) => {
+                let why = format!("the owner is device {}, which does not exist", info.device);
+                return Err(plugin.hooks().fault("pointer_query", &why));
             }
-            let why = format!("the owner is device {}, which does not exist", info.device);
-            return Err(plugin.hooks().fault("pointer_query", &why));
         };
         let keep = match &self.best {
             None => false,

@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
-use crate::loader::{self, Environment};
+use crate::listing::Listing;
+use crate::loader::{self, Environment, Preflight};
 use crate::opened;
 use crate::plugin::{Plugin, PluginState};
 use crate::published::Published;
@@ -49,10 +50,28 @@ struct Inner {
 
 #[derive(Debug, Default, Clone)]
 struct Registry {
-    plugins: Vec<Arc<Plugin>>,
+    plugins: Vec<Arc<Listing>>,
     /// In the order of their plugins.
     devices: Vec<Device>,
     refused: Vec<Error>,
+}
+
+/// Why there is no such device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoDevice {
+    /// The plugin is registered here, and has no device with this index.
+    OfPlugin,
+    /// The plugin is not registered here.
+    NotListed,
+}
+
+/// What became of a plugin that was to be entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    New,
+    Known,
+    /// It was retired before.
+    Retired,
 }
 
 impl Runtime {
@@ -78,7 +97,9 @@ impl Runtime {
     /// The registered plugins, also those whose devices are absent.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<Plugin>> {
-        self.0.registry.read().plugins.clone()
+        let registry = self.0.registry.read();
+        let listings = registry.plugins.iter();
+        listings.map(|one| Arc::clone(one.plugin())).collect()
     }
 
     /// The devices, in the order in which they were registered.
@@ -142,7 +163,21 @@ impl Runtime {
 
     /// The device with this index of a registered plugin.
     pub(crate) fn device_of(&self, plugin: &Arc<Plugin>, index: u32) -> Option<Device> {
-        self.find(|device| device.is_of(plugin) && device.index() == index)
+        self.look_up(plugin, index).ok()
+    }
+
+    /// The device with this index of a plugin.
+    ///
+    /// # Errors
+    /// Why there is none, as of the same moment.
+    pub(crate) fn look_up(&self, plugin: &Arc<Plugin>, index: u32) -> Result<Device, NoDevice> {
+        let registry = self.0.registry.read();
+        let mut devices = registry.devices.iter();
+        let found = devices.find(|device| device.is_of(plugin) && device.index() == index);
+        found.cloned().ok_or_else(|| match registry.has(plugin) {
+            true => NoDevice::OfPlugin,
+            false => NoDevice::NotListed,
+        })
     }
 
     fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
@@ -155,7 +190,8 @@ impl Runtime {
     }
 
     /// Loads a plugin file beside those that are here. The same file is loaded once, whatever its
-    /// names are, and so are copies with equal bytes.
+    /// names are, and so are copies with equal bytes. A plugin that was retired here and that another
+    /// runtime still lists comes back, with new devices; one that all have retired is opened anew.
     ///
     /// # Errors
     /// [`Error::Load`] that says why the file was refused; [`Error::Forked`] in the child of a fork;
@@ -163,36 +199,47 @@ impl Runtime {
     pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
         self.check_process("load a plugin")?;
         opened::check_reentry("load a plugin")?;
-        let found = loader::inspect(path, &self.0.environment)?;
-        let plugin = loader::load(found, &self.0.layers)?;
-        self.register(&plugin)?;
-        Ok(plugin)
+        let inspect = || loader::inspect(path, &self.0.environment);
+        self.load_inspected(inspect()?, inspect)
     }
 
-    /// Removes a plugin: its devices are gone, its work is drained, its code stays mapped. Tensors
-    /// on it can still be dropped.
+    /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
+    /// keep it. The last one that retires it drains its work, for at most five seconds; its code
+    /// stays mapped. Tensors on it can still be read and dropped.
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.
-    /// [`Error::Forked`] in the child of a fork.
+    /// [`Error::Misuse`] for a plugin that is not registered here; [`Error::Forked`] in the child of
+    /// a fork.
     pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
-        self.check_process("retire a plugin")?;
-        plugin.set_retired();
-        self.change(|registry| {
-            registry.plugins.retain(|other| !Arc::ptr_eq(other, plugin));
-            registry
-                .devices
-                .retain(|device| !Arc::ptr_eq(device.plugin(), plugin));
-            let index = &self.0.index;
-            index.retire(|device| Arc::ptr_eq(device.plugin(), plugin));
-            self.0.asked.retire(plugin);
-        });
+        const OPERATION: &str = "retire a plugin";
+        self.check_process(OPERATION)?;
+        let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
+            let why = format!("`{}` is not registered in this runtime", plugin.name());
+            return Err(Error::misuse(OPERATION, why));
+        };
         self.0.routing.chunks().forget(plugin);
-        if *plugin.state() == PluginState::Ready {
+        if listing.retire() && *plugin.state() == PluginState::Ready {
             plugin.hooks().retire(RETIRE_DEADLINE_NS)
         } else {
             Ok(())
         }
+    }
+
+    /// Takes a plugin and its devices out of the registry and the indexes.
+    fn take_out(&self, registry: &mut Registry, plugin: &Arc<Plugin>) -> Option<Arc<Listing>> {
+        let mut listings = registry.plugins.iter();
+        let at = listings.position(|listing| listing.is_of(plugin))?;
+        let listing = registry.plugins.remove(at);
+        for device in registry
+            .devices
+            .extract_if(.., |device| device.is_of(plugin))
+        {
+            device.listed().end();
+        }
+        self.0.index.retire(|device| device.is_of(plugin));
+        self.0.asked.retire(plugin);
+        Some(listing)
     }
 
     /// Blocks until all memory that was dropped before this call, while work on it was still running,
@@ -248,10 +295,10 @@ impl Runtime {
     #[cfg(feature = "cpu")]
     pub(crate) fn register_builtin(&self) {
         let layers = || Ok(self.0.layers.clone());
-        let registered = crate::builtin::cpu(layers)
-            .and_then(|plugin| self.register(self.0.builtin.get_or_init(|| plugin)));
-        if let Err(error) = registered {
-            self.change(|registry| registry.refused.push(error.clone()));
+        let open = || crate::builtin::cpu(layers);
+        match self.open_and_register(open) {
+            Ok(plugin) => drop(self.0.builtin.set(plugin)),
+            Err(error) => self.change(|registry| registry.refused.push(error.clone())),
         }
     }
 
@@ -286,6 +333,7 @@ impl Runtime {
             .read()
             .plugins
             .iter()
+            .map(|listing| listing.plugin())
             .any(|plugin| plugin.name() == name && !plugin.is_broken())
         {
             let file = path.display();
@@ -295,45 +343,77 @@ impl Runtime {
         if !self.0.environment.wants(name) {
             return Ok(());
         }
-        let plugin = loader::load(found, &self.0.layers)?;
-        self.register(&plugin)
+        self.load_inspected(found, || loader::inspect(path, &self.0.environment))
+            .map(drop)
     }
 
-    fn register(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
+    /// Loads a file, which is inspected again where the first result is of no use any more.
+    fn load_inspected(
+        &self,
+        found: Preflight,
+        again: impl Fn() -> Result<Preflight, Error>,
+    ) -> Result<Arc<Plugin>, Error> {
+        let mut first = Some(found);
+        self.open_and_register(|| {
+            let found = first.take().map_or_else(&again, Ok)?;
+            loader::load(found, &self.0.layers)
+        })
+    }
+
+    /// Registers what is opened. A plugin that the last other runtime retires meanwhile is no longer
+    /// open for new ones: then it is opened anew.
+    fn open_and_register(
+        &self,
+        mut open: impl FnMut() -> Result<Arc<Plugin>, Error>,
+    ) -> Result<Arc<Plugin>, Error> {
+        loop {
+            let plugin = open()?;
+            if self.register(&plugin)? {
+                return Ok(plugin);
+            }
+        }
+    }
+
+    /// Registers an open plugin; false where it was retired before it was listed here.
+    pub(crate) fn register(&self, plugin: &Arc<Plugin>) -> Result<bool, Error> {
         let infos = match plugin.state() {
-            PluginState::Ready => device_infos(plugin)?,
-            PluginState::Absent { .. } | PluginState::Broken { .. } => Vec::new(),
+            PluginState::Ready => device_infos(plugin),
+            PluginState::Absent { .. } | PluginState::Broken { .. } => Ok(Vec::new()),
         };
-        let is_new = self.change(|registry| self.enter(registry, plugin, &infos))?;
+        let infos = match infos {
+            Err(_) if plugin.is_retired() => return Ok(false),
+            infos => infos?,
+        };
+        let entered = self.change(|registry| self.enter(registry, plugin, &infos));
         // Not before its devices are there: one of them may be the owner.
-        if is_new && !infos.is_empty() {
+        if entered == Entered::New && !infos.is_empty() {
             self.ask(plugin);
         }
-        Ok(())
+        Ok(entered != Entered::Retired)
     }
 
-    /// Enters a plugin with its devices, and says whether it was not there.
+    /// Enters a plugin with its devices. It is listed under the same turn, so that a retirement here
+    /// finds it whole or not at all.
     fn enter(
         &self,
         registry: &mut Registry,
         plugin: &Arc<Plugin>,
         infos: &[DeviceInfo],
-    ) -> Result<bool, Error> {
+    ) -> Entered {
         if registry.has(plugin) {
-            return Ok(false);
+            return Entered::Known;
         }
-        // Whoever retires it looked for it before this turn, or will behind it.
-        if plugin.is_retired() {
-            return Err(retired_meanwhile(plugin));
-        }
-        registry.plugins.push(Arc::clone(plugin));
+        let Some(listing) = Listing::new(plugin) else {
+            return Entered::Retired;
+        };
+        registry.plugins.push(Arc::new(listing));
         for (index, info) in (0..).zip(infos) {
             let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
             let device = Device::new(plugin, index, id, *info, &self.0.routing);
             self.0.index.add(&device);
             registry.devices.push(device);
         }
-        Ok(true)
+        Entered::New
     }
 
     /// Has pointer queries ask a plugin that is still here: it may have been retired since it was
@@ -353,7 +433,7 @@ impl Runtime {
 
 impl Registry {
     fn has(&self, plugin: &Arc<Plugin>) -> bool {
-        self.plugins.iter().any(|other| Arc::ptr_eq(other, plugin))
+        self.plugins.iter().any(|listing| listing.is_of(plugin))
     }
 
     /// The claimed pair, or the next free id of its type where another plugin has it.
@@ -380,62 +460,6 @@ fn device_infos(plugin: &Plugin) -> Result<Vec<DeviceInfo>, Error> {
         .collect()
 }
 
-fn retired_meanwhile(plugin: &Plugin) -> Error {
-    Error::Load {
-        path: plugin.path().unwrap_or(Path::new(plugin.name())).to_owned(),
-        why: "it was retired while it was being registered".to_owned(),
-        hint: "load it again".to_owned(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::{Error, Runtime};
-    use crate::far_memory;
-    use crate::plugin::Plugin;
-
-    fn runtime() -> Runtime {
-        Runtime::builder().search(false).open().unwrap()
-    }
-
-    fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
-        let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
-        runtime.asked().find_map(None, ask).is_some()
-    }
-
-    fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
-        let of_it = runtime.devices().iter().any(|device| device.is_of(plugin));
-        runtime.0.registry.read().has(plugin) || of_it
-    }
-
-    #[test]
-    fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
-        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
-        runtime.register(&plugin).unwrap();
-        assert!(is_asked(&runtime, &plugin) && is_listed(&runtime, &plugin));
-        runtime.retire(&plugin).unwrap();
-        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
-    }
-
-    #[test]
-    fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
-        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
-        runtime.retire(&plugin).unwrap();
-        let refused = runtime.register(&plugin).unwrap_err();
-        assert!(matches!(&refused, Error::Load { hint, .. } if hint == "load it again"));
-        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
-    }
-
-    #[test]
-    fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
-        let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
-        let infos = super::device_infos(&plugin).unwrap();
-        let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
-        assert!(entered.unwrap());
-        runtime.retire(&plugin).unwrap();
-        runtime.ask(&plugin);
-        assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
-    }
-}
+#[path = "runtime_tests.rs"]
+mod tests;

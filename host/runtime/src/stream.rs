@@ -1,7 +1,7 @@
 //! Streams: ordered lines of work on one device, made here or wrapped.
 #![expect(unsafe_code, reason = "wraps a stream that its caller vouches for")]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
@@ -10,41 +10,23 @@ use crate::chain::{self, Chain, Passing};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::life;
+use crate::stream_core::{Origin, StreamCore};
 
 /// An ordered line of work on one device. Clones are the same stream; what is on it completes also
-/// after the last clone was dropped.
+/// after the last clone was dropped. Equal devices of two runtimes have equal streams.
 #[derive(Debug, Clone)]
-pub struct Stream(pub(crate) Arc<Inner>);
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    device: Device,
-    handle: StreamHandle,
-    origin: Origin,
-    /// The contract: one call at a time for one stream. Held across hooks that never block and
-    /// never call back, and never together with another lock.
-    turn: Mutex<()>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Origin {
-    /// Made here, and destroyed here.
-    Created,
-    /// The device's own default.
-    Default,
-    /// Somebody else's; only the plugin's handle of it is destroyed here.
-    Wrapped,
-}
+pub struct Stream(Arc<StreamCore>, Device);
 
 impl Stream {
     /// Creates a stream on a device.
     ///
     /// # Errors
-    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
+    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams, `RETIRED` where it was
+    /// retired.
     pub fn new(device: &Device) -> Result<Self, Error> {
+        device.check_listed("stream_create")?;
         let handle = device.hooks().stream_create(device.index())?;
-        Ok(Self::register(device, handle, Origin::Created))
+        Self::enter(device, handle, Origin::Created)
     }
 
     /// The device's default stream.
@@ -52,23 +34,21 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]; `UNSUPPORTED` where it has none.
     pub fn default_of(device: &Device) -> Result<Self, Error> {
-        let known = device.streams().into_iter();
-        if let Some(stream) = known
-            .into_iter()
-            .find(|one| one.0.origin == Origin::Default)
-        {
-            return Ok(stream);
+        if let Some(known) = device.plugin().streams().default_of(device.index()) {
+            return Ok(Self(known, device.clone()));
         }
         let hooks = device.hooks();
         let handle = hooks.stream_default(device.index(), DefaultStream::LEGACY)?;
-        Ok(Self::register(device, handle, Origin::Default))
+        Self::enter(device, handle, Origin::Default)
     }
 
-    /// Makes a stream of the integer that the vendor's API uses. It is never destroyed here.
+    /// Makes a stream of the integer that the vendor's API uses, or gives the one that is alive here
+    /// with it. A stream of others is never destroyed here.
     ///
     /// # Errors
     /// [`Error::Misuse`] where the plugin takes no streams of others; [`Error::Hook`]; `INVALID`
-    /// where the vendor can say that it belongs to another device.
+    /// where the vendor can say that it belongs to another device, `RETIRED` where the plugin was
+    /// retired.
     ///
     /// # Safety
     /// - `native` is a live stream of the device's vendor, and outlives all clones and events.
@@ -78,34 +58,44 @@ impl Stream {
             let why = format!("`{}` has no streams of other libraries", device.id());
             return Err(Error::misuse("take a stream of another library", why));
         }
+        if let Some(known) = Self::find(device, native) {
+            return Ok(known);
+        }
+        device.check_listed("stream_wrap")?;
         // SAFETY: the caller vouches for the stream and for its life.
         let handle = unsafe { device.hooks().stream_wrap(device.index(), native) }?;
-        Ok(Self::register(device, handle, Origin::Wrapped))
+        Self::enter(device, handle, Origin::Wrapped)
     }
 
-    /// The stream with this native integer among those of the device that are alive here, made or
-    /// wrapped: what a stranger names can be believed only where it is one of them.
+    /// The stream with this native integer among those of the device that are alive in this process,
+    /// made or wrapped by any runtime: what a stranger names can be believed only where it is one of
+    /// them.
     #[must_use]
     pub fn find(device: &Device, native: u64) -> Option<Self> {
-        let is_it = |stream: &Self| stream.native_handle().is_ok_and(|known| known == native);
-        device.streams().into_iter().find(is_it)
+        let known = device
+            .plugin()
+            .streams()
+            .with_native(device.index(), native)?;
+        Some(Self(known, device.clone()))
     }
 
-    fn register(device: &Device, handle: StreamHandle, origin: Origin) -> Self {
-        let stream = Self(Arc::new(Inner {
-            device: device.clone(),
-            handle,
-            origin,
-            turn: Mutex::new(()),
-        }));
-        device.remember(&stream);
-        stream
+    /// The streams of a device that are alive, whatever runtime asked for them.
+    pub(crate) fn all_of(device: &Device) -> impl Iterator<Item = Self> {
+        let cores = device.plugin().streams().of(device.index());
+        cores.into_iter().map(|core| Self(core, device.clone()))
     }
 
-    /// The device whose work it orders.
+    fn enter(device: &Device, handle: StreamHandle, origin: Origin) -> Result<Self, Error> {
+        let core = StreamCore::new(device.plugin(), device.index(), handle, origin)?;
+        let core = device.plugin().streams().enter(core);
+        Ok(Self(core, device.clone()))
+    }
+
+    /// The device whose work it orders, as the runtime has it in which this stream was asked for:
+    /// equal streams of two runtimes say equal devices, which may have two ids.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.0.device
+        &self.1
     }
 
     /// The integer that the vendor's API uses for it.
@@ -167,8 +157,7 @@ impl Stream {
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _turn = self.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        call(self.0.handle)
+        self.0.take_turn(call)
     }
 }
 
@@ -179,22 +168,6 @@ impl PartialEq for Stream {
 }
 
 impl Eq for Stream {}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
-        if self.origin == Origin::Default {
-            return;
-        }
-        if life::exiting() || self.device.hooks().is_forked() {
-            life::count_leak();
-            return;
-        }
-        if let Err(error) = self.device.hooks().stream_destroy(self.handle) {
-            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
-        }
-    }
-}
 
 /// A limit as hooks take it.
 pub(crate) fn nanoseconds(limit: Option<Duration>) -> u64 {

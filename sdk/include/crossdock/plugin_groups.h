@@ -49,7 +49,8 @@ typedef struct xd_stream_hooks {
     xd_status (*stream_default)(xd_plugin_handle plugin, uint32_t device,
                                 xd_default_stream which, xd_stream_handle *out,
                                 xd_plugin_error **error);
-    /** Gives the integer that the vendor's API uses for the stream.
+    /** Gives the integer that the vendor's API uses for the stream. Live streams of a device with
+     * equal integers are one stream: a number that means another stream on each thread is none.
      *
      * Threads: any.
      * Blocks:  no.

@@ -48,7 +48,8 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Gives the integer that the vendor's API uses for the stream.
+    /// Gives the integer that the vendor's API uses for the stream. Live streams of a device with
+    /// equal integers are one stream: a number that means another stream on each thread is none.
     ///
     /// Threads: any.
     /// Blocks:  no.

@@ -105,7 +105,8 @@ pub trait Streams: Plugin {
     /// # Errors
     /// `UNSUPPORTED` when there is none of this kind.
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error>;
-    /// Gives the vendor's integer for a stream.
+    /// Gives the vendor's integer for a stream. Live streams of a device with equal integers are one
+    /// stream: a number that means another stream on each thread is none.
     ///
     /// # Errors
     /// `UNSUPPORTED`, `STALE`.

@@ -1,8 +1,11 @@
 //! Loading plugins: beside each other, twice, of other versions, and removing them while tensors live.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
+use std::sync::Arc;
+
 use crossdock::{Error, PluginState, Runtime, Tensor};
 use crossdock_e2e::{compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
 
 fn open() -> Runtime {
@@ -45,7 +48,7 @@ fn the_same_file_is_loaded_once() {
     let runtime = open();
     let first = runtime.load(&file).unwrap();
     let second = runtime.load(&link).unwrap();
-    assert!(std::sync::Arc::ptr_eq(&first, &second));
+    assert!(Arc::ptr_eq(&first, &second));
     assert_eq!(runtime.devices().len(), 2);
 }
 
@@ -61,6 +64,55 @@ fn a_retired_plugin_takes_no_work_and_its_tensors_can_still_be_dropped() {
     assert!(runtime.device(device.id()).is_err());
     assert!(Tensor::empty(&device, &layout).is_err());
     drop(tensor);
+}
+
+#[test]
+fn a_plugin_that_one_runtime_retires_goes_on_for_the_other_and_can_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ext_dev(folder.path());
+    let (here, there) = (open(), open());
+    let plugin = here.load(&file).unwrap();
+    assert!(Arc::ptr_eq(&there.load(&file).unwrap(), &plugin));
+    let [mine, theirs] = [&here, &there].map(|runtime| runtime.devices().pop().unwrap());
+    let layout = Layout::compact(Dtype::UINT8, &[100]).unwrap();
+    let tensor = Tensor::from_bytes(&mine, &layout, &[1; 100]).unwrap();
+    here.retire(&plugin).unwrap();
+    assert_eq!((here.devices().len(), there.devices().len()), (1, 2));
+    let refused = Tensor::empty(&mine, &layout).unwrap_err();
+    assert_eq!(refused.status(), Some(Status::RETIRED));
+    assert_eq!(tensor.read().unwrap(), [1; 100]);
+    let other = Tensor::from_bytes(&theirs, &layout, &[2; 100]).unwrap();
+    assert_eq!(other.read().unwrap(), [2; 100]);
+    // Loaded here once more, it is the plugin that the other runtime has.
+    assert!(Arc::ptr_eq(&here.load(&file).unwrap(), &plugin));
+    let again = here.devices().pop().unwrap();
+    assert!(Tensor::from_bytes(&again, &layout, &[3; 100]).is_ok());
+    for runtime in [&here, &there] {
+        assert!(!plugin.is_retired());
+        runtime.retire(&plugin).unwrap();
+    }
+    assert!(plugin.is_retired());
+    assert!(Tensor::empty(&theirs, &layout).is_err());
+    let anew = here.load(&file).unwrap();
+    assert!(!Arc::ptr_eq(&anew, &plugin));
+    let device = here.devices().pop().unwrap();
+    assert!(Tensor::from_bytes(&device, &layout, &[4; 100]).is_ok());
+}
+
+#[test]
+fn a_plugin_is_retired_in_a_runtime_that_has_it_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, there) = (open(), open());
+    let plugin = here.load(&ext_dev(folder.path())).unwrap();
+    let refused = there.retire(&plugin).unwrap_err();
+    assert!(
+        refused.why().contains("not registered"),
+        "{}",
+        refused.why()
+    );
+    assert!(!plugin.is_retired());
+    here.retire(&plugin).unwrap();
+    assert!(matches!(here.retire(&plugin), Err(Error::Misuse { .. })));
 }
 
 #[test]

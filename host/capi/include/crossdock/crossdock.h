@@ -668,9 +668,10 @@ xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_er
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
-/** \brief Removes a plugin: its devices are gone and its work is drained. Its tensors can still be
- * given back. Blocks for at most five seconds. It is removed also where this answers an error of
- * the plugin.
+/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Its tensors
+ * can still be read and given back. Other runtimes of the process keep it; the last one that removes
+ * it drains its work, for at most five seconds. It is removed also where this answers an error of the
+ * plugin. ::xd_runtime_load_plugin brings it back.
  */
 xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
 
@@ -975,21 +976,23 @@ xd_error *xd_stream_create(const xd_device *device, xd_stream **stream);
 xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 
 /**
- * \brief Makes a stream of the integer that the vendor's API uses.
+ * \brief Makes a stream of the integer that the vendor's API uses, or gives the one that is alive here
+ *        with it, made or wrapped by any runtime of the process.
  * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
- *                    come of it, and nobody puts work on it during a call with them. It is never
- *                    destroyed here.
+ *                    come of it, and nobody puts work on it during a call with them. A stream of
+ *                    others is never destroyed here.
  */
 xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
 
 /**
  * \brief The stream with this native integer among those of the device that are alive here, made or
- *        wrapped: what a stranger names can be believed only where it is one of them.
+ *        wrapped by any runtime of the process: what a stranger names can be believed only where it is one of them.
  * \param[out] stream  The caller's; NULL where there is none.
  */
 xd_error *xd_stream_find(const xd_device *device, uint64_t native, xd_stream **stream);
 
-/** \brief The device whose work it orders. */
+/** \brief The device whose work it orders, as the runtime has it in which this handle was asked for.
+ */
 xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
 
 /** \brief The integer that the vendor's API uses for it. */
@@ -1013,7 +1016,7 @@ xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
 xd_error *xd_stream_is_idle(const xd_stream *stream, int32_t *idle);
 
 /** \brief 1 where both handles are of one stream; 0 where one is NULL. Two wraps of one native
- * stream are two streams.
+ * stream are one stream, and equal devices of two runtimes have equal streams.
  */
 int32_t xd_stream_equal(const xd_stream *one, const xd_stream *other);
 

@@ -162,7 +162,7 @@ static void streams_and_events_know_their_device(const xd_device *device) {
         OK(xd_stream_wrap(device, native, &wrapped));
         OK(xd_stream_synchronize(wrapped, XD_NO_LIMIT));
         OK(xd_stream_find(device, native, &again));
-        CHECK(xd_stream_equal(again, stream) || xd_stream_equal(again, wrapped));
+        CHECK(xd_stream_equal(wrapped, stream) && xd_stream_equal(again, stream));
         xd_stream_free(again);
         OK(xd_stream_find(device, ~native, &again));
         CHECK(!again);

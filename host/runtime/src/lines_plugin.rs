@@ -1,0 +1,261 @@
+//! A plugin for tests of streams: it counts what it gives and gets back, and a test can step into a
+//! call.
+#![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, MemoryInfo,
+    MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
+};
+use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::plugin::{Error, Groups, Host, Streams, Wrap, describe, table_of};
+
+use crate::plugin::{Plugin, PluginIdentity};
+use crate::table::Table;
+
+/// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
+/// the default stream.
+pub(crate) struct Lines<const N: usize>;
+
+/// What a test does inside of a hook.
+pub(crate) type Step = Arc<dyn Fn() + Send + Sync>;
+
+/// What a plugin gave, and what a test wants of it.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// The native of each live handle but the default one.
+    live: Mutex<BTreeMap<u64, u64>>,
+    last: AtomicU64,
+    pub(crate) defaults: AtomicU64,
+    pub(crate) wraps: AtomicU64,
+    pub(crate) retires: AtomicU64,
+    pub(crate) waits: AtomicU64,
+    /// The handle of a stream whose work failed.
+    pub(crate) failed: AtomicU64,
+    /// Whether it describes its devices no more.
+    pub(crate) is_silent: AtomicBool,
+    pub(crate) in_default: Mutex<Option<Step>>,
+    pub(crate) in_wrap: Mutex<Option<Step>>,
+    pub(crate) in_destroy: Mutex<Option<Step>>,
+    pub(crate) in_device_info: Mutex<Option<Step>>,
+    pub(crate) in_retire: Mutex<Option<Step>>,
+    pub(crate) in_query: Mutex<Option<Step>>,
+}
+
+impl Given {
+    const fn new() -> Self {
+        Self {
+            live: Mutex::new(BTreeMap::new()),
+            last: AtomicU64::new(DEFAULT),
+            defaults: AtomicU64::new(0),
+            wraps: AtomicU64::new(0),
+            retires: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            is_silent: AtomicBool::new(false),
+            in_default: Mutex::new(None),
+            in_wrap: Mutex::new(None),
+            in_destroy: Mutex::new(None),
+            in_device_info: Mutex::new(None),
+            in_retire: Mutex::new(None),
+            in_query: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn live(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.live.lock().unwrap()
+    }
+
+    fn add(&self, native: u64) -> StreamHandle {
+        let handle = self.last.fetch_add(1, SeqCst) + 1;
+        self.live().insert(handle, native);
+        StreamHandle::from_raw(handle)
+    }
+}
+
+/// Takes the step that a test put there, once.
+fn once(place: &Mutex<Option<Step>>) {
+    let step = place.lock().unwrap().take();
+    if let Some(step) = step {
+        step();
+    }
+}
+
+/// Takes the step each time.
+fn every(place: &Mutex<Option<Step>>) {
+    let step = place.lock().unwrap().clone();
+    if let Some(step) = step {
+        step();
+    }
+}
+
+static GIVEN: [Given; 24] = [const { Given::new() }; 24];
+
+/// The handle of the default stream, and its native.
+const DEFAULT: u64 = 1;
+
+/// The address of all memory, which nobody touches.
+pub(crate) const MEMORY: u64 = 1 << 40;
+
+/// What plugin `N` gave.
+pub(crate) fn given<const N: usize>() -> &'static Given {
+    &GIVEN[N]
+}
+
+/// Plugin `N`, open.
+pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
+    let identity = PluginIdentity {
+        name: format!("lines{N}"),
+        vendor: "test".to_owned(),
+        version: "1.0.0".to_owned(),
+        path: None,
+    };
+    // SAFETY: the sdk made this table; it is a constant of this program.
+    let table = unsafe { Table::read(table_of::<Lines<N>>()) }.unwrap();
+    Arc::new(Plugin::start(identity, table, &[]))
+}
+
+impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
+    const DESCRIPTION: &'static str =
+        describe!(name = "lines", vendor = "test", devices = "ext_dev");
+    const GROUPS: Groups<Self> = Groups::new().streams().wrap();
+
+    fn probe() -> Result<ProbeInfo, Error> {
+        Ok(ProbeInfo::ready(2, "1.0"))
+    }
+
+    fn open(_: Host) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn device_count(&self) -> u32 {
+        2
+    }
+
+    fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
+        once(&GIVEN[N].in_device_info);
+        if GIVEN[N].is_silent.load(SeqCst) {
+            return Err(Error::new(Status::RETIRED, "device_info", "it was retired"));
+        }
+        // SAFETY: every bit pattern is a `DeviceInfo`.
+        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
+        info.dl_type = DeviceType::EXT_DEV.raw();
+        Ok(info)
+    }
+
+    fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
+        Ok(MemoryInfo::default())
+    }
+
+    fn allocate(&self, _: AllocateArgs) -> Result<Address, Error> {
+        Ok(Address::pointer(MEMORY))
+    }
+
+    unsafe fn free(&self, _: Address, _: MemoryKind) -> Result<(), Error> {
+        Ok(())
+    }
+
+    unsafe fn copy(&self, _: CopyArgs, _: StreamHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
+        once(&GIVEN[N].in_query);
+        let is_ours = address == Address::pointer(MEMORY);
+        Ok(PointerInfo {
+            kind: if is_ours {
+                MemoryKind::DEVICE
+            } else {
+                MemoryKind::UNOWNED
+            },
+            ..PointerInfo::default()
+        })
+    }
+
+    fn retire(&self, _: u64) -> Result<(), Error> {
+        GIVEN[N].retires.fetch_add(1, SeqCst);
+        once(&GIVEN[N].in_retire);
+        Ok(())
+    }
+}
+
+impl<const N: usize> Streams for Lines<N> {
+    fn stream_create(&self, _: u32) -> Result<StreamHandle, Error> {
+        let given = &GIVEN[N];
+        let native = 1000 + given.last.load(SeqCst);
+        Ok(given.add(native))
+    }
+
+    fn stream_default(&self, _: u32, _: DefaultStream) -> Result<StreamHandle, Error> {
+        GIVEN[N].defaults.fetch_add(1, SeqCst);
+        every(&GIVEN[N].in_default);
+        Ok(StreamHandle::from_raw(DEFAULT))
+    }
+
+    fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        let native = GIVEN[N].live().get(&stream.raw()).copied();
+        let is_default = stream.raw() == DEFAULT;
+        native
+            .or(is_default.then_some(DEFAULT))
+            .ok_or_else(|| Error::new(Status::STALE, "stream_native", "it is gone"))
+    }
+
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
+        let gone = GIVEN[N].live().remove(&stream.raw());
+        once(&GIVEN[N].in_destroy);
+        gone.map(drop)
+            .ok_or_else(|| Error::new(Status::STALE, "stream_destroy", "it is gone"))
+    }
+
+    fn stream_synchronize(&self, stream: StreamHandle, _: u64) -> Result<(), Error> {
+        let given = &GIVEN[N];
+        given.waits.fetch_add(1, SeqCst);
+        if given.failed.load(SeqCst) == stream.raw() {
+            return Err(Error::new(
+                Status::VENDOR,
+                "stream_synchronize",
+                "it failed",
+            ));
+        }
+        Ok(())
+    }
+
+    fn stream_query(&self, _: StreamHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn stream_wait_event(&self, _: StreamHandle, _: EventHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn event_create(&self, _: u32) -> Result<EventHandle, Error> {
+        Ok(EventHandle::from_raw(1))
+    }
+
+    fn event_record(&self, _: EventHandle, _: StreamHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn event_query(&self, _: EventHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn event_synchronize(&self, _: EventHandle, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn event_destroy(&self, _: EventHandle) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<const N: usize> Wrap for Lines<N> {
+    unsafe fn stream_wrap(&self, _: u32, native: u64) -> Result<StreamHandle, Error> {
+        GIVEN[N].wraps.fetch_add(1, SeqCst);
+        every(&GIVEN[N].in_wrap);
+        Ok(GIVEN[N].add(native.max(DEFAULT)))
+    }
+}

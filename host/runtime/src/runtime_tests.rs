@@ -1,0 +1,274 @@
+//! Plugins in the registry: what is seen of them while they come and go.
+#![expect(unsafe_code, reason = "wraps streams of a plugin made for tests")]
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use super::{Entered, Error, Runtime};
+use crate::device::Device;
+use crate::lines_plugin::{self, MEMORY, Step, given};
+use crate::plugin::Plugin;
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+use crate::{PointerAnswer, far_memory};
+
+fn runtime() -> Runtime {
+    Runtime::builder().search(false).open().unwrap()
+}
+
+fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
+    let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
+    runtime.asked().find_map(None, ask).is_some()
+}
+
+fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
+    let of_it = runtime.devices().iter().any(|device| device.is_of(plugin));
+    runtime.0.registry.read().has(plugin) || of_it
+}
+
+#[test]
+fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
+    let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+    assert!(runtime.register(&plugin).unwrap());
+    assert!(is_asked(&runtime, &plugin) && is_listed(&runtime, &plugin));
+    runtime.retire(&plugin).unwrap();
+    assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+}
+
+#[test]
+fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
+    let (here, there) = (runtime(), runtime());
+    let plugin = far_memory::plugin::<0>();
+    assert!(there.register(&plugin).unwrap());
+    there.retire(&plugin).unwrap();
+    assert!(!here.register(&plugin).unwrap());
+    assert!(!is_asked(&here, &plugin) && !is_listed(&here, &plugin));
+}
+
+#[test]
+fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
+    let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+    let infos = super::device_infos(&plugin).unwrap();
+    let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
+    assert_eq!(entered, Entered::New);
+    runtime.retire(&plugin).unwrap();
+    runtime.ask(&plugin);
+    assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+}
+
+#[test]
+fn a_plugin_that_came_back_before_its_first_entry_was_done_is_asked_once() {
+    let (here, there) = (runtime(), runtime());
+    let plugin = far_memory::plugin::<0>();
+    assert!(there.register(&plugin).unwrap());
+    let infos = super::device_infos(&plugin).unwrap();
+    here.change(|registry| here.enter(registry, &plugin, &infos));
+    here.retire(&plugin).unwrap();
+    assert!(here.register(&plugin).unwrap());
+    here.ask(&plugin);
+    let times = AtomicU32::new(0);
+    let count = |other: &Arc<Plugin>| {
+        times.fetch_add(Arc::ptr_eq(other, &plugin).into(), SeqCst);
+        None::<()>
+    };
+    here.asked().find_map(None, count);
+    assert_eq!(times.into_inner(), 1, "two answers would be two owners");
+}
+
+/// Two runtimes that list one plugin.
+fn two_with(plugin: &Arc<Plugin>) -> [Runtime; 2] {
+    [runtime(), runtime()].map(|runtime| {
+        assert!(runtime.register(plugin).unwrap());
+        runtime
+    })
+}
+
+fn device(runtime: &Runtime, plugin: &Arc<Plugin>) -> Device {
+    runtime.device_of(plugin, 0).unwrap()
+}
+
+/// What new work on a device is answered: memory, a stream, and a stream of others.
+fn work(device: &Device) -> [Option<Status>; 3] {
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    // SAFETY: the plugin's natives are numbers.
+    let wrapped = unsafe { Stream::wrap(device, 77) }.map(drop);
+    [
+        Tensor::empty(device, &layout).map(drop),
+        Stream::new(device).map(drop),
+        wrapped,
+    ]
+    .map(|answer| answer.err().and_then(|error| error.status()))
+}
+
+const DONE: [Option<Status>; 3] = [None; 3];
+const REFUSED: [Option<Status>; 3] = [Some(Status::RETIRED); 3];
+
+#[test]
+fn a_retirement_in_one_runtime_leaves_the_plugin_to_the_other() {
+    let plugin = lines_plugin::plugin::<10>();
+    let [here, there] = two_with(&plugin);
+    let [mine, theirs] = [&here, &there].map(|runtime| device(runtime, &plugin));
+    here.retire(&plugin).unwrap();
+    assert!(!is_asked(&here, &plugin) && !is_listed(&here, &plugin));
+    assert!(is_asked(&there, &plugin) && is_listed(&there, &plugin));
+    assert_eq!((work(&mine), work(&theirs)), (REFUSED, DONE));
+    assert!(!plugin.is_retired());
+    assert_eq!(given::<10>().retires.load(SeqCst), 0);
+    there.retire(&plugin).unwrap();
+    assert!(plugin.is_retired());
+    assert_eq!(given::<10>().retires.load(SeqCst), 1);
+    assert_eq!(work(&theirs), REFUSED);
+}
+
+#[test]
+fn a_plugin_that_was_retired_here_comes_back_while_another_runtime_lists_it() {
+    let plugin = lines_plugin::plugin::<11>();
+    let [here, there] = two_with(&plugin);
+    let old = device(&here, &plugin);
+    here.retire(&plugin).unwrap();
+    assert!(here.register(&plugin).unwrap());
+    let new = device(&here, &plugin);
+    assert_eq!((work(&old), work(&new)), (REFUSED, DONE));
+    assert_eq!(here.device(new.id()).unwrap(), new);
+    there.retire(&plugin).unwrap();
+    assert_eq!(given::<11>().retires.load(SeqCst), 0);
+    here.retire(&plugin).unwrap();
+    assert_eq!(given::<11>().retires.load(SeqCst), 1);
+    assert!(!there.register(&plugin).unwrap(), "it is retired for good");
+}
+
+#[test]
+fn the_last_retirement_calls_the_hook_also_where_the_others_were_dropped() {
+    let plugin = lines_plugin::plugin::<12>();
+    let [here, there] = two_with(&plugin);
+    let kept = device(&there, &plugin);
+    drop(there);
+    assert_eq!(given::<12>().retires.load(SeqCst), 0);
+    here.retire(&plugin).unwrap();
+    assert_eq!(given::<12>().retires.load(SeqCst), 1);
+    drop(kept);
+}
+
+#[test]
+fn a_plugin_whose_runtimes_were_dropped_is_open_for_a_new_one() {
+    let plugin = lines_plugin::plugin::<13>();
+    drop(two_with(&plugin));
+    assert!(!plugin.is_retired());
+    assert_eq!(given::<13>().retires.load(SeqCst), 0);
+    let next = runtime();
+    assert!(next.register(&plugin).unwrap());
+    assert_eq!(work(&device(&next, &plugin)), DONE);
+}
+
+#[test]
+fn a_plugin_is_retired_once_in_a_runtime_and_others_are_told() {
+    let plugin = lines_plugin::plugin::<14>();
+    let [here, there] = two_with(&plugin);
+    drop(there);
+    let second = Arc::new(Mutex::new(None));
+    let (kept, inside, same) = (Arc::clone(&second), here.clone(), Arc::clone(&plugin));
+    // The second one comes while the first one's hook runs.
+    let step: Step = Arc::new(move || {
+        *kept.lock().unwrap() = Some((inside.retire(&same), inside.register(&same)));
+    });
+    *given::<14>().in_retire.lock().unwrap() = Some(step);
+    here.retire(&plugin).unwrap();
+    let (retired, registered) = second.lock().unwrap().take().unwrap();
+    assert!(matches!(retired, Err(Error::Misuse { .. })), "{retired:?}");
+    assert!(!registered.unwrap());
+    assert_eq!(given::<14>().retires.load(SeqCst), 1);
+}
+
+#[test]
+fn of_two_runtimes_that_retire_a_plugin_at_once_one_calls_the_hook() {
+    for round in 1..=50 {
+        let plugin = lines_plugin::plugin::<15>();
+        let runtimes = two_with(&plugin);
+        std::thread::scope(|scope| {
+            for runtime in &runtimes {
+                scope.spawn(|| runtime.retire(&plugin).unwrap());
+            }
+        });
+        assert_eq!(given::<15>().retires.load(SeqCst), round);
+    }
+}
+
+#[test]
+fn a_plugin_that_the_other_runtime_retires_during_a_load_is_opened_anew() {
+    let first = lines_plugin::plugin::<16>();
+    let second = lines_plugin::plugin::<17>();
+    let (here, there) = (runtime(), runtime());
+    assert!(there.register(&first).unwrap());
+    let (other, same) = (there.clone(), Arc::clone(&first));
+    let step: Step = Arc::new(move || other.retire(&same).unwrap());
+    // Between the open plugin that was found and its entry.
+    *given::<16>().in_device_info.lock().unwrap() = Some(step);
+    let mut opens = [&second, &first].map(Arc::clone).to_vec();
+    let loaded = here.open_and_register(|| Ok(opens.pop().unwrap())).unwrap();
+    assert!(Arc::ptr_eq(&loaded, &second) && opens.is_empty());
+    assert!(is_listed(&here, &second) && !is_listed(&here, &first));
+    assert_eq!(given::<16>().retires.load(SeqCst), 1);
+}
+
+#[test]
+fn a_plugin_that_answers_no_more_once_the_other_runtime_retired_it_fails_no_load() {
+    let plugin = lines_plugin::plugin::<23>();
+    let (here, there) = (runtime(), runtime());
+    assert!(there.register(&plugin).unwrap());
+    let (other, same) = (there.clone(), Arc::clone(&plugin));
+    let step: Step = Arc::new(move || {
+        other.retire(&same).unwrap();
+        given::<23>().is_silent.store(true, SeqCst);
+    });
+    *given::<23>().in_device_info.lock().unwrap() = Some(step);
+    assert!(!here.register(&plugin).unwrap());
+    // While nobody retired it, its silence is an error.
+    let another = lines_plugin::plugin::<23>();
+    assert!(here.register(&another).is_err());
+    assert!(!is_listed(&here, &plugin) && !is_listed(&here, &another));
+}
+
+#[test]
+fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
+    let plugin = lines_plugin::plugin::<18>();
+    let (here, there) = (runtime(), runtime());
+    assert!(there.register(&plugin).unwrap());
+    let infos = super::device_infos(&plugin).unwrap();
+    here.change(|registry| here.enter(registry, &plugin, &infos));
+    // Between its entry and the index of those that are asked.
+    there.retire(&plugin).unwrap();
+    here.ask(&plugin);
+    assert!(is_asked(&here, &plugin) && is_listed(&here, &plugin));
+    assert_eq!(given::<18>().retires.load(SeqCst), 0);
+    assert_eq!(work(&device(&here, &plugin)), DONE);
+}
+
+#[test]
+fn a_plugin_that_is_retired_here_while_it_is_loaded_here_once_more_is_listed_again() {
+    let plugin = lines_plugin::plugin::<19>();
+    let [here, there] = two_with(&plugin);
+    let (inside, same) = (here.clone(), Arc::clone(&plugin));
+    let step: Step = Arc::new(move || inside.retire(&same).unwrap());
+    *given::<19>().in_device_info.lock().unwrap() = Some(step);
+    assert!(here.register(&plugin).unwrap());
+    assert!(is_asked(&here, &plugin) && is_listed(&here, &plugin));
+    there.retire(&plugin).unwrap();
+    assert_eq!(given::<19>().retires.load(SeqCst), 0);
+    here.retire(&plugin).unwrap();
+    assert_eq!(given::<19>().retires.load(SeqCst), 1);
+}
+
+#[test]
+fn memory_of_a_plugin_that_is_retired_here_while_it_is_asked_has_no_owner_here() {
+    let plugin = lines_plugin::plugin::<20>();
+    let [here, there] = two_with(&plugin);
+    let (inside, same) = (here.clone(), Arc::clone(&plugin));
+    let step: Step = Arc::new(move || inside.retire(&same).unwrap());
+    *given::<20>().in_query.lock().unwrap() = Some(step);
+    let PointerAnswer { device, .. } = here.pointer_query(MEMORY).unwrap();
+    assert!(device.is_none());
+    assert!(there.pointer_query(MEMORY).unwrap().device.is_some());
+}

@@ -1,0 +1,208 @@
+//! A stream as its plugin knows it, and the streams that are alive on a plugin's devices.
+//!
+//! The table belongs to the open plugin, so that one stream is one core for all runtimes: whoever
+//! calls hooks for it takes the same turn, and whoever compares streams sees that they are one. No
+//! hook is called under the table's lock: of two threads that ask the plugin at once, the second
+//! finds what the first entered, and gives its own handle back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crossdock_sdk::abi::StreamHandle;
+
+use crate::error::Error;
+use crate::life;
+use crate::plugin::Plugin;
+
+/// A stream of one device of a plugin, whatever runtime asked for it.
+pub(crate) struct StreamCore {
+    plugin: Arc<Plugin>,
+    device: u32,
+    pub(crate) handle: StreamHandle,
+    /// The integer that the vendor's API uses, where there is one.
+    native: Option<u64>,
+    origin: Origin,
+    /// The contract: one call at a time for one stream. Held across hooks that never block and
+    /// never call back, and never together with another lock.
+    turn: Mutex<()>,
+}
+
+/// Where a stream comes from, which says how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Made here, and destroyed here.
+    Created,
+    /// The device's own default, which the plugin keeps.
+    Default,
+    /// Somebody else's; only the plugin's handle of it is destroyed here.
+    Wrapped,
+}
+
+impl StreamCore {
+    /// Takes a handle that a hook gave just now, and asks which stream of the vendor's it is.
+    ///
+    /// # Errors
+    /// What the plugin answered to that; the handle was given back. Without the answer one stream
+    /// could become two.
+    pub(crate) fn new(
+        plugin: &Arc<Plugin>,
+        device: u32,
+        handle: StreamHandle,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        let mut core = Self {
+            plugin: Arc::clone(plugin),
+            device,
+            handle,
+            native: None,
+            origin,
+            turn: Mutex::new(()),
+        };
+        core.native = match plugin.hooks().stream_native(handle) {
+            Ok(native) => Some(native),
+            Err(error) if error.is_unsupported() => None,
+            Err(error) => return Err(error),
+        };
+        Ok(core)
+    }
+
+    /// Calls hooks that name this stream, one caller at a time.
+    pub(crate) fn take_turn<T>(
+        &self,
+        call: impl FnOnce(StreamHandle) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        call(self.handle)
+    }
+}
+
+impl std::fmt::Debug for StreamCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamCore")
+            .field("plugin", &self.plugin.name())
+            .field("device", &self.device)
+            .field("handle", &self.handle)
+            .field("native", &self.native)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for StreamCore {
+    fn drop(&mut self) {
+        // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
+        if self.origin == Origin::Default {
+            return;
+        }
+        if life::exiting() || self.plugin.hooks().is_forked() {
+            life::count_leak();
+            return;
+        }
+        if let Err(error) = self.plugin.hooks().stream_destroy(self.handle) {
+            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        }
+    }
+}
+
+/// The streams that are alive on the devices of one plugin. An entry is found while somebody holds
+/// its stream, and never longer: vendors use their handles again.
+#[derive(Debug)]
+pub(crate) struct LiveStreams {
+    entries: Mutex<Vec<Entry>>,
+    /// In the child of a fork the lock may be held by a thread that the child does not have.
+    generation: u32,
+}
+
+/// What a stream is found by. It is compared without a count of the core's own, because the last
+/// count must not be dropped under the lock.
+#[derive(Debug)]
+struct Entry {
+    device: u32,
+    handle: StreamHandle,
+    native: Option<u64>,
+    is_default: bool,
+    core: Weak<StreamCore>,
+}
+
+impl Entry {
+    /// Whether a stream that the plugin gave just now is this one. Two natives of one stream become
+    /// one by what the plugin says of its handle.
+    fn is(&self, core: &StreamCore) -> bool {
+        let same_native = self.native.is_some() && self.native == core.native;
+        self.device == core.device && (same_native || self.handle == core.handle)
+    }
+}
+
+impl LiveStreams {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::default(),
+            generation: life::generation(),
+        }
+    }
+
+    /// The default stream of a device, where somebody holds it.
+    pub(crate) fn default_of(&self, device: u32) -> Option<Arc<StreamCore>> {
+        self.find(|entry| entry.device == device && entry.is_default)
+    }
+
+    /// The stream of a device with this native integer, where somebody holds it.
+    pub(crate) fn with_native(&self, device: u32, native: u64) -> Option<Arc<StreamCore>> {
+        self.find(|entry| entry.device == device && entry.native == Some(native))
+    }
+
+    /// All streams of a device that somebody holds.
+    pub(crate) fn of(&self, device: u32) -> Vec<Arc<StreamCore>> {
+        let Some(entries) = self.entries() else {
+            return Vec::new();
+        };
+        let here = entries.iter().filter(|entry| entry.device == device);
+        // Those that are found leave the lock with the answer, so none of them ends under it.
+        here.filter_map(|entry| entry.core.upgrade()).collect()
+    }
+
+    /// Enters a stream, or gives the one that it is where that is alive already. What was made just
+    /// now is new whatever number it has: a stream with the same one has lost it.
+    pub(crate) fn enter(&self, core: StreamCore) -> Arc<StreamCore> {
+        let Some(mut entries) = self.entries() else {
+            return Arc::new(core);
+        };
+        let is_default = core.origin == Origin::Default;
+        let mut newest_first = entries.iter_mut().rev();
+        let known = newest_first.find_map(|entry| {
+            let is_it = core.origin != Origin::Created && entry.is(&core);
+            let known = is_it.then(|| entry.core.upgrade()).flatten()?;
+            entry.is_default |= is_default;
+            Some(known)
+        });
+        if let Some(known) = known {
+            // Giving the second handle back calls a hook.
+            drop(entries);
+            drop(core);
+            return known;
+        }
+        entries.retain(|entry| entry.core.strong_count() > 0);
+        let (device, handle, native) = (core.device, core.handle, core.native);
+        let core = Arc::new(core);
+        entries.push(Entry {
+            device,
+            handle,
+            native,
+            is_default,
+            core: Arc::downgrade(&core),
+        });
+        core
+    }
+
+    /// The newest first: an older one with the same native has lost its number.
+    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Arc<StreamCore>> {
+        let entries = self.entries()?;
+        let mut found = entries.iter().rev().filter(|entry| is_it(entry));
+        found.find_map(|entry| entry.core.upgrade())
+    }
+
+    fn entries(&self) -> Option<MutexGuard<'_, Vec<Entry>>> {
+        // Each change is one push, one flag or a removal of what is gone.
+        let lock = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.generation == life::generation()).then(lock)
+    }
+}

@@ -1,0 +1,217 @@
+//! One stream where the device has one: for all threads, all runtimes, and however it was named.
+#![expect(unsafe_code, reason = "wraps streams of a plugin made for tests")]
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Barrier, Mutex};
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+use crate::lines_plugin::{self, Step, given};
+use crate::plugin::Plugin;
+use crate::{Device, Runtime, Stream, Tensor};
+
+fn runtime() -> Runtime {
+    Runtime::builder().search(false).open().unwrap()
+}
+
+/// The first device of a plugin in a runtime of its own, which may number it differently.
+fn device(plugin: &Arc<Plugin>) -> Device {
+    let runtime = runtime();
+    assert!(runtime.register(plugin).unwrap());
+    runtime.device_of(plugin, 0).unwrap()
+}
+
+fn wrap(device: &Device, native: u64) -> Stream {
+    // SAFETY: the plugin's natives are numbers.
+    unsafe { Stream::wrap(device, native) }.unwrap()
+}
+
+/// Lets threads go on only when `count` of them are in the hook.
+fn meet(count: usize) -> Option<Step> {
+    let all = Arc::new(Barrier::new(count));
+    Some(Arc::new(move || {
+        all.wait();
+    }))
+}
+
+/// What `count` threads get at once.
+fn at_once(count: usize, get: impl Fn() -> Stream + Sync) -> Vec<Stream> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(&get)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+fn are_one(streams: &[Stream]) -> bool {
+    streams.iter().all(|stream| *stream == streams[0])
+}
+
+#[test]
+fn threads_that_ask_for_the_default_stream_at_once_get_one() {
+    let device = device(&lines_plugin::plugin::<0>());
+    *given::<0>().in_default.lock().unwrap() = meet(4);
+    // All four looked for it before one of them could enter it.
+    let streams = at_once(4, || Stream::default_of(&device).unwrap());
+    assert_eq!(given::<0>().defaults.load(SeqCst), 4);
+    assert!(are_one(&streams));
+    assert_eq!(Stream::all_of(&device).count(), 1);
+}
+
+#[test]
+fn threads_that_wrap_a_native_at_once_get_one_and_the_others_give_theirs_back() {
+    let device = device(&lines_plugin::plugin::<1>());
+    *given::<1>().in_wrap.lock().unwrap() = meet(4);
+    let streams = at_once(4, || wrap(&device, 77));
+    assert!(are_one(&streams));
+    assert_eq!(
+        given::<1>().live().len(),
+        1,
+        "three handles were given back"
+    );
+    drop(streams);
+    assert!(given::<1>().live().is_empty());
+}
+
+#[test]
+fn equal_devices_of_two_runtimes_have_equal_streams() {
+    let plugin = lines_plugin::plugin::<2>();
+    let (one, other) = (device(&plugin), device(&plugin));
+    assert_eq!(one, other);
+    let (first, second) = (Stream::default_of(&one), Stream::default_of(&other));
+    assert_eq!(first.unwrap(), second.unwrap());
+    assert_eq!(wrap(&one, 77), wrap(&other, 77));
+    let made = Stream::new(&one).unwrap();
+    let native = made.native_handle().unwrap();
+    assert_eq!(Stream::find(&other, native).as_ref(), Some(&made));
+    assert_eq!(wrap(&other, native), made);
+}
+
+#[test]
+fn the_streams_of_two_devices_of_one_plugin_stay_apart() {
+    let plugin = lines_plugin::plugin::<3>();
+    let runtime = runtime();
+    assert!(runtime.register(&plugin).unwrap());
+    let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
+    let first = wrap(&one, 77);
+    assert_eq!(Stream::find(&other, 77), None);
+    let second = wrap(&other, 77);
+    assert_ne!(first, second);
+    assert_eq!((first.device(), second.device()), (&one, &other));
+}
+
+#[test]
+fn a_native_that_was_wrapped_is_that_stream_while_somebody_holds_it_and_no_longer() {
+    let device = device(&lines_plugin::plugin::<4>());
+    let wraps = || given::<4>().wraps.load(SeqCst);
+    let first = wrap(&device, 77);
+    assert_eq!(wrap(&device, 77), first);
+    assert_eq!(
+        (wraps(), Stream::find(&device, 77)),
+        (1, Some(first.clone()))
+    );
+    drop(first);
+    assert!(given::<4>().live().is_empty());
+    assert_eq!(Stream::find(&device, 77), None);
+    let again = wrap(&device, 77);
+    assert_eq!((wraps(), given::<4>().live().len()), (2, 1));
+    drop(again);
+}
+
+#[test]
+fn two_natives_of_one_stream_are_one_stream() {
+    let device = device(&lines_plugin::plugin::<5>());
+    let default = Stream::default_of(&device).unwrap();
+    assert_eq!(wrap(&device, 0), default);
+    assert_eq!(wrap(&device, 1), default);
+    assert!(given::<5>().live().is_empty(), "its handle was given back");
+    drop(default);
+    // The other way round: who asks for the default stream finds the wrapped one.
+    let wrapped = wrap(&device, 0);
+    assert_eq!(Stream::default_of(&device).unwrap(), wrapped);
+    assert_eq!(Stream::default_of(&device).unwrap(), wrapped);
+    assert_eq!(
+        given::<5>().defaults.load(SeqCst),
+        2,
+        "it is known from then on"
+    );
+}
+
+#[test]
+fn a_stream_whose_last_holder_is_dropping_it_is_not_found_and_can_be_wrapped_anew() {
+    let device = device(&lines_plugin::plugin::<6>());
+    let first = wrap(&device, 77);
+    let seen = Arc::new(Mutex::new(None));
+    let (kept, inside) = (Arc::clone(&seen), device.clone());
+    *given::<6>().in_destroy.lock().unwrap() = Some(Arc::new(move || {
+        let found = Stream::find(&inside, 77);
+        *kept.lock().unwrap() = Some((found, wrap(&inside, 77)));
+    }));
+    drop(first);
+    let (found, again) = seen.lock().unwrap().take().unwrap();
+    assert_eq!(found, None);
+    assert_eq!(Stream::find(&device, 77), Some(again));
+    assert_eq!(given::<6>().wraps.load(SeqCst), 2);
+}
+
+#[test]
+fn a_stream_says_the_device_of_who_asked_for_it() {
+    let plugin = lines_plugin::plugin::<7>();
+    let (here, there) = (runtime(), runtime());
+    // The other runtime has the number already.
+    assert!(there.register(&lines_plugin::plugin::<8>()).unwrap());
+    let [here, there] = [here, there].map(|runtime| {
+        assert!(runtime.register(&plugin).unwrap());
+        runtime.device_of(&plugin, 0).unwrap()
+    });
+    assert_ne!(here.id(), there.id());
+    let [one, other] = [&here, &there].map(|device| Stream::default_of(device).unwrap());
+    assert_eq!(one, other);
+    assert_eq!(
+        (one.device().id(), other.device().id()),
+        (here.id(), there.id())
+    );
+}
+
+#[test]
+fn a_stream_that_is_made_is_never_taken_for_one_that_lost_its_number() {
+    let device = device(&lines_plugin::plugin::<9>());
+    let native = Stream::new(&device).unwrap().native_handle().unwrap() + 2;
+    // Its owner ended it while it was kept here, and the vendor gives the number again.
+    let stale = wrap(&device, native);
+    let fresh = Stream::new(&device).unwrap();
+    assert_eq!(fresh.native_handle().unwrap(), native);
+    assert_ne!(fresh, stale);
+    assert_eq!(Stream::find(&device, native), Some(fresh));
+}
+
+#[test]
+fn a_mark_of_order_holds_its_stream() {
+    let device = device(&lines_plugin::plugin::<21>());
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let stream = wrap(&device, 77);
+    tensor.written_on(&stream).unwrap();
+    drop(stream);
+    assert!(Stream::find(&device, 77).is_some());
+    // Whoever waits for the work takes its mark out.
+    tensor.synchronize(None).unwrap();
+    assert!(Stream::find(&device, 77).is_none());
+}
+
+#[test]
+fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() {
+    let plugin = lines_plugin::plugin::<22>();
+    let (here, there) = (device(&plugin), device(&plugin));
+    let given = given::<22>();
+    let default = Stream::default_of(&there).unwrap();
+    let streams = [&here, &there].map(|device| Stream::new(device).unwrap());
+    given.failed.store(1, SeqCst);
+    let failed = here.synchronize(None).unwrap_err();
+    assert_eq!(failed.status(), Some(Status::VENDOR));
+    assert_eq!(given.waits.load(SeqCst), 3, "the failed one was the first");
+    drop((default, streams));
+}
