@@ -45,6 +45,7 @@ mod memory_hooks;
 mod opened;
 mod order;
 mod pending;
+mod place;
 mod plan;
 mod plugin;
 mod pointer_query;

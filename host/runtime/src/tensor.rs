@@ -209,18 +209,6 @@ impl Tensor {
         self.memory().kind
     }
 
-    /// Whether the elements of both may share bytes, whichever device's view they go through.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let ranges = [self, other].map(|tensor| {
-            let span = tensor.layout().span();
-            let [first, end] =
-                [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
-            tensor.memory().place(first..end)
-        });
-        let [(ours, a), (theirs, b)] = ranges;
-        ours == theirs && a.start < b.end && b.start < a.end
-    }
-
     /// Where its first element is.
     #[must_use]
     #[inline]

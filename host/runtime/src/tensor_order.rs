@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::order::{self, Touched};
 use crate::pending::Access;
+use crate::place;
 use crate::route::{self, Route, RouteChoice};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -60,7 +61,7 @@ impl Tensor {
         if to.numel() == 0 {
             return Ok(());
         }
-        if self.overlaps(source) {
+        if place::may_overlap(self, source) {
             let apart = Self::empty(source.device(), from)?;
             route::copy_into(&apart, source, stream)?;
             return route::copy_into(self, &apart, stream);
