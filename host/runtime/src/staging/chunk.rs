@@ -6,7 +6,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crossdock_sdk::abi::{Capabilities, Side};
 
@@ -80,10 +80,9 @@ impl Chunk {
     }
 
     /// Whether a device of this plugin has locked it.
-    pub(super) fn is_known_to(&self, plugin: &Arc<Plugin>) -> bool {
-        self.locks
-            .iter()
-            .any(|lock| Arc::ptr_eq(&lock.plugin, plugin))
+    pub(super) fn is_known_to(&self, plugin: &Weak<Plugin>) -> bool {
+        let is_of = |lock: &Lock| std::ptr::eq(Arc::as_ptr(&lock.plugin), plugin.as_ptr());
+        self.locks.iter().any(is_of)
     }
 
     /// The memory as one side of a copy.

@@ -1,6 +1,6 @@
 //! The staging memory of a runtime: how large a chunk is, and the idle chunks that are kept.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::Side;
 
@@ -15,7 +15,16 @@ use crate::staging::chunk::{Chunk, PAGE_BYTES};
 pub(crate) struct Chunks {
     chunk_bytes: u64,
     /// Never held across a hook.
-    idle: Mutex<Vec<Chunk>>,
+    kept: Mutex<Kept>,
+}
+
+/// What is kept between copies.
+#[derive(Debug, Default)]
+struct Kept {
+    idle: Vec<Chunk>,
+    /// Retired plugins, of which no chunk is kept: one that was in use meanwhile would keep its
+    /// plugin. Held weakly, so that no other plugin gets the address.
+    gone: Vec<Weak<Plugin>>,
 }
 
 /// A chunk in use; it goes back to its runtime when dropped.
@@ -42,7 +51,7 @@ impl Chunks {
         let asked = bytes.map(|bytes| bytes / PER_COPY as u64 / PAGE_BYTES * PAGE_BYTES);
         Self {
             chunk_bytes: asked.unwrap_or(DEFAULT_CHUNK_BYTES).max(PAGE_BYTES),
-            idle: Mutex::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -53,7 +62,7 @@ impl Chunks {
 
     /// A chunk, locked for both devices where both can do that.
     pub(super) fn lease(&self, devices: [&Device; 2]) -> Result<Lease<'_>, Error> {
-        let idle = self.idle().pop();
+        let idle = self.kept().idle.pop();
         let mut chunk = match idle {
             Some(chunk) => chunk,
             None => Chunk::new(self.chunk_bytes)?,
@@ -66,29 +75,42 @@ impl Chunks {
         })
     }
 
-    /// Gives back the idle chunks that a device of this plugin has locked.
+    /// Gives back the chunks that a device of this plugin has locked: those that are idle now, and
+    /// others when their copy is done with them.
     pub(crate) fn forget(&self, plugin: &Arc<Plugin>) {
-        let known: Vec<Chunk> = self
-            .idle()
-            .extract_if(.., |chunk| chunk.is_known_to(plugin))
+        let mut kept = self.kept();
+        kept.gone.retain(|gone| gone.strong_count() > 0);
+        kept.gone.push(Arc::downgrade(plugin));
+        let known: Vec<Chunk> = kept
+            .idle
+            .extract_if(.., |chunk| chunk.is_known_to(&Arc::downgrade(plugin)))
             .collect();
-        // After the lock: this calls hooks.
+        // Before the chunks are dropped, which calls hooks.
+        drop(kept);
         drop(known);
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Chunk>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_back(&self, chunk: Chunk) {
-        let mut idle = self.idle();
-        if idle.len() < PER_COPY {
-            idle.push(chunk);
+        let mut kept = self.kept();
+        let is_welcome = kept.idle.len() < PER_COPY && !kept.is_of_gone(&chunk);
+        if is_welcome {
+            kept.idle.push(chunk);
         } else {
             // Before the chunk is dropped, which calls hooks.
-            drop(idle);
+            drop(kept);
             drop(chunk);
         }
+    }
+}
+
+impl Kept {
+    fn is_of_gone(&self, chunk: &Chunk) -> bool {
+        let mut gone = self.gone.iter();
+        gone.any(|gone| chunk.is_known_to(gone))
     }
 }
 
