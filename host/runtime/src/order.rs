@@ -147,6 +147,11 @@ fn queue(
     entered
 }
 
+/// Makes the CPU wait for all that is on `stream`, because work is to come that cannot follow it.
+pub(crate) fn settle(stream: Option<&Stream>) -> Result<(), Error> {
+    stream.map_or(Ok(()), |stream| stream.record()?.synchronize(None))
+}
+
 /// Makes `stream` wait for what work of others that is to come on it depends on.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
     touched.wait(stream).map(drop)
