@@ -71,20 +71,66 @@ impl Sorted {
 
     /// Calls `each` with the place of every row, in elements from the one with index 0 in every
     /// dimension.
-    pub(crate) fn rows(&self, mut each: impl FnMut(i64) -> Result<(), Error>) -> Result<(), Error> {
-        let mut index = vec![0; self.outer.len()];
-        loop {
-            let steps = index.iter().zip(&self.outer);
-            let place: i64 = steps.map(|(at, (_, stride))| at * stride).sum();
-            each(self.first + place)?;
-            let mut axes = index.iter_mut().zip(&self.outer).rev();
-            let moved = axes.any(|(at, (extent, _))| {
-                *at = if *at + 1 < *extent { *at + 1 } else { 0 };
-                *at > 0
-            });
-            if !moved {
-                return Ok(());
-            }
+    pub(crate) fn rows(&self, each: impl FnMut(i64) -> Result<(), Error>) -> Result<(), Error> {
+        walk(&self.outer, self.first, each)
+    }
+
+    /// How many axes there are outside of the rows.
+    pub(crate) fn depth(&self) -> usize {
+        self.outer.len()
+    }
+
+    /// The same elements in larger parts: only the outermost `depth` axes are outside of them.
+    pub(crate) fn parts(&self, depth: usize) -> Parts<'_> {
+        let (outer, inside) = self.outer.split_at(depth.min(self.outer.len()));
+        let row = (self.row.cast_signed(), 1);
+        let (shape, strides): (Vec<i64>, Vec<i64>) = inside.iter().copied().chain([row]).unzip();
+        Parts {
+            outer,
+            first: self.first,
+            count: shape.iter().product(),
+            shape,
+            strides,
+        }
+    }
+}
+
+/// Parts of one layout at several places.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    outer: &'a [(i64, i64)],
+    first: i64,
+    /// Elements of a part.
+    pub(crate) count: i64,
+    pub(crate) shape: Vec<i64>,
+    /// In elements.
+    pub(crate) strides: Vec<i64>,
+}
+
+impl Parts<'_> {
+    /// Calls `each` with the place of every part, as [`Sorted::rows`].
+    pub(crate) fn each(&self, each: impl FnMut(i64) -> Result<(), Error>) -> Result<(), Error> {
+        walk(self.outer, self.first, each)
+    }
+}
+
+fn walk(
+    axes: &[(i64, i64)],
+    first: i64,
+    mut each: impl FnMut(i64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut index = vec![0; axes.len()];
+    loop {
+        let steps = index.iter().zip(axes);
+        let place: i64 = steps.map(|(at, (_, stride))| at * stride).sum();
+        each(first + place)?;
+        let mut axes = index.iter_mut().zip(axes).rev();
+        let moved = axes.any(|(at, (extent, _))| {
+            *at = if *at + 1 < *extent { *at + 1 } else { 0 };
+            *at > 0
+        });
+        if !moved {
+            return Ok(());
         }
     }
 }

@@ -7,13 +7,13 @@
 
 use std::mem::MaybeUninit;
 
-use crossdock_sdk::abi::{CopyArgs, StreamHandle};
+use crossdock_sdk::abi::{CopyArgs, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
 use crate::order::{self, Touched};
 use crate::patch::Patch;
-use crate::sorted::Sorted;
+use crate::sorted::{Parts, Sorted};
 use crate::tensor::{Tensor, compact};
 use crate::transfer::{address_of, host_length, host_side};
 use crate::walk::{self, Places};
@@ -148,7 +148,7 @@ unsafe fn by_plugin(
     src: Places<'_, *const u8>,
 ) -> Result<(), Error> {
     let at = |base: *mut u8, first: i64| host_side(address_of(base).wrapping_add_signed(first / 8));
-    let args = crossdock_sdk::abi::StridedArgs {
+    let args = StridedArgs {
         dst: at(dst.base, dst.first),
         src: at(src.base.cast_mut(), src.first),
         element_bits: bits,
@@ -172,6 +172,12 @@ struct Bytes<'a> {
 impl Bytes<'_> {
     /// Writes rows of whole bytes: as many at once as the plugin can, each by itself if it must.
     fn put_rows(&self, sorted: &Sorted, bytes: &[u8]) -> Result<(), Error> {
+        for depth in 0..sorted.depth() {
+            match self.put_parts(&sorted.parts(depth), bytes) {
+                Err(error) if error.is_unsupported() => {}
+                done => return done,
+            }
+        }
         let bits = u64::from(self.tensor.layout().element_bits());
         let bytes_of = |elements: u64| elements.saturating_mul(bits / 8);
         let (mut rest, length) = (bytes, host_length(bytes_of(sorted.row))?);
@@ -180,6 +186,30 @@ impl Bytes<'_> {
             rest = behind;
             let bytes = elements * i64::try_from(bits / 8).unwrap_or(0);
             self.put(self.tensor.offset().wrapping_add_signed(bytes), row)
+        })
+    }
+
+    /// Writes parts of the same layout, each by one strided copy.
+    fn put_parts(&self, parts: &Parts<'_>, bytes: &[u8]) -> Result<(), Error> {
+        let layout = self.tensor.layout();
+        let compact = Layout::compact(layout.dtype(), &parts.shape)?;
+        let size = i64::from(layout.element_bits() / 8);
+        let mut from = address_of(bytes.as_ptr().cast_mut());
+        parts.each(|elements| {
+            let at = self.tensor.offset().wrapping_add_signed(elements * size);
+            let args = StridedArgs {
+                dst: self.tensor.memory().side(at),
+                src: host_side(from),
+                element_bits: layout.element_bits(),
+                rank: u32::try_from(parts.shape.len()).unwrap_or(u32::MAX),
+                shape: parts.shape.as_ptr(),
+                dst_strides: parts.strides.as_ptr(),
+                src_strides: compact.strides().as_ptr(),
+            };
+            from = from.wrapping_add_signed(parts.count * size);
+            // SAFETY: the arrays have `rank` numbers each and outlive the call; these are elements of
+            // a live tensor, and the caller's slice is only read; the copy is done when it returns.
+            unsafe { self.tensor.device().hooks().copy_strided(args, self.stream) }
         })
     }
 

@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    clippy::indexing_slicing,
     reason = "a test that cannot be set up has failed, and any byte will do"
 )]
 
@@ -86,6 +85,22 @@ fn axes_that_only_interleave_are_written_and_read_right() {
             let read = trimmed(&layout, view.read().unwrap());
             assert_eq!(read, bytes, "{name} on {device}");
         }
+    }
+}
+
+#[test]
+fn a_layout_of_more_parts_than_a_plugin_takes_is_written_in_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = strided(Dtype::UINT8, &[40, 40, 2, 2, 2], &[1400, -33, 16, -7, 3]);
+    for device in runtime.devices() {
+        let mut room = Room::new(&runtime, &device, 60_000);
+        let view = room.view(&layout, 2000);
+        let bytes = content(&layout, 5);
+        view.write(&bytes).unwrap();
+        room.set(&layout, 2000, &bytes);
+        room.check("a write in parts");
+        assert!(view.read().unwrap() == bytes, "{device}");
     }
 }
 
