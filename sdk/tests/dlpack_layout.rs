@@ -56,7 +56,65 @@ prop_compose! {
     }
 }
 
+/// A layout of bytes.
+fn bytes(shape: &[i64], strides: &[i64]) -> Layout {
+    Layout::strided(Dtype::UINT8, shape, strides).unwrap()
+}
+
+#[test]
+fn axes_on_which_elements_share_a_place_are_named() {
+    const FAR: i64 = 1 << 31;
+    let cases: [(&[i64], &[i64], &[usize]); 15] = [
+        (&[3], &[0], &[0]),
+        (&[2, 3, 4], &[0, 1, 0], &[0, 2]),
+        (&[5, 3], &[1, 1], &[0, 1]),
+        (&[4, 3], &[2, 3], &[0, 1]),
+        (&[4, 2], &[-2, 4], &[0, 1]),
+        // 1 + 2 = 3: no two of these axes alone.
+        (&[2, 2, 2], &[3, 1, 2], &[0, 1, 2]),
+        (&[2, 9, 2, 2], &[3, 100, 1, 2], &[0, 2, 3]),
+        (&[FAR, FAR], &[1, FAR - 1], &[0, 1]),
+        (&[FAR, 3], &[1, 0], &[1]),
+        // What shares no place: one inside the other, interleaved, with no meaning.
+        (&[3, 3], &[2, 3], &[]),
+        (&[4, 5], &[-1, 4], &[]),
+        (&[1, 4], &[0, 1], &[]),
+        (&[0, 4], &[0, 0], &[]),
+        (&[FAR, 3, 2], &[6, 2, 3], &[]),
+        (&[FAR, 2], &[2, 2 * FAR - 1], &[]),
+    ];
+    for (shape, strides, axes) in cases {
+        assert_eq!(
+            bytes(shape, strides).overlapping_axes(),
+            axes,
+            "shape {shape:?}, strides {strides:?}"
+        );
+    }
+}
+
+#[test]
+fn a_layout_that_no_short_search_decides_counts_as_shared() {
+    let strides = [1 << 41 | 9, 1 << 40 | 15, 1 << 40 | 37];
+    let layout = bytes(&[1 << 20; 3], &strides);
+    assert_eq!(layout.overlapping_axes(), [0, 1, 2]);
+}
+
 proptest! {
+    #[test]
+    fn elements_share_a_place_exactly_where_the_model_finds_it_twice(layout in layouts()) {
+        let positions = positions_of(&layout);
+        let places: BTreeSet<i64> = positions.iter().copied().collect();
+        let axes = layout.overlapping_axes();
+        prop_assert_eq!(axes.is_empty(), places.len() == positions.len(), "{:?}", axes);
+        // The axes that are named share a place by themselves.
+        let strides = layout.strides();
+        let part: (Vec<i64>, Vec<i64>) =
+            axes.iter().map(|&axis| (layout.shape()[axis], strides[axis])).unzip();
+        let part = positions_of(&bytes(&part.0, &part.1));
+        let apart: BTreeSet<i64> = part.iter().copied().collect();
+        prop_assert!(axes.is_empty() || apart.len() < part.len(), "{:?}", axes);
+    }
+
     #[test]
     fn the_span_is_that_of_every_element(layout in layouts()) {
         let bits = i64::from(layout.element_bits());

@@ -128,3 +128,18 @@ def test_device_memory_is_not_taken_for_the_hosts(accelerators: Accelerators) ->
     with pytest.raises(BufferError, match="rocm:0"):
         xd.from_dlpack(forged.capsule)
     assert forged.released()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4", "float6_e2m3fn", "bfloat16"])
+@pytest.mark.parametrize("count", [4, 5])
+def test_a_fill_that_cannot_follow_a_stream_waits_for_it(
+    accelerators: Accelerators, dtype: str, count: int
+) -> None:
+    """The plugin fills nothing itself, so bytes of the host are written."""
+    tensor = xd.empty((count,), dtype=dtype, device="cuda:0")
+    stream = xd.Stream("cuda:0")
+    accelerators.log()
+    tensor.fill(1, stream=stream)
+    kinds = [line.split()[0] for line in accelerators.log()]
+    assert "synchronize" in kinds[: kinds.index("copy")], kinds
+    assert tensor.tolist() == [1] * count

@@ -190,6 +190,43 @@ def test_overlapping_parts_are_copied_as_if_at_once() -> None:
     assert array.tolist() == [6, 5, 4, 3, 2, 1, 0, 0]
 
 
+@pytest.mark.parametrize("shape, strides", [((4,), (0,)), ((3, 3), (4, 4)), ((2, 3), (0, 4))])
+def test_elements_that_overlap_are_not_written(shape: Any, strides: Any) -> None:
+    array = np.arange(9, dtype=np.int32)
+    view = np.lib.stride_tricks.as_strided(array, shape, strides)
+    tensor = xd.from_dlpack(view)
+    last, one = np.zeros(shape[-1], np.int32), xd.asarray(5, dtype="int32")
+    for value in (5, [5], [[5]] if len(shape) > 1 else [5], last, one, tensor.copy()):
+        with pytest.raises(ValueError, match=r"overlap along the axes \[0"):
+            tensor[...] = value
+    with pytest.raises(ValueError, match="overlap"):
+        tensor.fill(1)
+    assert array.tolist() == list(range(9)) and tensor.tolist() == view.tolist()
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+def test_packed_parts_that_end_inside_a_byte_keep_their_neighbours(device: Any) -> None:
+    whole = [1, 2, 3, 4, 5, 6]
+    for dtype, value in (("int4", 7), ("float6_e2m3fn", 0.5), ("uint4", 15)):
+        for new in (value, [value] * 3, None):
+            for part, left in ((slice(0, 3), whole[3:]), (slice(4, 1, -1), [1, 2, 6])):
+                tensor = xd.asarray(whole, dtype=dtype, device=device)
+                if new is None:
+                    tensor[part].fill(value)
+                else:
+                    tensor[part] = new
+                assert tensor[part].tolist() == [value] * 3
+                assert [kept for kept in tensor.tolist() if kept != value] == left
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+def test_device_memory_that_came_back_as_an_array_overlaps_itself(device: Any) -> None:
+    tensor = xd.asarray(np.arange(1 << 20, dtype=np.int32), device=device).copy()
+    array = tensor.to("cpu").numpy()
+    tensor[1:] = array[:-1]
+    assert tensor.tolist() == [0, *range((1 << 20) - 1)]
+
+
 @pytest.mark.parametrize("device", xd.devices(), ids=str)
 def test_fill_repeats_a_number_in_any_part(device: Any) -> None:
     for dtype in ("bool", "uint8", "float16", "float64", "complex128", "bfloat16"):

@@ -65,10 +65,22 @@ impl Tensor {
         })
     }
 
-    /// Replaces the elements by compact bytes.
-    fn _store(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let handle = self.handle_to_write()?;
+    /// Replaces the elements by compact bytes. Bytes of the host cannot follow a stream, so they wait
+    /// for the work on it first.
+    #[pyo3(signature = (bytes, stream=None))]
+    fn _store(
+        &self,
+        py: Python<'_>,
+        bytes: &[u8],
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
+        let stream = stream.transpose()?;
+        let (handle, forever) = (self.handle_to_write()?, limit(None)?);
         let store = || {
+            if let Some(stream) = &stream {
+                check((api().stream_synchronize)(stream.lend(), forever))?;
+            }
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
             check(unsafe { (api().tensor_write)(handle.lend(), first, size) })
@@ -94,6 +106,20 @@ impl Tensor {
             check(unsafe { (api().tensor_fill)(handle.lend(), first, size, on) })
         };
         Ok(detached(py, repeat)?)
+    }
+
+    /// Refuses what cannot be written: before the first of several steps, since the others would be
+    /// refused too late. A copy onto itself makes nothing but this check.
+    fn _check_writable(&self, py: Python<'_>) -> PyResult<()> {
+        let handle = self.handle_to_write()?;
+        let copy = || {
+            check((api().tensor_copy_from)(
+                handle.lend(),
+                handle.lend(),
+                Ref::NULL,
+            ))
+        };
+        Ok(detached(py, copy)?)
     }
 
     /// Replaces the elements by those of a tensor of the same shape and dtype.

@@ -53,7 +53,7 @@ impl Asked {
     }
 }
 
-static ASKED: [Asked; 16] = [const { Asked::new() }; 16];
+static ASKED: [Asked; 24] = [const { Asked::new() }; 24];
 
 /// What plugin `N` was asked.
 pub(crate) fn asked<const N: usize>() -> &'static Asked {

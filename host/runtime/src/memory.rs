@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "frees and adopts memory through hooks")]
 
 use std::ffi::c_void;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, MemoryKind, Side};
@@ -49,15 +48,6 @@ enum Owner {
     Adopted { of: Tensor },
     /// A host view of device memory.
     Mapped { of: Tensor, pointer: Pointer },
-}
-
-/// What the bytes of a memory are counted in.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Space {
-    /// The address space of the process, which devices with addresses share.
-    Addresses,
-    /// An object that has its own.
-    Object(u64),
 }
 
 /// An address that is only ever given back to the plugin it came from.
@@ -227,27 +217,13 @@ impl Memory {
         }
     }
 
-    /// Where a range of these bytes is, whichever device's view it goes through: comparable with
-    /// the place of another memory.
-    pub(crate) fn place(&self, range: Range<u64>) -> (Space, Range<u64>) {
-        match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } => of.memory().place(range),
-            Owner::Empty
-            | Owner::Allocated
-            | Owner::Received { .. }
-            | Owner::Native { .. }
-            | Owner::Host { .. } => {
-                let Address { word, offset, .. } = self.address;
-                let at = |byte: u64| offset.wrapping_add(byte);
-                match self.address.form {
-                    AddressForm::HANDLE => (Space::Object(word), at(range.start)..at(range.end)),
-                    _ => {
-                        let at = |byte| word.wrapping_add(at(byte));
-                        (Space::Addresses, at(range.start)..at(range.end))
-                    }
-                }
-            }
+    /// The memory that these bytes are, whichever device's view of it this is.
+    pub(crate) fn root(&self) -> &Self {
+        let mut memory = self;
+        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+            memory = of.memory();
         }
+        memory
     }
 
     /// At exit, and in the child of a fork, no hook is called: what would be given back is a counted
@@ -266,11 +242,7 @@ impl Memory {
     /// The work that may still be running on these bytes, whichever device's view it went through.
     #[inline]
     pub(crate) fn pending(&self) -> &Pending {
-        let mut memory = self;
-        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
-            memory = of.memory();
-        }
-        &memory.pending
+        &self.root().pending
     }
 
     /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody

@@ -7,8 +7,10 @@ use crossdock_sdk::dlpack::{self, Layout};
 use crate::chain;
 use crate::costs::Cost;
 use crate::device::Device;
+use crate::elements;
 use crate::error::Error;
 use crate::memory::Memory;
+use crate::order;
 use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity};
 use crate::stream::Stream;
@@ -174,7 +176,7 @@ fn take_cheapest(
     let mut route = Route::new(from, to);
     let is_visible = tensor.memory().is_host_visible();
     if let Some((alias, step)) = route.alias((from, to), choice, is_visible) {
-        match take_alias(alias, tensor, to) {
+        match take_alias(alias, tensor, to, stream) {
             Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
         }
@@ -192,8 +194,23 @@ fn take_cheapest(
     Err(route.refused())
 }
 
-/// Copies into memory that exists, by the cheapest way that works. The two do not overlap.
+/// Copies into memory that exists, by the cheapest way that works. The two do not overlap, and what
+/// is beside the elements stays.
 pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    if !elements::ends_inside_byte(dst.layout()) {
+        return copy_whole(dst, src, stream);
+    }
+    let packed = elements::packed(src, stream)?;
+    let (body, edge) = elements::split(dst)?;
+    let (from_body, from_edge) = elements::split(&packed)?;
+    if body.layout().numel() > 0 {
+        copy_whole(&body, &from_body, stream)?;
+    }
+    elements::copy_edge(&edge, &from_edge, stream)
+}
+
+/// As [`copy_into`], with the bits behind a last element that ends inside a byte.
+fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     let (from, to) = (src.device(), dst.device());
     let mut route = Route::new(from, to);
     let copies = plan::copies(
@@ -211,12 +228,20 @@ pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> 
     Err(route.refused())
 }
 
-fn take_alias(alias: Alias, tensor: &Tensor, to: &Device) -> Result<Tensor, Error> {
+fn take_alias(
+    alias: Alias,
+    tensor: &Tensor,
+    to: &Device,
+    stream: Option<&Stream>,
+) -> Result<Tensor, Error> {
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
     }
     // Adopting and mapping look at the bytes, and are not part of any stream.
-    let settled = || tensor.memory().pending().synchronize(Access::Read, None);
+    let settled = || {
+        order::settle(stream)?;
+        tensor.memory().pending().synchronize(Access::Read, None)
+    };
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),
         Alias::Adopt => settled().and_then(|()| Memory::adopt(to, tensor))?,

@@ -1,62 +1,267 @@
-//! Strided tensors of plugins that copy only bytes: their whole span goes through the host.
+//! Strided tensors of plugins that cannot copy them: what lies between two elements is read along
+//! and never written, since it may be another thread's.
+#![expect(
+    unsafe_code,
+    reason = "hands host memory that it keeps alive to copy hooks"
+)]
 
-use crossdock_sdk::dlpack::{Dtype, Layout};
+use std::mem::MaybeUninit;
+
+use crossdock_sdk::abi::{CopyArgs, StreamHandle, StridedArgs};
+use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
-use crate::tensor::Tensor;
+use crate::order::{self, Touched};
+use crate::patch::Patch;
+use crate::sorted::{Parts, Sorted};
+use crate::tensor::{Tensor, compact};
+use crate::transfer::{address_of, host_length, host_side};
+use crate::walk::{self, Places};
 
 /// The elements as compact bytes.
 ///
 /// # Errors
-/// As [`Tensor::read`]; `UNSUPPORTED` in a host without its own CPU plugin.
-pub(crate) fn gather(tensor: &Tensor) -> Result<Vec<u8>, Error> {
-    Span::of(tensor)?.elements.read()
+/// As [`Tensor::read`].
+pub(crate) fn gathered(tensor: &Tensor) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; host_length(tensor.nbytes())?];
+    // SAFETY: the bytes are the vector's own, as many as the tensor has.
+    unsafe { gather_to(tensor, bytes.as_mut_ptr()) }?;
+    Ok(bytes)
 }
 
-/// Replaces the elements by compact bytes, and nothing between them.
+/// Reads the elements into compact bytes, as many as the tensor has.
 ///
 /// # Errors
-/// As [`gather`].
+/// As [`Tensor::read`].
+pub(crate) fn gather(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
+    if !tensor.layout().element_bits().is_multiple_of(8) {
+        // The bits beside a packed element are kept, so there must be some.
+        bytes.fill(MaybeUninit::new(0));
+    }
+    // SAFETY: the bytes are the caller's own, as many as the tensor has.
+    unsafe { gather_to(tensor, bytes.as_mut_ptr().cast()) }
+}
+
+/// # Safety
+/// - As many bytes as the tensor has are writable at `dst`, and nobody else uses them.
+unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
+    let (layout, span) = (tensor.layout(), tensor.layout().span());
+    let mut all = vec![0; host_length(span.max.abs_diff(span.min))?];
+    let start = tensor.offset().wrapping_add_signed(span.min);
+    order::run(
+        tensor.device(),
+        None,
+        Touched::reads(tensor.memory()),
+        |stream| Bytes { tensor, stream }.get(start, &mut all),
+    )?;
+    let strides = compact(layout)?;
+    let to = Places {
+        base: dst,
+        first: 0,
+        strides: strides.strides(),
+    };
+    let from = Places {
+        base: all.as_ptr(),
+        // Of bytes that are there, 63 bits count the bits.
+        first: -span.min * 8,
+        strides: layout.strides(),
+    };
+    // SAFETY: `all` is what the elements reach, `dst` as long as the compact layout; they are apart.
+    unsafe { on_host(layout, layout.shape(), to, from) }
+}
+
+/// Replaces the elements, which do not overlap, by compact bytes, and nothing between them.
+///
+/// # Errors
+/// As [`Tensor::write`].
 pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
-    let span = Span::of(tensor)?;
-    span.elements.write(bytes)?;
-    span.on_device.write(&span.on_host.read()?)
+    let layout = tensor.layout();
+    let sorted = Sorted::of(layout)?;
+    let moved;
+    let bytes = if sorted.is_as_given() {
+        bytes
+    } else {
+        moved = arranged(layout, &sorted, bytes)?;
+        moved.as_slice()
+    };
+    let touched = Touched::writes(tensor.memory());
+    order::run(tensor.device(), None, touched, |stream| {
+        let target = Bytes { tensor, stream };
+        if layout.element_bits().is_multiple_of(8) {
+            target.put_rows(&sorted, bytes)
+        } else {
+            target.put_packed(&sorted, bytes)
+        }
+    })
 }
 
-/// All bytes from a tensor's first to its last, and a copy of them in host memory.
-struct Span {
-    on_device: Tensor,
-    on_host: Tensor,
-    /// The tensor's elements in the copy.
-    elements: Tensor,
+/// The elements in the order of their places.
+fn arranged(layout: &Layout, sorted: &Sorted, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut moved = vec![0; bytes.len()];
+    let strides = Layout::compact(layout.dtype(), &sorted.shape)?;
+    let to = Places {
+        base: moved.as_mut_ptr(),
+        first: 0,
+        strides: strides.strides(),
+    };
+    let from = Places {
+        base: bytes.as_ptr(),
+        first: sorted.given_first * i64::from(layout.element_bits()),
+        strides: &sorted.given,
+    };
+    // SAFETY: both sides are compact bytes of the same elements, and they are apart.
+    unsafe { on_host(layout, &sorted.shape, to, from) }?;
+    Ok(moved)
 }
 
-impl Span {
-    fn of(tensor: &Tensor) -> Result<Self, Error> {
-        let span = tensor.layout().span();
-        let length = i64::try_from(span.max.abs_diff(span.min))
-            .map_err(|error| Error::misuse("copy a strided tensor", error.to_string()))?;
-        let bytes = Layout::compact(Dtype::UINT8, &[length])?;
-        let start = tensor.offset().wrapping_add_signed(span.min);
-        let on_device = tensor.view(bytes.clone(), start);
-        let on_host = Tensor::from_bytes(&host(tensor)?, &bytes, &on_device.read()?)?;
-        let first = span.min.unsigned_abs();
-        let elements = on_host.view(tensor.layout().clone(), first);
-        Ok(Self {
-            on_device,
-            on_host,
-            elements,
+/// Copies elements from host memory to host memory, by the CPU's plugin where that can.
+///
+/// # Safety
+/// As [`walk::copy`].
+unsafe fn on_host(
+    layout: &Layout,
+    shape: &[i64],
+    dst: Places<'_, *mut u8>,
+    src: Places<'_, *const u8>,
+) -> Result<(), Error> {
+    let bits = layout.element_bits();
+    #[cfg(feature = "cpu")]
+    if dst.first % 8 == 0 && src.first % 8 == 0 {
+        // SAFETY: the caller's promise, passed on.
+        match unsafe { by_plugin(bits, shape, dst, src) } {
+            Err(error) if error.is_unsupported() => {}
+            done => return done,
+        }
+    }
+    // SAFETY: the caller's promise, passed on.
+    unsafe { walk::copy(bits, shape, dst, src) };
+    Ok(())
+}
+
+/// # Safety
+/// As [`walk::copy`]; both sides begin at whole bytes.
+#[cfg(feature = "cpu")]
+unsafe fn by_plugin(
+    bits: u32,
+    shape: &[i64],
+    dst: Places<'_, *mut u8>,
+    src: Places<'_, *const u8>,
+) -> Result<(), Error> {
+    let at = |base: *mut u8, first: i64| host_side(address_of(base).wrapping_add_signed(first / 8));
+    let args = StridedArgs {
+        dst: at(dst.base, dst.first),
+        src: at(src.base.cast_mut(), src.first),
+        element_bits: bits,
+        rank: u32::try_from(shape.len()).unwrap_or(u32::MAX),
+        shape: shape.as_ptr(),
+        dst_strides: dst.strides.as_ptr(),
+        src_strides: src.strides.as_ptr(),
+    };
+    let cpu = crate::builtin::device()?;
+    // SAFETY: the arrays have `rank` numbers each and outlive the call; the elements are what the
+    // caller vouches for.
+    unsafe { cpu.hooks().copy_strided(args, StreamHandle::NONE) }
+}
+
+/// The bytes of a tensor's memory, in the place of some work on it.
+struct Bytes<'a> {
+    tensor: &'a Tensor,
+    stream: StreamHandle,
+}
+
+impl Bytes<'_> {
+    /// Writes rows of whole bytes: as many at once as the plugin can, each by itself if it must.
+    fn put_rows(&self, sorted: &Sorted, bytes: &[u8]) -> Result<(), Error> {
+        for depth in 0..sorted.depth() {
+            match self.put_parts(&sorted.parts(depth), bytes) {
+                Err(error) if error.is_unsupported() => {}
+                done => return done,
+            }
+        }
+        let bits = u64::from(self.tensor.layout().element_bits());
+        let bytes_of = |elements: u64| elements.saturating_mul(bits / 8);
+        let (mut rest, length) = (bytes, host_length(bytes_of(sorted.row))?);
+        sorted.rows(|elements| {
+            let (row, behind) = rest.split_at(length.min(rest.len()));
+            rest = behind;
+            let bytes = elements * i64::try_from(bits / 8).unwrap_or(0);
+            self.put(self.tensor.offset().wrapping_add_signed(bytes), row)
         })
     }
-}
 
-/// A device whose plugin copies strided host memory.
-#[cfg(feature = "cpu")]
-fn host(_tensor: &Tensor) -> Result<crate::device::Device, Error> {
-    crate::builtin::device()
-}
+    /// Writes parts of the same layout, each by one strided copy.
+    fn put_parts(&self, parts: &Parts<'_>, bytes: &[u8]) -> Result<(), Error> {
+        let layout = self.tensor.layout();
+        let compact = Layout::compact(layout.dtype(), &parts.shape)?;
+        let size = i64::from(layout.element_bits() / 8);
+        let mut from = address_of(bytes.as_ptr().cast_mut());
+        parts.each(|elements| {
+            let at = self.tensor.offset().wrapping_add_signed(elements * size);
+            let args = StridedArgs {
+                dst: self.tensor.memory().side(at),
+                src: host_side(from),
+                element_bits: layout.element_bits(),
+                rank: u32::try_from(parts.shape.len()).unwrap_or(u32::MAX),
+                shape: parts.shape.as_ptr(),
+                dst_strides: parts.strides.as_ptr(),
+                src_strides: compact.strides().as_ptr(),
+            };
+            from = from.wrapping_add_signed(parts.count * size);
+            // SAFETY: the arrays have `rank` numbers each and outlive the call; these are elements of
+            // a live tensor, and the caller's slice is only read; the copy is done when it returns.
+            unsafe { self.tensor.device().hooks().copy_strided(args, self.stream) }
+        })
+    }
 
-#[cfg(not(feature = "cpu"))]
-fn host(tensor: &Tensor) -> Result<crate::device::Device, Error> {
-    Err(tensor.device().hooks().missing("copy_strided"))
+    /// Writes rows of packed elements, and reads the bytes that are not theirs alone first.
+    fn put_packed(&self, sorted: &Sorted, bytes: &[u8]) -> Result<(), Error> {
+        let bits = i64::from(self.tensor.layout().element_bits());
+        let length = i64::try_from(sorted.row).unwrap_or(0) * bits;
+        let (mut patch, mut from) = (Patch::default(), 0);
+        sorted.rows(|elements| {
+            let first = elements * bits;
+            if !patch.takes(first, length) {
+                self.put_patch(&mut patch)?;
+            }
+            patch.add(first, length, (bytes, from));
+            from += length;
+            Ok(())
+        })?;
+        self.put_patch(&mut patch)
+    }
+
+    fn put_patch(&self, patch: &mut Patch) -> Result<(), Error> {
+        let at = |byte: i64| self.tensor.offset().wrapping_add_signed(byte);
+        patch.complete(|byte, bytes| self.get(at(byte), bytes))?;
+        let (byte, bytes) = patch.take();
+        self.put(at(byte), &bytes)
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let args = CopyArgs {
+            dst: self.tensor.memory().side(at),
+            src: host_side(address_of(bytes.as_ptr().cast_mut())),
+            bytes: bytes.len() as u64,
+        };
+        // SAFETY: these are bytes that elements of a live tensor have, and the caller's slice is
+        // only read; the copy is done when it returns.
+        unsafe { self.tensor.device().hooks().copy(args, self.stream) }
+    }
+
+    fn get(&self, at: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let args = CopyArgs {
+            dst: host_side(address_of(bytes.as_mut_ptr())),
+            src: self.tensor.memory().side(at),
+            bytes: bytes.len() as u64,
+        };
+        // SAFETY: these bytes lie between elements of a live tensor, and the caller's slice is its
+        // own; the copy is done when it returns.
+        unsafe { self.tensor.device().hooks().copy(args, self.stream) }
+    }
 }

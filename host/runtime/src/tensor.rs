@@ -15,6 +15,7 @@ use crossdock_sdk::dlpack::{
 
 use crate::counted::Counted;
 use crate::device::Device;
+use crate::elements;
 use crate::error::Error;
 use crate::memory::{HostOwner, Memory};
 use crate::route::{Route, RouteChoice};
@@ -80,7 +81,8 @@ impl Tensor {
     /// [`Error::Misuse`] when the number of bytes is not the layout's; [`Error::Hook`].
     pub fn from_bytes(device: &Device, layout: &Layout, bytes: &[u8]) -> Result<Self, Error> {
         let tensor = Self::empty(device, layout)?;
-        tensor.write(bytes)?;
+        tensor.check_length("write a tensor", bytes.len())?;
+        transfer::write(&tensor, bytes)?;
         Ok(tensor)
     }
 
@@ -209,18 +211,6 @@ impl Tensor {
         self.memory().kind
     }
 
-    /// Whether the elements of both may share bytes, whichever device's view they go through.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let ranges = [self, other].map(|tensor| {
-            let span = tensor.layout().span();
-            let [first, end] =
-                [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
-            tensor.memory().place(first..end)
-        });
-        let [(ours, a), (theirs, b)] = ranges;
-        ours == theirs && a.start < b.end && b.start < a.end
-    }
-
     /// Where its first element is.
     #[must_use]
     #[inline]
@@ -231,12 +221,12 @@ impl Tensor {
     /// Its elements as compact bytes, read through the device plugin's own copy hook.
     ///
     /// # Errors
-    /// [`Error::Hook`], [`Error::Refused`] when a strided tensor cannot be packed.
+    /// [`Error::Hook`].
     pub fn read(&self) -> Result<Vec<u8>, Error> {
         let length = transfer::host_length(self.nbytes())?;
         let mut bytes = Vec::with_capacity(length);
         let room = bytes.spare_capacity_mut();
-        transfer::read_into(self, room.get_mut(..length).unwrap_or_default())?;
+        elements::read_into(self, room.get_mut(..length).unwrap_or_default())?;
         // SAFETY: the copy wrote `length` bytes, which are the capacity at least.
         unsafe { bytes.set_len(length) };
         Ok(bytes)
@@ -251,22 +241,42 @@ impl Tensor {
         let length = bytes.len();
         let room = std::ptr::from_mut(bytes).cast::<MaybeUninit<u8>>();
         // SAFETY: the same bytes, which the copy hook only initialises.
-        transfer::read_into(self, unsafe {
+        elements::read_into(self, unsafe {
             std::slice::from_raw_parts_mut(room, length)
         })
     }
 
-    /// Replaces its elements by compact `bytes`.
+    /// Replaces its elements by compact `bytes`, and nothing beside them.
+    ///
+    /// Threads may write views of one memory at a time whose elements share no byte: elements of less
+    /// than a byte share one with their neighbours.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it is read-only or the number of bytes is wrong; [`Error::Hook`];
-    /// [`Error::Refused`] when a strided tensor cannot be written in place.
+    /// [`Error::Misuse`] when it is read-only, its elements overlap (a broadcast, a sliding window)
+    /// or the number of bytes is wrong; [`Error::Hook`].
     pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        const OPERATION: &str = "write a tensor";
+        self.check_writable(OPERATION)?;
+        self.check_length(OPERATION, bytes.len())?;
+        elements::write(self, bytes)
+    }
+
+    /// Refuses what nobody may write, and where one element has the place of another: which of their
+    /// values stayed would be chance.
+    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<(), Error> {
         if self.is_read_only() {
-            return Err(Error::misuse("write a tensor", "it is read-only"));
+            return Err(Error::misuse(operation, "it is read-only"));
         }
-        self.check_length("write a tensor", bytes.len())?;
-        transfer::write(self, bytes)
+        let axes = self.layout().overlapping_axes();
+        if axes.is_empty() {
+            return Ok(());
+        }
+        let (shape, strides) = (self.layout().shape(), self.layout().strides());
+        let why = format!(
+            "its elements overlap along the axes {axes:?} of shape {shape:?} and strides \
+             {strides:?}: write the tensor that it is a view of, or a copy"
+        );
+        Err(Error::misuse(operation, why))
     }
 
     fn check_length(&self, operation: &'static str, length: usize) -> Result<(), Error> {

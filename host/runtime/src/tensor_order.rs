@@ -7,17 +7,21 @@ use crossdock_sdk::abi::FillArgs;
 use crossdock_sdk::dlpack::Produced;
 
 use crate::device::Device;
+use crate::elements;
 use crate::error::Error;
 use crate::event::Event;
 use crate::order::{self, Touched};
 use crate::pending::Access;
+use crate::place;
 use crate::route::{self, Route, RouteChoice};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::transfer;
 
 impl Tensor {
-    /// The same values on `device`, copied in the order of `stream` where the route is a direct one.
+    /// The same values on `device`, in the order of `stream`. A direct copy is put on the stream; what
+    /// cannot follow it (a copy through host memory, an alias that is adopted or mapped) waits for
+    /// the work on it first, and is done when this returns.
     ///
     /// The stream may be of either device, or of a third one. Whoever uses the result through this
     /// library comes after the copy; the source may be dropped at once.
@@ -34,17 +38,16 @@ impl Tensor {
     }
 
     /// Replaces its elements by those of `source`, a tensor of the same shape and dtype on any
-    /// device; in the order of a stream, or done when it returns.
+    /// device; in the order of a stream, or done when it returns. What cannot follow the stream, such
+    /// as a copy through host memory, waits for the work on it first.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it is read-only, or shape or dtype differ; [`Error::Hook`];
-    /// [`Error::Refused`].
+    /// [`Error::Misuse`] when it is read-only, its elements overlap, or shape or dtype differ;
+    /// [`Error::Hook`]; [`Error::Refused`].
     pub fn copy_from(&self, source: &Self, stream: Option<&Stream>) -> Result<(), Error> {
         const OPERATION: &str = "copy into a tensor";
         let (to, from) = (self.layout(), source.layout());
-        if self.is_read_only() {
-            return Err(Error::misuse(OPERATION, "it is read-only"));
-        }
+        self.check_writable(OPERATION)?;
         if to.shape() != from.shape() {
             let why = format!(
                 "its shape is {:?}, the source's {:?}",
@@ -57,10 +60,10 @@ impl Tensor {
             let why = format!("its dtype is {}, the source's {}", to.dtype(), from.dtype());
             return Err(Error::misuse(OPERATION, why));
         }
-        if to.numel() == 0 {
+        if to.numel() == 0 || self.is_same_view(source) {
             return Ok(());
         }
-        if self.overlaps(source) {
+        if place::may_overlap(self, source) {
             let apart = Self::empty(source.device(), from)?;
             route::copy_into(&apart, source, stream)?;
             return route::copy_into(self, &apart, stream);
@@ -69,15 +72,15 @@ impl Tensor {
     }
 
     /// Repeats the bytes of one element over the tensor; in the order of a stream, or done when it
-    /// returns. Packed elements of less than a byte are filled by whole bytes.
+    /// returns: a fill that the plugin cannot make itself waits for the work on the stream first.
+    /// Packed elements of less than a byte are filled by whole bytes, and what is beside them stays.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it is read-only or the pattern is no element; [`Error::Hook`].
+    /// [`Error::Misuse`] when it is read-only, its elements overlap, or the pattern is no element;
+    /// [`Error::Hook`].
     pub fn fill(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
         const OPERATION: &str = "fill a tensor";
-        if self.is_read_only() {
-            return Err(Error::misuse(OPERATION, "it is read-only"));
-        }
+        self.check_writable(OPERATION)?;
         let bits = self.layout().element_bits().max(8);
         if pattern.len() as u64 * 8 != u64::from(bits) {
             let why = format!(
@@ -91,16 +94,38 @@ impl Tensor {
         }
         if !self.layout().is_contiguous() {
             let compact = Self::empty(self.device(), self.layout())?;
-            compact.fill(pattern, stream)?;
+            compact.fill_whole(pattern, stream)?;
             return self.copy_from(&compact, stream);
+        }
+        if !elements::ends_inside_byte(self.layout()) {
+            return self.fill_whole(pattern, stream);
+        }
+        let (body, edge) = elements::split(self)?;
+        body.fill_whole(pattern, stream)?;
+        let count = transfer::host_length(edge.nbytes())? / pattern.len();
+        let last = Self::from_bytes(edge.device(), edge.layout(), &pattern.repeat(count))?;
+        elements::copy_edge(&edge, &last, stream)
+    }
+
+    /// Fills all bytes of a compact tensor, with the bits behind a last element that ends inside one.
+    fn fill_whole(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
+        if self.layout().numel() == 0 {
+            return Ok(());
         }
         match self.fill_by_hook(pattern, stream) {
             Err(error) if error.is_unsupported() => {
-                let bytes = pattern.repeat(transfer::host_length(self.nbytes())? / pattern.len());
-                self.write(&bytes)
+                order::settle(stream)?;
+                let count = transfer::host_length(self.nbytes())? / pattern.len();
+                transfer::write(self, &pattern.repeat(count))
             }
             filled => filled,
         }
+    }
+
+    /// Whether both are the same elements in the same order, so that there is nothing to copy.
+    fn is_same_view(&self, other: &Self) -> bool {
+        let is_one = std::ptr::eq(self.memory(), other.memory());
+        is_one && (self.offset(), self.layout()) == (other.offset(), other.layout())
     }
 
     fn fill_by_hook(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {

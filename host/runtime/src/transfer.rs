@@ -1,18 +1,19 @@
-//! Copies between memories: contiguous and strided, by the plugin that can make them.
+//! Copies between memories by one call of one hook each; what a plugin declines is for
+//! [`elements`](crate::elements) to make in other steps.
 #![expect(unsafe_code, reason = "hands memory that it keeps alive to copy hooks")]
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
+use crossdock_sdk::abi::{
+    Address, Capabilities, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs,
+};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::device::Device;
 use crate::error::Error;
 use crate::hooks::Hooks;
-use crate::inherited;
 use crate::order::{self, Touched};
-use crate::span;
 use crate::stream::Stream;
 use crate::tensor::{Tensor, compact};
 use crate::trace;
@@ -83,6 +84,20 @@ unsafe fn copy(
         // SAFETY: both are compact, so the bytes of their layouts are what the caller vouches for.
         return unsafe { hooks.copy(args, stream) };
     }
+    // SAFETY: the caller's promise, passed on.
+    unsafe { copy_strided(hooks, dst, src, stream) }
+}
+
+/// As [`copy`], by the hook that touches the bits of elements and no others.
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_strided(
+    hooks: &Hooks,
+    dst: End<'_>,
+    src: End<'_>,
+    stream: StreamHandle,
+) -> Result<(), Error> {
     let args = StridedArgs {
         dst: dst.side,
         src: src.side,
@@ -108,68 +123,80 @@ pub(crate) fn copy_tensor(
     src: &Tensor,
     stream: Option<&Stream>,
 ) -> Result<(), Error> {
-    let (Some(dst_end), Some(src_end)) = (End::seen_by(maker, dst), End::seen_by(maker, src))
-    else {
+    between(maker, dst, src, |dst, src, touched| {
+        order::run(maker, stream, touched, |stream| {
+            // SAFETY: both layouts lie inside their memories, which remember the work and outlive
+            // it.
+            unsafe { copy(maker.hooks(), dst, src, stream) }
+        })
+    })
+}
+
+/// As [`copy_tensor`] by the plugin of `dst`, where the bits behind its last element are to stay.
+///
+/// # Errors
+/// As [`copy_tensor`].
+pub(crate) fn copy_packed(
+    dst: &Tensor,
+    src: &Tensor,
+    stream: Option<&Stream>,
+) -> Result<(), Error> {
+    let maker = dst.device();
+    if !maker
+        .capabilities()
+        .contains(Capabilities::SUB_BYTE_STRIDES)
+    {
+        return Err(maker.hooks().missing("copy_strided"));
+    }
+    between(maker, dst, src, |dst, src, touched| {
+        order::run(maker, stream, touched, |stream| {
+            // SAFETY: both layouts lie inside their memories, which remember the work and outlive
+            // it.
+            unsafe { copy_strided(maker.hooks(), dst, src, stream) }
+        })
+    })
+}
+
+/// Calls `work` with both ends as `maker` sees them, where it sees both.
+fn between(
+    maker: &Device,
+    dst: &Tensor,
+    src: &Tensor,
+    work: impl FnOnce(End<'_>, End<'_>, Touched<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (Some(to), Some(from)) = (End::seen_by(maker, dst), End::seen_by(maker, src)) else {
         return Err(maker.hooks().missing("copy"));
     };
     let touched = Touched {
         reads: Some(src.memory()),
         writes: Some(dst.memory()),
     };
-    order::run(maker, stream, touched, |stream| {
-        // SAFETY: both layouts lie inside their memories, which remember the work and outlive it.
-        unsafe { copy(maker.hooks(), dst_end, src_end, stream) }
-    })
-}
-
-/// The tensor itself where it is compact, else a compact copy on its own device.
-pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor, Error> {
-    if tensor.layout().is_contiguous() {
-        return Ok(tensor.clone());
-    }
-    let packed = Tensor::empty(tensor.device(), tensor.layout())?;
-    match copy_tensor(tensor.device(), &packed, tensor, stream) {
-        Err(error) if error.is_unsupported() => packed.write(&span::gather(tensor)?)?,
-        done => done?,
-    }
-    Ok(packed)
-}
-
-/// Copies a compact tensor into a strided one on the same device.
-pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    match copy_tensor(dst.device(), dst, packed, stream) {
-        Err(error) if error.is_unsupported() => span::scatter(dst, &packed.read()?),
-        done => done,
-    }
+    work(to, from, touched)
 }
 
 /// Reads a tensor into compact bytes, as many as it has.
-pub(crate) fn read_into(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
-    if tensor.device().hooks().is_forked() && inherited::read(tensor, bytes).is_some() {
-        return Ok(());
-    }
+///
+/// # Errors
+/// `UNSUPPORTED` where the plugin cannot make it as one copy.
+pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
     let compact = compact(tensor.layout())?;
     let dst = End {
         side: host_side(address_of(bytes.as_mut_ptr().cast())),
         layout: &compact,
     };
-    let read = |tensor: &Tensor| {
-        let touched = Touched::reads(tensor.memory());
-        order::run(tensor.device(), None, touched, |stream| {
-            // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it
-            // returns; the tensor is alive.
-            unsafe { copy(tensor.device().hooks(), dst, End::of(tensor), stream) }
-        })
-    };
-    match read(tensor) {
-        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {
-            read(&packed(tensor, None)?)
-        }
-        done => done,
-    }
+    let touched = Touched::reads(tensor.memory());
+    order::run(tensor.device(), None, touched, |stream| {
+        // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it returns;
+        // the tensor is alive.
+        unsafe { copy(tensor.device().hooks(), dst, End::of(tensor), stream) }
+    })
 }
 
-/// Writes compact bytes, as many as the tensor has, into a tensor.
+/// Writes compact bytes, as many as the tensor has, into a tensor, with the bits behind a last
+/// element that ends inside a byte.
+///
+/// # Errors
+/// `UNSUPPORTED` where the plugin cannot make it as one copy: nothing was changed.
 pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     let compact = compact(tensor.layout())?;
     let src = End {
@@ -177,20 +204,11 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         layout: &compact,
     };
     let touched = Touched::writes(tensor.memory());
-    let written = order::run(tensor.device(), None, touched, |stream| {
+    order::run(tensor.device(), None, touched, |stream| {
         // SAFETY: `bytes` is as long as the compact layout and is only read, and the copy is done
         // when it returns; the tensor is alive.
         unsafe { copy(tensor.device().hooks(), End::of(tensor), src, stream) }
-    });
-    match written {
-        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
-        done => return done,
-    }
-    unpack(
-        tensor,
-        &Tensor::from_bytes(tensor.device(), &compact, bytes)?,
-        None,
-    )
+    })
 }
 
 pub(crate) fn host_length(bytes: u64) -> Result<usize, Error> {

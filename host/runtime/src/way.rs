@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::Device;
+use crate::elements;
 use crate::error::Error;
+use crate::order;
 use crate::route::RouteKind;
 use crate::staging;
 use crate::stream::Stream;
@@ -57,7 +59,8 @@ impl Way {
 
     /// Copies every element of `src` to `dst`, which has the same shape and does not overlap it, in
     /// the order of a stream, or done when it returns. What a plugin cannot make as a strided copy is
-    /// packed first, on the side where it is.
+    /// packed first, on the side where it is. Bits behind a last element that ends inside a byte are
+    /// copied along.
     ///
     /// # Errors
     /// What the hooks answered; `UNSUPPORTED` changed nothing.
@@ -67,34 +70,43 @@ impl Way {
         src: &Tensor,
         stream: Option<&Stream>,
     ) -> Result<(), Error> {
-        let copied = match self {
-            Self::BySource => transfer::copy_tensor(src.device(), dst, src, stream),
-            Self::ByDestination => transfer::copy_tensor(dst.device(), dst, src, stream),
+        let maker = match self {
+            Self::BySource => src.device(),
+            Self::ByDestination => dst.device(),
             Self::Staged => return stage(dst, src, stream),
         };
-        let is_compact = src.layout().is_contiguous() && dst.layout().is_contiguous();
-        match copied {
-            Err(error) if error.is_unsupported() && !is_compact => {}
+        let once = |dst: &Tensor, src: &Tensor| transfer::copy_tensor(maker, dst, src, stream);
+        let mut refused = match once(dst, src) {
+            Err(error) if error.is_unsupported() => error,
             done => return done,
-        }
+        };
+        let compact = elements::packed(src, stream)?;
         if !src.layout().is_contiguous() {
-            return self.copy(dst, &transfer::packed(src, stream)?, stream);
+            refused = match once(dst, &compact) {
+                Err(error) if error.is_unsupported() => error,
+                done => return done,
+            };
+        }
+        if dst.layout().is_contiguous() {
+            return Err(refused);
         }
         let packed = Tensor::empty(dst.device(), dst.layout())?;
-        self.copy(&packed, src, stream)?;
-        transfer::unpack(dst, &packed, stream)
+        once(&packed, &compact)?;
+        elements::unpack(dst, &packed, stream)
     }
 }
 
-/// Host memory is not part of any stream: this is done when it returns, but for the unpacking.
+/// Host memory is not part of any stream: what is on it comes first, and this is done when it
+/// returns.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    let src = transfer::packed(src, None)?;
+    order::settle(stream)?;
+    let src = elements::packed(src, None)?;
     if dst.layout().is_contiguous() {
         return staging::stage(dst, &src);
     }
     let packed = Tensor::empty(dst.device(), dst.layout())?;
     staging::stage(&packed, &src)?;
-    transfer::unpack(dst, &packed, stream)
+    elements::unpack(dst, &packed, None)
 }
 
 fn is_shared(from: &Device, to: &Device) -> bool {

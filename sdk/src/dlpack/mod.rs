@@ -31,6 +31,7 @@ mod error;
 mod flags;
 mod glance;
 mod layout;
+mod overlap;
 mod produced;
 mod received;
 mod strided;

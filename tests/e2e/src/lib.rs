@@ -6,6 +6,7 @@
 mod readme {}
 
 pub mod every_hook;
+pub mod room;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

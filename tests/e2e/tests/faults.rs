@@ -117,7 +117,7 @@ fn work_on_a_tensor_that_outlives_its_runtime_has_the_layers_of_the_environment(
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(CHILD, "1")
-            .env("CROSSDOCK_FAULT", "cpu.allocate:1=VENDOR")
+            .env("CROSSDOCK_FAULT", "cpu.copy_strided:1=VENDOR")
             .status();
         assert!(status.unwrap().success());
         return;

@@ -897,20 +897,21 @@ xd_error *xd_tensor_reshape(const xd_tensor *tensor, uint32_t ndim, const int64_
 xd_error *xd_tensor_read(const xd_tensor *tensor, void *bytes, uint64_t size);
 
 /** \brief Replaces the elements by compact bytes. Done when it returns; may be partly done after a
- * failure.
+ * failure. `XD_INVALID` where elements overlap, as those of a broadcast do; so for a copy and a fill.
  * \param[in] size  Must be the tensor's `nbytes`.
  */
 xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t size);
 
 /** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
- * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order.
+ * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order: what
+ *                    cannot follow the stream waits for the work on it first, and is done then.
  */
 xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
                               const xd_stream *stream);
 
 /** \brief Repeats the bytes of one element over the tensor.
  * \param[in] pattern  The bytes of one element, read before this returns.
- * \param[in] stream   NULL: it is done when this returns. Else it is done in the stream's order.
+ * \param[in] stream   NULL: it is done when this returns. Else as for \ref xd_tensor_copy_from.
  */
 xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t size,
                          const xd_stream *stream);

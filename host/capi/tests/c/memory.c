@@ -120,6 +120,51 @@ static void read_only_memory_is_not_written(const xd_runtime *runtime) {
     CHECK(released == 1);
 }
 
+static void elements_that_overlap_are_not_written(const xd_runtime *runtime, const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3}, repeated[2] = {0, 1}, sliding[2] = {1, 1};
+    static const int64_t between[2] = {3, 2}, interleaved[2] = {2, 3};
+    static const char *const axes[2] = {"axes [0] of", "axes [0, 1] of"};
+    const int64_t *const strides[2] = {repeated, sliding};
+    xd_layout layout = check_layout(2, shape);
+    xd_tensor *source = NULL;
+    int wrong;
+    OK(xd_tensor_empty(cpu, &layout, &source));
+    for (wrong = 0; wrong < 2; wrong++) {
+        xd_memory memory = memory_of(shape);
+        xd_tensor *tensor = NULL;
+        xd_error *error;
+        float values[6] = {9, 9, 9, 9, 9, 9};
+        memory.layout.strides = strides[wrong];
+        OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_fill(tensor, values, sizeof *values, NULL));
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_copy_from(tensor, source, NULL));
+        FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_copy_from(tensor, tensor, NULL));
+        error = xd_tensor_write(tensor, values, sizeof values);
+        CHECK(error && strstr(xd_error_why(error), axes[wrong]));
+        check_fails(error, XD_ERROR_MISUSE, XD_INVALID, __FILE__, __LINE__);
+        OK(xd_tensor_read(tensor, values, sizeof values));
+        CHECK(values[0] == 0 && values[2] == 2 && values[3] == (wrong ? 1 : 0));
+        xd_tensor_free(tensor);
+    }
+    xd_tensor_free(source);
+    {
+        static const float places[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+        float room[8], values[6] = {10, 13, 12, 15, 14, 17}, read[6];
+        xd_memory memory = memory_of(between);
+        xd_tensor *tensor = NULL;
+        memcpy(room, places, sizeof room);
+        memory.data = room;
+        memory.layout.strides = interleaved;
+        OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+        OK(xd_tensor_write(tensor, values, sizeof values));
+        OK(xd_tensor_read(tensor, read, sizeof read));
+        CHECK(memcmp(values, read, sizeof read) == 0);
+        CHECK(room[0] == 10 && room[1] == 1 && room[2] == 12 && room[3] == 13);
+        CHECK(room[4] == 14 && room[5] == 15 && room[6] == 6 && room[7] == 17);
+        xd_tensor_free(tensor);
+    }
+}
+
 static void memory_that_a_stream_writes_is_waited_for(const xd_runtime *runtime,
                                                       const xd_device *cpu) {
     static const int64_t shape[2] = {2, 3};
@@ -205,6 +250,7 @@ int main(int argc, char **argv) {
     an_owner_is_released_once_when_it_is_refused(runtime);
     only_devices_with_handles_adopt_native_objects(runtime);
     read_only_memory_is_not_written(runtime);
+    elements_that_overlap_are_not_written(runtime, cpu);
     memory_that_a_stream_writes_is_waited_for(runtime, cpu);
     wrong_sizes_and_counts_are_refused(cpu);
     tensors_are_filled_and_copied(cpu);

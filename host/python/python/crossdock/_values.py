@@ -162,8 +162,10 @@ def fill(tensor: Tensor, value: Any, stream: Any = None) -> None:
     value, dtype = number(value), tensor.dtype
     if dtype.bits * dtype.lanes % 8 == 0 or tensor._padded:
         tensor._repeat(encode([value], dtype, tensor._padded), stream)
+    elif 8 % dtype.bits == 0:
+        tensor._repeat(encode([value] * (8 // dtype.bits), dtype), stream)
     else:
-        tensor._store(encode([value] * tensor.size, dtype))
+        tensor._store(encode([value] * tensor.size, dtype), stream)
 
 
 def assign(part: Tensor, value: Any) -> None:
@@ -179,6 +181,7 @@ def assign(part: Tensor, value: Any) -> None:
             f"cannot assign {source.dtype} to {part.dtype}: crossdock moves data and does not "
             "convert it"
         )
+    part._check_writable()
     _spread(part, source)
 
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -84,6 +84,11 @@ impl PairCosts {
         }
     }
 
+    /// Whether no way could be measured.
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether another process may go by it: one point tells a latency, and may have been bad luck.
     fn is_worth_keeping(&self) -> bool {
         let curves = [&self.by_source, &self.by_destination, &self.staged];
@@ -111,11 +116,41 @@ pub(crate) struct Costs {
 type Key = [(usize, u32); 2];
 
 #[derive(Debug)]
-struct Pair {
+pub(super) struct Pair {
     is_claimed: AtomicBool,
+    /// How often the pair was claimed.
+    tries: AtomicU32,
     costs: OnceLock<(PairCosts, CostOrigin)>,
     /// While these are held, no other plugin gets the addresses in the key.
     _plugins: [Weak<Plugin>; 2],
+}
+
+impl Pair {
+    /// The right to measure, which one thread has at a time.
+    pub(super) fn claim(&self) -> Option<Claim<'_>> {
+        if self.is_claimed.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let claim = Claim {
+            is_claimed: &self.is_claimed,
+            is_last: self.tries.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TRIES,
+        };
+        // Another thread may have had it since the costs were looked for.
+        self.costs.get().is_none().then_some(claim)
+    }
+}
+
+/// Given back when it is dropped, whatever became of the measuring.
+pub(super) struct Claim<'a> {
+    is_claimed: &'a AtomicBool,
+    /// Nothing is tried after this.
+    is_last: bool,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.is_claimed.store(false, Ordering::Release);
+    }
 }
 
 impl Costs {
@@ -127,11 +162,14 @@ impl Costs {
     }
 
     /// What a copy of so many bytes takes by `way`. At the first use of the pair, all its `ways`
-    /// are measured; another thread that asks meanwhile is told that nothing is known.
+    /// are measured; another thread that asks meanwhile is told that nothing is known. Where nothing
+    /// could be measured, the next one that asks tries again, [`MOST_TRIES`] times in all.
     pub(crate) fn of(&self, (from, to): (&Device, &Device), ways: &[Way]) -> Option<Known> {
         let store = self.store.as_ref()?;
         let pair = self.pair(from, to);
-        if pair.costs.get().is_none() && !pair.is_claimed.swap(true, Ordering::AcqRel) {
+        if pair.costs.get().is_none()
+            && let Some(claim) = pair.claim()
+        {
             let identity = PairIdentity::new(from, to);
             let found = match store.read(&identity) {
                 Some(costs) => (costs, CostOrigin::Kept),
@@ -140,20 +178,23 @@ impl Costs {
             if found.1 == CostOrigin::Measured && found.0.is_worth_keeping() {
                 store.write(&identity, &found.0);
             }
-            // Only the thread with the claim comes here.
-            let _set = pair.costs.set(found);
+            if !found.0.is_empty() || claim.is_last {
+                // Only the thread with the claim comes here.
+                let _set = pair.costs.set(found);
+            }
         }
         pair.costs.get()?;
         Some(Known(pair))
     }
 
-    fn pair(&self, from: &Device, to: &Device) -> Arc<Pair> {
+    pub(super) fn pair(&self, from: &Device, to: &Device) -> Arc<Pair> {
         let key = [from, to].map(|device| (Arc::as_ptr(device.plugin()).addr(), device.index()));
         if let Some(pair) = self.pairs.load().get(&key) {
             return Arc::clone(pair);
         }
         let new = Arc::new(Pair {
             is_claimed: AtomicBool::new(false),
+            tries: AtomicU32::new(0),
             costs: OnceLock::new(),
             _plugins: [from, to].map(|device| Arc::downgrade(device.plugin())),
         });
@@ -185,3 +226,7 @@ impl Known {
         }
     }
 }
+
+/// What fails for a moment, as where memory is short, does not decide for ever; what always fails
+/// costs little.
+const MOST_TRIES: u32 = 3;

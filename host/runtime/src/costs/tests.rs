@@ -192,6 +192,51 @@ fn a_file_that_cannot_be_written_costs_nothing_but_the_measuring() {
 }
 
 #[test]
+fn a_measurement_that_failed_is_tried_again_and_not_for_ever() {
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let (from, to) = (device::<16>(&routing), device::<17>(&routing));
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    let explained = || explain(&layout, &from, &to, RouteChoice::Best).cost.origin;
+    let copies = || asked::<16>().copies.load(SeqCst);
+    let fail_next = || asked::<16>().failing.store(copies() + 1, SeqCst);
+    fail_next();
+    assert_eq!(explained(), CostOrigin::Properties);
+    assert_eq!(explained(), CostOrigin::Measured);
+
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let (from, to) = (device::<16>(&routing), device::<17>(&routing));
+    let explained = || explain(&layout, &from, &to, RouteChoice::Best).cost.origin;
+    for _ in 0..5 {
+        let before = copies();
+        fail_next();
+        assert_eq!(explained(), CostOrigin::Properties);
+        asked::<16>().failing.store(0, SeqCst);
+        if copies() == before {
+            return;
+        }
+    }
+    unreachable!("it was tried each time");
+}
+
+#[test]
+fn a_panic_while_measuring_leaves_the_pair_to_the_next() {
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let pair = routing
+        .costs()
+        .pair(&device::<18>(&routing), &device::<19>(&routing));
+    let panicked = std::thread::spawn({
+        let pair = Arc::clone(&pair);
+        move || {
+            let _claim = pair.claim().unwrap();
+            std::panic::resume_unwind(Box::new("as a bug would"));
+        }
+    });
+    assert!(panicked.join().is_err());
+    let claim = pair.claim();
+    assert!(claim.is_some() && pair.claim().is_none(), "one at a time");
+}
+
+#[test]
 fn measuring_a_slow_device_ends_in_time_and_many_threads_measure_once() {
     let routing = Arc::new(Routing::new(None, &CostCache::Memory));
     let (from, to) = (device::<12>(&routing), device::<13>(&routing));

@@ -13,6 +13,7 @@ use crossdock_sdk::abi::{Capabilities, Side};
 use crate::device::Device;
 use crate::error::Error;
 use crate::life;
+use crate::listing::Listed;
 use crate::plugin::Plugin;
 use crate::transfer::{address_of, host_length, host_side};
 
@@ -29,6 +30,7 @@ pub(super) struct Chunk {
 struct Lock {
     plugin: Arc<Plugin>,
     device: u32,
+    listed: Listed,
     is_held: bool,
 }
 
@@ -75,6 +77,7 @@ impl Chunk {
         self.locks.push(Lock {
             plugin: Arc::clone(device.plugin()),
             device: device.index(),
+            listed: device.listed().clone(),
             is_held: locked.is_ok(),
         });
     }
@@ -84,6 +87,11 @@ impl Chunk {
         self.locks
             .iter()
             .any(|lock| Arc::ptr_eq(&lock.plugin, plugin))
+    }
+
+    /// Whether the runtime still lists all devices that have locked it.
+    pub(super) fn is_of_listed(&self) -> bool {
+        self.locks.iter().all(|lock| lock.listed.is_listed())
     }
 
     /// The memory as one side of a copy.

@@ -66,7 +66,8 @@ impl Chunks {
         })
     }
 
-    /// Gives back the idle chunks that a device of this plugin has locked.
+    /// Gives back the idle chunks that a device of this plugin has locked. Those in use follow when
+    /// their copy is done with them, as the plugin is not listed any more.
     pub(crate) fn forget(&self, plugin: &Arc<Plugin>) {
         let known: Vec<Chunk> = self
             .idle()
@@ -82,7 +83,8 @@ impl Chunks {
 
     fn take_back(&self, chunk: Chunk) {
         let mut idle = self.idle();
-        if idle.len() < PER_COPY {
+        // Asked under the lock: a plugin that is retired from here on finds the chunk there.
+        if idle.len() < PER_COPY && chunk.is_of_listed() {
             idle.push(chunk);
         } else {
             // Before the chunk is dropped, which calls hooks.

@@ -66,6 +66,28 @@ fn a_long_copy_uses_a_chunk_of_host_memory_for_each_lane_and_locks_it_once() {
 }
 
 #[test]
+fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
+    let routing = routing();
+    let (from, to) = (device::<20>(&routing), device::<21>(&routing));
+    let lease = routing.chunks().lease([&from, &to]).unwrap();
+    assert_eq!(asked::<20>().locked.load(SeqCst), 1);
+    let plugin = Arc::downgrade(from.plugin());
+    from.listed().end();
+    routing.chunks().forget(from.plugin());
+    drop(lease);
+    assert_eq!(asked::<20>().locked.load(SeqCst), 0);
+    assert_eq!(asked::<21>().locked.load(SeqCst), 0);
+    // A copy that began with the device of before keeps nothing either.
+    drop(routing.chunks().lease([&from, &to]).unwrap());
+    assert_eq!(asked::<20>().locked.load(SeqCst), 0);
+    drop(from);
+    assert!(plugin.upgrade().is_none(), "a chunk keeps the plugin");
+    // Those of other plugins are kept.
+    drop(routing.chunks().lease([&to, &to]).unwrap());
+    assert_eq!(asked::<21>().locked.load(SeqCst), 1);
+}
+
+#[test]
 fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
     for step in 1..=8 {
         for is_reader in [true, false] {

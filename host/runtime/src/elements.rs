@@ -1,0 +1,113 @@
+//! Elements of any layout: read, written and packed by the fewest steps that the plugins can make.
+//!
+//! Each step below is one call of a hook, or many that cannot be declined; none comes back here.
+
+use std::mem::MaybeUninit;
+
+use crossdock_sdk::dlpack::Layout;
+
+use crate::error::Error;
+use crate::inherited;
+use crate::order;
+use crate::span;
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+use crate::transfer;
+
+/// The tensor itself where it is compact, else a compact copy on its own device.
+pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor, Error> {
+    if tensor.layout().is_contiguous() {
+        return Ok(tensor.clone());
+    }
+    let packed = Tensor::empty(tensor.device(), tensor.layout())?;
+    match transfer::copy_tensor(tensor.device(), &packed, tensor, stream) {
+        Err(error) if error.is_unsupported() => {
+            order::settle(stream)?;
+            transfer::write(&packed, &span::gathered(tensor)?)?;
+        }
+        done => done?,
+    }
+    Ok(packed)
+}
+
+/// Copies a compact tensor into a strided one on the same device.
+pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    match transfer::copy_tensor(dst.device(), dst, packed, stream) {
+        Err(error) if error.is_unsupported() => {
+            order::settle(stream)?;
+            span::scatter(dst, &packed.read()?)
+        }
+        done => done,
+    }
+}
+
+/// Reads a tensor into compact bytes, as many as it has.
+pub(crate) fn read_into(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
+    if tensor.device().hooks().is_forked() && inherited::read(tensor, bytes).is_some() {
+        return Ok(());
+    }
+    match transfer::read(tensor, bytes) {
+        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
+        done => return done,
+    }
+    let packed = Tensor::empty(tensor.device(), tensor.layout())?;
+    match transfer::copy_tensor(tensor.device(), &packed, tensor, None) {
+        Err(error) if error.is_unsupported() => span::gather(tensor, bytes),
+        done => done.and_then(|()| transfer::read(&packed, bytes)),
+    }
+}
+
+/// Writes compact bytes, as many as the tensor has, into a tensor whose elements do not overlap.
+pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
+    if tensor.layout().numel() == 0 {
+        return Ok(());
+    }
+    if ends_inside_byte(tensor.layout()) {
+        return span::scatter(tensor, bytes);
+    }
+    match transfer::write(tensor, bytes) {
+        Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
+        done => return done,
+    }
+    let packed = Tensor::from_bytes(tensor.device(), tensor.layout(), bytes)?;
+    match transfer::copy_tensor(tensor.device(), tensor, &packed, None) {
+        Err(error) if error.is_unsupported() => span::scatter(tensor, bytes),
+        done => done,
+    }
+}
+
+/// Whether the last byte of a compact layout has bits behind the last element, which may be those
+/// of another tensor's elements.
+pub(crate) fn ends_inside_byte(layout: &Layout) -> bool {
+    let bits = i128::from(layout.numel()) * i128::from(layout.element_bits());
+    bits % 8 != 0 && layout.is_contiguous()
+}
+
+/// A compact tensor as two: the elements that fill whole bytes, and the few that do not.
+pub(crate) fn split(tensor: &Tensor) -> Result<(Tensor, Tensor), Error> {
+    let layout = tensor.layout();
+    let bits = i64::from(layout.element_bits());
+    // The shortest run of elements that fills whole bytes: 8 divides so many times these bits.
+    let run = 8_i64 >> bits.trailing_zeros().min(3);
+    let last = layout.numel() % run;
+    let whole = layout.numel() - last;
+    let part = |count: i64| {
+        let part = Layout::compact(layout.dtype(), &[count])?;
+        part.with_padding(layout.is_padded())
+    };
+    let body = part(whole)?;
+    let behind = tensor.offset().saturating_add(body.bytes());
+    let first = tensor.view(body, tensor.offset());
+    Ok((first, tensor.view(part(last)?, behind)))
+}
+
+/// Copies the few compact elements of `src` into those of `dst`, whose last byte has other bits too.
+pub(crate) fn copy_edge(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    match transfer::copy_packed(dst, src, stream) {
+        Err(error) if error.is_unsupported() => {
+            order::settle(stream)?;
+            span::scatter(dst, &src.read()?)
+        }
+        done => done,
+    }
+}

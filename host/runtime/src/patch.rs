@@ -1,0 +1,92 @@
+//! Bits for a run of bytes, some of which have other bits too.
+#![expect(unsafe_code, reason = "copies bits between slices")]
+
+use crate::error::Error;
+use crate::walk;
+
+/// New values for some bits of neighbouring bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Patch {
+    /// The first byte.
+    start: i64,
+    bytes: Vec<u8>,
+    /// Which bits of them are new.
+    new: Vec<u8>,
+}
+
+impl Patch {
+    /// Whether `length` bits from `first` on belong to the run, or to its end.
+    pub(crate) fn takes(&self, first: i64, length: i64) -> bool {
+        let end = self.start + self.count();
+        let (from, to) = bytes_of(first, length);
+        self.bytes.is_empty() || (from >= self.start && from <= end && to >= end)
+    }
+
+    /// Adds bits that it takes: those of `bytes` from bit `at` on.
+    pub(crate) fn add(&mut self, first: i64, length: i64, (bytes, at): (&[u8], i64)) {
+        let (from, to) = bytes_of(first, length);
+        if self.bytes.is_empty() {
+            self.start = from;
+        }
+        let count = usize::try_from(to - self.start).unwrap_or(0);
+        self.bytes.resize(count, 0);
+        self.new.resize(count, 0);
+        let inside = first - self.start * 8;
+        set(&mut self.new, inside, length);
+        let target = (self.bytes.as_mut_ptr(), inside);
+        // SAFETY: the run was made long enough just now, and the caller gives so many bits.
+        unsafe { walk::copy_bits(length, target, (bytes.as_ptr(), at)) };
+    }
+
+    /// Fills in the bits that are not new; `read` reads the bytes from one on.
+    pub(crate) fn complete(
+        &mut self,
+        mut read: impl FnMut(i64, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut at = self.start;
+        let is_like = |one: &u8, other: &u8| (*one == u8::MAX) == (*other == u8::MAX);
+        let mut bytes = self.bytes.as_mut_slice();
+        for new in self.new.chunk_by(is_like) {
+            let (part, rest) = bytes.split_at_mut(new.len());
+            bytes = rest;
+            if new.first() != Some(&u8::MAX) {
+                let mut old = vec![0; new.len()];
+                read(at, &mut old)?;
+                for ((byte, new), old) in part.iter_mut().zip(new).zip(old) {
+                    *byte = (*byte & new) | (old & !new);
+                }
+            }
+            at += i64::try_from(new.len()).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// The first byte and all of them; the patch is empty again.
+    pub(crate) fn take(&mut self) -> (i64, Vec<u8>) {
+        self.new.clear();
+        (self.start, std::mem::take(&mut self.bytes))
+    }
+
+    fn count(&self) -> i64 {
+        i64::try_from(self.bytes.len()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The bytes that have one of these bits.
+fn bytes_of(first: i64, length: i64) -> (i64, i64) {
+    let end = first + length;
+    (first.div_euclid(8), (end + 7).div_euclid(8))
+}
+
+/// Sets `length` bits from `first` on.
+fn set(bytes: &mut [u8], first: i64, length: i64) {
+    let (from, to) = bytes_of(first, length);
+    let range = usize::try_from(from).unwrap_or(0)..usize::try_from(to).unwrap_or(0);
+    let inside = bytes.get_mut(range).unwrap_or_default();
+    for (byte, at) in inside.iter_mut().zip(from..) {
+        let low = (first - at * 8).clamp(0, 8);
+        let high = (first + length - at * 8).clamp(0, 8);
+        let [ones, ..] = ((1_u16 << high) - (1_u16 << low)).to_le_bytes();
+        *byte |= ones;
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether two tensors may share bytes, whichever device's view of the memory each goes through.
+
+use std::ops::Range;
+
+use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerInfo};
+
+use crate::memory::Memory;
+use crate::tensor::Tensor;
+
+/// Whether the elements of both may share bytes. What one memory is called by its own plugin says
+/// nothing of another's, so plugins are asked where their names differ: memory of a device may have
+/// come back as host memory.
+pub(crate) fn may_overlap(one: &Tensor, other: &Tensor) -> bool {
+    let [one, other] = [one, other].map(Part::of);
+    if std::ptr::eq(one.memory, other.memory) {
+        return meet(&one.bytes, &other.bytes);
+    }
+    let own = one.name().meets(&other.name());
+    if own || (one.is_addressed() && other.is_addressed()) {
+        return own;
+    }
+    let [said, said_of_other] = [&one, &other].map(Part::ask);
+    let names = one.names(said.as_ref());
+    let others = other.names(said_of_other.as_ref());
+    let mut pairs = names.iter().flatten().flat_map(|name| {
+        let others = others.iter().flatten();
+        others.map(move |other| (name, other))
+    });
+    let is_one = |part: &Part<'_>, said: Option<PointerInfo>, other: &Part<'_>| {
+        said.is_some_and(|said| part.knows_as_its_own(&said, other))
+    };
+    pairs.any(|(name, other)| name.meets(other))
+        || is_one(&one, said, &other)
+        || is_one(&other, said_of_other, &one)
+}
+
+/// The bytes of a memory that a tensor's elements reach.
+struct Part<'a> {
+    memory: &'a Memory,
+    bytes: Range<u64>,
+}
+
+/// Bytes by one of the names that they may have.
+#[derive(Debug)]
+struct Name {
+    /// The object that counts them; `None` is the address space of the process.
+    object: Option<u64>,
+    bytes: Range<u64>,
+}
+
+impl<'a> Part<'a> {
+    fn of(tensor: &'a Tensor) -> Self {
+        let span = tensor.layout().span();
+        let [first, end] = [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
+        Self {
+            memory: tensor.memory().root(),
+            bytes: first..end,
+        }
+    }
+
+    /// What its own plugin calls it.
+    fn name(&self) -> Name {
+        let Address {
+            word, offset, form, ..
+        } = self.memory.address;
+        let (object, base) = match form {
+            AddressForm::HANDLE => (Some(word), offset),
+            _ => (None, word.wrapping_add(offset)),
+        };
+        let at = |byte: u64| base.wrapping_add(byte);
+        Name {
+            object,
+            bytes: at(self.bytes.start)..at(self.bytes.end),
+        }
+    }
+
+    /// Whether its name is an address that the host uses too, of which there is no other.
+    fn is_addressed(&self) -> bool {
+        self.memory.host_address(0).is_some()
+    }
+
+    /// What its plugin says of it, where the host's address does not say all.
+    fn ask(&self) -> Option<PointerInfo> {
+        if self.is_addressed() {
+            return None;
+        }
+        let first = self.memory.at(self.bytes.start);
+        let said = self.memory.device.hooks().pointer_query(first).ok()?;
+        (said.kind != MemoryKind::UNOWNED).then_some(said)
+    }
+
+    /// Its own name, and the addresses at which the host and the device reach it.
+    fn names(&self, said: Option<&PointerInfo>) -> [Option<Name>; 3] {
+        let length = self.bytes.end - self.bytes.start;
+        let addressed = |first: u64| Name {
+            object: None,
+            bytes: first..first.saturating_add(length),
+        };
+        let at = |first: fn(&PointerInfo) -> u64| {
+            let first = said.map(first).filter(|first| *first != 0);
+            first.map(addressed)
+        };
+        let (host, device) = (at(|said| said.host_pointer), at(|said| said.device_pointer));
+        [Some(self.name()), host, device]
+    }
+
+    /// Whether its plugin, which said this of it, knows the other one as part of the same memory.
+    /// Where the host reaches it is known then, the addresses have said whether they meet.
+    fn knows_as_its_own(&self, said: &PointerInfo, other: &Part<'_>) -> bool {
+        if said.host_pointer != 0 || said.allocation_id == 0 || other.name().object.is_some() {
+            return false;
+        }
+        let first = Address::pointer(other.name().bytes.start);
+        let known = self.memory.device.hooks().pointer_query(first);
+        known.is_ok_and(|known| known.allocation_id == said.allocation_id)
+    }
+}
+
+impl Name {
+    fn meets(&self, other: &Self) -> bool {
+        self.object == other.object && meet(&self.bytes, &other.bytes)
+    }
+}
+
+fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
