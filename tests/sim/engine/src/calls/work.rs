@@ -46,7 +46,7 @@ impl Engine {
             },
             uses,
         )?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Engine {
             uses.extend(state.all_used(site, target, true)?);
         }
         state.submit(site, stream, Body::Strided(walk), uses)?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Engine {
             pattern: pattern.into(),
         };
         state.submit(site, stream, body, uses)?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.submit(site, stream, Body::Host(function), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.word(site, word)?;
         state.submit(site, stream, Body::WaitWord(word, condition), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Engine {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.word(site, word)?;
         state.submit(site, stream, Body::WriteWord(word), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Engine {
         let host = state.host.clone();
         state.words.insert(word.address, host);
         state.store(word);
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 }

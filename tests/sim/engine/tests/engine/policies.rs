@@ -309,3 +309,37 @@ fn simulated_time_passes_as_the_link_says() {
         assert!((9_192..9_500).contains(&elapsed), "{policy:?}: {elapsed}");
     }
 }
+
+#[test]
+fn polling_for_what_waits_for_the_host_lets_other_work_run() {
+    for policy in POLICIES {
+        let machine = Machine::new(policy);
+        let (a, b, host) = (machine.stream(), machine.stream(), machine.host_event());
+        machine.wait(a, host);
+        let (mut completed, tell) = (false, Arc::new(AtomicBool::new(false)));
+        let set = Arc::clone(&tell);
+        let function = move || set.store(true, Ordering::SeqCst);
+        machine
+            .0
+            .host_call(Site::here("host_call"), b, Box::new(function))
+            .unwrap();
+        let began = std::time::Instant::now();
+        while !machine
+            .0
+            .query_stream(Site::here("query_stream"), a)
+            .unwrap()
+        {
+            if tell.load(Ordering::SeqCst) && !completed {
+                completed = true;
+                machine
+                    .0
+                    .complete(Site::here("complete"), host, Ok(()))
+                    .unwrap();
+            }
+            assert!(
+                began.elapsed() < LIMIT / 6,
+                "{policy:?}: polling came to no end"
+            );
+        }
+    }
+}
