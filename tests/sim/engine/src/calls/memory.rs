@@ -281,10 +281,14 @@ impl State {
             4096
         };
         // Whole pages, where pages are opened for the host: none is shared with another kind.
-        let room = if pages == 4096 {
-            bytes.next_multiple_of(pages)
-        } else {
-            bytes
+        let room = bytes.checked_next_multiple_of(if pages == 4096 { pages } else { 1 });
+        let Some(room) = room else {
+            let (device, free) = (wanted.device, self.memory.info(wanted.device));
+            return Err(Error::OutOfMemory {
+                device,
+                bytes,
+                free: free.map_or(0, |(free, _)| free),
+            });
         };
         let at = self.memory.allocate(wanted, alignment.max(pages), room)?;
         self.shadow.forget(at, at + bytes);

@@ -250,9 +250,15 @@ impl State {
 
     /// The same for one side of a strided copy.
     fn all_used(&mut self, site: Site, side: Bytes, writes: bool) -> Result<Vec<Use>, Error> {
-        let runs = side.runs.into_iter();
-        let used = runs.map(|(start, end)| self.used(site, start, end - start, writes));
-        let used = used.collect::<Result<Vec<Use>, Error>>()?;
+        let mut used = Vec::new();
+        let inside = self.arena.contains(side.first);
+        for (start, end) in side.runs {
+            // A side that begins in the arena has left it, or the other way round.
+            if self.arena.contains(start) != inside {
+                return Err(self.out_of_bounds(site, start, end - start));
+            }
+            used.push(self.used(site, start, end - start, writes)?);
+        }
         // A range that is more than the elements would be reported falsely.
         Ok(if side.exact { used } else { Vec::new() })
     }
