@@ -60,6 +60,6 @@ mod transfer;
 mod uses;
 
 pub use control::{CONTROL, Control, Controlled, Sink};
-pub use plugin::Asynchronous;
+pub use plugin::{Asynchronous, table};
 
 crossdock_sdk::export_plugin!(Asynchronous);

@@ -6,15 +6,16 @@
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo,
-    Status, StreamHandle,
+    Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginTable, PointerInfo,
+    ProbeInfo, Status, StreamHandle,
 };
-use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, describe};
+use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, describe, table_of};
 use crossdock_sim_engine::{self as sim, Engine, Site};
 
 use crate::answer::{limit, refused};
@@ -42,6 +43,12 @@ pub struct Asynchronous {
     pub(crate) uses: Uses,
     control: Box<Control>,
     life: AtomicU8,
+}
+
+/// The plugin's table, for a test that links it in; a file exports [`Asynchronous`] instead.
+#[must_use]
+pub fn table() -> NonNull<PluginTable> {
+    table_of::<Asynchronous>()
 }
 
 impl Plugin for Asynchronous {
