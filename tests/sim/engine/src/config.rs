@@ -89,7 +89,7 @@ impl Default for Config {
             links: Vec::new(),
             faults: Vec::new(),
             idle: Some(Duration::from_millis(50)),
-            host_patience: Duration::from_millis(100),
+            host_patience: Duration::from_millis(20),
             standstill: Duration::from_secs(5),
             host_functions_inform: true,
             run_after_failure: true,

@@ -1,5 +1,7 @@
 //! Faults: which calls are refused and which operations fail late.
 
+use crate::random::Random;
+
 /// When a fault strikes: as the call is made, or as the operation runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -63,5 +65,87 @@ impl Fault {
         self.onwards = true;
         self.nth = 1;
         self
+    }
+}
+
+/// The faults of an engine with what each has counted.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    faults: Vec<(Fault, u64)>,
+    random: Random,
+}
+
+impl Plan {
+    pub(crate) fn new(faults: &[Fault], seed: u64) -> Self {
+        let faults = faults.iter().map(|fault| (fault.clone(), 0)).collect();
+        Self {
+            faults,
+            random: Random::new(seed ^ 0x0FAD_7BAD),
+        }
+    }
+
+    pub(crate) fn add(&mut self, fault: Fault) {
+        self.faults.push((fault, 0));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    /// Counts a call or an operation; the status, and whether the device is lost, where one strikes.
+    pub(crate) fn strikes(
+        &mut self,
+        moment: Moment,
+        name: &str,
+        device: Option<u32>,
+    ) -> Option<(i32, bool)> {
+        let mut struck = None;
+        for (fault, count) in &mut self.faults {
+            let here = fault.device.is_none() || fault.device == device;
+            if fault.moment != moment || !here || !matches(&fault.name, name) {
+                continue;
+            }
+            *count += 1;
+            let due = *count == fault.nth || fault.onwards && *count > fault.nth;
+            if due && self.random.below(100) < u64::from(fault.percent) {
+                struck.get_or_insert((fault.status, fault.loses_device));
+            }
+        }
+        struck
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, Moment, Plan};
+
+    #[test]
+    fn the_nth_of_a_name_is_struck_and_no_other() {
+        let mut plan = Plan::new(&[Fault::late("copy*", 2, 7)], 1);
+        let mut run = |name| plan.strikes(Moment::Run, name, Some(0));
+        assert_eq!(run("copy"), None);
+        assert_eq!(run("fill"), None);
+        assert_eq!(run("copy_strided"), Some((7, false)));
+        assert_eq!(run("copy"), None);
+        assert_eq!(plan.strikes(Moment::Call, "copy", Some(0)), None);
+    }
+
+    #[test]
+    fn a_share_of_all_is_struck() {
+        let mut plan = Plan::new(&[Fault::refusal("*", 1, 3).at_percent(10)], 1);
+        let struck = (0..1000)
+            .filter(|_| plan.strikes(Moment::Call, "f", None).is_some())
+            .count();
+        assert!(
+            (50..200).contains(&struck),
+            "{struck} of 1000 at ten percent"
+        );
     }
 }

@@ -6,15 +6,29 @@
 //! else. The checker knows of each byte who used it last, and reports two uses that nothing orders,
 //! whichever came first in this run: a missing edge is found in every schedule.
 
+mod arena;
+mod callers;
 mod calls;
+mod check;
+mod clock;
 mod config;
 mod engine;
 mod error;
 mod fault;
 mod handle;
 mod layout;
+mod memory;
+mod op;
+mod policy;
+mod random;
 mod report;
+mod schedule;
+mod shadow;
 mod site;
+mod standstill;
+mod state;
+mod strided;
+mod wait;
 
 pub use config::{Config, Link, Policy};
 pub use engine::Engine;

@@ -1,0 +1,4 @@
+//! The engine's own tests: bytes, order, reports, standstills, and random programs.
+
+mod bytes;
+mod machine;
