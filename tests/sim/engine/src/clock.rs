@@ -38,6 +38,14 @@ impl Clock {
         }
     }
 
+    /// Whether `other` knows all that this one knows.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .enumerate()
+            .all(|(actor, &time)| time <= other.get(actor))
+    }
+
     pub(crate) fn knows(&self, moment: Epoch) -> bool {
         self.get(moment.actor) >= moment.time
     }

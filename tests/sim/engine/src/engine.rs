@@ -233,7 +233,7 @@ impl Drop for Life {
         self.shared.callers.close();
         for thread in self.threads.drain(..) {
             // A worker that panicked has nothing left to do.
-            let _ = thread.join();
+            drop(thread.join());
         }
     }
 }

@@ -106,11 +106,11 @@ impl Space {
 
     fn give(&mut self, start: u64, bytes: u64) {
         let (mut from, mut end) = (start, start + bytes + GAP);
-        if let Some((&before, &length)) = self.freed.range(..from).next_back() {
-            if before + length == from {
-                self.freed.remove(&before);
-                from = before;
-            }
+        if let Some((&before, &length)) = self.freed.range(..from).next_back()
+            && before + length == from
+        {
+            self.freed.remove(&before);
+            from = before;
         }
         if let Some(length) = self.freed.remove(&end) {
             end += length;

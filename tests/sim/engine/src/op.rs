@@ -33,6 +33,11 @@ impl Point {
             done: OnceLock::new(),
         })
     }
+
+    /// Ends the wait for it. What it came to first stands.
+    pub(crate) fn complete(&self, done: Completion) {
+        drop(self.done.set(done));
+    }
 }
 
 /// Bytes that an operation uses.

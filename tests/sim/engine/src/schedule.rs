@@ -139,8 +139,7 @@ impl State {
                 clock: start.clock,
                 time_ns,
             };
-            // A point is completed by its one record; a second completion changes nothing.
-            let _ = point.done.set(done);
+            point.complete(done);
         }
         self.forget_stream(stream);
         None
@@ -264,14 +263,14 @@ impl State {
     /// Forgets a destroyed stream once its work is over.
     pub(crate) fn forget_stream(&mut self, stream: u64) {
         let over = |s: &crate::state::StreamState| s.destroyed && s.completed == s.submitted;
-        if self.streams.get(&stream).is_some_and(over) {
-            if let Some(gone) = self.streams.remove(&stream) {
-                let time = self.moments.get(gone.actor).copied().unwrap_or(0);
-                self.retired.push(Epoch {
-                    actor: gone.actor,
-                    time,
-                });
-            }
+        if self.streams.get(&stream).is_some_and(over)
+            && let Some(gone) = self.streams.remove(&stream)
+        {
+            let time = self.moments.get(gone.actor).copied().unwrap_or(0);
+            self.retired.push(Epoch {
+                actor: gone.actor,
+                time,
+            });
         }
     }
 

@@ -240,7 +240,8 @@ impl State {
     pub(crate) fn tidy(&mut self) {
         if self.pending == 0 && self.shadow.len() > self.pruned_at {
             self.shadow.prune(&self.host);
-            self.words.clear();
+            let host = &self.host;
+            self.words.retain(|_, clock| !clock.is_within(host));
             self.pruned_at = (self.shadow.len() * 2).max(4096);
         }
     }

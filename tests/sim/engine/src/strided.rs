@@ -223,7 +223,7 @@ fn whole_bytes(start: i128, end: i128) -> Result<(u64, u64), Error> {
 /// The bytes that hold them are valid, those of the target for writes.
 unsafe fn copy_bits(arena: &Arena, to: i128, from: i128, bits: u64) {
     let byte = |at: i128| arena.view(u64::try_from(at.div_euclid(8)).unwrap_or(0));
-    if (to | from).rem_euclid(8) == 0 && bits % 8 == 0 {
+    if (to | from).rem_euclid(8) == 0 && bits.is_multiple_of(8) {
         // SAFETY: the caller vouches for both runs; they may overlap.
         unsafe { byte(to).copy_from(byte(from), size(bits / 8)) };
         return;

@@ -188,15 +188,14 @@ impl Engine {
 
 impl State {
     /// Completes a host event; the host did all that it did before.
-    fn complete(&mut self, point: &Point, failure: Option<Failure>) {
+    fn complete(&self, point: &Point, failure: Option<Failure>) {
         let clock = self.host.clone();
         let done = Completion {
             failure,
             clock,
             time_ns: self.host_ns,
         };
-        // Callers looked that it is not complete.
-        let _ = point.done.set(done);
+        point.complete(done);
     }
 
     /// The host knows what led to a point; the failure that there is to tell.

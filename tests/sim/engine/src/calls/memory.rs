@@ -28,12 +28,12 @@ impl Engine {
         let (mut state, site) = self.enter(site, Some(device))?;
         let wanted = Allocation::new(site, device, bytes, kind, Life::Live);
         let at = state.place(wanted, alignment)?;
-        if kind != MemoryKind::Device {
-            if let Err(error) = self.shared.arena.expose(at, bytes, true) {
-                state.memory.give_back(at);
-                state.memory.allocations.remove(&at);
-                return Err(error);
-            }
+        if kind != MemoryKind::Device
+            && let Err(error) = self.shared.arena.expose(at, bytes, true)
+        {
+            state.memory.give_back(at);
+            state.memory.allocations.remove(&at);
+            return Err(error);
         }
         let mark = state.host_mark(site, Role::Allocate);
         let host = state.host.clone();

@@ -159,10 +159,10 @@ impl Engine {
 
     /// Whoever polls moves things: `Lazy` runs one operation of those that are missing.
     pub(crate) fn after_a_vain_query(&self, state: Locked<'_>, goal: &Goal) {
-        if self.shared.config.policy == Policy::Lazy {
-            if let Some(queue) = state.needed(goal) {
-                drop(self.shared.run(state, queue));
-            }
+        if self.shared.config.policy == Policy::Lazy
+            && let Some(queue) = state.needed(goal)
+        {
+            drop(self.shared.run(state, queue));
         }
     }
 }

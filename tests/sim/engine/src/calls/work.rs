@@ -7,7 +7,7 @@
 use crate::memory::Life;
 use crate::op::{Body, Use};
 use crate::state::State;
-use crate::strided::Walk;
+use crate::strided::{Bytes, Walk};
 use crate::{Condition, Engine, Error, ReportKind, Site, Stream, Strided, Word};
 
 impl Engine {
@@ -72,15 +72,8 @@ impl Engine {
         let mut uses = Vec::new();
         if !walk.is_empty() {
             let (target, source) = walk.sides()?;
-            for (bytes, writes) in [(source, false), (target, true)] {
-                for (start, end) in bytes.runs {
-                    let used = state.used(site, start, end - start, writes)?;
-                    // A range that is more than the elements would be reported falsely.
-                    if bytes.exact {
-                        uses.push(used);
-                    }
-                }
-            }
+            uses = state.all_used(site, source, false)?;
+            uses.extend(state.all_used(site, target, true)?);
         }
         state.submit(site, stream, Body::Strided(walk), uses)?;
         self.shared.tell();
@@ -255,6 +248,15 @@ impl State {
         }
     }
 
+    /// The same for one side of a strided copy.
+    fn all_used(&mut self, site: Site, side: Bytes, writes: bool) -> Result<Vec<Use>, Error> {
+        let runs = side.runs.into_iter();
+        let used = runs.map(|(start, end)| self.used(site, start, end - start, writes));
+        let used = used.collect::<Result<Vec<Use>, Error>>()?;
+        // A range that is more than the elements would be reported falsely.
+        Ok(if side.exact { used } else { Vec::new() })
+    }
+
     fn out_of_bounds(&mut self, site: Site, start: u64, bytes: u64) -> Error {
         let near = self
             .memory
@@ -279,7 +281,7 @@ impl State {
 
     fn word(&mut self, site: Site, word: Word) -> Result<(), Error> {
         let bytes = u64::from(word.bits / 8);
-        if !matches!(word.bits, 32 | 64) || word.address % bytes != 0 {
+        if !matches!(word.bits, 32 | 64) || !word.address.is_multiple_of(bytes) {
             let why = "a word has 32 or 64 bits, and its address is aligned to that".to_owned();
             return Err(Error::Invalid { why });
         }

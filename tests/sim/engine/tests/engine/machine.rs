@@ -3,7 +3,11 @@
     unsafe_code,
     reason = "submits copies of memory that the test keeps alive"
 )]
-#![allow(dead_code, reason = "each group of tests uses some of it")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where its engine refuses"
+)]
 
 use std::time::Duration;
 

@@ -2,3 +2,5 @@
 
 mod bytes;
 mod machine;
+mod reports;
+mod standstill;
