@@ -64,7 +64,8 @@ pub struct Config {
     /// After so long a blocking wait during which nothing could run, a standstill is reported. It
     /// is reported at once where the blocked queues wait for each other.
     pub standstill: Duration,
-    /// Whether host code knows, once a host function has returned, all that was before it.
+    /// Whether host code knows, once a host function was called, all that was before it. The
+    /// engine cannot see whom the function tells, so it takes it that all were told.
     pub host_functions_inform: bool,
     /// Whether operations run that follow a failed one in its stream; else they are skipped.
     pub run_after_failure: bool,

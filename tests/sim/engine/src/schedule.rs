@@ -108,6 +108,10 @@ impl State {
         } = op;
         let took = self.duration(&body, start.link);
         if let Body::Host(function) = body {
+            // The function may tell the host before it returns, so the host knows from here on.
+            if self.config.host_functions_inform {
+                self.host.join(&start.clock);
+            }
             self.advance(queue, start.begin_ns + took);
             let busy = Busy {
                 op: id,
@@ -151,9 +155,6 @@ impl State {
         let Some(busy) = slot.and_then(|q| q.busy.take_if(|busy| busy.op == op)) else {
             return;
         };
-        if self.config.host_functions_inform {
-            self.host.join(&busy.clock);
-        }
         self.finish(queue, busy.stream, busy.clock, busy.failed.or(panicked));
         self.forget_stream(busy.stream);
     }
@@ -266,6 +267,7 @@ impl State {
         if self.streams.get(&stream).is_some_and(over)
             && let Some(gone) = self.streams.remove(&stream)
         {
+            self.gone.entry(gone.device).or_default().join(&gone.clock);
             let time = self.moments.get(gone.actor).copied().unwrap_or(0);
             self.retired.push(Epoch {
                 actor: gone.actor,

@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(crate) host_ns: u64,
     /// The last moment of each actor.
     pub(crate) moments: Vec<u64>,
+    /// What the streams of each device knew that are gone: whoever waits for a device learns it.
+    pub(crate) gone: BTreeMap<u32, Clock>,
     /// Actors of streams that are gone, with their last moment.
     pub(crate) retired: Vec<Epoch>,
     pub(crate) reports: Vec<Report>,
@@ -113,6 +115,7 @@ impl State {
             host: Clock::default(),
             host_ns: 0,
             moments: vec![0],
+            gone: BTreeMap::new(),
             retired: Vec::new(),
             reports: Vec::new(),
             reported: HashSet::new(),

@@ -41,16 +41,19 @@ impl Engine {
         operations
     }
 
-    /// Runs everything and waits until nothing is pending, host functions included.
+    /// Runs everything and waits until nothing is pending, host functions included. The host knows
+    /// then that all is over.
     ///
     /// # Errors
     ///
     /// [`Error::TimedOut`]; [`Error::Standstill`] when something waits and nothing can complete it.
     pub fn drain(&self, limit: Duration) -> Result<(), Error> {
-        let state = self.shared.lock();
-        self.shared
-            .block(state, &Goal::Everything, Some(limit))
-            .map(|_| ())
+        let state = self.shared.here()?;
+        let mut state = self.shared.block(state, &Goal::Everything, Some(limit))?;
+        for device in 0..self.shared.config.devices {
+            state.learn_device(device);
+        }
+        Ok(())
     }
 
     /// Number of operations that were submitted and are not done.

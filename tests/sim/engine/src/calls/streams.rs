@@ -135,12 +135,9 @@ impl Engine {
     ) -> Result<(), Error> {
         let (state, _) = self.enter(site, Some(device))?;
         let here = state.streams.iter().filter(|(_, s)| s.device == device);
-        let tails: Vec<(u64, u64)> = here.map(|(&raw, s)| (raw, s.submitted)).collect();
-        let names: Vec<u64> = tails.iter().map(|&(raw, _)| raw).collect();
+        let tails = here.map(|(&raw, s)| (raw, s.submitted)).collect();
         let mut state = self.shared.block(state, &Goal::Streams(tails), limit)?;
-        for raw in names {
-            state.learn_stream(Stream::from_raw(raw));
-        }
+        state.learn_device(device);
         Ok(())
     }
 }
@@ -150,7 +147,7 @@ impl Engine {
     pub(crate) fn enter_on(&self, site: Site, stream: Stream) -> Result<(Locked<'_>, Site), Error> {
         let device = self
             .shared
-            .lock()
+            .here()?
             .streams
             .get(&stream.raw())
             .map(|s| s.device);
@@ -172,6 +169,24 @@ impl State {
     fn tail(&mut self, site: Site, stream: Stream) -> Result<Goal, Error> {
         let submitted = self.stream(site, stream)?.submitted;
         Ok(Goal::Streams(vec![(stream.raw(), submitted)]))
+    }
+
+    /// The host knows what the streams of a device have done, those that are gone too.
+    pub(crate) fn learn_device(&mut self, device: u32) {
+        let Self {
+            host,
+            host_ns,
+            streams,
+            gone,
+            ..
+        } = self;
+        for stream in streams.values().filter(|stream| stream.device == device) {
+            host.join(&stream.clock);
+            *host_ns = (*host_ns).max(stream.time_ns);
+        }
+        if let Some(gone) = gone.get(&device) {
+            host.join(gone);
+        }
     }
 
     /// The host knows what a stream did; the failure that there is to tell.

@@ -3,11 +3,6 @@
     unsafe_code,
     reason = "submits copies of memory that the test keeps alive"
 )]
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test ends where its engine refuses"
-)]
 
 use std::time::Duration;
 
@@ -119,13 +114,6 @@ impl Machine {
     #[track_caller]
     pub(crate) fn drain(&self) {
         self.0.drain(LIMIT).expect("all work ends");
-    }
-
-    /// The bytes of memory, by the host's view and without the checker.
-    pub(crate) fn look(&self, at: u64, bytes: usize) -> Vec<u8> {
-        let view = self.0.host_view(at).expect("live memory");
-        // SAFETY: the view reaches to the end of the allocation.
-        unsafe { std::slice::from_raw_parts(view.as_ptr(), bytes) }.to_vec()
     }
 
     /// The one report, by the kind and the names of its calls.
