@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crossdock_e2e::{compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, plugin_file, report, root};
 
 fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_leaving"))
@@ -21,9 +21,9 @@ fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
     output
 }
 
-/// The C plugin, the CPU's file and, where they were built and run here, OpenCL.
+/// The C plugin, the one on simulated devices, the CPU's file and, where they were built and run here, OpenCL.
 fn plugins(folder: &Path) -> Vec<PathBuf> {
-    let mut plugins = vec![ext_dev(folder)];
+    let mut plugins = vec![ext_dev(folder), asynchronous()];
     for name in ["cpu", "opencl"] {
         match plugin_file(name) {
             Some(file) => plugins.push(file),
