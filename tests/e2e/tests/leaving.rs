@@ -79,6 +79,15 @@ fn l4_5_a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
 }
 
 #[test]
+fn a_process_ends_while_copies_of_foreign_memory_wait_and_gives_none_of_it_back() {
+    for scenario in ["in-flight", "in-flight-fork"] {
+        let output = leave(scenario, &[asynchronous()]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("given back"), "{scenario}: {text}");
+    }
+}
+
+#[test]
 fn l4_23_loading_plugins_installs_no_signal_handler() {
     let folder = tempfile::tempdir().unwrap();
     let mut plugins = vec![ext_dev(folder.path())];
