@@ -120,6 +120,6 @@ impl Drop for Done {
         };
         let panicked = std::thread::panicking().then_some(failure);
         self.shared.lock().host_done(self.queue, self.op, panicked);
-        self.shared.tell();
+        self.shared.tell_all();
     }
 }

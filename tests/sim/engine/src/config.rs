@@ -14,7 +14,8 @@ pub enum Policy {
     /// A call never runs what it submits itself.
     Seeded,
     /// Nothing runs until a wait needs it, and then only what it depends on. A query that answers
-    /// "not done" runs one operation of these afterwards, so that whoever polls comes to an end.
+    /// "not done" runs one operation of these afterwards, or another one where these wait for host
+    /// code, so that whoever polls comes to an end.
     #[default]
     Lazy,
 }

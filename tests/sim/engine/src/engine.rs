@@ -98,13 +98,8 @@ impl Engine {
         &self.shared.config
     }
 
-    /// Begins a call: takes the lock, numbers the call, runs what the policy runs now, and asks the
-    /// faults.
-    pub(crate) fn enter(
-        &self,
-        site: Site,
-        device: Option<u32>,
-    ) -> Result<(Locked<'_>, Site), Error> {
+    /// Begins a call: takes the lock, numbers the call, and runs what the policy runs now.
+    pub(crate) fn attend(&self, site: Site) -> Result<(Locked<'_>, Site), Error> {
         let shared = &self.shared;
         let mut state = shared.here()?;
         state.calls += 1;
@@ -123,6 +118,17 @@ impl Engine {
         if shared.config.policy == Policy::Seeded {
             state = seeded::at_call(shared, state);
         }
+        Ok((state, site))
+    }
+
+    /// The same for a call that faults can refuse, for a device if it is about one.
+    pub(crate) fn enter(
+        &self,
+        site: Site,
+        device: Option<u32>,
+    ) -> Result<(Locked<'_>, Site), Error> {
+        let shared = &self.shared;
+        let (mut state, site) = self.attend(site)?;
         if device.is_some_and(|device| device >= shared.config.devices) {
             let why = format!(
                 "there are {} devices, counted from 0",
@@ -166,8 +172,17 @@ impl Shared {
         }
     }
 
-    /// Wakes whoever waits, after something was submitted, completed or released.
-    pub(crate) fn tell(&self) {
+    /// Wakes whoever waits, after something was submitted or completed.
+    pub(crate) fn tell(&self, state: &State) {
+        self.changed.notify_all();
+        // The ticker looks again by itself while anything is pending.
+        if state.pending <= 1 {
+            self.busy.notify_all();
+        }
+    }
+
+    /// Wakes everybody, the ticker too.
+    pub(crate) fn tell_all(&self) {
         self.changed.notify_all();
         self.busy.notify_all();
     }
@@ -229,7 +244,7 @@ impl Drop for Life {
             return;
         }
         self.shared.lock().over = true;
-        self.shared.tell();
+        self.shared.tell_all();
         self.shared.callers.close();
         for thread in self.threads.drain(..) {
             // A worker that panicked has nothing left to do.

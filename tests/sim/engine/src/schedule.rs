@@ -40,7 +40,6 @@ pub(crate) enum Blocked {
 struct Start {
     clock: Clock,
     mark: Mark,
-    device: u32,
     failure: Option<Failure>,
     begin_ns: u64,
     link: Link,
@@ -95,10 +94,13 @@ impl State {
             self.pending -= 1;
             return None;
         };
-        self.check(&op.uses, start.mark, &start.clock);
         let inherited = self.inherit(&op, &mut start);
         let failed = start.failure.is_some();
         let skipped = failed || (inherited && !self.config.run_after_failure);
+        // What does not run uses nothing.
+        if !skipped {
+            self.check(&op.uses, start.mark, &start.clock);
+        }
         let Op {
             id,
             site,
@@ -213,7 +215,6 @@ impl State {
         Some(Start {
             clock,
             mark,
-            device,
             failure,
             begin_ns,
             link,
@@ -323,10 +324,6 @@ impl State {
         if matches!(allocation.life, Life::Promised) {
             allocation.life = Life::Live;
         }
-        debug_assert_eq!(
-            allocation.device, start.device,
-            "memory is of its stream's device"
-        );
         self.enter_use(from, end, true, start.mark, &start.clock);
     }
 

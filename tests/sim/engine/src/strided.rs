@@ -27,6 +27,8 @@ struct Side {
 /// The bytes of one side.
 #[derive(Debug)]
 pub(crate) struct Bytes {
+    /// That of the element with index 0 in every dimension.
+    pub(crate) first: u64,
     /// First and last-but-one, in order, none touching the next.
     pub(crate) runs: Vec<(u64, u64)>,
     /// Whether the runs are exactly the bytes of the elements.
@@ -89,11 +91,16 @@ impl Walk {
             .iter()
             .fold(i128::from(self.element_bits), |n, &x| n * i128::from(x));
         let count = outer.iter().fold(1_u64, |n, &x| n.saturating_mul(x));
+        let (first, _) = whole_bytes(side.first, side.first)?;
         let mut runs = Vec::new();
         if count > MOST_RUNS {
             let (low, high) = side.hull(&self.shape);
             runs.push(whole_bytes(low, high + i128::from(self.element_bits))?);
-            return Ok(Bytes { runs, exact: false });
+            return Ok(Bytes {
+                first,
+                runs,
+                exact: false,
+            });
         }
         let mut index = vec![0; outer.len()];
         loop {
@@ -109,7 +116,11 @@ impl Walk {
             kept.1 = if touches { kept.1.max(next.1) } else { kept.1 };
             touches
         });
-        Ok(Bytes { runs, exact: true })
+        Ok(Bytes {
+            first,
+            runs,
+            exact: true,
+        })
     }
 
     /// How many of the last dimensions lie in memory without gaps.
@@ -165,14 +176,20 @@ impl Side {
             return Err(Error::Invalid { why });
         }
         let first = i128::from(from.address) * 8 + i128::from(from.bit_offset);
-        let steps = from
-            .strides
-            .iter()
-            .map(|&s| i128::from(s) * i128::from(element_bits));
-        Ok(Self {
-            first,
-            steps: steps.collect(),
-        })
+        let step = |&stride: &i64| i128::from(stride) * i128::from(element_bits);
+        let steps: Vec<i128> = from.strides.iter().map(step).collect();
+        // Every element lies in between, so that no sum below overflows once this one does not.
+        let mut reach = first.checked_add(i128::from(element_bits));
+        for (&extent, step) in shape.iter().zip(&steps) {
+            let far = i128::from(extent).checked_mul(step.abs());
+            reach = reach.and_then(|reach| reach.checked_add(far?));
+        }
+        if reach.is_none() {
+            return Err(Error::Invalid {
+                why: "the strides reach beyond all addresses".to_owned(),
+            });
+        }
+        Ok(Self { first, steps })
     }
 
     fn at(&self, index: &[u64]) -> i128 {

@@ -21,7 +21,7 @@ impl Engine {
             return;
         };
         state.held = state.held.saturating_sub(1);
-        self.shared.tell();
+        self.shared.tell_all();
     }
 
     /// Runs up to `operations` that can run, whatever the policy, and says how many ran. Nothing

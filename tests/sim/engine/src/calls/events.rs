@@ -74,7 +74,7 @@ impl Engine {
         };
         let failure = outcome.err().map(|status| Failure { status, site });
         state.complete(&point, failure);
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Engine {
         let point = Point::new(site, Some(queue));
         found.point = Some(Arc::clone(&point));
         state.submit(site, stream, Body::Record(point), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         if let Some(point) = gone.point.filter(|point| point.done.get().is_none()) {
             let status = Self::DESTROYED;
             state.complete(&point, Some(Failure { status, site }));
-            self.shared.tell();
+            self.shared.tell(&state);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use crate::callers::running;
 use crate::memory::{Allocation, Life, Registered};
-use crate::op::Body;
+use crate::op::{Body, Use};
 use crate::shadow::{Mark, Role};
 use crate::state::State;
 use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream};
@@ -79,7 +79,7 @@ impl Engine {
         let wanted = Allocation::new(site, device, bytes, MemoryKind::Device, Life::Promised);
         let at = state.place(wanted, 512)?;
         state.submit(site, stream, Body::Allocate(at), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(at)
     }
 
@@ -100,7 +100,7 @@ impl Engine {
         }
         state.condemn(site, address)?;
         state.submit(site, stream, Body::Free(address), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -231,30 +231,29 @@ impl Engine {
             return;
         };
         let writes = access == Access::Write;
+        let used = |state: &State| {
+            let allocation = state.memory.find(address).map(|a| (a.start, a.id));
+            Use {
+                start: address,
+                end,
+                writes,
+                allocation,
+            }
+        };
         if let Some((mark, clock)) = running() {
             // A host function is part of its stream: it is ordered as the stream is.
-            let Ok(mut state) = self.shared.here() else {
-                return;
-            };
-            state.enter_use(address, end, writes, mark, &clock);
+            if let Ok(mut state) = self.shared.here() {
+                let used = used(&state);
+                state.check(&[used], mark, &clock);
+            }
             return;
         }
-        let Ok((mut state, site)) = self.enter(site, None) else {
-            return;
-        };
-        let mark = state.host_mark(site, Role::Host);
-        let host = state.host.clone();
-        let freed = state.memory.find(address).and_then(|a| match a.life {
-            Life::Freed(free) => Some(free.site),
-            Life::Live | Life::Promised => None,
-        });
-        if let Some(free) = freed {
-            let detail = "the memory was freed before host code touched it".to_owned();
-            let bytes = Some((address, bytes));
-            state.report(ReportKind::UseAfterFree, free, Some(site), bytes, detail);
-            return;
+        // No fault keeps the checker from knowing what host code does.
+        if let Ok((mut state, site)) = self.attend(site) {
+            let mark = state.host_mark(site, Role::Host);
+            let (host, used) = (state.host.clone(), used(&state));
+            state.check(&[used], mark, &host);
         }
-        state.enter_use(address, end, writes, mark, &host);
     }
 }
 
@@ -282,10 +281,14 @@ impl State {
             4096
         };
         // Whole pages, where pages are opened for the host: none is shared with another kind.
-        let room = if pages == 4096 {
-            bytes.next_multiple_of(pages)
-        } else {
-            bytes
+        let room = bytes.checked_next_multiple_of(if pages == 4096 { pages } else { 1 });
+        let Some(room) = room else {
+            let (device, free) = (wanted.device, self.memory.info(wanted.device));
+            return Err(Error::OutOfMemory {
+                device,
+                bytes,
+                free: free.map_or(0, |(free, _)| free),
+            });
         };
         let at = self.memory.allocate(wanted, alignment.max(pages), room)?;
         self.shadow.forget(at, at + bytes);

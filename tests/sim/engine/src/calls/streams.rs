@@ -79,7 +79,7 @@ impl Engine {
             return Ok(());
         };
         state.submit(site, stream, Body::Wait(point), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -154,10 +154,11 @@ impl Engine {
         self.enter(site, device)
     }
 
-    /// Whoever polls moves things: `Lazy` runs one operation of those that are missing.
+    /// Whoever polls moves things: `Lazy` runs one operation of those that are missing, and where
+    /// these wait for the host, another one: what the host waits for may be behind it.
     pub(crate) fn after_a_vain_query(&self, state: Locked<'_>, goal: &Goal) {
         if self.shared.config.policy == Policy::Lazy
-            && let Some(queue) = state.needed(goal)
+            && let Some(queue) = state.needed(goal).or_else(|| state.first_runnable())
         {
             drop(self.shared.run(state, queue));
         }

@@ -46,7 +46,7 @@ impl Engine {
             },
             uses,
         )?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Engine {
             uses.extend(state.all_used(site, target, true)?);
         }
         state.submit(site, stream, Body::Strided(walk), uses)?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Engine {
             pattern: pattern.into(),
         };
         state.submit(site, stream, body, uses)?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.submit(site, stream, Body::Host(function), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.word(site, word)?;
         state.submit(site, stream, Body::WaitWord(word, condition), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Engine {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.word(site, word)?;
         state.submit(site, stream, Body::WriteWord(word), Vec::new())?;
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Engine {
         let host = state.host.clone();
         state.words.insert(word.address, host);
         state.store(word);
-        self.shared.tell();
+        self.shared.tell(&state);
         Ok(())
     }
 }
@@ -250,9 +250,15 @@ impl State {
 
     /// The same for one side of a strided copy.
     fn all_used(&mut self, site: Site, side: Bytes, writes: bool) -> Result<Vec<Use>, Error> {
-        let runs = side.runs.into_iter();
-        let used = runs.map(|(start, end)| self.used(site, start, end - start, writes));
-        let used = used.collect::<Result<Vec<Use>, Error>>()?;
+        let mut used = Vec::new();
+        let inside = self.arena.contains(side.first);
+        for (start, end) in side.runs {
+            // A side that begins in the arena has left it, or the other way round.
+            if self.arena.contains(start) != inside {
+                return Err(self.out_of_bounds(site, start, end - start));
+            }
+            used.push(self.used(site, start, end - start, writes)?);
+        }
         // A range that is more than the elements would be reported falsely.
         Ok(if side.exact { used } else { Vec::new() })
     }

@@ -221,3 +221,15 @@ fn a_share_of_late_failures_is_the_same_for_the_same_seed() {
     assert_ne!(run(1), run(2));
     assert!((10..60).contains(&run(1).into_iter().filter(|&failed| failed).count()));
 }
+
+#[test]
+fn work_that_a_failure_keeps_from_running_uses_nothing() {
+    for policy in POLICIES {
+        let machine = machine(policy, vec![Fault::late("fails", 1, 5)]);
+        let (a, b, memory) = (machine.stream(), machine.stream(), machine.allocate(8));
+        machine.fill("fails", a, memory, 8, 1);
+        machine.fill("work", b, memory, 8, 2);
+        machine.drain();
+        assert_eq!(machine.0.reports(), [], "{policy:?}");
+    }
+}

@@ -11,6 +11,7 @@
 mod bytes;
 mod failures;
 mod machine;
+mod memory;
 mod model;
 mod policies;
 mod programs;

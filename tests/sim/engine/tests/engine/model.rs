@@ -23,6 +23,15 @@ pub(crate) enum How {
     Word,
     /// The host synchronizes with the one, and so what it submits later is behind it.
     Host,
+    /// The same by a record that the host synchronizes with.
+    HostEvent,
+}
+
+impl How {
+    /// Whether it is the host that learns.
+    fn is_host(self) -> bool {
+        matches!(self, Self::Host | Self::HostEvent)
+    }
 }
 
 /// One step of a program. Memories below the number of device memories are on the device; the others
@@ -157,10 +166,7 @@ impl Model {
                 let mut known = self.clocks[from].clone();
                 // A record is submitted now and knows what the host knows.
                 join(&mut known, &self.clocks[0].clone());
-                join(
-                    &mut self.clocks[if how == How::Host { 0 } else { to }],
-                    &known,
-                );
+                join(&mut self.clocks[if how.is_host() { 0 } else { to }], &known);
             }
             Step::Late { stream, to, value } => {
                 let write = Step::Fill {

@@ -58,6 +58,144 @@ fn lazy_runs_one_operation_after_each_query_that_said_no() {
 }
 
 #[test]
+fn lazy_runs_one_operation_in_a_wait_without_any_time() {
+    let machine = Machine::new(Policy::Lazy);
+    let (stream, memory) = (machine.stream(), machine.allocate(8));
+    for _ in 0..3 {
+        machine.fill("fill", stream, memory, 8, 1);
+    }
+    let site = Site::here("synchronize_stream");
+    let wait = || {
+        machine
+            .0
+            .synchronize_stream(site, stream, Some(Duration::ZERO))
+            .is_ok()
+    };
+    let answers: Vec<bool> = (0..4).map(|_| wait()).collect();
+    assert_eq!(answers, [false, false, true, true]);
+}
+
+#[test]
+fn a_query_that_says_yes_orders_what_the_host_submits_next() {
+    for policy in POLICIES {
+        let machine = Machine::new(policy);
+        let (a, b, memory) = (machine.stream(), machine.stream(), machine.allocate(8));
+        let event = machine.event();
+        machine.fill("one", a, memory, 8, 1);
+        machine.record(event, a);
+        while !machine
+            .0
+            .query_event(Site::here("query_event"), event)
+            .unwrap()
+        {
+            std::thread::yield_now();
+        }
+        machine.fill("two", b, memory, 8, 2);
+        while !machine
+            .0
+            .query_stream(Site::here("query_stream"), b)
+            .unwrap()
+        {
+            std::thread::yield_now();
+        }
+        machine.fill("three", a, memory, 8, 3);
+        machine.drain();
+        assert_eq!(machine.0.reports(), [], "{policy:?}");
+    }
+}
+
+#[test]
+fn memory_waits_compare_as_the_vendors_do() {
+    use Condition::{And, AtLeast, Equal, Nor};
+    for (bits, held, value, condition, passes) in [
+        (32, 7, 7, Equal, true),
+        (32, 7, 8, Equal, false),
+        (64, 1 << 40, 0, Equal, false),
+        (32, 8, 7, AtLeast, true),
+        (32, 7, 7, AtLeast, true),
+        (32, 6, 7, AtLeast, false),
+        (32, 1, 0xFFFF_FFFF, AtLeast, true),
+        (64, 1, u64::MAX, AtLeast, true),
+        (64, u64::MAX, 1, AtLeast, false),
+        (32, 0b110, 0b011, And, true),
+        (32, 0b100, 0b011, And, false),
+        (32, 0xFFFF_FFF0, 0x7, Nor, true),
+        (32, 0xFFFF_FFF0, 0xF, Nor, false),
+        (64, u64::MAX - 1, 0, Nor, true),
+        (64, u64::MAX, 0, Nor, false),
+    ] {
+        let machine = Machine::new(Policy::Lazy);
+        let (stream, mut memory) = (machine.stream(), [0_u64]);
+        let word = Word {
+            address: address_mut(&mut memory),
+            bits,
+            value: held,
+        };
+        // SAFETY: the word outlives the engine, which is dropped before it.
+        unsafe { machine.0.store_word(Site::here("store_word"), word) }.unwrap();
+        let (site, word) = (Site::here("wait_word"), Word { value, ..word });
+        // SAFETY: as above.
+        unsafe { machine.0.wait_word(site, stream, word, condition) }.unwrap();
+        let passed = machine.0.progress(1) == 1;
+        assert_eq!(
+            passed, passes,
+            "{bits} bits: {held:#x} {condition:?} {value:#x}"
+        );
+        drop(machine);
+    }
+}
+
+#[test]
+fn threads_that_share_nothing_disturb_each_other_in_nothing() {
+    for policy in POLICIES {
+        for queues in [1, 2, 8] {
+            let idle = Some(Duration::from_millis(1));
+            let machine = Machine::with(Config {
+                policy,
+                queues,
+                idle,
+                ..Config::default()
+            });
+            std::thread::scope(|scope| {
+                for thread in 0..4_u8 {
+                    let machine = &machine;
+                    scope.spawn(move || chain(machine, thread));
+                }
+            });
+            assert_eq!(machine.0.reports(), [], "{policy:?}, {queues} queues");
+            assert_eq!(machine.0.leaks(), [], "{policy:?}, {queues} queues");
+        }
+    }
+}
+
+/// Hands bytes from stream to stream and looks at them, many times.
+fn chain(machine: &Machine, value: u8) {
+    for round in 0..30 {
+        let (a, b) = (machine.stream(), machine.stream());
+        let (memory, event, mut target) = (machine.allocate(64), machine.event(), [0_u8; 64]);
+        machine.fill("fill", a, memory, 64, value);
+        machine.record(event, a);
+        machine.wait(b, event);
+        machine.copy("copy", b, address_mut(&mut target), memory, 64);
+        machine.synchronize(b).unwrap();
+        assert_eq!(target, [value; 64], "round {round}");
+        machine.0.free(Site::here("free"), memory).unwrap();
+        machine
+            .0
+            .destroy_event(Site::here("destroy_event"), event)
+            .unwrap();
+        machine
+            .0
+            .destroy_stream(Site::here("destroy_stream"), a)
+            .unwrap();
+        machine
+            .0
+            .destroy_stream(Site::here("destroy_stream"), b)
+            .unwrap();
+    }
+}
+
+#[test]
 fn seeded_runs_the_same_order_for_a_seed_and_others_for_other_seeds() {
     let run = |seed| {
         let policy = Policy::Seeded;
@@ -307,5 +445,39 @@ fn simulated_time_passes_as_the_link_says() {
         let elapsed = machine.0.elapsed_ns(site, start, end).unwrap();
         // The second fill may begin a little later than the first ends, as it was submitted later.
         assert!((9_192..9_500).contains(&elapsed), "{policy:?}: {elapsed}");
+    }
+}
+
+#[test]
+fn polling_for_what_waits_for_the_host_lets_other_work_run() {
+    for policy in POLICIES {
+        let machine = Machine::new(policy);
+        let (a, b, host) = (machine.stream(), machine.stream(), machine.host_event());
+        machine.wait(a, host);
+        let (mut completed, tell) = (false, Arc::new(AtomicBool::new(false)));
+        let set = Arc::clone(&tell);
+        let function = move || set.store(true, Ordering::SeqCst);
+        machine
+            .0
+            .host_call(Site::here("host_call"), b, Box::new(function))
+            .unwrap();
+        let began = std::time::Instant::now();
+        while !machine
+            .0
+            .query_stream(Site::here("query_stream"), a)
+            .unwrap()
+        {
+            if tell.load(Ordering::SeqCst) && !completed {
+                completed = true;
+                machine
+                    .0
+                    .complete(Site::here("complete"), host, Ok(()))
+                    .unwrap();
+            }
+            assert!(
+                began.elapsed() < LIMIT / 6,
+                "{policy:?}: polling came to no end"
+            );
+        }
     }
 }

@@ -71,9 +71,11 @@ impl Program {
             while let Some(&from) = model.missing(step).first() {
                 let to = step.stream();
                 let how = match dice.below(8) {
-                    _ if to == 0 => How::Host,
                     0 => How::Host,
-                    1 | 2 => How::Word,
+                    1 => How::HostEvent,
+                    even if to == 0 && even % 2 == 0 => How::Host,
+                    _ if to == 0 => How::HostEvent,
+                    2 | 3 => How::Word,
                     _ => How::Event,
                 };
                 program.push(&mut model, Step::Edge { from, to, how });

@@ -246,6 +246,42 @@ fn a_read_of_fresh_memory_is_reported_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_host_write_that_nothing_orders_behind_a_free_in_a_stream_is_a_free_in_use() {
+    provokes(
+        ReportKind::FreeInUse,
+        "free_on",
+        Some("touch"),
+        nothing,
+        |machine| {
+            let (a, memory) = (machine.stream(), machine.allocate(64));
+            machine.0.free_on(Site::here("free_on"), a, memory).unwrap();
+            machine
+                .0
+                .touch(Site::here("touch"), memory, 4, Access::Write);
+            machine.drain();
+        },
+    );
+}
+
+#[test]
+fn a_host_write_behind_a_free_is_a_use_after_free() {
+    provokes(
+        ReportKind::UseAfterFree,
+        "free_on",
+        Some("touch"),
+        nothing,
+        |machine| {
+            let (a, memory) = (machine.stream(), machine.allocate(64));
+            machine.0.free_on(Site::here("free_on"), a, memory).unwrap();
+            machine.synchronize(a).unwrap();
+            machine
+                .0
+                .touch(Site::here("touch"), memory, 4, Access::Write);
+        },
+    );
+}
+
+#[test]
 fn a_second_free_is_a_double_free() {
     provokes(
         ReportKind::DoubleFree,

@@ -157,6 +157,19 @@ impl Run {
         let machine = &self.machine;
         match how {
             How::Host => machine.synchronize(self.stream(from)).expect("no failure"),
+            How::HostEvent => {
+                let event = machine.event();
+                machine.record(event, self.stream(from));
+                let site = Site::here("synchronize_event");
+                machine
+                    .0
+                    .synchronize_event(site, event, Some(LIMIT))
+                    .expect("no failure");
+                machine
+                    .0
+                    .destroy_event(Site::here("destroy_event"), event)
+                    .expect("destruction");
+            }
             How::Event => {
                 let event = machine.event();
                 machine.record(event, self.stream(from));

@@ -145,3 +145,38 @@ fn a_wait_that_nothing_moves_for_long_is_reported_and_goes_on() {
         );
     }
 }
+
+#[test]
+fn a_word_that_one_of_its_writers_can_still_write_is_no_standstill() {
+    for policy in POLICIES {
+        let machine = machine(policy, 2);
+        let (a, b, c) = (machine.stream(), machine.stream(), machine.stream());
+        let (host, mut memory) = (machine.host_event(), [0_u64]);
+        let word = Word {
+            address: address_mut(&mut memory),
+            bits: 64,
+            value: 1,
+        };
+        let site = Site::here("wait_word");
+        // SAFETY: the word outlives the work.
+        unsafe { machine.0.wait_word(site, a, word, Condition::Equal) }.unwrap();
+        machine.wait(b, host);
+        // SAFETY: as above.
+        unsafe { machine.0.write_word(Site::here("by b"), b, word) }.unwrap();
+        // SAFETY: as above; this one stands behind the wait in the same hardware queue.
+        unsafe { machine.0.write_word(Site::here("by c"), c, word) }.unwrap();
+        let site = Site::here("synchronize_stream");
+        let early = machine.0.synchronize_stream(site, a, Some(Duration::ZERO));
+        assert!(
+            matches!(early, Err(Error::TimedOut)),
+            "{policy:?}: {early:?}"
+        );
+        machine
+            .0
+            .complete(Site::here("complete"), host, Ok(()))
+            .unwrap();
+        machine.synchronize(a).unwrap();
+        machine.drain();
+        assert_eq!(machine.0.reports(), [], "{policy:?}");
+    }
+}
