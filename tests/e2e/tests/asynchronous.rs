@@ -265,6 +265,22 @@ fn a_submission_that_is_refused_leaves_its_source_and_the_stream_as_they_were() 
 }
 
 #[test]
+fn a_fault_in_every_call_makes_failures_and_no_endless_wait() {
+    let rig = Rig::new();
+    let device = rig.device("vpi:1");
+    let stream = Stream::new(&device).unwrap();
+    let tensor = Tensor::from_bytes(&device, &layout(64), &numbers(64)).unwrap();
+    rig.control.inject("call:*@1+=VENDOR").unwrap();
+    assert_eq!(tensor.read().unwrap_err().status(), Some(Status::VENDOR));
+    assert!(tensor.fill(&[1; 4], Some(&stream)).is_err());
+    assert!(Stream::new(&device).is_err() && Tensor::empty(&device, &layout(1)).is_err());
+    rig.control.clear_faults();
+    assert_eq!(tensor.read().unwrap(), numbers(64));
+    drop((stream, tensor));
+    rig.is_clean();
+}
+
+#[test]
 fn memory_is_freed_in_the_stream_and_nobody_waits_for_it() {
     let rig = Rig::new();
     let (one, two) = (rig.device("vpi:0"), rig.device("vpi:1"));
