@@ -120,13 +120,13 @@ impl Shared {
                     continue;
                 }
             }
-            if late && !state.reached(goal) {
-                return Err(Self::late(&state, goal));
-            }
             if let Some(queue) = state.circle(goal) {
                 let report = state.standstill_at(queue);
                 state.add(report.clone());
                 return Err(Error::Standstill(Box::new(report)));
+            }
+            if late && !state.reached(goal) {
+                return Err(Self::late(&state, goal));
             }
             if still.0 != state.ran || state.held > 0 || state.is_busy() {
                 still = (state.ran, Instant::now());

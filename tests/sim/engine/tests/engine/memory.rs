@@ -158,6 +158,30 @@ fn host_code_reaches_pinned_and_managed_memory_under_its_own_address() {
     }
 }
 
+#[test]
+fn addresses_that_come_again_have_no_past() {
+    let machine = Machine::with(Config {
+        memory_bytes: 64 << 20,
+        idle: None,
+        ..Config::default()
+    });
+    let (stream, mut seen) = (machine.stream(), std::collections::BTreeSet::new());
+    let mut again = 0;
+    for _ in 0..40 {
+        let at = machine.allocate(48 << 20);
+        again += i32::from(!seen.insert(at));
+        machine.fill("fill", stream, at, 8, 1);
+        machine
+            .0
+            .free_on(Site::here("free_on"), stream, at)
+            .unwrap();
+        // The work ends, and the host does not know it.
+        assert_eq!(machine.0.progress(2), 2);
+    }
+    assert!(again > 0, "no address came again");
+    assert_eq!(machine.0.reports(), []);
+}
+
 /// What a forked child that runs `body` came to: its exit code, or the signal that ended it.
 fn in_a_child(body: impl FnOnce() -> i32) -> Result<i32, i32> {
     // SAFETY: the child calls nothing but `body` and `_exit`.

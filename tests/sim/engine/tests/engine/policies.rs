@@ -481,3 +481,66 @@ fn polling_for_what_waits_for_the_host_lets_other_work_run() {
         }
     }
 }
+
+#[test]
+fn what_the_host_waited_for_is_earlier_than_what_it_submits_then() {
+    for policy in POLICIES {
+        let links = vec![Link {
+            latency_ns: 0,
+            bytes_per_second: 1_000_000,
+        }];
+        let machine = Machine::with(Config {
+            policy,
+            links,
+            idle: None,
+            ..Config::default()
+        });
+        let (a, b, memory) = (machine.stream(), machine.stream(), machine.allocate(4096));
+        let (start, end) = (machine.event(), machine.event());
+        machine.record(start, a);
+        machine.fill("fill", a, memory, 4096, 1);
+        machine.synchronize(a).unwrap();
+        machine.record(end, b);
+        machine.synchronize(b).unwrap();
+        let elapsed = machine
+            .0
+            .elapsed_ns(Site::here("elapsed_ns"), start, end)
+            .unwrap();
+        assert!(elapsed >= 4_096_000, "{policy:?}: {elapsed}");
+    }
+}
+
+#[test]
+fn the_checker_forgets_nothing_that_the_host_does_not_know() {
+    let machine = Machine::new(Policy::Lazy);
+    let (a, b, memory) = (machine.stream(), machine.stream(), machine.allocate(8));
+    let (mut held, many) = ([0_u64], vec![0_u8; 20_000]);
+    let word = Word {
+        address: address_mut(&mut held),
+        bits: 64,
+        value: 1,
+    };
+    // So many ranges that the shadow is pruned as soon as nothing is pending.
+    for at in (0..many.len()).step_by(2) {
+        let address = crate::machine::address(&many[at..]);
+        machine
+            .0
+            .touch(Site::here("touch"), address, 1, Access::Write);
+    }
+    machine.fill("one", a, memory, 8, 1);
+    // SAFETY: the word outlives the work.
+    unsafe { machine.0.write_word(Site::here("write_word"), a, word) }.unwrap();
+    assert_eq!(machine.0.progress(2), 2);
+    let site = Site::here("wait_word");
+    // SAFETY: as above.
+    unsafe { machine.0.wait_word(site, b, word, Condition::Equal) }.unwrap();
+    machine.fill("two", b, memory, 8, 2);
+    let c = machine.stream();
+    machine.fill("three", c, memory, 8, 3);
+    machine.drain();
+    let report = machine.only_report();
+    assert_eq!(
+        (report.first.name(), report.second.unwrap().name()),
+        ("two", "three")
+    );
+}
