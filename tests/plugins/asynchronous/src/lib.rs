@@ -24,10 +24,12 @@
 //! | `workers`, `delay_us` | threads of `threads`, and their longest delay | 2, 0 |
 //! | `idle_ms` | time without a call after which everything runs, or `off` for exact replays | 5 |
 //! | `standstill_ms` | time of a wait in which nothing can run, before that is reported | 5000 |
-//! | `fault` | `[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]`, with `,` between | none |
+//! | `fault` | see below, with `,` between | none |
 //!
-//! A fault strikes the NTH operation of a hook as it runs (`run:`), or refuses the NTH call
-//! (`call:`); `+` means all that follow too, `!` that the device is lost from then on.
+//! A fault is `[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]`. It strikes the NTH operation of
+//! a hook as it runs (`run:`, and without either), or refuses the NTH call (`call:`); `+` means all
+//! that follow too, `!` that the device is lost from then on. What fails as it runs is told as
+//! `DEVICE_LOST`, `OOM_DEVICE` or `VENDOR`.
 //!
 //! # Control
 //!
