@@ -22,7 +22,9 @@ pub(crate) fn is_host_function() -> bool {
 
 /// What the host function of the calling thread is known by.
 pub(crate) fn running() -> Option<(Mark, Clock)> {
-    RUNNING.with_borrow(Clone::clone)
+    // A thread that ends has none any more, and its destructors may still call the engine.
+    let running = RUNNING.try_with(|running| running.borrow().clone());
+    running.ok().flatten()
 }
 
 type Job = (Arc<Shared>, HostJob);

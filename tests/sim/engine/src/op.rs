@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use crate::clock::Clock;
 use crate::strided::Walk;
@@ -22,6 +23,8 @@ pub(crate) struct Point {
     pub(crate) site: Site,
     /// The hardware queue that its record stands in; `None` for what the host completes.
     pub(crate) queue: Option<usize>,
+    /// The host's own time, which passes while others wait for it.
+    pub(crate) made: Instant,
     pub(crate) done: OnceLock<Completion>,
 }
 
@@ -30,6 +33,7 @@ impl Point {
         Arc::new(Self {
             site,
             queue,
+            made: Instant::now(),
             done: OnceLock::new(),
         })
     }

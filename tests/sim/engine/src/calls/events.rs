@@ -190,10 +190,11 @@ impl State {
     /// Completes a host event; the host did all that it did before.
     fn complete(&self, point: &Point, failure: Option<Failure>) {
         let clock = self.host.clone();
+        let waited = u64::try_from(point.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let done = Completion {
             failure,
             clock,
-            time_ns: self.host_ns,
+            time_ns: self.host_ns.saturating_add(waited),
         };
         point.complete(done);
     }
