@@ -62,3 +62,8 @@ fn the_cpu_plugin_file_passes_every_case() {
 fn the_opencl_plugin_file_passes_every_case() {
     file_passes("opencl");
 }
+
+#[test]
+fn the_asynchronous_plugin_file_passes_every_case() {
+    file_passes("asynchronous");
+}

@@ -128,7 +128,28 @@ pub fn plugin_file(name: &str) -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// A runtime with the built-in plugin, the C plugin and, where it was built, OpenCL.
+/// The file of the plugin on simulated devices, which every run of these tests builds.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn asynchronous() -> PathBuf {
+    let test = std::env::current_exe().ok();
+    let folder = test.as_deref().and_then(Path::parent);
+    // Beside the tests, or beside a program of this package.
+    let places = folder.map(|folder| [folder.to_owned(), folder.join("deps")]);
+    let file = places.into_iter().flatten().find_map(|folder| {
+        let file = folder.join("libcrossdock_plugin_asynchronous.so");
+        (folder.ends_with("deps") && file.exists()).then_some(file)
+    });
+    match file {
+        Some(file) => file,
+        None => unreachable!("the dev-dependency on the plugin builds its file too"),
+    }
+}
+
+/// A runtime with the built-in plugin, the C plugin, the one on simulated devices and, where it was
+/// built, OpenCL.
 ///
 /// # Panics
 /// When a plugin does not load.
@@ -145,7 +166,7 @@ pub fn everything(folder: &Path) -> Runtime {
 pub fn everything_behind(folder: &Path, layers: &[Layer]) -> Runtime {
     let builder = Runtime::builder().search(false).layers(layers);
     let builder = builder.costs(CostCache::Off);
-    let mut builder: RuntimeBuilder = builder.plugin(ext_dev(folder));
+    let mut builder: RuntimeBuilder = builder.plugin(ext_dev(folder)).plugin(asynchronous());
     match plugin_file("opencl") {
         Some(file) => builder = builder.plugin(file),
         None => report("skipped: the OpenCL plugin was not built in this run"),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crossdock_e2e::{compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, plugin_file, report, root};
 
 fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_leaving"))
@@ -21,9 +21,9 @@ fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
     output
 }
 
-/// The C plugin, the CPU's file and, where they were built and run here, OpenCL.
+/// The C plugin, the one on simulated devices, the CPU's file and, where they were built and run here, OpenCL.
 fn plugins(folder: &Path) -> Vec<PathBuf> {
-    let mut plugins = vec![ext_dev(folder)];
+    let mut plugins = vec![ext_dev(folder), asynchronous()];
     for name in ["cpu", "opencl"] {
         match plugin_file(name) {
             Some(file) => plugins.push(file),
@@ -76,6 +76,15 @@ fn l4_5_every_inherited_hook_answers_forked_and_a_child_has_the_cpu() {
 fn l4_5_a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
     let folder = tempfile::tempdir().unwrap();
     leave("fork-busy", &[ext_dev(folder.path())]);
+}
+
+#[test]
+fn a_process_ends_while_copies_of_foreign_memory_wait_and_gives_none_of_it_back() {
+    for scenario in ["in-flight", "in-flight-fork"] {
+        let output = leave(scenario, &[asynchronous()]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("given back"), "{scenario}: {text}");
+    }
 }
 
 #[test]

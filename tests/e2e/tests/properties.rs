@@ -8,9 +8,10 @@
     reason = "a test that cannot be set up has failed, and any byte will do"
 )]
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use crossdock::{Runtime, Tensor};
+use crossdock::{RouteChoice, Runtime, Tensor};
+use crossdock_e2e::everything;
 use crossdock_sdk::dlpack::{
     DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
@@ -208,4 +209,37 @@ proptest! {
             Err(error) => prop_assert!(given.dtype.is_sub_byte() && !error.why().is_empty()),
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_moves_to_a_device_and_back_holds_what_went_in_or_is_refused(given in given()) {
+        let runtime = everywhere();
+        let memory = given.memory();
+        let layout = given.layout();
+        let wanted = model(&layout, &memory, START + given.byte_offset);
+        let imported = Tensor::import(runtime, given.received(&memory)).unwrap();
+        for device in runtime.devices() {
+            match imported.to(&device, RouteChoice::Best) {
+                Ok((moved, route)) => {
+                    let is_read = holds(&moved, &wanted)?;
+                    prop_assert!(is_read || given.dtype.is_sub_byte(), "{}", route);
+                }
+                Err(error) => {
+                    prop_assert!(given.dtype.is_sub_byte(), "{}: {}", device, error.why());
+                }
+            }
+        }
+    }
+}
+
+/// Every plugin of these tests, opened once.
+fn everywhere() -> &'static Runtime {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        everything(folder.path())
+    });
+    &RUNTIME
 }

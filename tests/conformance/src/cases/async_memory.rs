@@ -84,15 +84,22 @@ fn freed_in_order(subject: &Subject<'_>) -> Verdict {
     let mut lane = subject.lane()?;
     let mut gate = subject.gate()?;
     let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let address = memory.address();
     lane.wait_gate(&gate)?;
     lane.upload(&memory, pattern(122, BYTES))?;
     lane.download(&memory)?;
     lane.free(memory)?;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
-    // Others get memory meanwhile, and it is not this.
+    // Others get memory meanwhile, and it is not this. They cannot use it yet where all streams
+    // share one hardware queue, at whose head this one waits.
     let other = subject.allocate(BYTES as u64)?;
-    other.write(0, &pattern(123, BYTES))?;
+    let given = other.address();
+    ensure!(
+        are_apart(address, given),
+        "{given:?} is given while {address:?} is still in use"
+    );
     gate.complete(Status::OK)?;
+    other.write(0, &pattern(123, BYTES))?;
     for bytes in lane.finish()? {
         same_bytes("what came back", &bytes, &pattern(122, BYTES))?;
     }
@@ -101,6 +108,14 @@ fn freed_in_order(subject: &Subject<'_>) -> Verdict {
         &other.read(0, BYTES)?,
         &pattern(123, BYTES),
     )
+}
+
+/// Whether two allocations of [`BYTES`] share none.
+fn are_apart(one: Address, other: Address) -> bool {
+    match (one.as_pointer(), other.as_pointer()) {
+        (Some(one), Some(other)) => one.abs_diff(other) >= BYTES as u64,
+        _ => one.word != other.word,
+    }
 }
 
 fn freed_at_once(subject: &Subject<'_>) -> Verdict {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crossdock::{RouteChoice, Runtime, Tensor, counted_leaks, late_log};
+use crossdock::{Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks, late_log};
 use crossdock_e2e::every_hook::every_hook;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
@@ -68,6 +68,7 @@ fn main() {
     for plugin in arguments {
         builder = builder.plugin(plugin);
     }
+    let in_flight = matches!(scenario.as_str(), "in-flight" | "in-flight-fork");
     let runtime = match builder.open() {
         Ok(runtime) => runtime,
         Err(error) => fail(&format!("{error}: {}", error.why())),
@@ -75,6 +76,9 @@ fn main() {
     let tensors = tensors(&runtime);
     if scenario == "retire" {
         return retire(runtime, tensors);
+    }
+    if in_flight {
+        return leave_in_flight(runtime, tensors, scenario == "in-flight-fork");
     }
     let kept = KEPT.get_or_init(|| (runtime, tensors));
     let answers = use_everything(&[Status::OK]);
@@ -110,6 +114,67 @@ fn retire(runtime: Runtime, tensors: Vec<Tensor>) {
         fail("something was not given back");
     }
 }
+
+/// Bytes of others, which nobody may give back while a device reads them.
+struct Foreign(Vec<u8>);
+
+impl AsRef<[u8]> for Foreign {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        write("foreign memory was given back\n");
+    }
+}
+
+/// Ends, or forks a child that does, while copies of foreign memory wait on each device's streams
+/// for a host that never comes.
+fn leave_in_flight(runtime: Runtime, tensors: Vec<Tensor>, fork: bool) {
+    let work = || {
+        let layout = Layout::compact(Dtype::UINT8, &[1 << 16])?;
+        let owner = Box::new(Foreign(vec![1; 1 << 16]));
+        let source = Tensor::from_host_memory(&runtime, owner, 0, &layout)?;
+        let mut held = Vec::new();
+        for device in runtime.devices() {
+            let Ok(gate) = Event::host(&device) else {
+                continue;
+            };
+            for _ in 0..2 {
+                let stream = Stream::new(&device)?;
+                stream.wait(&gate)?;
+                let direct = RouteChoice::Only(RouteKind::Direct);
+                held.push((source.to_on(&device, direct, &stream)?.0, gate.clone()));
+            }
+        }
+        Ok::<_, crossdock::Error>(held)
+    };
+    let held = match work() {
+        Ok(held) if !held.is_empty() => held,
+        Ok(_) => fail("no device has streams"),
+        Err(error) => fail(&format!("{error}: {}", error.why())),
+    };
+    if fork {
+        // SAFETY: the child only ends, by the way of every process.
+        let child = unsafe { libc::fork() };
+        if child != 0 {
+            let mut status = 0;
+            // SAFETY: `status` is ours.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            if status != 0 {
+                fail(&format!("the child ended with status {status:#x}"));
+            }
+        }
+    }
+    // What is dropped before the end is memory that a device may still use, the gates' last.
+    drop((tensors, runtime));
+    let _waiting = KEPT_WORK.set(held);
+}
+
+/// Work that goes on until the process is gone.
+static KEPT_WORK: OnceLock<Vec<(Tensor, Event)>> = OnceLock::new();
 
 fn tensors(runtime: &Runtime) -> Vec<Tensor> {
     let layout = Layout::compact(Dtype::UINT8, &[64, 64]);

@@ -1,0 +1,65 @@
+//! The devices: the first one shares the host's memory, the others do not and can do less.
+
+use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo};
+use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::plugin::fixed_text;
+
+/// DLPack's number for a simulator, which no plugin of a vendor claims.
+pub(crate) const TYPE: DeviceType = DeviceType::VPI;
+
+/// Whether the device shares memory with the host: it adopts, it maps, and it copies any strides.
+///
+/// Another device copies rows of whole bytes only and fills only what lies on its pattern's grid, as
+/// the copy engines of vendors do, so that the host has to find other ways.
+pub(crate) const fn is_integrated(device: u32) -> bool {
+    device == 0
+}
+
+/// What a device is.
+pub(crate) fn info(device: u32, memory_bytes: u64) -> DeviceInfo {
+    let shared = [
+        Capabilities::ASYNC_COPY,
+        Capabilities::STRIDED_COPY,
+        Capabilities::FILL,
+        Capabilities::PINNED,
+        Capabilities::REGISTER,
+        Capabilities::TIMING,
+        Capabilities::HOST_EVENTS,
+    ];
+    let integrated = [
+        Capabilities::MANAGED,
+        Capabilities::ADOPT_HOST,
+        Capabilities::SUB_BYTE_STRIDES,
+    ];
+    let (kind, more) = if is_integrated(device) {
+        ("integrated", integrated.as_slice())
+    } else {
+        ("discrete", [].as_slice())
+    };
+    DeviceInfo {
+        dl_type: TYPE.raw(),
+        dl_id: i32::try_from(device).unwrap_or(i32::MAX),
+        uuid: uuid(device),
+        name: fixed_text(&format!("Simulated {kind} device {device}")),
+        pci_bus_id: [0; 32],
+        driver_version: fixed_text(env!("CARGO_PKG_VERSION")),
+        runtime_version: [0; 128],
+        total_memory: memory_bytes,
+        capabilities: shared
+            .iter()
+            .chain(more)
+            .fold(Capabilities::empty(), |all, one| all.with(*one)),
+        address_form: AddressForm::POINTER,
+        pinned_dl_type: 0,
+        managed_dl_type: 0,
+        reserved: 0,
+    }
+}
+
+fn uuid(device: u32) -> [u8; 16] {
+    let mut uuid = *b"simulated 0\0\0\0\0\0";
+    for (place, byte) in uuid.iter_mut().skip(12).zip(device.to_le_bytes()) {
+        *place = byte;
+    }
+    uuid
+}

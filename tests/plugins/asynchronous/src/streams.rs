@@ -1,0 +1,352 @@
+//! The hooks for streams, events, host functions and times.
+#![expect(unsafe_code, reason = "a host function is a C function")]
+
+use std::ffi::c_void;
+
+use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
+use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap};
+use crossdock_sim_engine::{self as sim, Site};
+
+use crate::answer::{limit, of_work, queried, refused};
+use crate::plugin::Asynchronous;
+
+/// A stream of the host's: one of its own, or another name of one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    pub(crate) stream: sim::Stream,
+    pub(crate) device: u32,
+    /// Whether destroying the handle destroys the stream.
+    pub(crate) is_owned: bool,
+}
+
+/// An event, and what the host may do with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) event: sim::Event,
+    by_host: bool,
+    is_recorded: bool,
+}
+
+impl Asynchronous {
+    /// The stream of a handle.
+    pub(crate) fn queue(
+        &self,
+        operation: &'static str,
+        handle: StreamHandle,
+    ) -> Result<Queue, Error> {
+        self.check_alive(operation)?;
+        self.streams
+            .find(handle.raw())
+            .ok_or_else(|| stale(operation, "stream"))
+    }
+
+    /// The stream that work is for; none asks for it at once.
+    pub(crate) fn work_queue(
+        &self,
+        operation: &'static str,
+        handle: StreamHandle,
+    ) -> Result<Option<Queue>, Error> {
+        self.check_open(operation)?;
+        if handle.is_none() {
+            return Ok(None);
+        }
+        self.queue(operation, handle).map(Some)
+    }
+
+    fn point(&self, operation: &'static str, handle: EventHandle) -> Result<Point, Error> {
+        self.check_alive(operation)?;
+        self.events
+            .find(handle.raw())
+            .ok_or_else(|| stale(operation, "event"))
+    }
+
+    fn keep_event(
+        &self,
+        operation: &'static str,
+        made: Result<sim::Event, sim::Error>,
+        by_host: bool,
+    ) -> Result<EventHandle, Error> {
+        let event = made.map_err(|error| refused(operation, &error))?;
+        let point = Point {
+            event,
+            by_host,
+            is_recorded: false,
+        };
+        Ok(EventHandle::from_raw(self.events.insert(point)))
+    }
+}
+
+impl Streams for Asynchronous {
+    fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
+        let operation = "stream_create";
+        self.check_open(operation)?;
+        self.check_index(operation, device)?;
+        let made = self.engine.create_stream(Site::new(operation), device);
+        let stream = made.map_err(|error| refused(operation, &error))?;
+        let queue = Queue {
+            stream,
+            device,
+            is_owned: true,
+        };
+        Ok(StreamHandle::from_raw(self.streams.insert(queue)))
+    }
+
+    fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
+        let operation = "stream_default";
+        self.check_open(operation)?;
+        self.check_index(operation, device)?;
+        let index = usize::try_from(device).ok();
+        let word = index.and_then(|index| self.defaults.get(index));
+        match (which, word) {
+            (DefaultStream::LEGACY, Some(word)) => Ok(StreamHandle::from_raw(*word)),
+            _ => Err(Error::unsupported(operation)),
+        }
+    }
+
+    fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        let queue = self.queue("stream_native", stream)?;
+        Ok(NATIVE | queue.stream.raw())
+    }
+
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "stream_destroy";
+        let word = stream.raw();
+        self.check_alive(operation)?;
+        if self.defaults.contains(&word) {
+            let why = "the default stream is the device's own";
+            return Err(Error::new(Status::INVALID, operation, why));
+        }
+        let queue = self
+            .streams
+            .remove(word)
+            .ok_or_else(|| stale(operation, "stream"))?;
+        if !queue.is_owned {
+            return Ok(());
+        }
+        let kept = self.uses.end_stream(&self.engine, queue.stream);
+        let ended = kept.and_then(|()| {
+            self.engine
+                .destroy_stream(Site::new(operation), queue.stream)
+        });
+        ended.map_err(|error| {
+            // What was not destroyed lives on.
+            self.streams.restore(word, queue);
+            refused(operation, &error)
+        })
+    }
+
+    fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
+        let operation = "stream_synchronize";
+        let queue = self.queue(operation, stream)?;
+        let site = Site::new(operation);
+        let waited = self
+            .engine
+            .synchronize_stream(site, queue.stream, limit(timeout_ns));
+        waited.map_err(|error| refused(operation, &error))
+    }
+
+    fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "stream_query";
+        let queue = self.queue(operation, stream)?;
+        queried(
+            operation,
+            self.engine.query_stream(Site::new(operation), queue.stream),
+        )
+    }
+
+    fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
+        let operation = "stream_wait_event";
+        self.check_open(operation)?;
+        let (queue, point) = (
+            self.queue(operation, stream)?,
+            self.point(operation, event)?,
+        );
+        let submitted = self
+            .engine
+            .wait(Site::new(operation), queue.stream, point.event);
+        submitted.map_err(|error| refused(operation, &error))
+    }
+
+    fn event_create(&self, device: u32) -> Result<EventHandle, Error> {
+        let operation = "event_create";
+        self.check_open(operation)?;
+        self.check_index(operation, device)?;
+        let made = self.engine.create_event(Site::new(operation), device);
+        self.keep_event(operation, made, false)
+    }
+
+    fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "event_record";
+        self.check_open(operation)?;
+        let (point, queue) = (
+            self.point(operation, event)?,
+            self.queue(operation, stream)?,
+        );
+        if point.by_host {
+            let why = "the host completes this event";
+            return Err(Error::new(Status::INVALID, operation, why));
+        }
+        let recorded = self
+            .engine
+            .record(Site::new(operation), point.event, queue.stream);
+        recorded.map_err(|error| refused(operation, &error))?;
+        self.events.replace(
+            event.raw(),
+            Point {
+                is_recorded: true,
+                ..point
+            },
+        );
+        Ok(())
+    }
+
+    fn event_query(&self, event: EventHandle) -> Result<(), Error> {
+        let operation = "event_query";
+        let point = self.point(operation, event)?;
+        queried(
+            operation,
+            self.engine.query_event(Site::new(operation), point.event),
+        )
+    }
+
+    fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error> {
+        let operation = "event_synchronize";
+        let point = self.point(operation, event)?;
+        let site = Site::new(operation);
+        let waited = self
+            .engine
+            .synchronize_event(site, point.event, limit(timeout_ns));
+        waited.map_err(|error| refused(operation, &error))
+    }
+
+    fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
+        let operation = "event_destroy";
+        self.check_alive(operation)?;
+        let point = self
+            .events
+            .remove(event.raw())
+            .ok_or_else(|| stale(operation, "event"))?;
+        let destroyed = self.engine.destroy_event(Site::new(operation), point.event);
+        destroyed.map_err(|error| {
+            // What was not destroyed lives on.
+            self.events.restore(event.raw(), point);
+            refused(operation, &error)
+        })
+    }
+}
+
+impl Wrap for Asynchronous {
+    unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error> {
+        let operation = "stream_wrap";
+        self.check_open(operation)?;
+        self.check_index(operation, device)?;
+        let named = |queue: &Queue| NATIVE | queue.stream.raw() == native;
+        let known = self.streams.all().into_iter().find(named);
+        let known = known.filter(|queue| queue.device == device);
+        let queue = known.ok_or_else(|| {
+            let why = format!("{native:#x} is no live stream of device {device}");
+            Error::new(Status::INVALID, operation, why)
+        })?;
+        let wrapped = Queue {
+            is_owned: false,
+            ..queue
+        };
+        Ok(StreamHandle::from_raw(self.streams.insert(wrapped)))
+    }
+}
+
+impl HostEvents for Asynchronous {
+    fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
+        let operation = "event_create_host";
+        self.check_open(operation)?;
+        self.check_index(operation, device)?;
+        let made = self.engine.create_host_event(Site::new(operation), device);
+        self.keep_event(operation, made, true)
+    }
+
+    fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
+        let operation = "event_complete";
+        let point = self.point(operation, event)?;
+        if !point.by_host {
+            let why = "a stream completes this event";
+            return Err(Error::new(Status::INVALID, operation, why));
+        }
+        let outcome = if status.is_ok() {
+            Ok(())
+        } else {
+            Err(of_work(status).raw())
+        };
+        let completed = self
+            .engine
+            .complete(Site::new(operation), point.event, outcome);
+        completed.map_err(|error| refused(operation, &error))
+    }
+}
+
+impl HostCalls for Asynchronous {
+    unsafe fn stream_host_call(
+        &self,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+    ) -> Result<(), Error> {
+        let operation = "stream_host_call";
+        self.check_open(operation)?;
+        let queue = self.queue(operation, stream)?;
+        let HostFunction(Some(function)) = function else {
+            return Err(Error::new(Status::INVALID, operation, "no function"));
+        };
+        let call = HostCall { function, word };
+        let submitted = self.engine.host_call(
+            Site::new(operation),
+            queue.stream,
+            Box::new(move || call.run()),
+        );
+        submitted.map_err(|error| refused(operation, &error))
+    }
+}
+
+impl Timing for Asynchronous {
+    fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error> {
+        let operation = "event_elapsed";
+        let (start, end) = (self.point(operation, start)?, self.point(operation, end)?);
+        if !start.is_recorded || !end.is_recorded {
+            let why = "an event was never recorded";
+            return Err(Error::new(Status::INVALID, operation, why));
+        }
+        for point in [start, end] {
+            match self.engine.query_event(Site::new(operation), point.event) {
+                // Work that failed took its time too.
+                Err(sim::Error::Failed(_)) => {}
+                answer => queried(operation, answer)?,
+            }
+        }
+        let elapsed = self
+            .engine
+            .elapsed_ns(Site::new(operation), start.event, end.event);
+        elapsed.map_err(|error| refused(operation, &error))
+    }
+}
+
+/// A host function on its way to a thread of the engine.
+struct HostCall {
+    function: unsafe extern "C" fn(*mut c_void),
+    word: *mut c_void,
+}
+
+// SAFETY: the caller of `stream_host_call` lets the function run with its word on any thread.
+unsafe impl Send for HostCall {}
+
+impl HostCall {
+    fn run(self) {
+        // SAFETY: the caller of `stream_host_call` vouches for one call; `self` is used up.
+        unsafe { (self.function)(self.word) };
+    }
+}
+
+fn stale(operation: &'static str, what: &'static str) -> Error {
+    Error::new(Status::STALE, operation, format!("there is no such {what}"))
+}
+
+/// Makes a stream's integer unlike every handle, index and number of a default stream.
+const NATIVE: u64 = 0x5349_4d00_0000_0000;

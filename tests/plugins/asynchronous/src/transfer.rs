@@ -1,0 +1,178 @@
+//! Copies and fills: checked where they are called, done by the engine when their stream gets there.
+#![expect(
+    unsafe_code,
+    reason = "copies between addresses that the host vouches for"
+)]
+
+use crossdock_sdk::abi::{CopyArgs, FillArgs, MemoryKind, Side, Status, StreamHandle, StridedArgs};
+use crossdock_sdk::plugin::{Error, Fill, Strided};
+use crossdock_sim_engine::{self as sim, Site};
+
+use crate::device::is_integrated;
+use crate::plugin::Asynchronous;
+use crate::region::{Elements, Region};
+use crate::streams::Queue;
+
+impl Asynchronous {
+    /// Copies bytes.
+    ///
+    /// # Safety
+    /// - Both sides are valid until the copy is done.
+    pub(crate) unsafe fn copy_bytes(
+        &self,
+        args: &CopyArgs,
+        stream: StreamHandle,
+    ) -> Result<(), Error> {
+        let operation = "copy";
+        let on = self.work_queue(operation, stream)?;
+        let region = Region::compact(args.bytes)?;
+        let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
+        let maker = maker(on, &[args.dst, args.src]);
+        self.note_uses(on, &[dst, src]);
+        self.run(operation, on, maker, |stream| {
+            // SAFETY: the caller keeps host memory valid until the copy is done, and without a
+            // stream `run` returns behind its end only.
+            unsafe {
+                self.engine
+                    .copy(Site::new(operation), stream, dst, src, args.bytes)
+            }
+        })
+    }
+
+    /// The addresses of both sides, which lie in their memories and have no bit in common.
+    fn sides(
+        &self,
+        operation: &'static str,
+        region: &Region,
+        (dst, src): (&Side, &Side),
+    ) -> Result<(u64, u64), Error> {
+        let dst = self.side(operation, dst, region.written())?;
+        let src = self.side(operation, src, region.read())?;
+        if region.overlaps_itself(i128::from(dst) - i128::from(src)) {
+            let why = "the two sides overlap";
+            return Err(Error::new(Status::INVALID, operation, why));
+        }
+        Ok((dst, src))
+    }
+
+    /// Remembers that work on a stream touches memory that the host shares.
+    fn note_uses(&self, on: Option<Queue>, addresses: &[u64]) {
+        let Some(queue) = on else {
+            return;
+        };
+        for address in addresses {
+            let owner = self.engine.owner_of(*address);
+            let shared = owner.filter(|owner| owner.is_registered || is_integrated(owner.device));
+            if let Some(owner) = shared {
+                self.uses.note(owner.base, queue.stream);
+            }
+        }
+    }
+}
+
+impl Strided for Asynchronous {
+    unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "copy_strided";
+        let on = self.work_queue(operation, stream)?;
+        // SAFETY: the caller vouches for the array.
+        let shape = unsafe { numbers(args.shape, args.rank)? };
+        // SAFETY: the caller vouches for the array.
+        let dst_strides = unsafe { numbers(args.dst_strides, args.rank)? };
+        // SAFETY: the caller vouches for the array.
+        let src_strides = unsafe { numbers(args.src_strides, args.rank)? };
+        let region = Region::strided(Elements {
+            bits: args.element_bits,
+            shape,
+            dst: dst_strides,
+            src: src_strides,
+        })?;
+        let devices = [args.dst, args.src]
+            .into_iter()
+            .filter(|side| side.kind != MemoryKind::HOST);
+        if !devices.clone().all(|side| is_integrated(side.device)) && !region.is_pitched() {
+            return Err(Error::unsupported(operation));
+        }
+        let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
+        let extents: Vec<u64> = shape.iter().map(|extent| extent.unsigned_abs()).collect();
+        let strided = |address, strides: &[i64]| sim::Strided {
+            address,
+            bit_offset: 0,
+            strides: strides.to_vec(),
+        };
+        let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
+        let maker = maker(on, &[args.dst, args.src]);
+        self.note_uses(on, &[dst, src]);
+        self.run(operation, on, maker, |stream| {
+            let site = Site::new(operation);
+            // SAFETY: the caller keeps host memory valid until the copy is done, and without a
+            // stream `run` returns behind its end only.
+            unsafe {
+                self.engine
+                    .copy_strided(site, stream, args.element_bits, &extents, (&to, &from))
+            }
+        })
+    }
+}
+
+impl Fill for Asynchronous {
+    unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "fill";
+        let on = self.work_queue(operation, stream)?;
+        let length = usize::try_from(args.pattern_bytes).unwrap_or(usize::MAX);
+        let pattern = args.pattern.get(..length);
+        let pattern = pattern.filter(|pattern| {
+            matches!(pattern.len(), 1 | 2 | 4 | 8 | 16)
+                && args.bytes.is_multiple_of(u64::from(args.pattern_bytes))
+        });
+        let pattern = pattern.ok_or_else(|| {
+            let why = format!(
+                "a pattern of {length} bytes does not fill {} bytes",
+                args.bytes
+            );
+            Error::new(Status::INVALID, operation, why)
+        })?;
+        let region = Region::compact(args.bytes)?;
+        let dst = self.side(operation, &args.dst, region.written())?;
+        let is_on_grid = dst.is_multiple_of(u64::from(args.pattern_bytes));
+        if args.dst.kind != MemoryKind::HOST && !is_integrated(args.dst.device) && !is_on_grid {
+            return Err(Error::unsupported(operation));
+        }
+        self.note_uses(on, &[dst]);
+        self.run(operation, on, maker(on, &[args.dst]), |stream| {
+            // SAFETY: the caller keeps host memory valid until the fill is done, and without a
+            // stream `run` returns behind its end only.
+            unsafe {
+                self.engine
+                    .fill(Site::new(operation), stream, dst, args.bytes, pattern)
+            }
+        })
+    }
+}
+
+/// The device that does the work: the stream's, else the first that a side is on.
+fn maker(on: Option<Queue>, sides: &[Side]) -> u32 {
+    let of_side = || {
+        sides
+            .iter()
+            .find(|side| side.kind != MemoryKind::HOST)
+            .map(|side| side.device)
+    };
+    on.map(|queue| queue.device).or_else(of_side).unwrap_or(0)
+}
+
+/// An array of a strided copy.
+///
+/// # Safety
+/// - Null, or `rank` numbers that live as long as the answer is used.
+unsafe fn numbers<'a>(array: *const i64, rank: u32) -> Result<&'a [i64], Error> {
+    let rank = usize::try_from(rank).unwrap_or(usize::MAX);
+    if rank > MAX_RANK || array.is_null() {
+        let why = "a shape of more than 64 axes, or without its numbers";
+        return Err(Error::new(Status::INVALID, "copy_strided", why));
+    }
+    // SAFETY: not null, and the caller vouches for `rank` numbers.
+    Ok(unsafe { std::slice::from_raw_parts(array, rank) })
+}
+
+/// The contract's limit.
+const MAX_RANK: usize = 64;

@@ -1,0 +1,126 @@
+//! Calls of tests: stillness, progress, faults, reports.
+
+use std::time::Duration;
+
+use crate::state::State;
+use crate::wait::Goal;
+use crate::{Engine, Error, Fault, Policy, Report};
+
+impl Engine {
+    /// Holds everything still: nothing starts until as many calls of [`Engine::release`]. What runs
+    /// already goes on. Waits last until then, or until their limit.
+    pub fn hold(&self) {
+        if let Ok(mut state) = self.shared.here() {
+            state.held += 1;
+        }
+    }
+
+    /// Ends one [`Engine::hold`].
+    pub fn release(&self) {
+        let Ok(mut state) = self.shared.here() else {
+            return;
+        };
+        state.held = state.held.saturating_sub(1);
+        self.shared.tell_all();
+    }
+
+    /// Runs up to `operations` that can run, whatever the policy, and says how many ran. Nothing
+    /// runs while held.
+    pub fn progress(&self, operations: usize) -> usize {
+        let Ok(mut state) = self.shared.here() else {
+            return 0;
+        };
+        for ran in 0..operations {
+            let next = match self.shared.config.policy {
+                Policy::Seeded => crate::policy::seeded::choose(&mut state),
+                Policy::Threads | Policy::Lazy => state.first_runnable(),
+            };
+            let Some(queue) = next else { return ran };
+            state = self.shared.run(state, queue);
+        }
+        operations
+    }
+
+    /// Runs everything and waits until nothing is pending, host functions included. The host knows
+    /// then that all is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`]; [`Error::Standstill`] when something waits and nothing can complete it.
+    pub fn drain(&self, limit: Duration) -> Result<(), Error> {
+        let state = self.shared.here()?;
+        let mut state = self.shared.block(state, &Goal::Everything, Some(limit))?;
+        for device in 0..self.shared.config.devices {
+            state.learn_device(device);
+        }
+        Ok(())
+    }
+
+    /// Number of operations that were submitted and are not done.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.shared.here().map_or(0, |state| state.pending)
+    }
+
+    /// Adds a fault; it counts from now on.
+    pub fn inject(&self, fault: Fault) {
+        if let Ok(mut state) = self.shared.here() {
+            state.plan.add(fault);
+        }
+    }
+
+    /// Removes all faults, and gives lost devices back.
+    pub fn clear_faults(&self) {
+        let Ok(mut state) = self.shared.here() else {
+            return;
+        };
+        state.plan.clear();
+        state.lost.clear();
+    }
+
+    /// The report of a standstill, when operations are pending and, as things are, none can run
+    /// before host code does something. It is not added to the reports.
+    #[must_use]
+    pub fn standstill(&self) -> Option<Report> {
+        self.shared.here().ok()?.stands_still()
+    }
+
+    /// All reports so far, oldest first; each pair of calls is reported once.
+    #[must_use]
+    pub fn reports(&self) -> Vec<Report> {
+        self.shared
+            .here()
+            .map_or_else(|_| Vec::new(), |state| state.reports.clone())
+    }
+
+    /// All reports so far, which are then forgotten.
+    pub fn take_reports(&self) -> Vec<Report> {
+        let Ok(mut state) = self.shared.here() else {
+            return Vec::new();
+        };
+        std::mem::take(&mut state.reports)
+    }
+
+    /// One report for each allocation, registered range, stream and event that is left.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Report> {
+        let Ok(state) = self.shared.here() else {
+            return Vec::new();
+        };
+        let memory = &state.memory;
+        let allocated = memory.allocations.values().filter(|a| a.freed_by.is_none());
+        let allocated = allocated.map(|a| (a.site, Some((a.start, a.bytes)), "an allocation"));
+        let registered = memory.registered.iter();
+        let registered =
+            registered.map(|(&at, r)| (r.site, Some((at, r.bytes)), "a registered range"));
+        let streams = state.streams.values().filter(|stream| !stream.destroyed);
+        let streams = streams.map(|stream| (stream.site, None, "a stream"));
+        let events = state
+            .events
+            .values()
+            .map(|event| (event.site, None, "an event"));
+        let all = allocated.chain(registered).chain(streams).chain(events);
+        all.map(|(site, bytes, what)| State::leak(site, bytes, what))
+            .collect()
+    }
+}

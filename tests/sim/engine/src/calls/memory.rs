@@ -1,0 +1,323 @@
+//! Calls about memory.
+
+use std::ptr::NonNull;
+
+use crate::callers::running;
+use crate::memory::{Allocation, Life, Registered};
+use crate::op::{Body, Use};
+use crate::shadow::{Mark, Role};
+use crate::state::State;
+use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream};
+
+impl Engine {
+    /// Allocates `bytes` on a device, at once. Fresh bytes are `0xCD` and count as not written.
+    /// `alignment` is a power of two; smaller ones than 512 become 512. The same address is handed
+    /// out again as late as possible.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for no such device, 0 bytes or a wrong alignment; [`Error::OutOfMemory`].
+    pub fn allocate(
+        &self,
+        site: Site,
+        device: u32,
+        bytes: u64,
+        alignment: u64,
+        kind: MemoryKind,
+    ) -> Result<u64, Error> {
+        let (mut state, site) = self.enter(site, Some(device))?;
+        let wanted = Allocation::new(site, device, bytes, kind, Life::Live);
+        let at = state.place(wanted, alignment)?;
+        if kind != MemoryKind::Device
+            && let Err(error) = self.shared.arena.expose(at, bytes, true)
+        {
+            state.memory.give_back(at);
+            state.memory.allocations.remove(&at);
+            return Err(error);
+        }
+        let mark = state.host_mark(site, Role::Allocate);
+        let host = state.host.clone();
+        state.enter_use(at, at + bytes, true, mark, &host);
+        Ok(at)
+    }
+
+    /// Frees an allocation at once. It waits for nothing: an operation that may still use the memory
+    /// makes a report. The null address is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where no allocation begins, which is also reported.
+    pub fn free(&self, site: Site, address: u64) -> Result<(), Error> {
+        let (mut state, site) = self.enter(site, None)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let kind = state.condemn(site, address)?;
+        let mark = state.host_mark(site, Role::Free);
+        let host = state.host.clone();
+        let bytes = state
+            .memory
+            .allocations
+            .get(&address)
+            .map_or(0, |a| a.bytes);
+        state.end_life(address, mark, &host);
+        if kind != MemoryKind::Device {
+            self.shared.arena.expose(address, bytes, false)?;
+        }
+        Ok(())
+    }
+
+    /// Allocates device memory in a stream's order: the address is known now, and may be used by
+    /// operations that are ordered behind this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::allocate`], and [`Error::Stale`].
+    pub fn allocate_on(&self, site: Site, stream: Stream, bytes: u64) -> Result<u64, Error> {
+        let (mut state, site) = self.enter_on(site, stream)?;
+        let device = state.stream(site, stream)?.device;
+        let wanted = Allocation::new(site, device, bytes, MemoryKind::Device, Life::Promised);
+        let at = state.place(wanted, 512)?;
+        state.submit(site, stream, Body::Allocate(at), Vec::new())?;
+        self.shared.tell(&state);
+        Ok(at)
+    }
+
+    /// Frees an allocation in a stream's order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::free`], and [`Error::Stale`].
+    pub fn free_on(&self, site: Site, stream: Stream, address: u64) -> Result<(), Error> {
+        let (mut state, site) = self.enter_on(site, stream)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let kind = state.memory.allocations.get(&address).map(|a| a.kind);
+        if kind.is_some_and(|kind| kind != MemoryKind::Device) {
+            let why = "only device memory is freed in a stream's order".to_owned();
+            return Err(Error::Invalid { why });
+        }
+        state.condemn(site, address)?;
+        state.submit(site, stream, Body::Free(address), Vec::new())?;
+        self.shared.tell(&state);
+        Ok(())
+    }
+
+    /// Whose memory an address is in; `None` for memory that the engine does not know.
+    #[must_use]
+    pub fn owner_of(&self, address: u64) -> Option<Owner> {
+        let state = self.shared.here().ok()?;
+        if let Some(a) = state.memory.find(address).filter(|a| a.freed_by.is_none()) {
+            let (device, kind, base, bytes, id) = (a.device, a.kind, a.start, a.bytes, a.id);
+            return Some(Owner {
+                device,
+                kind,
+                base,
+                bytes,
+                id,
+                is_registered: false,
+            });
+        }
+        let (base, range) = state.memory.registered_at(address)?;
+        let Registered {
+            id, device, bytes, ..
+        } = range;
+        let kind = MemoryKind::Pinned;
+        Some(Owner {
+            device,
+            kind,
+            base,
+            bytes,
+            id,
+            is_registered: true,
+        })
+    }
+
+    /// Bytes of a device that are free, and all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for no such device.
+    pub fn memory_info(&self, device: u32) -> Result<(u64, u64), Error> {
+        let info = self.shared.here()?.memory.info(device);
+        info.ok_or_else(|| Error::Invalid {
+            why: format!("there is no device {device}"),
+        })
+    }
+
+    /// Registers host memory: its owner is then `device`, as pinned memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a range that overlaps a registered one, which is also reported.
+    pub fn register_host(
+        &self,
+        site: Site,
+        device: u32,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let (mut state, site) = self.enter(site, Some(device))?;
+        let end = address
+            .checked_add(bytes)
+            .filter(|_| bytes > 0 && address > 0);
+        let Some(end) = end.filter(|_| !self.shared.arena.contains(address)) else {
+            let why = "what is registered is host memory of at least one byte".to_owned();
+            return Err(Error::Invalid { why });
+        };
+        let before = state.memory.registered.range(..end).next_back();
+        let met = before
+            .filter(|(at, range)| *at + range.bytes > address)
+            .map(|(_, r)| r.site);
+        if let Some(first) = met {
+            let why = "the range overlaps one that is registered".to_owned();
+            let bytes = Some((address, bytes));
+            state.report(
+                ReportKind::Registration,
+                first,
+                Some(site),
+                bytes,
+                why.clone(),
+            );
+            return Err(Error::Invalid { why });
+        }
+        let id = state.memory.next_id();
+        state.memory.registered.insert(
+            address,
+            Registered {
+                id,
+                device,
+                bytes,
+                site,
+            },
+        );
+        Ok(())
+    }
+
+    /// Forgets a registered range. Like a free, it is reported where an operation may still use it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where no registered range begins, which is also reported.
+    pub fn unregister_host(&self, site: Site, address: u64) -> Result<(), Error> {
+        let (mut state, site) = self.enter(site, None)?;
+        let Some(range) = state.memory.registered.remove(&address) else {
+            let why = format!("no registered range begins at {address:#x}");
+            state.report(ReportKind::Registration, site, None, None, why.clone());
+            return Err(Error::Invalid { why });
+        };
+        let mark = state.host_mark(site, Role::Free);
+        let host = state.host.clone();
+        state.enter_use(address, address + range.bytes, true, mark, &host);
+        Ok(())
+    }
+
+    /// Where host code reaches the bytes of an address in an allocation of any kind, up to its end.
+    /// Whoever uses it tells the checker by [`Engine::touch`].
+    #[must_use]
+    pub fn host_view(&self, address: u64) -> Option<NonNull<u8>> {
+        let state = self.shared.here().ok()?;
+        let allocation = state.memory.find(address)?;
+        let live = allocation.freed_by.is_none();
+        live.then(|| NonNull::new(self.shared.arena.view(address)))
+            .flatten()
+    }
+
+    /// Tells the checker that host code reads or writes `bytes` at `address`: host memory, pinned
+    /// memory, or device memory by its host view.
+    pub fn touch(&self, site: Site, address: u64, bytes: u64, access: Access) {
+        let Some(end) = address.checked_add(bytes).filter(|_| bytes > 0) else {
+            return;
+        };
+        let writes = access == Access::Write;
+        let used = |state: &State| {
+            let allocation = state.memory.find(address).map(|a| (a.start, a.id));
+            Use {
+                start: address,
+                end,
+                writes,
+                allocation,
+            }
+        };
+        if let Some((mark, clock)) = running() {
+            // A host function is part of its stream: it is ordered as the stream is.
+            if let Ok(mut state) = self.shared.here() {
+                let used = used(&state);
+                state.check(&[used], mark, &clock);
+            }
+            return;
+        }
+        // No fault keeps the checker from knowing what host code does.
+        if let Ok((mut state, site)) = self.attend(site) {
+            let mark = state.host_mark(site, Role::Host);
+            let (host, used) = (state.host.clone(), used(&state));
+            state.check(&[used], mark, &host);
+        }
+    }
+}
+
+impl State {
+    /// What host code does now.
+    pub(crate) fn host_mark(&mut self, site: Site, role: Role) -> Mark {
+        Mark {
+            epoch: self.host_moment(),
+            site,
+            role,
+            stream: 0,
+        }
+    }
+
+    /// Finds room for an allocation and makes its bytes fresh.
+    fn place(&mut self, wanted: Allocation, alignment: u64) -> Result<u64, Error> {
+        let bytes = wanted.bytes;
+        if bytes == 0 || !alignment.is_power_of_two() {
+            let why = "an allocation has bytes, and its alignment is a power of two".to_owned();
+            return Err(Error::Invalid { why });
+        }
+        let pages = if wanted.kind == MemoryKind::Device {
+            512
+        } else {
+            4096
+        };
+        // Whole pages, where pages are opened for the host: none is shared with another kind.
+        let room = bytes.checked_next_multiple_of(if pages == 4096 { pages } else { 1 });
+        let Some(room) = room else {
+            let (device, free) = (wanted.device, self.memory.info(wanted.device));
+            return Err(Error::OutOfMemory {
+                device,
+                bytes,
+                free: free.map_or(0, |(free, _)| free),
+            });
+        };
+        let at = self.memory.allocate(wanted, alignment.max(pages), room)?;
+        self.shadow.forget(at, at + bytes);
+        self.arena.poison(at, bytes, 0xCD);
+        Ok(at)
+    }
+
+    /// Enters that an allocation is freed by this call. Twice is reported, and so is no allocation.
+    fn condemn(&mut self, site: Site, address: u64) -> Result<MemoryKind, Error> {
+        let found = self.memory.allocations.get_mut(&address);
+        let (first, detail) = match found {
+            Some(allocation) => match allocation.freed_by {
+                None => {
+                    allocation.freed_by = Some(site);
+                    return Ok(allocation.kind);
+                }
+                Some(first) => (Some(first), "the memory was freed by both calls"),
+            },
+            None => (None, "no allocation begins here"),
+        };
+        let detail = detail.to_owned();
+        let (first, second) = first.map_or((site, None), |first| (first, Some(site)));
+        self.report(
+            ReportKind::DoubleFree,
+            first,
+            second,
+            Some((address, 0)),
+            detail.clone(),
+        );
+        Err(Error::Invalid { why: detail })
+    }
+}

@@ -1,0 +1,7 @@
+//! The engine's calls, a file for each kind of thing they are about.
+
+mod control;
+mod events;
+mod memory;
+mod streams;
+mod work;

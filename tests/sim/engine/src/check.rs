@@ -1,0 +1,211 @@
+//! The checker: what an operation uses against what others used, at the moment it starts.
+
+use crate::clock::Clock;
+use crate::memory::Life;
+use crate::op::Use;
+use crate::shadow::{Conflict, Found, Mark, Role};
+use crate::state::State;
+use crate::{Report, ReportKind, Site};
+
+impl State {
+    /// Adds a report, once for each pair of calls. The earlier call stands first.
+    pub(crate) fn report(
+        &mut self,
+        kind: ReportKind,
+        first: Site,
+        second: Option<Site>,
+        bytes: Option<(u64, u64)>,
+        detail: String,
+    ) {
+        let (first, second) = match second {
+            Some(second) if second.number() < first.number() => (second, Some(first)),
+            second => (first, second),
+        };
+        let pair = (first.number(), second.map_or(0, |site| site.number()));
+        // Two uses without an order are one finding, whatever roles they were met in.
+        let class = if kind.is_unordered() {
+            ReportKind::Race
+        } else {
+            kind
+        };
+        if self.reported.insert((class, pair.0, pair.1)) {
+            self.reports.push(Report {
+                kind,
+                first,
+                second,
+                bytes,
+                detail,
+            });
+        }
+    }
+
+    /// Judges and enters what an operation uses.
+    pub(crate) fn check(&mut self, uses: &[Use], mark: Mark, clock: &Clock) {
+        for used in uses {
+            if self.judge_life(used, mark, clock) {
+                self.enter_use(used.start, used.end, used.writes, mark, clock);
+            }
+        }
+    }
+
+    /// Enters one use of bytes, and reports what it is in conflict with.
+    pub(crate) fn enter_use(
+        &mut self,
+        start: u64,
+        end: u64,
+        writes: bool,
+        mark: Mark,
+        clock: &Clock,
+    ) {
+        let found = if writes {
+            self.shadow.write(start, end, mark, clock)
+        } else {
+            self.shadow.read(start, end, mark, clock)
+        };
+        self.tell(found, mark);
+    }
+
+    fn tell(&mut self, found: Found, mark: Mark) {
+        for Conflict {
+            earlier,
+            start,
+            bytes,
+        } in found.conflicts
+        {
+            let detail = missing_edge(earlier, mark);
+            let kind = kind_of(earlier.role, mark.role);
+            self.report(
+                kind,
+                earlier.site,
+                Some(mark.site),
+                Some((start, bytes)),
+                detail,
+            );
+        }
+        if let Some(bytes) = found.unwritten.filter(|_| self.config.report_uninitialised) {
+            let allocated = self.memory.find(bytes.0).map(|a| a.site);
+            let (first, second) = allocated.map_or((mark.site, None), |a| (a, Some(mark.site)));
+            let detail = "these bytes are read, and nobody wrote them".to_owned();
+            self.report(
+                ReportKind::Uninitialised,
+                first,
+                second,
+                Some(bytes),
+                detail,
+            );
+        }
+    }
+
+    /// Whether the memory may be used now; else says why not.
+    fn judge_life(&mut self, used: &Use, mark: Mark, clock: &Clock) -> bool {
+        let Some((start, id)) = used.allocation else {
+            return true;
+        };
+        let Some(allocation) = self.memory.by_id(start, id) else {
+            return true;
+        };
+        let bytes = Some((used.start, used.end - used.start));
+        let (site, life) = (allocation.site, allocation.life);
+        let other = |role, site| Mark { site, role, ..mark };
+        match life {
+            Life::Live => true,
+            Life::Promised => {
+                let detail = missing_edge(other(Role::Allocate, site), mark);
+                let kind = ReportKind::UseBeforeAllocation;
+                self.report(kind, site, Some(mark.site), bytes, detail);
+                true
+            }
+            Life::Freed(free) if clock.knows(free.epoch) => {
+                let detail = "the memory was freed before, and the order is sure; \
+                              free it behind its last use"
+                    .to_owned();
+                self.report(
+                    ReportKind::UseAfterFree,
+                    free.site,
+                    Some(mark.site),
+                    bytes,
+                    detail,
+                );
+                false
+            }
+            Life::Freed(free) => {
+                let detail = missing_edge(mark, free);
+                self.report(
+                    ReportKind::FreeInUse,
+                    free.site,
+                    Some(mark.site),
+                    bytes,
+                    detail,
+                );
+                false
+            }
+        }
+    }
+
+    /// The report that something was left.
+    pub(crate) fn leak(site: Site, bytes: Option<(u64, u64)>, what: &str) -> Report {
+        let detail = format!("{what} was left");
+        Report {
+            kind: ReportKind::Leak,
+            first: site,
+            second: None,
+            bytes,
+            detail,
+        }
+    }
+}
+
+impl ReportKind {
+    const fn is_unordered(self) -> bool {
+        matches!(
+            self,
+            Self::Race | Self::HostRace | Self::FreeInUse | Self::UseBeforeAllocation
+        )
+    }
+}
+
+fn kind_of(one: Role, other: Role) -> ReportKind {
+    let has = |role| one == role || other == role;
+    if has(Role::Free) {
+        ReportKind::FreeInUse
+    } else if has(Role::Allocate) {
+        ReportKind::UseBeforeAllocation
+    } else if has(Role::Host) {
+        ReportKind::HostRace
+    } else {
+        ReportKind::Race
+    }
+}
+
+/// Says which edge would order two uses.
+fn missing_edge(one: Mark, other: Mark) -> String {
+    let (one, other) = if one.site.number() <= other.site.number() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    match (one.stream, other.stream) {
+        (0, 0) => "host code did both".to_owned(),
+        (stream, 0) => format!(
+            "nothing orders `{}` of the host behind `{}` on stream {stream}: \
+             synchronize the stream, or an event behind it, in between",
+            other.site.name(),
+            one.site.name(),
+        ),
+        (0, stream) => format!(
+            "nothing orders `{}` on stream {stream} behind `{}` of the host: submit it later, \
+             or let the stream wait for an event that the host completes then",
+            other.site.name(),
+            one.site.name(),
+        ),
+        (first, second) if first == second => {
+            format!("both are on stream {first}, which was not reached in order",)
+        }
+        (first, second) => format!(
+            "nothing orders `{}` on stream {second} behind `{}` on stream {first}: record an event \
+             on stream {first} behind the one and let stream {second} wait for it before the other",
+            other.site.name(),
+            one.site.name(),
+        ),
+    }
+}

@@ -1,0 +1,104 @@
+//! What a test chooses: devices, queues, policy, seed, links, faults and what the checker looks at.
+
+use std::time::Duration;
+
+use crate::Fault;
+
+/// Who runs submitted operations, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Worker threads run them as soon as they can, with random delays.
+    Threads,
+    /// A seeded generator picks, at the begin of each call and in each blocking wait, what runs next.
+    /// A call never runs what it submits itself.
+    Seeded,
+    /// Nothing runs until a wait needs it, and then only what it depends on. A query that answers
+    /// "not done" runs one operation of these afterwards, or another one where these wait for host
+    /// code, so that whoever polls comes to an end.
+    #[default]
+    Lazy,
+}
+
+/// How long work takes on a device, in simulated time. No thread sleeps for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Of each operation.
+    pub latency_ns: u64,
+    /// Of copies and fills.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            latency_ns: 1_000,
+            bytes_per_second: 10_000_000_000,
+        }
+    }
+}
+
+/// The choices for one engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Number of devices.
+    pub devices: u32,
+    /// Memory of each.
+    pub memory_bytes: u64,
+    /// Hardware queues of each device, at least 1. Streams share them in order of creation, round
+    /// robin; a queue is in order, so a wait at its head blocks all streams behind it.
+    pub queues: usize,
+    /// Who runs operations.
+    pub policy: Policy,
+    /// Of every choice the engine makes.
+    pub seed: u64,
+    /// One a device; devices without one get the default.
+    pub links: Vec<Link>,
+    /// What fails.
+    pub faults: Vec<Fault>,
+    /// After so much time without a call of the engine, everything that can run runs (`Seeded`,
+    /// `Lazy`), so that work nobody waits for ends too. `None` switches it off: a replay is exact.
+    pub idle: Option<Duration>,
+    /// How long `Seeded` and `Lazy` stand still for a host function before they take it for one
+    /// that blocks, and go on beside it. Shorter functions keep the order of everything exact.
+    pub host_patience: Duration,
+    /// After so long a blocking wait during which nothing could run, a standstill is reported. It
+    /// is reported at once where the blocked queues wait for each other.
+    pub standstill: Duration,
+    /// Whether host code knows, once a host function was called, all that was before it. The
+    /// engine cannot see whom the function tells, so it takes it that all were told.
+    pub host_functions_inform: bool,
+    /// Whether operations run that follow a failed one in its stream; else they are skipped.
+    pub run_after_failure: bool,
+    /// Whether reads of bytes that nobody wrote are reported. Padding is copied legitimately.
+    pub report_uninitialised: bool,
+    /// Whether a wait for an event that was never recorded is reported.
+    pub report_unrecorded: bool,
+    /// The longest random delay before an operation (`Threads`).
+    pub delay: Duration,
+    /// Number of worker threads (`Threads`), at least 1.
+    pub workers: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            memory_bytes: 1 << 30,
+            queues: 8,
+            policy: Policy::default(),
+            seed: 1,
+            links: Vec::new(),
+            faults: Vec::new(),
+            idle: Some(Duration::from_millis(50)),
+            host_patience: Duration::from_millis(20),
+            standstill: Duration::from_secs(5),
+            host_functions_inform: true,
+            run_after_failure: true,
+            report_uninitialised: false,
+            report_unrecorded: false,
+            delay: Duration::ZERO,
+            workers: 2,
+        }
+    }
+}

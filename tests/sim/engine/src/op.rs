@@ -1,0 +1,109 @@
+//! Operations: what was submitted to a stream, with all that is needed to run and to judge it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crate::clock::Clock;
+use crate::strided::Walk;
+use crate::{Condition, Failure, Site, Word};
+
+/// What a point in a stream, or a completion by the host, came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Completion {
+    pub(crate) failure: Option<Failure>,
+    pub(crate) clock: Clock,
+    pub(crate) time_ns: u64,
+}
+
+/// One record of an event, or the one completion of a host event.
+#[derive(Debug)]
+pub(crate) struct Point {
+    /// The call that made it.
+    pub(crate) site: Site,
+    /// The hardware queue that its record stands in; `None` for what the host completes.
+    pub(crate) queue: Option<usize>,
+    /// The host's own time, which passes while others wait for it.
+    pub(crate) made: Instant,
+    pub(crate) done: OnceLock<Completion>,
+}
+
+impl Point {
+    pub(crate) fn new(site: Site, queue: Option<usize>) -> Arc<Self> {
+        Arc::new(Self {
+            site,
+            queue,
+            made: Instant::now(),
+            done: OnceLock::new(),
+        })
+    }
+
+    /// Ends the wait for it. What it came to first stands.
+    pub(crate) fn complete(&self, done: Completion) {
+        drop(self.done.set(done));
+    }
+}
+
+/// Bytes that an operation uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) writes: bool,
+    /// First address and number of the allocation they are in.
+    pub(crate) allocation: Option<(u64, u64)>,
+}
+
+/// What is to be done.
+pub(crate) enum Body {
+    Copy {
+        target: u64,
+        source: u64,
+        bytes: u64,
+    },
+    Strided(Walk),
+    Fill {
+        target: u64,
+        bytes: u64,
+        pattern: Box<[u8]>,
+    },
+    Host(Box<dyn FnOnce() + Send>),
+    Record(Arc<Point>),
+    Wait(Arc<Point>),
+    WaitWord(Word, Condition),
+    WriteWord(Word),
+    /// First address of the allocation.
+    Allocate(u64),
+    Free(u64),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Copy { .. } | Self::Strided(_) => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Host(_) => "host function",
+            Self::Record(_) => "record",
+            Self::Wait(_) => "wait",
+            Self::WaitWord(..) => "memory wait",
+            Self::WriteWord(_) => "memory write",
+            Self::Allocate(_) => "allocation",
+            Self::Free(_) => "free",
+        })
+    }
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) struct Op {
+    /// Counts submissions.
+    pub(crate) id: u64,
+    pub(crate) site: Site,
+    pub(crate) stream: u64,
+    pub(crate) body: Body,
+    pub(crate) uses: Vec<Use>,
+    /// What the host knew as it submitted.
+    pub(crate) host: Clock,
+    /// Simulated time of the submission.
+    pub(crate) host_ns: u64,
+}

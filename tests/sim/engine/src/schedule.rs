@@ -1,0 +1,384 @@
+//! Which operations can run, and what starting and finishing one does.
+#![expect(
+    unsafe_code,
+    reason = "moves the bytes of operations and reads words that others write"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::arena::size;
+use crate::clock::{Clock, Epoch};
+use crate::fault::Moment;
+use crate::memory::Life;
+use crate::op::{Body, Completion, Op, Point};
+use crate::shadow::{Mark, Role};
+use crate::state::{Busy, State};
+use crate::{Condition, Failure, Link, Word};
+
+/// A host function that is due, with what it is known by.
+pub(crate) struct HostJob {
+    pub(crate) queue: usize,
+    pub(crate) op: u64,
+    pub(crate) function: Box<dyn FnOnce() + Send>,
+    pub(crate) mark: Mark,
+    pub(crate) clock: Clock,
+}
+
+/// What the head of a queue waits for.
+#[derive(Debug)]
+pub(crate) enum Blocked {
+    /// Nothing: the queue is empty.
+    Empty,
+    /// Its host function runs.
+    Busy,
+    On(Arc<Point>),
+    Word(u64),
+}
+
+/// What starting an operation has worked out.
+struct Start {
+    clock: Clock,
+    mark: Mark,
+    failure: Option<Failure>,
+    begin_ns: u64,
+    link: Link,
+}
+
+impl State {
+    /// Why the head of a queue cannot run; `None` if it can.
+    pub(crate) fn blocked(&self, queue: usize) -> Option<Blocked> {
+        let Some(queue) = self.queues.get(queue) else {
+            return Some(Blocked::Empty);
+        };
+        if queue.busy.is_some() {
+            return Some(Blocked::Busy);
+        }
+        let Some(op) = queue.ops.front() else {
+            return Some(Blocked::Empty);
+        };
+        match &op.body {
+            Body::Wait(point) if point.done.get().is_none() => Some(Blocked::On(Arc::clone(point))),
+            Body::WaitWord(word, condition) if !self.satisfied(*word, *condition) => {
+                Some(Blocked::Word(word.address))
+            }
+            _ => None,
+        }
+    }
+
+    /// The queues whose heads can run now; none while held.
+    pub(crate) fn runnable(&self) -> Vec<usize> {
+        if self.held > 0 || self.pending == 0 {
+            return Vec::new();
+        }
+        (0..self.queues.len())
+            .filter(|&queue| self.blocked(queue).is_none())
+            .collect()
+    }
+
+    /// Whether a memory wait stands at the head of a queue: host code can end it without a call.
+    pub(crate) fn watches_words(&self) -> bool {
+        let head = |q: &crate::state::Queue| {
+            q.ops
+                .front()
+                .is_some_and(|op| matches!(op.body, Body::WaitWord(..)))
+        };
+        self.pending > 0 && self.queues.iter().any(head)
+    }
+
+    /// Runs the head of a queue that can run, all but a host function, which is given back.
+    pub(crate) fn start(&mut self, queue: usize) -> Option<HostJob> {
+        let op = self.queues.get_mut(queue)?.ops.pop_front()?;
+        self.ran += 1;
+        let Some(mut start) = self.prepare(queue, &op) else {
+            self.pending -= 1;
+            return None;
+        };
+        let inherited = self.inherit(&op, &mut start);
+        let failed = start.failure.is_some();
+        let skipped = failed || (inherited && !self.config.run_after_failure);
+        // What does not run uses nothing.
+        if !skipped {
+            self.check(&op.uses, start.mark, &start.clock);
+        }
+        let Op {
+            id,
+            site,
+            stream,
+            body,
+            ..
+        } = op;
+        let took = self.duration(&body, start.link);
+        if let Body::Host(function) = body {
+            // The function may tell the host before it returns, so the host knows from here on.
+            if self.config.host_functions_inform {
+                self.host.join(&start.clock);
+            }
+            self.advance(queue, start.begin_ns + took);
+            let busy = Busy {
+                op: id,
+                site,
+                stream,
+                clock: start.clock.clone(),
+                failed: start.failure,
+            };
+            if let Some(queue) = self.queues.get_mut(queue) {
+                queue.busy = Some(busy);
+            }
+            let (mark, clock) = (start.mark, start.clock);
+            return Some(HostJob {
+                queue,
+                op: id,
+                function,
+                mark,
+                clock,
+            });
+        }
+        self.perform(&body, &start, skipped);
+        self.advance(queue, start.begin_ns + took);
+        self.finish(queue, stream, start.clock.clone(), start.failure);
+        if let Body::Record(point) = body {
+            let failure = self.streams.get(&stream).and_then(|s| s.failure);
+            let time_ns = self.queues.get(queue).map_or(0, |q| q.time_ns);
+            let done = Completion {
+                failure,
+                clock: start.clock,
+                time_ns,
+            };
+            point.complete(done);
+        }
+        self.forget_stream(stream);
+        None
+    }
+
+    /// Ends an operation whose host function returned.
+    pub(crate) fn host_done(&mut self, queue: usize, op: u64, panicked: Option<Failure>) {
+        let slot = self.queues.get_mut(queue);
+        let Some(busy) = slot.and_then(|q| q.busy.take_if(|busy| busy.op == op)) else {
+            return;
+        };
+        self.finish(queue, busy.stream, busy.clock, busy.failed.or(panicked));
+        self.forget_stream(busy.stream);
+    }
+
+    /// Works out what the operation knows and whether a fault strikes it.
+    fn prepare(&mut self, queue: usize, op: &Op) -> Option<Start> {
+        let stream = self.streams.get(&op.stream)?;
+        let (actor, device) = (stream.actor, stream.device);
+        let mut clock = stream.clock.clone();
+        let mut begin_ns = stream.time_ns.max(op.host_ns);
+        clock.join(&op.host);
+        match &op.body {
+            Body::Wait(point) => {
+                if let Some(done) = point.done.get() {
+                    clock.join(&done.clock);
+                    begin_ns = begin_ns.max(done.time_ns);
+                }
+            }
+            // A word that no call wrote was written by host code.
+            Body::WaitWord(word, _) => {
+                clock.join(self.words.get(&word.address).unwrap_or(&self.host));
+            }
+            _ => {}
+        }
+        begin_ns = begin_ns.max(self.queues.get(queue).map_or(0, |q| q.time_ns));
+        let epoch: Epoch = self.moment(actor);
+        clock.set(epoch);
+        let role = if matches!(op.body, Body::Free(_)) {
+            Role::Free
+        } else {
+            Role::Work
+        };
+        let role = if matches!(op.body, Body::Allocate(_)) {
+            Role::Allocate
+        } else {
+            role
+        };
+        let mark = Mark {
+            epoch,
+            site: op.site,
+            role,
+            stream: op.stream,
+        };
+        let struck = self.plan.strikes(Moment::Run, op.site.name(), Some(device));
+        let mut failure = struck.map(|(status, _)| Failure {
+            status,
+            site: op.site,
+        });
+        if let (Some((_, true)), Some(failure)) = (struck, failure) {
+            self.lost.insert(device, failure);
+        }
+        failure = failure.or_else(|| self.lost.get(&device).copied());
+        let links = &self.config.links;
+        let link = usize::try_from(device).ok().and_then(|d| links.get(d));
+        let link = link.copied().unwrap_or_default();
+        Some(Start {
+            clock,
+            mark,
+            failure,
+            begin_ns,
+            link,
+        })
+    }
+
+    /// Takes over the failure of what was waited for; whether the stream had failed before.
+    fn inherit(&mut self, op: &Op, start: &mut Start) -> bool {
+        if let Body::Wait(point) = &op.body {
+            let waited = point.done.get().and_then(|done| done.failure);
+            start.failure = start.failure.or(waited);
+        }
+        self.streams
+            .get(&op.stream)
+            .is_some_and(|s| s.failure.is_some())
+    }
+
+    fn duration(&self, body: &Body, link: Link) -> u64 {
+        let bytes = match body {
+            Body::Copy { bytes, .. } | Body::Fill { bytes, .. } => *bytes,
+            Body::Strided(walk) => walk.volume(),
+            Body::Wait(_) | Body::WaitWord(..) | Body::Record(_) => return 0,
+            Body::Host(_) | Body::WriteWord(_) | Body::Allocate(_) | Body::Free(_) => 0,
+        };
+        let speed = u128::from(link.bytes_per_second.max(1));
+        let took = u128::from(bytes) * 1_000_000_000 / speed;
+        link.latency_ns
+            .saturating_add(u64::try_from(took).unwrap_or(u64::MAX))
+    }
+
+    fn advance(&mut self, queue: usize, time_ns: u64) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.time_ns = time_ns;
+        }
+    }
+
+    fn finish(&mut self, queue: usize, stream: u64, clock: Clock, failure: Option<Failure>) {
+        let time_ns = self.queues.get(queue).map_or(0, |q| q.time_ns);
+        self.pending -= 1;
+        if let Some(state) = self.streams.get_mut(&stream) {
+            state.completed += 1;
+            state.clock = clock;
+            state.time_ns = time_ns;
+            state.failure = state.failure.or(failure);
+        }
+    }
+
+    /// Forgets a destroyed stream once its work is over.
+    pub(crate) fn forget_stream(&mut self, stream: u64) {
+        let over = |s: &crate::state::StreamState| s.destroyed && s.completed == s.submitted;
+        if self.streams.get(&stream).is_some_and(over)
+            && let Some(gone) = self.streams.remove(&stream)
+        {
+            self.gone.entry(gone.device).or_default().join(&gone.clock);
+            let time = self.moments.get(gone.actor).copied().unwrap_or(0);
+            self.retired.push(Epoch {
+                actor: gone.actor,
+                time,
+            });
+        }
+    }
+
+    /// Does what an operation does to bytes and words.
+    fn perform(&mut self, body: &Body, start: &Start, skipped: bool) {
+        let arena = Arc::clone(&self.arena);
+        match body {
+            // The life of memory goes on after a failure: addresses were promised or taken back.
+            Body::Allocate(at) => self.begin_life(*at, start),
+            Body::Free(at) => self.end_life(*at, start.mark, &start.clock),
+            _ if skipped => {}
+            Body::Copy {
+                target,
+                source,
+                bytes,
+            } => {
+                let (to, from) = (arena.view(*target), arena.view(*source));
+                // SAFETY: whoever submitted the copy vouched for host memory, and memory of the
+                // arena is always mapped in the engine's view; the sides may overlap.
+                unsafe { to.copy_from(from, size(*bytes)) };
+            }
+            // SAFETY: as above, for the bytes of all elements.
+            Body::Strided(walk) => unsafe { walk.run(&arena) },
+            Body::Fill {
+                target,
+                bytes,
+                pattern,
+            } => {
+                let at = arena.view(*target);
+                for (offset, byte) in (0..size(*bytes)).zip(pattern.iter().cycle()) {
+                    // SAFETY: as above, within the filled range.
+                    unsafe { at.wrapping_add(offset).write(*byte) };
+                }
+            }
+            Body::WriteWord(word) => {
+                self.store(*word);
+                self.words.insert(word.address, start.clock.clone());
+            }
+            Body::Host(_) | Body::Record(_) | Body::Wait(_) | Body::WaitWord(..) => {}
+        }
+    }
+
+    fn begin_life(&mut self, at: u64, start: &Start) {
+        let Some(allocation) = self.memory.allocations.get_mut(&at) else {
+            return;
+        };
+        let (from, end) = (allocation.start, allocation.end());
+        if matches!(allocation.life, Life::Promised) {
+            allocation.life = Life::Live;
+        }
+        self.enter_use(from, end, true, start.mark, &start.clock);
+    }
+
+    /// Frees an allocation: a use of all its bytes, which must be behind all others.
+    pub(crate) fn end_life(&mut self, at: u64, mark: Mark, clock: &Clock) {
+        let Some(allocation) = self.memory.allocations.get_mut(&at) else {
+            return;
+        };
+        let (from, end, bytes) = (allocation.start, allocation.end(), allocation.bytes);
+        if matches!(allocation.life, Life::Freed(_)) {
+            return;
+        }
+        allocation.life = Life::Freed(mark);
+        self.enter_use(from, end, true, mark, clock);
+        self.arena.poison(from, bytes, 0xDD);
+        self.arena.give_back(from, bytes);
+        self.memory.give_back(from);
+    }
+
+    /// Writes a word as one.
+    pub(crate) fn store(&self, word: Word) {
+        let at = self.arena.view(word.address);
+        if word.bits == 32 {
+            // SAFETY: whoever submitted the word vouched for it, its alignment was checked, and
+            // others change it atomically.
+            let cell = unsafe { AtomicU32::from_ptr(at.cast()) };
+            cell.store(
+                u32::try_from(word.value & 0xFFFF_FFFF).unwrap_or(0),
+                Ordering::SeqCst,
+            );
+        } else {
+            // SAFETY: as above.
+            let cell = unsafe { AtomicU64::from_ptr(at.cast()) };
+            cell.store(word.value, Ordering::SeqCst);
+        }
+    }
+
+    fn satisfied(&self, word: Word, condition: Condition) -> bool {
+        let at = self.arena.view(word.address);
+        let (value, read) = if word.bits == 32 {
+            // SAFETY: as in `store`.
+            let read = unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::SeqCst);
+            // Both are moved up, so that wrapping and signs are those of 32 bits.
+            (word.value << 32, u64::from(read) << 32)
+        } else {
+            // SAFETY: as in `store`.
+            let read = unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::SeqCst);
+            (word.value, read)
+        };
+        let ones = if word.bits == 32 { !0 << 32 } else { !0 };
+        match condition {
+            Condition::Equal => read == value,
+            Condition::AtLeast => read.wrapping_sub(value).leading_zeros() > 0,
+            Condition::And => read & value != 0,
+            Condition::Nor => !(read | value) & ones != 0,
+        }
+    }
+}
