@@ -37,6 +37,7 @@ pub fn smallest(
         let before = best.case.clone();
         best.fewer_programs();
         best.fewer_ops();
+        best.fewer_views();
         best.simpler();
         if best.case == before || Instant::now() > end {
             return (best.case, best.finding);
@@ -100,6 +101,28 @@ impl Best<'_, '_> {
         }
     }
 
+    /// Lets calls name the tensor itself where they name a view of it.
+    fn fewer_views(&mut self) {
+        for program in 0..self.case.programs.len() {
+            let mut at = self.case.programs[program].len();
+            while at > 0 {
+                at -= 1;
+                let Some(op) = self.case.programs[program].get(at) else {
+                    continue;
+                };
+                let Some((view, of)) = view_of(&op.call) else {
+                    continue;
+                };
+                let mut case = self.case.clone();
+                case.programs[program].remove(at);
+                case.programs[program]
+                    .iter_mut()
+                    .for_each(|op| rename(&mut op.call, view, of));
+                self.take(case);
+            }
+        }
+    }
+
     /// Leaves out rules of the fault layer, then makes the one that is left name a single call.
     fn fewer_faults(&mut self) {
         let rules = self.case.fault.clone().unwrap_or_default();
@@ -155,6 +178,38 @@ impl Best<'_, '_> {
                 }
             }
         }
+    }
+}
+
+/// The place of a view and that of its tensor.
+const fn view_of(call: &Call) -> Option<(usize, usize)> {
+    match call {
+        Call::Slice { t, of, .. }
+        | Call::Permute { t, of, .. }
+        | Call::Reshape { t, of, .. }
+        | Call::Clone { t, of } => Some((*t, *of)),
+        _ => None,
+    }
+}
+
+/// Names another tensor in a call that works on one.
+fn rename(call: &mut Call, from: usize, to: usize) {
+    let places: [Option<&mut usize>; 2] = match call {
+        Call::CopyFrom { t, of, .. } => [Some(t), Some(of)],
+        Call::To { of, .. } | Call::Export { of, .. } => [Some(of), None],
+        Call::Fill { t, .. }
+        | Call::Write { t, .. }
+        | Call::Read { t }
+        | Call::Peek { t }
+        | Call::SyncTensor { t }
+        | Call::WaitToRead { t, .. }
+        | Call::WaitToWrite { t, .. }
+        | Call::UsedOn { t, .. }
+        | Call::WrittenOn { t, .. } => [Some(t), None],
+        _ => [None, None],
+    };
+    for place in places.into_iter().flatten().filter(|place| **place == from) {
+        *place = to;
     }
 }
 
@@ -264,11 +319,7 @@ fn simpler_calls(call: &Call) -> Vec<Call> {
                 with(*device, *way, None),
             ]
         }
-        Call::CopyFrom { t, of, .. } => vec![Call::CopyFrom {
-            t: *t,
-            of: *of,
-            stream: None,
-        }],
+        Call::CopyFrom { t, of, stream } => simpler_copies((*t, *of), *stream),
         Call::Fill { t, seed, .. } => vec![Call::Fill {
             t: *t,
             seed: *seed,
@@ -302,6 +353,26 @@ fn simpler_calls(call: &Call) -> Vec<Call> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Copies without a stream, into a target of their own, or of no other tensor.
+fn simpler_copies((t, of): (usize, usize), stream: Option<usize>) -> Vec<Call> {
+    let way = Way::Direct;
+    vec![
+        Call::CopyFrom {
+            t,
+            of,
+            stream: None,
+        },
+        Call::Fill { t, seed: 9, stream },
+        Call::To {
+            t,
+            of,
+            device: 0,
+            way,
+            stream,
+        },
+    ]
 }
 
 fn smaller_shapes(shape: &[i64]) -> Vec<Vec<i64>> {

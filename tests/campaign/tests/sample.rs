@@ -56,7 +56,7 @@ fn no_call_behind_a_held_stream_comes_early_or_hangs() {
 
 #[test]
 fn random_programs_do_what_the_model_says() {
-    sample(Kind::Random, 23, 11);
+    sample(Kind::Random, 23, 20);
 }
 
 #[test]
