@@ -1,0 +1,145 @@
+//! A campaign: trials one after the other, each kind of finding made small once and written down.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::child::Laboratory;
+use crate::kinds::Kind;
+use crate::program::Case;
+use crate::shrink::smallest;
+use crate::table::{Row, describe};
+use crate::verdict::{Finding, Verdict, What};
+
+/// How long a call may take while a program that hangs is made small.
+const IMPATIENCE: Duration = Duration::from_secs(2);
+
+/// What a campaign runs.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the command line writes its fields"
+)]
+pub struct Plan {
+    /// How many programs are drawn.
+    pub seeds: u64,
+    /// Whether random programs run with faults too.
+    pub faults: bool,
+    /// When no new trial begins.
+    pub end: Option<Instant>,
+    /// Which of how many parts: every `n`th case.
+    pub part: (usize, usize),
+    /// The longest time for making one finding small.
+    pub shrinking: Duration,
+    /// Where files go that replay findings.
+    pub folder: PathBuf,
+}
+
+/// Runs the cases of a kind; each finding is told to `tell` as soon as it is small.
+pub fn campaign(
+    kind: Kind,
+    devices: &[String],
+    plan: &Plan,
+    laboratory: &mut Laboratory,
+    tell: &dyn Fn(&str),
+) -> Row {
+    let begun = Instant::now();
+    let mut row = Row {
+        name: kind.name().to_owned(),
+        ..Row::default()
+    };
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let (part, parts) = plan.part;
+    let count = kind.count(devices, plan.seeds, plan.faults);
+    for turn in (part as u64 - 1..count).step_by(parts) {
+        if plan.end.is_some_and(|end| Instant::now() > end) {
+            break;
+        }
+        let case = kind.case(devices, plan.seeds, scattered(turn, count));
+        row.programs += 1;
+        row.ops += case.ops();
+        match laboratory.verdict(&case) {
+            Verdict::Passed { refused, .. } => row.refused += refused,
+            Verdict::Found(finding) => {
+                row.found += 1;
+                let times = known.entry(sort_of(&finding)).or_insert(0);
+                *times += 1;
+                if *times == 1 {
+                    tell(&report(&case, &finding, plan, laboratory));
+                }
+            }
+        }
+    }
+    for (sort, times) in known {
+        tell(&format!("{times} times: {sort}"));
+    }
+    row.took = begun.elapsed();
+    row
+}
+
+/// The turns from 0 to `count` in an order in which a beginning meets all sorts.
+const fn scattered(turn: u64, count: u64) -> u64 {
+    // A prime that is no divisor of any count here.
+    (turn as u128 * 2_654_435_761 % count as u128) as u64
+}
+
+/// Makes a finding small, and writes it down.
+fn report(case: &Case, finding: &Finding, plan: &Plan, laboratory: &mut Laboratory) -> String {
+    let end = Instant::now() + plan.shrinking;
+    let (small, finding) = match finding.what {
+        What::Hang => smallest_hang(case, finding, end, laboratory),
+        _ => smallest(case, finding, end, &mut |case| laboratory.attempt(case)),
+    };
+    let file = write(&small, &plan.folder);
+    let replay = match file {
+        Ok(file) => format!(
+            "  replay: scripts/check campaign --replay {}\n",
+            file.display()
+        ),
+        Err(error) => format!("  no file to replay it: {error}\n"),
+    };
+    describe(&small, &finding) + &replay
+}
+
+/// A hang is made small with less patience, and believed only with all of it.
+fn smallest_hang(
+    case: &Case,
+    finding: &Finding,
+    end: Instant,
+    laboratory: &mut Laboratory,
+) -> (Case, Finding) {
+    let patience = laboratory.limit();
+    laboratory.set_limit(IMPATIENCE);
+    let (small, _) = smallest(case, finding, end, &mut |case| laboratory.attempt(case));
+    laboratory.set_limit(patience);
+    match laboratory.alone(&small) {
+        Verdict::Found(again) => (small, again),
+        Verdict::Passed { .. } => (case.clone(), finding.clone()),
+    }
+}
+
+fn write(case: &Case, folder: &Path) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let name: String = case
+        .name
+        .chars()
+        .map(|c| if c.is_alphanumeric() { c } else { '-' })
+        .collect();
+    let file = folder.join(format!("{name}.json"));
+    std::fs::write(&file, serde_json::to_string_pretty(case)?)?;
+    Ok(file)
+}
+
+/// Findings that are told once: alike but for words with numbers in them, at the same call.
+fn sort_of(finding: &Finding) -> String {
+    let (text, call) = finding
+        .text
+        .rsplit_once("(operation")
+        .unwrap_or((&finding.text, ""));
+    let call = call.split([':', '{']).nth(1).unwrap_or_default();
+    let words = text
+        .split_whitespace()
+        .filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+    let words: Vec<&str> = words.take(6).collect();
+    format!("{:?} {}{call}", finding.what, words.join(" "))
+}

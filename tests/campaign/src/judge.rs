@@ -1,0 +1,492 @@
+//! Holds each answer of the runtime against the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crossdock::Error;
+use crossdock_sdk::abi::Status;
+
+use crate::foreign::Lent;
+use crate::model::{Model, View, compact, content, elements_of, filling};
+use crate::program::{Call, Op};
+use crate::slots::Outcome;
+use crate::verdict::{Finding, What};
+
+/// What a call is going to touch, as the model knows it before the call.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    target: Option<View>,
+    source: Option<View>,
+    /// The stream that a call names, and whether a shut gate holds it.
+    stream: Option<usize>,
+}
+
+/// The model of one program, and what its places hold.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    model: Model,
+    tensors: BTreeMap<usize, View>,
+    exports: BTreeMap<usize, View>,
+    /// Streams that exist, and whether a shut gate holds them for sure.
+    held: BTreeSet<usize>,
+    held_events: BTreeSet<usize>,
+    gates: bool,
+    /// Memories that are to look like this until a gate is opened.
+    early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
+    /// Failures of calls explain themselves: faults are injected, or a gate was completed with one.
+    faulty: bool,
+    /// How many calls were refused with a reason.
+    pub(crate) refused: usize,
+}
+
+impl Judge {
+    pub(crate) fn new(faulty: bool) -> Self {
+        Self {
+            faulty,
+            ..Self::default()
+        }
+    }
+
+    /// The places of tensors that are not empty.
+    pub(crate) fn tensors(&self) -> Vec<usize> {
+        self.tensors.keys().copied().collect()
+    }
+
+    /// Gates were opened, so nothing is known to be held.
+    pub(crate) fn opened(&mut self) {
+        self.held.clear();
+        self.held_events.clear();
+        self.early.clear();
+        self.gates = false;
+    }
+
+    /// Whether a gate may be shut.
+    pub(crate) const fn has_gates(&self) -> bool {
+        self.gates
+    }
+
+    /// What became of a completion.
+    pub(crate) const fn completed(&mut self, is_done: bool) {
+        if !is_done {
+            self.faulty = true;
+        }
+    }
+
+    /// Whether a call would say nothing: a look at memory that unheld work may be writing.
+    pub(crate) fn is_idle(&self, call: &Call, peekable: &[bool]) -> bool {
+        let Call::Peek { t } = call else {
+            return false;
+        };
+        let device = self.tensors.get(t).map(|view| view.device);
+        if device.is_some_and(|device| !peekable[device]) {
+            return true;
+        }
+        let early = self
+            .tensors
+            .get(t)
+            .and_then(|view| self.early.get(&view.memory));
+        early.is_none_or(|(_, known)| known.iter().all(|&bits| bits == 0))
+    }
+
+    /// Whether a call touches memory that the runtime knows as two.
+    pub(crate) fn is_shared(&mut self, call: &Call) -> bool {
+        if matches!(call, Call::Strange { .. }) {
+            return true;
+        }
+        let place = self.place(call);
+        let views = [place.target, place.source];
+        let content = matches!(
+            call,
+            Call::To { .. }
+                | Call::CopyFrom { .. }
+                | Call::Fill { .. }
+                | Call::Write { .. }
+                | Call::Read { .. }
+        );
+        content
+            && views
+                .iter()
+                .flatten()
+                .any(|view| self.model.memory(view).shared)
+    }
+
+    /// The view that a call's source is.
+    pub(crate) fn view_of(&self, call: &Call) -> Option<View> {
+        let place = self.place(call);
+        place.source.or(place.target)
+    }
+
+    /// What a call is going to touch.
+    pub(crate) fn place(&self, call: &Call) -> Place {
+        let tensor = |t: &usize| self.tensors.get(t).cloned();
+        match call {
+            Call::Slice { of, .. }
+            | Call::Permute { of, .. }
+            | Call::Reshape { of, .. }
+            | Call::Clone { of, .. }
+            | Call::Strange { of, .. } => Place {
+                source: tensor(of),
+                ..Place::default()
+            },
+            Call::To { of, stream, .. } | Call::Export { of, stream, .. } => Place {
+                source: tensor(of),
+                stream: *stream,
+                ..Place::default()
+            },
+            Call::CopyFrom { t, of, stream } => Place {
+                target: tensor(t),
+                source: tensor(of),
+                stream: *stream,
+            },
+            Call::Fill { t, stream, .. } => Place {
+                target: tensor(t),
+                stream: *stream,
+                ..Place::default()
+            },
+            Call::Write { t, .. }
+            | Call::Read { t }
+            | Call::Peek { t }
+            | Call::SyncTensor { t }
+            | Call::DropTensor { t }
+            | Call::WaitToRead { t, .. }
+            | Call::WaitToWrite { t, .. }
+            | Call::UsedOn { t, .. }
+            | Call::WrittenOn { t, .. } => Place {
+                target: tensor(t),
+                ..Place::default()
+            },
+            Call::Import { x, .. } => Place {
+                source: self.exports.get(x).cloned(),
+                ..Place::default()
+            },
+            _ => Place::default(),
+        }
+    }
+
+    /// Judges one answer, and takes the call over into the model.
+    pub(crate) fn check(&mut self, op: &Op, place: Place, outcome: Outcome) -> Result<(), Finding> {
+        match outcome {
+            Outcome::Skipped => Ok(()),
+            Outcome::Failed(error) => self.failed(&op.call, &place, &error),
+            Outcome::Bytes(bytes) => self.read(&op.call, &place, &bytes),
+            Outcome::Made {
+                alias,
+                read_only,
+                strides,
+            } => self.made(&op.call, place, (alias, read_only, strides)),
+            Outcome::Done => self.done(&op.call, place),
+        }
+    }
+
+    fn read(&mut self, call: &Call, place: &Place, bytes: &[u8]) -> Result<(), Finding> {
+        let Some(view) = &place.target else {
+            return Ok(());
+        };
+        if matches!(call, Call::Peek { .. }) {
+            return self.peeked(view, bytes);
+        }
+        self.model
+            .compare(view, bytes)
+            .map_err(|why| Finding::new(What::WrongByte, why))?;
+        self.model.memory(view).doubtful = false;
+        Ok(())
+    }
+
+    /// Memory that only held work writes looks as before it.
+    fn peeked(&self, view: &View, bytes: &[u8]) -> Result<(), Finding> {
+        let Some((value, known)) = self.early.get(&view.memory) else {
+            return Ok(());
+        };
+        let first = (view.first / 8) as usize;
+        for (at, byte) in bytes.iter().enumerate() {
+            if (byte ^ value[first + at]) & known[first + at] != 0 {
+                let why = format!("byte {at} was written while the stream was held");
+                return Err(Finding::new(What::WrongByte, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn made(
+        &mut self,
+        call: &Call,
+        place: Place,
+        (alias, read_only, strides): (bool, bool, Vec<i64>),
+    ) -> Result<(), Finding> {
+        let made = match (call, place.source) {
+            (
+                Call::Make {
+                    t,
+                    device,
+                    element,
+                    shape,
+                    seed,
+                },
+                _,
+            ) => Some((*t, self.fresh((*element, shape, *device), *seed))),
+            (
+                Call::Foreign {
+                    t,
+                    element,
+                    shape,
+                    seed,
+                },
+                _,
+            ) => Some((*t, self.fresh((*element, shape, 0), *seed))),
+            (Call::To { t, device, .. }, Some(source)) => Some((
+                *t,
+                self.moved(source, *device, place.stream.is_some(), alias),
+            )),
+            (call, Some(source)) => {
+                if matches!(call, Call::Strange { .. }) {
+                    self.model.memory(&source).shared = true;
+                }
+                part_of(call, source, strides)
+            }
+            (_, None) => None,
+        };
+        if let Some((t, view)) = made {
+            self.tensors.insert(t, View { read_only, ..view });
+        }
+        Ok(())
+    }
+
+    /// The same values on a device, or the same memory under another name.
+    fn moved(&mut self, source: View, device: usize, is_later: bool, alias: bool) -> View {
+        if alias {
+            self.model.memory(&source).shared |= device != source.device;
+            return View { device, ..source };
+        }
+        let view = self.model.make(source.element, &source.shape, device);
+        let elements = self.model.elements(&source);
+        self.model.put(&view, &elements);
+        self.later(&view, is_later);
+        view
+    }
+
+    fn fresh(
+        &mut self,
+        (element, shape, device): (crate::program::Element, &[i64], usize),
+        seed: u8,
+    ) -> View {
+        let view = self.model.make(element, shape, device);
+        let bytes = content(&view, seed);
+        self.model
+            .put(&view, &elements_of(&bytes, element, view.count()));
+        view
+    }
+
+    /// The work on a stream may fail after it was accepted, where anything may.
+    fn later(&mut self, view: &View, is_later: bool) {
+        if self.faulty && is_later {
+            self.model.memory(view).doubtful = true;
+        }
+    }
+
+    fn done(&mut self, call: &Call, place: Place) -> Result<(), Finding> {
+        match call {
+            Call::CopyFrom { .. } => {
+                let (Some(to), Some(from)) = (place.target, place.source) else {
+                    return Ok(());
+                };
+                if to.shape != from.shape || to.element != from.element {
+                    return Err(Finding::new(
+                        What::Answer,
+                        "tensors of two shapes or dtypes were copied",
+                    ));
+                }
+                let elements = self.model.elements(&from);
+                self.written(&to, &elements, place.stream)
+            }
+            Call::Fill { seed, .. } => {
+                let Some(to) = place.target else {
+                    return Ok(());
+                };
+                let elements = vec![filling(to.element, *seed); to.count()];
+                self.written(&to, &elements, place.stream)
+            }
+            Call::Write { seed, .. } => {
+                let Some(to) = place.target else {
+                    return Ok(());
+                };
+                let bytes = content(&to, *seed);
+                self.written(&to, &elements_of(&bytes, to.element, to.count()), None)
+            }
+            call => {
+                self.ordered(call, place);
+                Ok(())
+            }
+        }
+    }
+
+    /// A write was accepted.
+    fn written(
+        &mut self,
+        to: &View,
+        elements: &[(u128, u128)],
+        stream: Option<usize>,
+    ) -> Result<(), Finding> {
+        if to.read_only && to.count() > 0 {
+            return Err(Finding::new(What::Answer, "a read-only tensor was written"));
+        }
+        if to.overlaps_itself() {
+            let why = "a tensor with two elements at one place was written";
+            return Err(Finding::new(What::Answer, why));
+        }
+        let is_held = stream.is_some_and(|stream| self.held.contains(&stream));
+        if is_held {
+            let whole = self.model.whole(to);
+            let before = (whole.0.to_vec(), whole.1.to_vec());
+            self.early.entry(to.memory).or_insert(before);
+        } else {
+            // When it is written is not known, so nothing is.
+            let length = self.model.whole(to).0.len();
+            self.early
+                .insert(to.memory, (vec![0; length], vec![0; length]));
+        }
+        self.model.put(to, elements);
+        self.later(to, stream.is_some());
+        Ok(())
+    }
+
+    /// Calls that change the places and the gates.
+    fn ordered(&mut self, call: &Call, place: Place) {
+        match call {
+            Call::Export { x, .. } => {
+                if let Some(view) = place.source {
+                    self.exports.insert(*x, view);
+                }
+            }
+            Call::Release { x } => drop(self.exports.remove(x)),
+            Call::DropTensor { t } => drop(self.tensors.remove(t)),
+            Call::Stream { s, .. } | Call::Default { s, .. } | Call::DropStream { s } => {
+                self.held.remove(s);
+            }
+            Call::Hold { s, fails, e } => {
+                self.gates = true;
+                self.faulty |= *fails;
+                self.held.insert(*s);
+                self.held_events.insert(*e);
+            }
+            Call::Abandon { .. } => {
+                self.faulty = true;
+                self.opened();
+            }
+            Call::Open { .. } => self.opened(),
+            Call::Record { e, s } if self.held.contains(s) => drop(self.held_events.insert(*e)),
+            Call::Record { e, .. } => drop(self.held_events.remove(e)),
+            Call::Wait { s, e } if self.held_events.contains(e) => drop(self.held.insert(*s)),
+            Call::SyncTensor { .. } => {
+                if let Some(view) = &place.target {
+                    self.model.memory(view).doubtful = false;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A call failed. Without faults that is a refusal, which changes nothing, or a finding.
+    fn failed(&mut self, call: &Call, place: &Place, error: &Error) -> Result<(), Finding> {
+        if matches!(call, Call::Import { .. })
+            && let Call::Import { x, .. } = call
+        {
+            self.exports.remove(x);
+        }
+        if let Call::Hold { .. } = call {
+            self.gates = true;
+        }
+        if self.faulty {
+            if let Some(view) = &place.target
+                && matches!(
+                    call,
+                    Call::CopyFrom { .. } | Call::Fill { .. } | Call::Write { .. }
+                )
+            {
+                self.model.spoil(view);
+                self.model.memory(view).doubtful = true;
+                self.early.clear();
+            }
+            return Ok(());
+        }
+        let overlaps = place.target.as_ref().is_some_and(View::overlaps_itself);
+        let is_refusal = match error {
+            Error::Refused { .. } | Error::Misuse { .. } | Error::Exchange(_) => true,
+            Error::Hook { status, .. } => {
+                *status == Status::UNSUPPORTED || *status == Status::INVALID && overlaps
+            }
+            _ => false,
+        };
+        if is_refusal && !error.why().is_empty() {
+            self.refused += 1;
+            return Ok(());
+        }
+        Err(Finding::new(
+            What::Answer,
+            format!("{error}: {}", error.why()),
+        ))
+    }
+
+    /// What was lent comes back once nobody has it; not at once, where work was under way.
+    pub(crate) fn lent(&self, lent: &Lent, limit: Duration) -> Result<(), Finding> {
+        let end = Instant::now() + limit;
+        loop {
+            match lent.check() {
+                Err(why) if why.starts_with("left") => {
+                    if self.faulty && crossdock::counted_leaks() > 0 {
+                        return Ok(());
+                    }
+                    if Instant::now() > end {
+                        return Err(Finding::new(What::Left, why));
+                    }
+                }
+                Err(why) => return Err(Finding::new(What::WrongByte, why)),
+                Ok(()) => return Ok(()),
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The view that a call makes of a tensor. `strides` are the runtime's, where a shape can have several.
+fn part_of(call: &Call, source: View, strides: Vec<i64>) -> Option<(usize, View)> {
+    Some(match call {
+        Call::Strange {
+            t,
+            shape,
+            strides,
+            first,
+            ..
+        } => {
+            let first = source.first + first * source.element.bits();
+            let (shape, strides) = (shape.clone(), strides.clone());
+            (
+                *t,
+                View {
+                    shape,
+                    strides,
+                    first,
+                    ..source
+                },
+            )
+        }
+        Call::Slice { t, axes, .. } => (*t, source.slice(axes)),
+        Call::Permute { t, axes, .. } => (*t, source.permute(axes)),
+        Call::Reshape { t, shape, .. } => {
+            let strides = if source.is_compact() {
+                compact(shape)
+            } else {
+                strides
+            };
+            (
+                *t,
+                View {
+                    shape: shape.clone(),
+                    strides,
+                    ..source
+                },
+            )
+        }
+        Call::Clone { t, .. } | Call::Import { t, .. } => (*t, source),
+        _ => return None,
+    })
+}

@@ -1,0 +1,240 @@
+//! Every call that takes a stream, behind a stream that is held: nothing happens early, nothing hangs.
+
+use crate::place::MANY_QUEUES;
+use crate::program::{Call, Case, Element, Ending, Engine, Op, Way};
+
+/// How the elements lie that a call works on.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Whole,
+    EverySecond,
+    Reversed,
+    Turned,
+}
+
+const FORMS: [Form; 4] = [Form::Whole, Form::EverySecond, Form::Reversed, Form::Turned];
+const SHAPE: [i64; 2] = [6, 8];
+
+/// The tensor that work is pending on, and the form of it that calls see.
+const WRITTEN: usize = 0;
+const SEEN: usize = 2;
+/// Where results go, and the form of it.
+const RESULT: usize = 3;
+const RESULT_SEEN: usize = 4;
+const STREAM: usize = 0;
+const OTHER: usize = 1;
+
+/// How many calls there are to try.
+const BODIES: usize = 28;
+
+/// Every call for every stream, device, width and form.
+pub(super) fn count(devices: &[String]) -> u64 {
+    (devices.len().pow(3) * Element::ALL.len() * FORMS.len() * BODIES) as u64
+}
+
+/// The case of a number below the count.
+pub(super) fn case(devices: &[String], number: u64) -> Case {
+    let mut left = number as usize;
+    let mut digit = |base: usize| {
+        let digit = left % base;
+        left /= base;
+        digit
+    };
+    let count = devices.len();
+    let (index, place) = (digit(BODIES), [digit(count), digit(count), digit(count)]);
+    let (element, form) = (Element::ALL[digit(6)], FORMS[digit(4)]);
+    let body = bodies(place[2]).swap_remove(index);
+    let [stream, from, to] = place.map(|device| &devices[device]);
+    Case {
+        name: format!("a {index}: {element:?} {form:?}, stream of {stream}, {from} to {to}"),
+        devices: devices.to_vec(),
+        fresh: false,
+        runtimes: 1,
+        staging: 65_536,
+        fault: None,
+        ending: Ending::Return,
+        engine: Engine {
+            queues: MANY_QUEUES,
+            ..Engine::default()
+        },
+        programs: vec![whole(place, (element, form), &body)],
+    }
+}
+
+const fn copy(t: usize, of: usize, stream: usize) -> Call {
+    Call::CopyFrom {
+        t,
+        of,
+        stream: Some(stream),
+    }
+}
+
+const fn fill(t: usize) -> Call {
+    Call::Fill {
+        t,
+        seed: 9,
+        stream: Some(STREAM),
+    }
+}
+
+const fn peek(t: usize) -> Call {
+    Call::Peek { t }
+}
+
+/// The calls to try; `to` is the device of results.
+fn bodies(to: usize) -> Vec<Vec<Call>> {
+    let read = Call::Read { t: SEEN };
+    let export = |stream| {
+        vec![
+            Call::Export {
+                x: 0,
+                of: SEEN,
+                stream,
+            },
+            Call::Import { t: 5, x: 0 },
+        ]
+    };
+    let record = |s| Call::Record { e: 1, s };
+    let write = |t| Call::Write { t, seed: 9 };
+    let mut bodies = vec![
+        vec![copy(RESULT_SEEN, SEEN, STREAM), peek(RESULT)],
+        vec![copy(SEEN, RESULT_SEEN, STREAM), peek(WRITTEN)],
+        vec![fill(SEEN), peek(WRITTEN)],
+        vec![fill(RESULT_SEEN), peek(RESULT)],
+        export(Some(STREAM)),
+        export(None),
+        vec![read.clone()],
+        vec![write(SEEN)],
+        vec![
+            Call::WaitToWrite { t: SEEN, s: OTHER },
+            record(OTHER),
+            Call::SyncEvent { e: 1 },
+        ],
+        vec![
+            Call::UsedOn {
+                t: RESULT,
+                s: STREAM,
+            },
+            write(RESULT_SEEN),
+        ],
+        vec![
+            record(STREAM),
+            Call::Wait { s: OTHER, e: 1 },
+            copy(RESULT_SEEN, SEEN, OTHER),
+            peek(RESULT),
+        ],
+        vec![copy(RESULT_SEEN, SEEN, OTHER)],
+        vec![copy(RESULT_SEEN, SEEN, STREAM), copy(WRITTEN, 1, OTHER)],
+        vec![Call::DropStream { s: STREAM }, read],
+    ];
+    for way in Way::ALL {
+        for stream in [Some(STREAM), Some(OTHER), None] {
+            let moved = Call::To {
+                t: 5,
+                of: SEEN,
+                device: to,
+                way,
+                stream,
+            };
+            bodies.push(vec![moved, Call::DropTensor { t: SEEN }]);
+        }
+    }
+    bodies.extend([lent(to, STREAM), lent(to, OTHER)]);
+    bodies
+}
+
+/// Memory of others is given back behind the work on it.
+fn lent(to: usize, stream: usize) -> Vec<Call> {
+    let (shape, element) = (SHAPE.to_vec(), Element::One);
+    vec![
+        Call::Foreign {
+            t: 6,
+            element,
+            shape: shape.clone(),
+            seed: 7,
+        },
+        Call::Make {
+            t: 7,
+            device: to,
+            element,
+            shape,
+            seed: 8,
+        },
+        copy(7, 6, stream),
+        Call::DropTensor { t: 6 },
+        Call::Read { t: 7 },
+    ]
+}
+
+/// Puts a call behind a stream that is held, with a write pending on what it reads.
+fn whole(
+    [stream, from, to]: [usize; 3],
+    (element, form): (Element, Form),
+    body: &[Call],
+) -> Vec<Op> {
+    let make = |t, device, seed| Call::Make {
+        t,
+        device,
+        element,
+        shape: SHAPE.to_vec(),
+        seed,
+    };
+    let mut calls = vec![
+        make(WRITTEN, from, 1),
+        make(1, from, 2),
+        make(RESULT, to, 3),
+        view(SEEN, WRITTEN, form),
+        view(RESULT_SEEN, RESULT, form),
+        Call::Stream {
+            s: STREAM,
+            device: stream,
+        },
+        Call::Stream {
+            s: OTHER,
+            device: to,
+        },
+        Call::Hold {
+            e: 0,
+            s: STREAM,
+            fails: false,
+        },
+        Call::CopyFrom {
+            t: WRITTEN,
+            of: 1,
+            stream: Some(STREAM),
+        },
+        Call::Peek { t: WRITTEN },
+    ];
+    calls.extend_from_slice(body);
+    calls.push(Call::Open { e: 0 });
+    calls
+        .into_iter()
+        .map(|call| Op {
+            thread: 0,
+            runtime: 0,
+            call,
+        })
+        .collect()
+}
+
+fn view(t: usize, of: usize, form: Form) -> Call {
+    let [rows, columns] = SHAPE;
+    match form {
+        Form::Whole => Call::Clone { t, of },
+        Form::EverySecond => Call::Slice {
+            t,
+            of,
+            axes: vec![(0, 1, rows), (1, 2, columns / 2)],
+        },
+        Form::Reversed => Call::Slice {
+            t,
+            of,
+            axes: vec![(rows - 1, -1, rows), (0, 1, columns)],
+        },
+        Form::Turned => Call::Permute {
+            t,
+            of,
+            axes: vec![1, 0],
+        },
+    }
+}

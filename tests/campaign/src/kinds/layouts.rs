@@ -1,0 +1,167 @@
+//! Every small layout of every element width on every device: each operation is right or refused.
+
+use crate::generate::Random;
+use crate::program::{Call, Case, Element, Ending, Engine, Op, Way};
+
+/// Extents and strides of one axis: what up to two axes can be is tried wholly.
+const EXTENTS: i64 = 4;
+const STRIDES: i64 = 7;
+const AXES: i64 = EXTENTS * STRIDES;
+/// Elements before and behind the first: three axes of two steps by three each.
+const REACH: i64 = 18;
+
+/// Layouts of at most two axes: all there are.
+const FEW: i64 = 1 + AXES + AXES * AXES;
+
+/// All layouts of at most two axes, and 16 draws of three for a seed; of each width on each device.
+pub(super) fn count(devices: &[String], seeds: u64) -> u64 {
+    (FEW as u64 + seeds * 16) * (Element::ALL.len() * devices.len()) as u64
+}
+
+/// Widths and devices in turns, so that a part of the campaign meets all of them.
+pub(super) fn case(devices: &[String], number: u64) -> Case {
+    let turns = Element::ALL.len() * devices.len();
+    let (turn, number) = (number as usize % turns, number as i64 / turns as i64);
+    let (element, device) = (Element::ALL[turn / devices.len()], turn % devices.len());
+    let mut random = Random::new(number as u64);
+    let axes = if number < FEW {
+        layout(number)
+    } else {
+        (0..3)
+            .map(|_| axis(random.below(AXES as u64) as i64))
+            .collect()
+    };
+    program(devices, (number as usize, element, device), &axes)
+}
+
+fn axis(number: i64) -> (i64, i64) {
+    (number % EXTENTS, number / EXTENTS - 3)
+}
+
+/// The layout of at most two axes with this number.
+fn layout(number: i64) -> Vec<(i64, i64)> {
+    match number {
+        0 => Vec::new(),
+        one if one <= AXES => vec![axis(one - 1)],
+        two => vec![axis((two - 1 - AXES) / AXES), axis((two - 1 - AXES) % AXES)],
+    }
+}
+
+fn program(
+    devices: &[String],
+    (number, element, device): (usize, Element, usize),
+    axes: &[(i64, i64)],
+) -> Case {
+    let (shape, strides): (Vec<i64>, Vec<i64>) = axes.iter().copied().unzip();
+    let trial = Trial {
+        element,
+        shape,
+        strides,
+    };
+    let mut calls = trial.alone(device);
+    calls.extend(trial.with_others(device, (device + 1) % devices.len()));
+    Case {
+        name: format!("d layout {number} of {element:?} on {}", devices[device]),
+        devices: devices.to_vec(),
+        fresh: false,
+        runtimes: 1,
+        staging: 65_536,
+        fault: None,
+        ending: Ending::Return,
+        engine: Engine::default(),
+        programs: vec![
+            calls
+                .into_iter()
+                .map(|call| Op {
+                    thread: 0,
+                    runtime: 0,
+                    call,
+                })
+                .collect(),
+        ],
+    }
+}
+
+/// Tensors 0 and 6 are rooms with neighbours, 1 and 7 the layout inside them, the others compact.
+struct Trial {
+    element: Element,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+impl Trial {
+    fn room(&self, t: usize, device: usize, seed: u8) -> Call {
+        Call::Make {
+            t,
+            device,
+            element: self.element,
+            shape: vec![2 * REACH + 2],
+            seed,
+        }
+    }
+
+    fn compact(&self, t: usize, device: usize, seed: u8) -> Call {
+        Call::Make {
+            t,
+            device,
+            element: self.element,
+            shape: self.shape.clone(),
+            seed,
+        }
+    }
+
+    fn inside(&self, t: usize, of: usize) -> Call {
+        // Also packed elements begin at a byte there.
+        Call::Strange {
+            t,
+            of,
+            shape: self.shape.clone(),
+            strides: self.strides.clone(),
+            first: REACH,
+        }
+    }
+
+    /// Fills, writes and reads. The room is read after each: what is beside the elements stays.
+    fn alone(&self, device: usize) -> Vec<Call> {
+        let read = |t| Call::Read { t };
+        let fill = |seed, stream| Call::Fill { t: 1, seed, stream };
+        let mut calls = vec![self.room(0, device, 1), self.inside(1, 0), read(1)];
+        calls.extend([
+            fill(2, None),
+            read(0),
+            Call::Write { t: 1, seed: 3 },
+            read(0),
+        ]);
+        calls.extend([Call::Stream { s: 0, device }, fill(6, Some(0)), read(0)]);
+        calls
+    }
+
+    /// Copies to and from compact tensors, another device, and another tensor of this layout.
+    fn with_others(&self, device: usize, other: usize) -> Vec<Call> {
+        let read = |t| Call::Read { t };
+        let copy = |t, of, stream| Call::CopyFrom { t, of, stream };
+        let to = |t, of, device, way| Call::To {
+            t,
+            of,
+            device,
+            way,
+            stream: None,
+        };
+        let mut calls = vec![self.compact(2, device, 4), copy(1, 2, None), read(0)];
+        calls.extend([copy(2, 1, None), read(2), copy(2, 1, Some(0)), read(2)]);
+        calls.extend([
+            to(3, 1, other, Way::Best),
+            read(3),
+            to(4, 3, device, Way::Staged),
+            read(4),
+        ]);
+        calls.extend([self.compact(5, other, 5), copy(1, 5, None), read(0)]);
+        calls.extend([
+            self.room(6, device, 7),
+            self.inside(7, 6),
+            copy(7, 1, Some(0)),
+            read(6),
+        ]);
+        calls
+    }
+}

@@ -1,0 +1,44 @@
+//! Exit and fork in the middle of a random program.
+
+use crate::generate::{Random, Setup, program};
+use crate::program::{Case, Ending, Engine};
+
+/// `seeds` exits and as many forks.
+pub(super) const fn count(seeds: u64) -> u64 {
+    seeds * 2
+}
+
+/// Exits have even numbers, forks odd ones.
+pub(super) fn case(devices: &[String], number: u64) -> Case {
+    let seed = number / 2;
+    let mut random = Random::new(seed ^ 0xe417);
+    let length = 10 + random.below(40) as usize;
+    let moment = random.below(length as u64) as usize;
+    let setup = Setup {
+        devices: devices.len(),
+        runtimes: 1,
+        threads: random.one(&[1, 2, 4]),
+        length,
+        failures: false,
+    };
+    let is_exit = number.is_multiple_of(2);
+    Case {
+        name: format!("c seed {seed} {}", if is_exit { "exit" } else { "fork" }),
+        devices: devices.to_vec(),
+        fresh: true,
+        runtimes: 1,
+        staging: 65_536,
+        fault: None,
+        ending: if is_exit {
+            Ending::Exit(moment)
+        } else {
+            Ending::Fork(moment)
+        },
+        engine: Engine {
+            policy: "threads".to_owned(),
+            seed,
+            queues: 8,
+        },
+        programs: vec![program(seed + 1_000_000, setup)],
+    }
+}

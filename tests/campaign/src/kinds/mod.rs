@@ -1,0 +1,74 @@
+//! The kinds of campaigns: each gives its cases by number.
+
+mod blocked;
+mod layouts;
+mod leaving;
+mod random;
+
+use crate::program::Case;
+
+/// A kind of campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the kinds of the command line")]
+pub enum Kind {
+    /// Every call that takes a stream, behind a stream that is held.
+    Blocked,
+    /// Random programs, with and without faults.
+    Random,
+    /// Exit and fork at a random moment.
+    Leaving,
+    /// Layouts of all sorts.
+    Layouts,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Blocked, Self::Random, Self::Leaving, Self::Layouts];
+
+    /// The kind of a letter.
+    #[must_use]
+    pub fn of(letter: &str) -> Option<Self> {
+        match letter {
+            "a" => Some(Self::Blocked),
+            "b" => Some(Self::Random),
+            "c" => Some(Self::Leaving),
+            "d" => Some(Self::Layouts),
+            _ => None,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "a blocked streams",
+            Self::Random => "b random programs",
+            Self::Leaving => "c exit and fork",
+            Self::Layouts => "d layouts",
+        }
+    }
+
+    /// How many cases there are over these devices; `seeds` is how many programs are drawn, and
+    /// `faults` whether each runs with faults too.
+    #[must_use]
+    pub fn count(self, devices: &[String], seeds: u64, faults: bool) -> u64 {
+        match self {
+            Self::Blocked => blocked::count(devices),
+            Self::Random if !faults => seeds,
+            Self::Random => random::count(seeds),
+            Self::Leaving => leaving::count(seeds),
+            Self::Layouts => layouts::count(devices, seeds),
+        }
+    }
+
+    /// The case of a number below the count.
+    #[must_use]
+    pub fn case(self, devices: &[String], seeds: u64, number: u64) -> Case {
+        match self {
+            Self::Blocked => blocked::case(devices, number),
+            Self::Random => random::case(devices, number % seeds.max(1), number / seeds.max(1)),
+            Self::Leaving => leaving::case(devices, number),
+            Self::Layouts => layouts::case(devices, number),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--devices LIST] [--replay FILE]`
+//!
+//! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossdock_campaign::campaign::{Plan, campaign};
+use crossdock_campaign::child::{Laboratory, serve};
+use crossdock_campaign::kinds::Kind;
+use crossdock_campaign::place::present;
+use crossdock_campaign::program::Case;
+use crossdock_campaign::table::{describe, table};
+use crossdock_campaign::verdict::Verdict;
+use crossdock_e2e::{ext_dev, report};
+
+const DEVICES: [&str; 6] = [
+    "cpu",
+    "cpufile",
+    "opencl",
+    "ext_dev",
+    "asynchronous",
+    "asynchronous:1",
+];
+/// How long a call may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+struct Arguments {
+    kinds: Vec<Kind>,
+    devices: Vec<String>,
+    plan: Plan,
+    replay: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [serving, limit] = arguments.as_slice()
+        && serving == "--serve"
+    {
+        let limit = limit.parse().map_or(LIMIT, Duration::from_secs);
+        return if serve(limit).is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => return wrong(&error.to_string()),
+    };
+    // Compiled once; the trials find it by the folder.
+    let _file = ext_dev(folder.path());
+    match read(&arguments, folder.path()) {
+        Ok(read) => run(&read, folder.path().to_owned()),
+        Err(why) => wrong(&why),
+    }
+}
+
+fn wrong(why: &str) -> ExitCode {
+    report(&format!("campaign: {why}"));
+    ExitCode::from(2)
+}
+
+fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, String> {
+    let mut out = Arguments {
+        kinds: Kind::ALL.to_vec(),
+        devices: Vec::new(),
+        plan: Plan {
+            seeds: 200,
+            faults: true,
+            end: None,
+            part: (1, 1),
+            shrinking: Duration::from_secs(120),
+            folder: PathBuf::from("target/campaign"),
+        },
+        replay: None,
+    };
+    let mut names: Vec<String> = DEVICES.map(str::to_owned).to_vec();
+    let mut left = arguments.iter();
+    while let Some(option) = left.next() {
+        let value = left
+            .next()
+            .ok_or_else(|| format!("{option} needs a value"))?;
+        let number = || {
+            value
+                .parse::<u64>()
+                .map_err(|error| format!("{option} {value}: {error}"))
+        };
+        match option.as_str() {
+            "--kind" => out.kinds = vec![Kind::of(value).ok_or("a kind is a, b, c or d")?],
+            "--seeds" => out.plan.seeds = number()?,
+            "--minutes" => {
+                out.plan.end = Instant::now().checked_add(Duration::from_secs(60 * number()?))
+            }
+            "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
+            "--faults" => out.plan.faults = value != "none",
+            "--part" => out.plan.part = part(value)?,
+            "--devices" => names = value.split(',').map(str::to_owned).collect(),
+            "--replay" => out.replay = Some(PathBuf::from(value)),
+            other => return Err(format!("unknown option {other}")),
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    out.devices = present(&names, folder);
+    Ok(out)
+}
+
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let read = text
+        .split_once('/')
+        .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    read.filter(|&(k, n)| 0 < k && k <= n)
+        .ok_or_else(|| format!("--part {text}: it is K/N, from 1/N to N/N"))
+}
+
+fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
+    let Ok(program) = std::env::current_exe() else {
+        return wrong("this program does not know its own file");
+    };
+    let mut laboratory = Laboratory::new(program, plugins, LIMIT);
+    if let Some(file) = &arguments.replay {
+        return replay(file, &mut laboratory);
+    }
+    let mut rows = Vec::new();
+    for kind in &arguments.kinds {
+        let row = campaign(
+            *kind,
+            &arguments.devices,
+            &arguments.plan,
+            &mut laboratory,
+            &report,
+        );
+        rows.push(row);
+    }
+    report(&format!("devices: {}", arguments.devices.join(", ")));
+    report(&table(&rows));
+    ExitCode::from(u8::from(rows.iter().any(|row| row.found > 0)))
+}
+
+fn replay(file: &std::path::Path, laboratory: &mut Laboratory) -> ExitCode {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    let case = text
+        .and_then(|text| serde_json::from_str::<Case>(&text).map_err(|error| error.to_string()));
+    match case.map(|case| (laboratory.alone(&case), case)) {
+        Err(why) => wrong(&format!("{}: {why}", file.display())),
+        Ok((Verdict::Passed { .. }, _)) => {
+            report("nothing was found");
+            ExitCode::SUCCESS
+        }
+        Ok((Verdict::Found(finding), case)) => {
+            report(&describe(&case, &finding));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Where a case runs: plugins by name, runtimes around them, and what they leave behind.
+#![expect(
+    unsafe_code,
+    reason = "chooses the simulated engine, and takes the table of its plugin"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossdock::{CostCache, Device, FaultPlan, Layer, Plugin, Runtime};
+
+use crossdock_plugin_asynchronous::{CONTROL, Controlled};
+
+use crate::program::{Case, Engine};
+
+/// Where the plugins compiled for this campaign lie.
+pub const FOLDER: &str = "CROSSDOCK_CAMPAIGN_PLUGINS";
+
+/// Open runtimes and the devices that a case names, in each of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct World {
+    /// The runtimes.
+    pub runtimes: Vec<Runtime>,
+    /// For each runtime the devices, in the order of the case.
+    pub devices: Vec<Vec<Device>>,
+    /// The simulated engine, where it is among the devices.
+    pub control: Option<Controlled>,
+    /// Of each device, whether its memory can be looked at while a stream is held: a simulated one
+    /// needs a hardware queue that no other stream blocks.
+    pub peekable: Vec<bool>,
+}
+
+/// The file of a plugin that a device of this name needs, in the folder or beside this program;
+/// `None` for what is built in.
+fn file_of(device: &str, compiled: Option<PathBuf>) -> Option<PathBuf> {
+    let name = device.split(':').next().unwrap_or_default();
+    let file = match name {
+        "cpu" => return None,
+        "cpufile" => "libcrossdock_plugin_cpu.so".to_owned(),
+        name => format!("libcrossdock_plugin_{name}.so"),
+    };
+    let here = std::env::current_exe().ok();
+    let folders = here
+        .iter()
+        .flat_map(|exe| exe.ancestors().skip(1).take(2))
+        .map(Path::to_owned);
+    let mut files = compiled
+        .into_iter()
+        .chain(folders)
+        .map(|folder| folder.join(&file));
+    Some(
+        files
+            .find(|file| file.exists())
+            .unwrap_or_else(|| PathBuf::from(file)),
+    )
+}
+
+/// Those of the names whose plugin is there, with what was compiled into the folder.
+#[must_use]
+pub fn present(names: &[&str], compiled: &Path) -> Vec<String> {
+    let file = |name: &str| file_of(name, Some(compiled.to_owned()));
+    let is_here = |name: &&&str| file(name).is_none_or(|file| file.exists());
+    names
+        .iter()
+        .filter(is_here)
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+impl World {
+    /// Opens what the case asks for.
+    ///
+    /// # Errors
+    /// What failed, as a sentence: an injected fault can prevent it.
+    pub fn open(case: &Case) -> Result<Self, String> {
+        choose(&case.engine);
+        let mut layers = Vec::new();
+        if let Some(plan) = &case.fault {
+            let plan = plan.parse::<FaultPlan>();
+            layers.push(Layer::Fault(plan.map_err(|error| error.to_string())?));
+        }
+        // Inside the faults it sees what the plugin really did.
+        layers.push(Layer::Validate);
+        let compiled = std::env::var_os(FOLDER).map(PathBuf::from);
+        let mut files: Vec<_> = case
+            .devices
+            .iter()
+            .filter_map(|name| file_of(name, compiled.clone()))
+            .collect();
+        files.dedup();
+        let open = |_| {
+            let builder = Runtime::builder().search(false).costs(CostCache::Off);
+            let builder = builder.layers(&layers).staging_bytes(case.staging);
+            let builder = files
+                .iter()
+                .fold(builder, |builder, file| builder.plugin(file));
+            builder
+                .open()
+                .map_err(|error| format!("{error}: {}", error.why()))
+        };
+        let runtimes = (0..case.runtimes.max(1))
+            .map(open)
+            .collect::<Result<Vec<_>, _>>()?;
+        let all = |runtime| {
+            case.devices
+                .iter()
+                .map(|name| find(runtime, name))
+                .collect()
+        };
+        let devices: Vec<Vec<Device>> = runtimes.iter().map(all).collect::<Result<_, _>>()?;
+        let control = devices.iter().flatten().find_map(control_of);
+        Ok(Self {
+            runtimes,
+            devices,
+            control,
+            peekable: case
+                .devices
+                .iter()
+                .map(|name| is_peekable(name, &case.engine))
+                .collect(),
+        })
+    }
+
+    /// The plugins of the devices.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<Arc<Plugin>> {
+        let mut plugins: Vec<Arc<Plugin>> = Vec::new();
+        for device in self.devices.iter().flatten() {
+            if !plugins
+                .iter()
+                .any(|known| Arc::ptr_eq(known, device.plugin()))
+            {
+                plugins.push(Arc::clone(device.plugin()));
+            }
+        }
+        plugins
+    }
+}
+
+/// Hardware queues that are enough for every stream of a program to have its own.
+pub const MANY_QUEUES: u32 = 256;
+
+fn is_peekable(device: &str, engine: &Engine) -> bool {
+    !device.starts_with("asynchronous") || engine.queues >= MANY_QUEUES
+}
+
+/// Tells the simulated engine what its plugin is to read when it is opened.
+fn choose(engine: &Engine) {
+    let Engine {
+        policy,
+        seed,
+        queues,
+    } = engine;
+    let text = format!("policy={policy};seed={seed};queues={queues};memory=256M");
+    // SAFETY: no trial is running, so no thread of this process looks at the environment.
+    unsafe { std::env::set_var("CROSSDOCK_SIM", text) };
+}
+
+/// The engine behind a device, if it is a simulated one.
+fn control_of(device: &Device) -> Option<Controlled> {
+    let plugin = device.plugin();
+    if plugin.name() != "asynchronous" {
+        return None;
+    }
+    let word = plugin
+        .hooks()
+        .device_attribute(device.index(), CONTROL)
+        .ok()?;
+    // SAFETY: the attribute of the plugin of that name, which stays open with the devices.
+    unsafe { Controlled::new(word) }
+}
+
+fn find(runtime: &Runtime, name: &str) -> Result<Device, String> {
+    let (plugin, index) = name.split_once(':').unwrap_or((name, "0"));
+    let is_it = |device: &Device| {
+        let owner = device.plugin();
+        let is_named = match plugin {
+            "cpufile" => owner.name() == "cpu" && owner.path().is_some(),
+            "cpu" => owner.name() == "cpu" && owner.path().is_none(),
+            plugin => owner.name() == plugin,
+        };
+        is_named && device.index().to_string() == index
+    };
+    let found = runtime.devices().into_iter().find(is_it);
+    found.ok_or_else(|| format!("no device `{name}`"))
+}
+
+/// How many objects but streams are alive in the plugins. Streams that carry errands stay with
+/// their plugin until it is closed.
+#[must_use]
+pub fn alive(plugins: &[Arc<Plugin>]) -> usize {
+    plugins
+        .iter()
+        .filter_map(left_in)
+        .map(|(count, _)| count)
+        .sum()
+}
+
+/// Waits until no more than so many objects are alive in the plugins; else says what is.
+///
+/// # Errors
+/// What is left after the limit.
+pub fn nothing_is_left(plugins: &[Arc<Plugin>], but: usize, limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
+    while alive(plugins) > but {
+        if Instant::now() > end {
+            let left: Vec<String> = plugins
+                .iter()
+                .filter_map(left_in)
+                .map(|(_, text)| text)
+                .collect();
+            return Err(left.join("; "));
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn left_in(plugin: &Arc<Plugin>) -> Option<(usize, String)> {
+    let live = plugin.hooks().live_objects()?;
+    let count = live.count() - live.streams;
+    (count > 0).then(|| (count, format!("{}: {live}", plugin.name())))
+}

@@ -1,0 +1,346 @@
+//! Programs as data: small operations on numbered places, which a file can hold and a shrinker can cut.
+
+use serde::{Deserialize, Serialize};
+
+use crossdock::{RouteChoice, RouteKind};
+use crossdock_sdk::dlpack::{Dtype, DtypeCode};
+
+/// What one trial runs: where, with which faults, and how it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "kinds write its fields")]
+pub struct Case {
+    /// What the case is called in reports: kind and seed.
+    pub name: String,
+    /// The devices by name, as [`crate::place`] finds them; operations count in this list.
+    pub devices: Vec<String>,
+    /// Whether its runtimes are opened for it, and closed behind it.
+    pub fresh: bool,
+    /// How many runtimes are open; operations count in them.
+    pub runtimes: usize,
+    /// Host memory of one staged copy, so that small tensors take several chunks.
+    pub staging: u64,
+    /// Rules of the fault layer, or none.
+    pub fault: Option<String>,
+    /// How the process goes on after a certain operation began.
+    pub ending: Ending,
+    /// What drives the asynchronous plugin, where it is among the devices.
+    pub engine: Engine,
+    /// Programs that run at the same time, each with places of its own.
+    pub programs: Vec<Vec<Op>>,
+}
+
+impl Case {
+    /// How many operations there are.
+    #[must_use]
+    pub fn ops(&self) -> usize {
+        self.programs.iter().map(Vec::len).sum()
+    }
+}
+
+/// What becomes of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "kinds name each")]
+pub enum Ending {
+    /// The programs end, and everything is given back.
+    Return,
+    /// The process exits when this operation of the first program has begun.
+    Exit(usize),
+    /// The process forks there; the child works on with what it has, and ends.
+    Fork(usize),
+}
+
+/// How simulated hardware orders what it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "kinds write its fields")]
+pub struct Engine {
+    /// `threads`, `seeded` or `lazy`.
+    pub policy: String,
+    /// What the order is drawn from.
+    pub seed: u64,
+    /// Hardware queues that the streams share.
+    pub queues: u32,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            policy: "seeded".to_owned(),
+            seed: 1,
+            queues: 8,
+        }
+    }
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "kinds write its fields")]
+pub struct Op {
+    /// The thread that makes it.
+    pub thread: usize,
+    /// The runtime whose devices it names.
+    pub runtime: usize,
+    /// What is called.
+    pub call: Call,
+}
+
+/// The calls. `t`, `s`, `e` and `x` are places of tensors, streams, events and exports: the result
+/// goes to the first place named, and a call that needs an empty place is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "the interpreter names each")]
+#[expect(
+    missing_docs,
+    reason = "the fields are places, or arguments of the call of that name"
+)]
+pub enum Call {
+    /// A tensor with bytes of a seed.
+    Make {
+        t: usize,
+        device: usize,
+        element: Element,
+        shape: Vec<i64>,
+        seed: u8,
+    },
+    /// Host memory of others, which is spoilt when it is released.
+    Foreign {
+        t: usize,
+        element: Element,
+        shape: Vec<i64>,
+        seed: u8,
+    },
+    /// The memory of a tensor, imported by another layout; `first` counts elements from its start.
+    Strange {
+        t: usize,
+        of: usize,
+        shape: Vec<i64>,
+        strides: Vec<i64>,
+        first: i64,
+    },
+    /// A part; start, step and length of each axis.
+    Slice {
+        t: usize,
+        of: usize,
+        axes: Vec<(i64, i64, i64)>,
+    },
+    Permute {
+        t: usize,
+        of: usize,
+        axes: Vec<usize>,
+    },
+    Reshape {
+        t: usize,
+        of: usize,
+        shape: Vec<i64>,
+    },
+    Clone {
+        t: usize,
+        of: usize,
+    },
+    To {
+        t: usize,
+        of: usize,
+        device: usize,
+        way: Way,
+        stream: Option<usize>,
+    },
+    CopyFrom {
+        t: usize,
+        of: usize,
+        stream: Option<usize>,
+    },
+    Fill {
+        t: usize,
+        seed: u8,
+        stream: Option<usize>,
+    },
+    Write {
+        t: usize,
+        seed: u8,
+    },
+    Read {
+        t: usize,
+    },
+    /// What is in the memory now, past every order: while a gate is shut, nothing behind it.
+    Peek {
+        t: usize,
+    },
+    Export {
+        x: usize,
+        of: usize,
+        stream: Option<usize>,
+    },
+    Import {
+        t: usize,
+        x: usize,
+    },
+    Release {
+        x: usize,
+    },
+    Stream {
+        s: usize,
+        device: usize,
+    },
+    Default {
+        s: usize,
+        device: usize,
+    },
+    /// A new host event that the stream waits for; `fails` says how it will be completed.
+    Hold {
+        e: usize,
+        s: usize,
+        fails: bool,
+    },
+    /// Completes the event.
+    Open {
+        e: usize,
+    },
+    /// Drops the event, and with it the last way to complete it.
+    Abandon {
+        e: usize,
+    },
+    Record {
+        e: usize,
+        s: usize,
+    },
+    Wait {
+        s: usize,
+        e: usize,
+    },
+    SyncStream {
+        s: usize,
+    },
+    SyncEvent {
+        e: usize,
+    },
+    SyncTensor {
+        t: usize,
+    },
+    SyncDevice {
+        device: usize,
+    },
+    WaitToRead {
+        t: usize,
+        s: usize,
+    },
+    WaitToWrite {
+        t: usize,
+        s: usize,
+    },
+    UsedOn {
+        t: usize,
+        s: usize,
+    },
+    WrittenOn {
+        t: usize,
+        s: usize,
+    },
+    DropTensor {
+        t: usize,
+    },
+    DropStream {
+        s: usize,
+    },
+    /// A call that never answers: what is planted to prove that a hang is found.
+    Never,
+}
+
+/// The elements: each width that takes a way of its own through the copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "the widths of the issue")]
+#[expect(missing_docs, reason = "each is a number of bytes, but the first")]
+pub enum Element {
+    /// Four bits.
+    Half,
+    One,
+    Three,
+    Four,
+    Eight,
+    Sixteen,
+}
+
+impl Element {
+    /// All widths.
+    pub const ALL: [Self; 6] = [
+        Self::Half,
+        Self::One,
+        Self::Three,
+        Self::Four,
+        Self::Eight,
+        Self::Sixteen,
+    ];
+
+    /// Bits of one.
+    #[must_use]
+    pub const fn bits(self) -> i64 {
+        match self {
+            Self::Half => 4,
+            Self::One => 8,
+            Self::Three => 24,
+            Self::Four => 32,
+            Self::Eight => 64,
+            Self::Sixteen => 128,
+        }
+    }
+
+    /// A dtype of this width.
+    ///
+    /// # Panics
+    /// Never: each is one of DLPack's.
+    #[must_use]
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::Half => Dtype::new(DtypeCode::INT, 4, 1).unwrap(),
+            Self::One => Dtype::UINT8,
+            Self::Three => Dtype::new(DtypeCode::UINT, 8, 3).unwrap(),
+            Self::Four => Dtype::UINT32,
+            Self::Eight => Dtype::INT64,
+            Self::Sixteen => Dtype::COMPLEX128,
+        }
+    }
+}
+
+/// The route that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "the routes there are")]
+#[expect(missing_docs, reason = "they have the names of the routes")]
+pub enum Way {
+    Best,
+    Alias,
+    Direct,
+    Staged,
+}
+
+impl Way {
+    /// All routes.
+    pub const ALL: [Self; 4] = [Self::Best, Self::Alias, Self::Direct, Self::Staged];
+
+    /// The same for the runtime.
+    #[must_use]
+    pub const fn choice(self) -> RouteChoice {
+        match self {
+            Self::Best => RouteChoice::Best,
+            Self::Alias => RouteChoice::Only(RouteKind::Alias),
+            Self::Direct => RouteChoice::Only(RouteKind::Direct),
+            Self::Staged => RouteChoice::Only(RouteKind::Staged),
+        }
+    }
+}
+
+/// `count` bytes of a seed; no two neighbours are alike, and no two seeds.
+#[must_use]
+pub fn bytes_of(seed: u8, count: usize) -> Vec<u8> {
+    let byte = |at: usize| {
+        let word = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(seed) << 40);
+        (word.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
+    };
+    (0..count).map(byte).collect()
+}
+
+/// One element's bytes, for a fill. Both halves of a byte are alike, so that it does not matter at
+/// which half a fill begins.
+#[must_use]
+pub fn pattern_of(seed: u8, element: Element) -> Vec<u8> {
+    match element {
+        Element::Half => vec![(seed & 15) * 17],
+        _ => bytes_of(seed, element.bits() as usize / 8),
+    }
+}

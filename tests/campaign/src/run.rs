@@ -1,0 +1,252 @@
+//! The interpreter: hands out the turns, one call at a time, and holds each answer against the model.
+//!
+//! A call that a shut gate holds up gives the turn back after a moment: then all gates are opened,
+//! and the call has to end. So the order of calls is the program's, on however many threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::judge::{Judge, Place};
+use crate::model::View;
+use crate::place::World;
+use crate::program::{Call, Op};
+use crate::slots::{Gates, Outcome, Slots};
+use crate::verdict::{Finding, What};
+
+/// How long a call behind a shut gate may show that it does not wait.
+const MOMENT: Duration = Duration::from_millis(25);
+
+/// How often an event is completed whose completion fails.
+const TRIES: usize = 40;
+
+/// What a thread is asked to do.
+type Turn = (Box<Slots>, Op, Option<View>);
+
+/// A program in the making: its places, its model and its threads.
+pub(crate) struct Run {
+    world: Arc<World>,
+    judge: Judge,
+    gates: Gates,
+    slots: Option<Box<Slots>>,
+    threads: BTreeMap<usize, Thread>,
+    limit: Duration,
+    /// The devices whose memory can be looked at while a stream is held.
+    peekable: Vec<bool>,
+}
+
+struct Thread {
+    turns: Sender<Turn>,
+    answers: Receiver<(Box<Slots>, Outcome)>,
+    handle: JoinHandle<()>,
+}
+
+impl Thread {
+    fn start() -> Self {
+        let (turns, to_do) = channel::<Turn>();
+        let (done, answers) = channel();
+        let handle = std::thread::spawn(move || {
+            while let Ok((mut slots, op, of)) = to_do.recv() {
+                let outcome = slots.perform(&op, of.as_ref());
+                if done.send((slots, outcome)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            turns,
+            answers,
+            handle,
+        }
+    }
+}
+
+impl Run {
+    /// An empty program in a world. Where calls are made to fail, errors are answers.
+    pub(crate) fn new(world: &Arc<World>, faulty: bool, limit: Duration) -> Self {
+        let slots = Box::new(Slots::new(Arc::clone(world)));
+        Self {
+            world: Arc::clone(world),
+            judge: Judge::new(faulty),
+            gates: Arc::clone(&slots.gates),
+            slots: Some(slots),
+            threads: BTreeMap::new(),
+            limit,
+            peekable: world.peekable.clone(),
+        }
+    }
+
+    /// Runs all operations, reads every tensor and drops everything. `begun` hears of each operation
+    /// and the tensors before it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub(crate) fn all(
+        mut self,
+        ops: &[Op],
+        begun: &dyn Fn(usize, &Slots),
+    ) -> Result<usize, Finding> {
+        for (index, op) in ops.iter().enumerate() {
+            if let Some(slots) = &self.slots {
+                begun(index, slots);
+            }
+            self.step(op).map_err(|finding| finding.at(index, op))?;
+        }
+        self.settle()?;
+        for t in self.judge.tensors() {
+            self.step(&main(Call::Read { t }))
+                .map_err(|finding| finding.at(ops.len(), &main(Call::Read { t })))?;
+        }
+        self.finish()?;
+        Ok(self.judge.refused)
+    }
+
+    /// One operation, and before and after it a rest of everything where memory has two owners.
+    fn step(&mut self, op: &Op) -> Result<(), Finding> {
+        let shared = self.judge.is_shared(&op.call);
+        if shared {
+            self.settle()?;
+        }
+        self.turn(op)?;
+        if shared {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Opens all gates, and waits for all streams and devices.
+    fn settle(&mut self) -> Result<(), Finding> {
+        self.open_gates();
+        let places = self
+            .slots
+            .as_ref()
+            .map(|slots| slots.streams.keys().copied().collect());
+        let streams: BTreeSet<usize> = places.unwrap_or_default();
+        for s in streams {
+            self.turn(&main(Call::SyncStream { s }))?;
+        }
+        for runtime in 0..self.world.devices.len() {
+            for device in 0..self.world.devices[runtime].len() {
+                let call = Call::SyncDevice { device };
+                self.turn(&Op {
+                    thread: 0,
+                    runtime,
+                    call,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes each host event that is pending, the oldest place first.
+    fn open_gates(&mut self) {
+        let gates = std::mem::take(&mut *self.gates.lock().unwrap());
+        for (gate, status) in gates.into_values() {
+            // A completion can be what is made to fail; then it is tried again.
+            let opened = (0..TRIES)
+                .map(|_| gate.complete(status))
+                .find(Result::is_ok);
+            self.judge.completed(opened.is_some());
+        }
+        self.judge.opened();
+    }
+
+    /// Lets a thread make a call, and judges its answer.
+    fn turn(&mut self, op: &Op) -> Result<(), Finding> {
+        if self.judge.is_idle(&op.call, &self.peekable) {
+            return Ok(());
+        }
+        let of = self.judge.view_of(&op.call);
+        let place: Place = self.judge.place(&op.call);
+        let slots = self
+            .slots
+            .take()
+            .ok_or_else(|| Finding::new(What::Panic, "the places are gone"))?;
+        let thread = self.threads.entry(op.thread).or_insert_with(Thread::start);
+        let sent = thread.turns.send((slots, op.clone(), of));
+        let (slots, outcome) = match sent {
+            Ok(()) => self.answer(op)?,
+            Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
+        };
+        self.slots = Some(slots);
+        self.judge.check(op, place, outcome)
+    }
+
+    fn answer(&mut self, op: &Op) -> Result<(Box<Slots>, Outcome), Finding> {
+        let thread = op.thread;
+        let is_shut = !self.gates.lock().unwrap().is_empty() || self.judge.has_gates();
+        // A look at memory waits for nothing, and is over before a gate is opened.
+        if is_shut && !matches!(op.call, Call::Peek { .. }) {
+            match self.wait_for(thread, MOMENT) {
+                Err(RecvTimeoutError::Timeout) => self.open_gates(),
+                Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        match self.wait_for(thread, self.limit) {
+            Ok(answer) => Ok(answer),
+            Err(RecvTimeoutError::Disconnected) => Err(panicked()),
+            Err(RecvTimeoutError::Timeout) => {
+                // A gate that was made in the meantime is one more chance.
+                self.open_gates();
+                let what = || Finding::new(What::Hang, format!("no answer in {:?}", self.limit));
+                self.wait_for(thread, MOMENT).map_err(|_still| what())
+            }
+        }
+    }
+
+    fn wait_for(
+        &self,
+        thread: usize,
+        limit: Duration,
+    ) -> Result<(Box<Slots>, Outcome), RecvTimeoutError> {
+        match self.threads.get(&thread) {
+            Some(thread) => thread.answers.recv_timeout(limit),
+            None => Err(RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Drops everything on the first thread, and looks at what was lent.
+    fn finish(&mut self) -> Result<(), Finding> {
+        self.settle()?;
+        let (done, cleared) = channel();
+        let slots = self.slots.take();
+        std::thread::spawn(move || {
+            let mut slots = slots;
+            if let Some(slots) = &mut slots {
+                slots.clear();
+            }
+            // The limit may have passed.
+            drop(done.send(slots));
+        });
+        let slots = cleared
+            .recv_timeout(self.limit)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => {
+                    Finding::new(What::Hang, "while everything was dropped")
+                }
+                RecvTimeoutError::Disconnected => panicked(),
+            })?;
+        for (_, thread) in std::mem::take(&mut self.threads) {
+            drop(thread.turns);
+            thread.handle.join().map_err(|_payload| panicked())?;
+        }
+        let lent = slots.map(|slots| slots.lent).unwrap_or_default();
+        lent.iter()
+            .try_for_each(|lent| self.judge.lent(lent, self.limit))
+    }
+}
+
+fn panicked() -> Finding {
+    Finding::new(What::Panic, "the calling thread panicked")
+}
+
+fn main(call: Call) -> Op {
+    Op {
+        thread: 0,
+        runtime: 0,
+        call,
+    }
+}

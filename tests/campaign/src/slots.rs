@@ -1,0 +1,410 @@
+//! The real side of a program: the places with tensors, streams, events and exports, and each call.
+#![expect(unsafe_code, reason = "looks into memory past every order")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crossdock::{Error, Event, RouteKind, Stream, Tensor};
+use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, Status, StreamHandle};
+use crossdock_sdk::dlpack::{AxisSlice, DataWord, Flags, Layout, Place, Produced, Received};
+
+use crate::foreign::{Lent, receive};
+use crate::model::View;
+use crate::place::World;
+use crate::program::{Call, Op, bytes_of, pattern_of};
+
+/// Events that hold streams back, and how each will be completed.
+pub(crate) type Gates = Arc<Mutex<BTreeMap<usize, (Event, Status)>>>;
+
+/// The places of one program.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    pub(crate) world: Arc<World>,
+    pub(crate) tensors: BTreeMap<usize, Tensor>,
+    pub(crate) streams: BTreeMap<usize, Stream>,
+    pub(crate) events: BTreeMap<usize, Event>,
+    exports: BTreeMap<usize, Produced>,
+    pub(crate) gates: Gates,
+    pub(crate) lent: Vec<Lent>,
+}
+
+/// What a call answered.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A place that it needs is empty.
+    Skipped,
+    Done,
+    Bytes(Vec<u8>),
+    /// A tensor, and whether it is the same memory as the one it was made of.
+    Made {
+        alias: bool,
+        read_only: bool,
+        strides: Vec<i64>,
+    },
+    Failed(Error),
+}
+
+/// A call that cannot be made, or that failed.
+enum Stop {
+    Empty,
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<crossdock_sdk::dlpack::DlpackError> for Stop {
+    fn from(error: crossdock_sdk::dlpack::DlpackError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+fn at<T>(places: &BTreeMap<usize, T>, place: usize) -> Result<&T, Stop> {
+    places.get(&place).ok_or(Stop::Empty)
+}
+
+impl Slots {
+    pub(crate) fn new(world: Arc<World>) -> Self {
+        Self {
+            world,
+            tensors: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            gates: Gates::default(),
+            lent: Vec::new(),
+        }
+    }
+
+    /// Makes a call. `of` is the model's view of the tensor that it names first as a source, or as
+    /// its target.
+    pub(crate) fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome {
+        match self.call(op, of) {
+            Ok(outcome) => outcome,
+            Err(Stop::Empty) => Outcome::Skipped,
+            Err(Stop::Error(error)) => Outcome::Failed(error),
+        }
+    }
+
+    fn call(&mut self, op: &Op, of: Option<&View>) -> Result<Outcome, Stop> {
+        match &op.call {
+            Call::Make { .. }
+            | Call::Foreign { .. }
+            | Call::Strange { .. }
+            | Call::Slice { .. }
+            | Call::Permute { .. }
+            | Call::Reshape { .. }
+            | Call::Clone { .. }
+            | Call::To { .. }
+            | Call::Import { .. } => self.make(op, of),
+            Call::CopyFrom { .. }
+            | Call::Fill { .. }
+            | Call::Write { .. }
+            | Call::Read { .. }
+            | Call::Peek { .. }
+            | Call::SyncTensor { .. } => self.content(op),
+            Call::WaitToRead { .. }
+            | Call::WaitToWrite { .. }
+            | Call::UsedOn { .. }
+            | Call::WrittenOn { .. }
+            | Call::Export { .. }
+            | Call::Release { .. }
+            | Call::DropTensor { .. } => self.hand_over(&op.call),
+            _ => self.order(op),
+        }
+    }
+
+    /// Calls that give a tensor.
+    fn make(&mut self, op: &Op, of: Option<&View>) -> Result<Outcome, Stop> {
+        let (t, tensor, alias) = match &op.call {
+            Call::Make {
+                t,
+                device,
+                element,
+                shape,
+                seed,
+            } => {
+                let layout = Layout::compact(element.dtype(), shape)?;
+                let bytes = bytes_of(*seed, layout.bytes() as usize);
+                (
+                    *t,
+                    Tensor::from_bytes(self.device(op, *device), &layout, &bytes)?,
+                    false,
+                )
+            }
+            Call::Foreign {
+                t,
+                element,
+                shape,
+                seed,
+            } => {
+                let layout = Layout::compact(element.dtype(), shape)?;
+                let bytes = bytes_of(*seed, layout.bytes() as usize);
+                let (lent, received) = Lent::new(&layout, &bytes);
+                self.lent.push(lent);
+                (*t, self.import(op, received)?, false)
+            }
+            Call::Strange {
+                t,
+                of: source,
+                shape,
+                strides,
+                first,
+            } => {
+                let element = of.ok_or(Stop::Empty)?.element;
+                let layout = Layout::strided(element.dtype(), shape, strides)?;
+                let offset = (first * element.bits() / 8) as u64;
+                let received = strange(at(&self.tensors, *source)?.clone(), &layout, offset)?;
+                (*t, self.import(op, received)?, true)
+            }
+            Call::Import { t, x } => {
+                let produced = self.exports.remove(x).ok_or(Stop::Empty)?;
+                (*t, self.import(op, receive(produced))?, true)
+            }
+            call => self.derive(op, call)?,
+        };
+        let read_only = tensor.is_read_only();
+        let strides = tensor.layout().strides().to_vec();
+        self.tensors.insert(t, tensor);
+        Ok(Outcome::Made {
+            alias,
+            read_only,
+            strides,
+        })
+    }
+
+    fn import(&self, op: &Op, received: Received) -> Result<Tensor, Error> {
+        Tensor::import(&self.world.runtimes[op.runtime], received)
+    }
+
+    /// A view of a tensor, or its values elsewhere: the place, the tensor, and whether it is an alias.
+    fn derive(&self, op: &Op, call: &Call) -> Result<(usize, Tensor, bool), Stop> {
+        Ok(match call {
+            Call::Slice { t, of, axes } => {
+                let part = |&(start, step, len): &(i64, i64, i64)| AxisSlice { start, step, len };
+                let axes: Vec<_> = axes.iter().map(part).collect();
+                (*t, at(&self.tensors, *of)?.slice(&axes)?, true)
+            }
+            Call::Permute { t, of, axes } => (*t, at(&self.tensors, *of)?.permute(axes)?, true),
+            Call::Reshape { t, of, shape } => (*t, at(&self.tensors, *of)?.reshape(shape)?, true),
+            Call::Clone { t, of } => (*t, at(&self.tensors, *of)?.clone(), true),
+            Call::To {
+                t,
+                of,
+                device,
+                way,
+                stream,
+            } => {
+                let (source, to) = (at(&self.tensors, *of)?, self.device(op, *device));
+                let (moved, route) = match stream {
+                    Some(stream) => source.to_on(to, way.choice(), at(&self.streams, *stream)?)?,
+                    None => source.to(to, way.choice())?,
+                };
+                (*t, moved, route.kind == RouteKind::Alias)
+            }
+            _ => return Err(Stop::Empty),
+        })
+    }
+
+    /// Calls that move bytes of a tensor that is there.
+    fn content(&self, op: &Op) -> Result<Outcome, Stop> {
+        let stream = |stream: &Option<usize>| match stream {
+            Some(stream) => at(&self.streams, *stream).map(Some),
+            None => Ok(None),
+        };
+        match &op.call {
+            Call::CopyFrom { t, of, stream: on } => {
+                at(&self.tensors, *t)?.copy_from(at(&self.tensors, *of)?, stream(on)?)?;
+            }
+            Call::Fill {
+                t,
+                seed,
+                stream: on,
+            } => {
+                let tensor = at(&self.tensors, *t)?;
+                let element = element_of(tensor);
+                tensor.fill(&pattern_of(*seed, element), stream(on)?)?;
+            }
+            Call::Write { t, seed } => {
+                let tensor = at(&self.tensors, *t)?;
+                let mut bytes = bytes_of(*seed, tensor.nbytes() as usize);
+                trim(tensor, &mut bytes);
+                tensor.write(&bytes)?;
+            }
+            Call::Read { t } => return Ok(Outcome::Bytes(at(&self.tensors, *t)?.read()?)),
+            Call::Peek { t } => return Ok(Outcome::Bytes(peek(at(&self.tensors, *t)?)?)),
+            Call::SyncTensor { t } => at(&self.tensors, *t)?.synchronize(None)?,
+            _ => return Err(Stop::Empty),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Calls around work of others and the end of a tensor.
+    fn hand_over(&mut self, call: &Call) -> Result<Outcome, Stop> {
+        match call {
+            Call::WaitToRead { t, s } => {
+                at(&self.tensors, *t)?.wait_to_read(at(&self.streams, *s)?)?
+            }
+            Call::WaitToWrite { t, s } => {
+                at(&self.tensors, *t)?.wait_to_write(at(&self.streams, *s)?)?
+            }
+            Call::UsedOn { t, s } => at(&self.tensors, *t)?.used_on(at(&self.streams, *s)?)?,
+            Call::WrittenOn { t, s } => {
+                at(&self.tensors, *t)?.written_on(at(&self.streams, *s)?)?
+            }
+            Call::Export { x, of, stream } => {
+                let tensor = at(&self.tensors, *of)?;
+                let produced = match stream {
+                    Some(stream) => tensor.export_on(at(&self.streams, *stream)?)?,
+                    None => tensor.export()?,
+                };
+                self.exports.insert(*x, produced);
+            }
+            Call::Release { x } => drop(self.exports.remove(x).ok_or(Stop::Empty)?),
+            Call::DropTensor { t } => drop(self.tensors.remove(t).ok_or(Stop::Empty)?),
+            _ => return Err(Stop::Empty),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Calls of streams and events.
+    fn order(&mut self, op: &Op) -> Result<Outcome, Stop> {
+        match &op.call {
+            Call::Stream { s, device } => {
+                let stream = Stream::new(self.device(op, *device))?;
+                self.streams.insert(*s, stream);
+            }
+            Call::Default { s, device } => {
+                let stream = Stream::default_of(self.device(op, *device))?;
+                self.streams.insert(*s, stream);
+            }
+            Call::Hold { e, s, fails } => {
+                let stream = at(&self.streams, *s)?.clone();
+                let gate = Event::host(stream.device())?;
+                // An event that is pending there is completed, and not forgotten.
+                self.open(*e)?;
+                let status = if *fails { Status::VENDOR } else { Status::OK };
+                self.gates
+                    .lock()
+                    .unwrap()
+                    .insert(*e, (gate.clone(), status));
+                self.events.insert(*e, gate.clone());
+                stream.wait(&gate)?;
+            }
+            Call::Open { e } if !self.open(*e)? => return Err(Stop::Empty),
+            Call::Open { .. } => {}
+            Call::Never => std::thread::park_timeout(std::time::Duration::MAX),
+            Call::Abandon { e } => {
+                let gate = self.gates.lock().unwrap().remove(e);
+                let gate = gate.ok_or(Stop::Empty)?;
+                self.events.remove(e);
+                drop(gate);
+            }
+            Call::Record { e, s } => {
+                let event = at(&self.streams, *s)?.record()?;
+                self.events.insert(*e, event);
+            }
+            Call::Wait { s, e } => {
+                at(&self.streams, *s)?.wait(at(&self.events, *e)?)?;
+            }
+            Call::SyncStream { s } => at(&self.streams, *s)?.synchronize(None)?,
+            Call::SyncEvent { e } => at(&self.events, *e)?.synchronize(None)?,
+            Call::SyncDevice { device } => self.device(op, *device).synchronize(None)?,
+            Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
+            _ => return Err(Stop::Empty),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Completes the event of a gate, if there is one. A completion that fails leaves it shut.
+    fn open(&self, e: usize) -> Result<bool, Error> {
+        let gate = self.gates.lock().unwrap().remove(&e);
+        let Some((gate, status)) = gate else {
+            return Ok(false);
+        };
+        let opened = gate.complete(status);
+        if opened.is_err() {
+            self.gates.lock().unwrap().insert(e, (gate, status));
+        }
+        opened.map(|()| true)
+    }
+
+    fn device(&self, op: &Op, device: usize) -> &crossdock::Device {
+        &self.world.devices[op.runtime][device]
+    }
+
+    /// Gives up all places; what was lent is kept for a look.
+    pub(crate) fn clear(&mut self) {
+        self.gates.lock().unwrap().clear();
+        self.exports.clear();
+        self.tensors.clear();
+        self.events.clear();
+        self.streams.clear();
+    }
+}
+
+/// The memory of a tensor by another layout, as if somebody else had exported it.
+fn strange(source: Tensor, layout: &Layout, offset: u64) -> Result<Received, Stop> {
+    let own = source.export()?;
+    // SAFETY: alive until `own` is dropped, behind the copy of what is needed.
+    let seen = unsafe { (*own.as_ptr()).dl_tensor };
+    let place = Place {
+        data: DataWord::from_ptr(seen.data),
+        byte_offset: seen.byte_offset + offset,
+        device: source.dlpack_device(),
+        flags: Flags::NONE.with(Flags::READ_ONLY, source.is_read_only()),
+    };
+    // Not a tensor by type: what comes in counts as the memory of others.
+    Ok(receive(Produced::at(vec![source], layout, place)?))
+}
+
+/// The bytes of a compact tensor as they are now, by its plugin's copy hook.
+fn peek(tensor: &Tensor) -> Result<Vec<u8>, Stop> {
+    let mut bytes = vec![0_u8; tensor.nbytes() as usize];
+    let side = |address, kind, device| Side {
+        address,
+        kind,
+        device,
+    };
+    let start = bytes.as_mut_ptr().expose_provenance() as u64;
+    let args = CopyArgs {
+        dst: side(Address::pointer(start), MemoryKind::HOST, 0),
+        src: side(
+            tensor.address(),
+            tensor.memory_kind(),
+            tensor.device().index(),
+        ),
+        bytes: tensor.nbytes(),
+    };
+    if bytes.is_empty() || !tensor.layout().is_contiguous() {
+        return Err(Stop::Empty);
+    }
+    // SAFETY: both are valid for that many bytes until this returns. Work that is behind a shut gate
+    // may not touch them, and whether it does is what is looked for.
+    unsafe {
+        tensor
+            .device()
+            .plugin()
+            .hooks()
+            .copy(args, StreamHandle::NONE)
+    }?;
+    Ok(bytes)
+}
+
+fn element_of(tensor: &Tensor) -> crate::program::Element {
+    let bits = i64::from(tensor.layout().element_bits());
+    let all = crate::program::Element::ALL.into_iter();
+    all.into_iter()
+        .find(|element| element.bits() == bits)
+        .unwrap()
+}
+
+fn trim(tensor: &Tensor, bytes: &mut [u8]) {
+    let bits = tensor.layout().numel() * i64::from(tensor.layout().element_bits());
+    if let (Some(last), 4) = (bytes.last_mut(), bits % 8) {
+        *last &= 15;
+    }
+}

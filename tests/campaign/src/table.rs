@@ -1,0 +1,88 @@
+//! What the campaigns came to: one line each, then the findings.
+
+use std::time::Duration;
+
+use crate::program::Case;
+use crate::verdict::Finding;
+
+/// What one campaign did.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Row {
+    /// Which campaign.
+    pub name: String,
+    /// Programs that ran.
+    pub programs: usize,
+    /// Operations in them.
+    pub ops: usize,
+    /// Calls that were refused with a reason.
+    pub refused: usize,
+    /// How many programs failed.
+    pub found: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Operations of one finding that are printed.
+const MOST_LINES: usize = 40;
+
+/// The rows under a head.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let head = [
+        "campaign", "programs", "ops", "refused", "findings", "seconds",
+    ]
+    .map(str::to_owned);
+    let line = |[name, rest @ ..]: &[String; 6]| {
+        let numbers: String = rest.iter().map(|cell| format!(" {cell:>9}")).collect();
+        format!("{name:<20}{numbers}\n")
+    };
+    let cells = |row: &Row| {
+        let numbers =
+            [row.programs, row.ops, row.refused, row.found].map(|number| number.to_string());
+        let [programs, ops, refused, found] = numbers;
+        [
+            row.name.clone(),
+            programs,
+            ops,
+            refused,
+            found,
+            format!("{:.1}", row.took.as_secs_f64()),
+        ]
+    };
+    rows.iter()
+        .map(cells)
+        .fold(line(&head), |text, row| text + &line(&row))
+}
+
+/// A finding with the smallest program.
+#[must_use]
+pub fn describe(case: &Case, finding: &Finding) -> String {
+    let mut text = format!(
+        "{:?}: {}\n  {} on {:?}",
+        finding.what, finding.text, case.name, case.devices
+    );
+    if case.runtimes > 1 {
+        text += &format!(", {} runtimes", case.runtimes);
+    }
+    if let Some(fault) = &case.fault {
+        text += &format!("\n  fault {fault}");
+    }
+    text += &format!(
+        "\n  ending {:?}, {:?}, stages of {} bytes\n",
+        case.ending, case.engine, case.staging
+    );
+    let lines = case.programs.iter().enumerate();
+    let lines = lines.flat_map(|(number, program)| program.iter().map(move |op| (number, op)));
+    for (line, (number, op)) in lines.enumerate() {
+        if line == MOST_LINES {
+            text += &format!(
+                "  .. {} operations in all, which the file has\n",
+                case.ops()
+            );
+            break;
+        }
+        text += &format!("  {number}.{} r{} {:?}\n", op.thread, op.runtime, op.call);
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! One case in this process: opens its world, runs its programs, and looks at what is left.
+#![expect(unsafe_code, reason = "forks and ends processes at a chosen moment")]
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crossdock::{Tensor, counted_leaks};
+
+use crate::place::{World, alive, nothing_is_left};
+use crate::program::{Case, Ending};
+use crate::run::Run;
+use crate::verdict::{Finding, Verdict, What};
+
+/// The code of a process that exits in the middle of its work.
+pub const EXITED: i32 = 7;
+/// What the child of a fork ends with when all went well.
+const FORKED_WELL: i32 = 0;
+
+/// The first panic of any thread.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Remembers panics, also of threads that nobody joins.
+pub fn watch_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let mut first = PANIC
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        first.get_or_insert_with(|| panic.to_string());
+    }));
+}
+
+/// Worlds that are kept for the next case: to open one takes longer than most cases.
+#[derive(Debug, Default)]
+pub struct Kept(Option<(Case, Arc<World>)>);
+
+impl Kept {
+    /// A kept world if it is alike, else a new one.
+    fn open(&mut self, case: &Case) -> Result<Arc<World>, String> {
+        let alike = |kept: &Case| {
+            let key = |case: &Case| {
+                (
+                    case.devices.clone(),
+                    case.runtimes,
+                    case.staging,
+                    case.engine.clone(),
+                )
+            };
+            !case.fresh && case.fault.is_none() && key(kept) == key(case)
+        };
+        match self.0.take() {
+            Some((kept, world)) if alike(&kept) => Ok(world),
+            _ => World::open(case).map(Arc::new),
+        }
+    }
+
+    /// Keeps a world in which nothing more is alive than before.
+    fn keep(&mut self, case: &Case, world: &Arc<World>) {
+        if !case.fresh && case.fault.is_none() {
+            self.0 = Some((case.clone(), Arc::clone(world)));
+        }
+    }
+}
+
+/// Runs a case; a call has `limit` to answer.
+#[must_use]
+pub fn run(case: &Case, limit: Duration, kept: &mut Kept) -> Verdict {
+    let outcome = watched(case, limit, kept);
+    let panic = PANIC
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .take();
+    match (panic, outcome) {
+        (Some(text), _) => Verdict::Found(Finding::new(What::Panic, text)),
+        (None, Ok(refused)) => Verdict::Passed {
+            refused,
+            spent: counted_leaks() > 0,
+        },
+        (None, Err(finding)) => Verdict::Found(finding),
+    }
+}
+
+fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Finding> {
+    let faulty = case.fault.is_some();
+    let world = match kept.open(case) {
+        Ok(world) => world,
+        // Loading may be what a fault hits.
+        Err(_why) if faulty => return Ok(1),
+        Err(why) => return Err(Finding::new(What::Answer, why)),
+    };
+    let leaks = counted_leaks();
+    let before = alive(&world.plugins());
+    let refused = match case.ending {
+        Ending::Return => together(case, &world, limit)?,
+        Ending::Exit(_) | Ending::Fork(_) => ending(case, &world, limit)?,
+    };
+    if let Some(control) = &world.control
+        && let [first, ..] = control.take_reports().as_slice()
+    {
+        return Err(Finding::new(What::Report, first));
+    }
+    let plugins = world.plugins();
+    if !case.fresh && nothing_is_left(&plugins, before, Duration::from_millis(20)).is_ok() {
+        kept.keep(case, &world);
+        return Ok(refused);
+    }
+    drop(world);
+    let left = nothing_is_left(&plugins, 0, limit);
+    let leaks = counted_leaks() - leaks;
+    match left {
+        Err(_explained) if faulty && leaks > 0 => Ok(refused),
+        Err(why) => Err(Finding::new(
+            What::Left,
+            format!("{why}; {leaks} counted leaks"),
+        )),
+        Ok(()) if !faulty && leaks > 0 => Err(Finding::new(
+            What::Left,
+            format!("{leaks} counted leaks, and no fault"),
+        )),
+        Ok(()) => Ok(refused),
+    }
+}
+
+/// Runs all programs at the same time.
+fn together(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Finding> {
+    let faulty = case.fault.is_some();
+    let alone = |ops: &[crate::program::Op]| Run::new(world, faulty, limit).all(ops, &|_, _| {});
+    if let [only] = case.programs.as_slice() {
+        return alone(only);
+    }
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let start = |ops: &'_ Vec<crate::program::Op>| {
+            let ops = ops.clone();
+            scope.spawn(move || alone(&ops))
+        };
+        let threads: Vec<_> = case.programs.iter().map(start).collect();
+        threads
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect()
+    });
+    let mut refused = 0;
+    for result in results {
+        refused += result.map_err(|_payload| Finding::new(What::Panic, "an interpreter"))??;
+    }
+    Ok(refused)
+}
+
+/// Runs the first program on another thread, and exits or forks once an operation of it has begun.
+fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Finding> {
+    let (moment, is_exit) = match case.ending {
+        Ending::Exit(moment) => (moment, true),
+        Ending::Fork(moment) => (moment, false),
+        Ending::Return => (usize::MAX, false),
+    };
+    let (reached, at) = channel::<Vec<Tensor>>();
+    let (world_there, ops) = (Arc::clone(world), case.programs.first().cloned());
+    let faulty = case.fault.is_some();
+    let worker = std::thread::spawn(move || {
+        let tell = |index: usize, tensors: Vec<Tensor>, reached: &Sender<Vec<Tensor>>| {
+            if index == moment {
+                // The main thread may have gone on already.
+                drop(reached.send(tensors));
+            }
+        };
+        let begun = |index: usize, slots: &crate::slots::Slots| {
+            tell(index, slots.tensors.values().cloned().collect(), &reached);
+        };
+        let outcome = Run::new(&world_there, faulty, limit).all(&ops.unwrap_or_default(), &begun);
+        drop(reached);
+        outcome
+    });
+    let tensors = at.recv().unwrap_or_default();
+    if is_exit {
+        // SAFETY: the end of the process, with whatever is under way; that is the trial.
+        unsafe { libc::exit(EXITED) };
+    }
+    let forked = fork(&tensors, limit);
+    drop(tensors);
+    let outcome = worker
+        .join()
+        .map_err(|_payload| Finding::new(What::Panic, "an interpreter"))?;
+    forked.and(outcome)
+}
+
+/// Forks, lets the child use and drop what it inherited and open a runtime of its own, and waits.
+fn fork(tensors: &[Tensor], limit: Duration) -> Result<(), Finding> {
+    // SAFETY: the child calls what the runtime promises to survive there, which is the trial.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: it only sets a timer: a hang is an end by SIGALRM.
+        unsafe { libc::alarm(limit.as_secs() as u32) };
+        let code = in_child(tensors);
+        // SAFETY: the end of the child, with its destructors; that is the trial.
+        unsafe { libc::exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a number that outlives the call.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if waited == child && status == FORKED_WELL {
+        return Ok(());
+    }
+    if libc::WIFSIGNALED(status) {
+        let signal = libc::WTERMSIG(status);
+        let what = if signal == libc::SIGALRM {
+            What::Hang
+        } else {
+            What::Signal
+        };
+        return Err(Finding::new(
+            what,
+            format!("the child of the fork ended by signal {signal}"),
+        ));
+    }
+    let code = libc::WEXITSTATUS(status);
+    Err(Finding::new(
+        What::Code,
+        format!("the child of the fork ended with {code}"),
+    ))
+}
+
+fn in_child(tensors: &[Tensor]) -> i32 {
+    for tensor in tensors {
+        drop(tensor.read());
+        drop(tensor.fill(&[1], None));
+        drop(tensor.clone());
+    }
+    let own = crossdock::Runtime::builder().search(false).open();
+    let Ok(own) = own else { return 21 };
+    let Ok(cpu) = own.device(crossdock_sdk::dlpack::Device::CPU) else {
+        return 22;
+    };
+    let layout = crossdock_sdk::dlpack::Layout::compact(crossdock_sdk::dlpack::Dtype::UINT8, &[4]);
+    let Ok(layout) = layout else { return 23 };
+    match Tensor::from_bytes(&cpu, &layout, &[1, 2, 3, 4]).and_then(|tensor| tensor.read()) {
+        Ok(bytes) if bytes == [1, 2, 3, 4] => FORKED_WELL,
+        Ok(_) | Err(_) => 24,
+    }
+}

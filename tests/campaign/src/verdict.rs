@@ -1,0 +1,68 @@
+//! What a trial found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::program::Op;
+
+/// The kinds of findings; a smaller program has to fail with the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "what the campaigns look for")]
+pub enum What {
+    /// Bytes that were not put there, or were put there too early.
+    WrongByte,
+    /// A call that never answers.
+    Hang,
+    /// The process was ended by a signal.
+    Signal,
+    /// Some thread panicked.
+    Panic,
+    /// A failure that nothing explains, or success where there has to be a refusal.
+    Answer,
+    /// Something is alive that nobody has.
+    Left,
+    /// A report of the simulated engine.
+    Report,
+    /// The process ended with the wrong code.
+    Code,
+}
+
+/// One finding, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What it is.
+    pub what: What,
+    /// In words.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding in words.
+    #[must_use]
+    pub fn new(what: What, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { what, text }
+    }
+
+    /// The same with the operation where it was seen.
+    #[must_use]
+    pub fn at(self, index: usize, op: &Op) -> Self {
+        let text = format!("{} (operation {index}: {:?})", self.text, op.call);
+        Self { text, ..self }
+    }
+}
+
+/// What became of a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third")]
+pub enum Verdict {
+    /// Nothing is wrong; so many calls were refused with a reason.
+    Passed {
+        /// How many.
+        refused: usize,
+        /// Whether the process is to make no more trials: faults left something behind in it.
+        spent: bool,
+    },
+    /// Something is wrong.
+    Found(Finding),
+}

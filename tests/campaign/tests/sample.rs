@@ -1,0 +1,132 @@
+//! A sample of each campaign, the same every time: what `scripts/check campaign` runs for hours.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crossdock_campaign::campaign::{Plan, campaign};
+use crossdock_campaign::child::Laboratory;
+use crossdock_campaign::kinds::Kind;
+use crossdock_campaign::place::present;
+use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Op};
+use crossdock_campaign::shrink::smallest;
+use crossdock_campaign::verdict::{Verdict, What};
+use crossdock_e2e::{ext_dev, report};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A laboratory with the plugins that were built, and their devices.
+fn laboratory() -> (tempfile::TempDir, Laboratory, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let _file = ext_dev(folder.path());
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
+    let names = [
+        "cpu",
+        "cpufile",
+        "opencl",
+        "ext_dev",
+        "asynchronous",
+        "asynchronous:1",
+    ];
+    let devices = present(&names, folder.path());
+    let laboratory = Laboratory::new(program, folder.path().to_owned(), LIMIT);
+    (folder, laboratory, devices)
+}
+
+/// One part of so many of a campaign finds nothing.
+fn sample(kind: Kind, seeds: u64, parts: usize) {
+    let (folder, mut laboratory, devices) = laboratory();
+    let plan = Plan {
+        seeds,
+        faults: true,
+        end: None,
+        part: (1, parts),
+        shrinking: Duration::from_secs(20),
+        folder: folder.path().join("found"),
+    };
+    let row = campaign(kind, &devices, &plan, &mut laboratory, &report);
+    assert!(row.programs > 10, "{row:?}");
+    assert_eq!(row.found, 0, "{row:?}");
+}
+
+#[test]
+fn no_call_behind_a_held_stream_comes_early_or_hangs() {
+    sample(Kind::Blocked, 1, 1000);
+}
+
+#[test]
+fn random_programs_do_what_the_model_says() {
+    sample(Kind::Random, 23, 20);
+}
+
+#[test]
+fn processes_exit_and_fork_in_the_middle_of_random_programs() {
+    sample(Kind::Leaving, 15, 1);
+}
+
+#[test]
+fn small_layouts_are_right_or_refused() {
+    sample(Kind::Layouts, 1, 200);
+}
+
+fn case(calls: Vec<Call>) -> Case {
+    let op = |call| Op {
+        thread: 0,
+        runtime: 0,
+        call,
+    };
+    Case {
+        name: "planted".to_owned(),
+        devices: vec!["cpu".to_owned()],
+        fresh: true,
+        runtimes: 1,
+        staging: 65_536,
+        fault: None,
+        ending: Ending::Return,
+        engine: Engine::default(),
+        programs: vec![calls.into_iter().map(op).collect()],
+    }
+}
+
+fn make(t: usize, shape: &[i64]) -> Call {
+    let element = Element::One;
+    Call::Make {
+        t,
+        device: 0,
+        element,
+        shape: shape.to_vec(),
+        seed: 3,
+    }
+}
+
+/// What is wrong on purpose: the last call is to answer what it cannot.
+fn hung() -> Case {
+    let mut calls: Vec<Call> = (0..6).map(|t| make(t, &[40, 3])).collect();
+    calls.push(Call::Stream { s: 0, device: 0 });
+    calls.push(Call::Never);
+    calls.insert(3, Call::Read { t: 2 });
+    case(calls)
+}
+
+#[test]
+fn a_call_that_never_answers_is_found_and_made_small() {
+    let (_folder, _, _) = laboratory();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
+    let mut laboratory = Laboratory::new(program, PathBuf::new(), Duration::from_secs(1));
+    let hung = hung();
+    let Verdict::Found(finding) = laboratory.alone(&hung) else {
+        unreachable!("a call that never answers");
+    };
+    assert_eq!(finding.what, What::Hang, "{finding:?}");
+    let end = Instant::now() + Duration::from_secs(60);
+    let (small, again) = smallest(&hung, &finding, end, &mut |case| laboratory.alone(case));
+    assert_eq!(again.what, What::Hang);
+    assert_eq!(
+        small.programs,
+        [vec![Op {
+            thread: 0,
+            runtime: 0,
+            call: Call::Never
+        }]]
+    );
+}
