@@ -20,6 +20,7 @@ use crossdock_sdk::fence::fence;
 use crate::chain::{Chain, Passing};
 use crate::error::Error;
 use crate::event::Event;
+use crate::hooks::OnQuarantine;
 use crate::internal_streams::InternalStream;
 use crate::life;
 use crate::pending::Mark;
@@ -147,10 +148,18 @@ fn pass(event: &Event, left: impl Fn() -> Option<Duration>) -> Result<(), Error>
 /// When neither can: a host event was completed with a failure, and what was to be given back is
 /// leaked and counted.
 pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
-    match by_host_call(event, then) {
-        Ok(()) => Ok(Chain::HostEvent),
-        Err((event, then)) => by_thread(event, then).map(|()| Chain::HostThread),
-    }
+    let plugin = Arc::clone(event.device().plugin());
+    let worker = then.worker(plugin.completions());
+    let waiting = Arc::new(Waiting {
+        event,
+        then: Mutex::new(Some(then)),
+    });
+    let how = match by_host_call(&waiting, worker) {
+        Some(()) => Chain::HostEvent,
+        None => by_thread(&waiting).map(|()| Chain::HostThread)?,
+    };
+    plugin.hooks().watch_quarantine(waiting);
+    Ok(how)
 }
 
 /// Gives something back when all this work is over; nobody waits for it. Where that cannot be known
@@ -168,47 +177,58 @@ pub(crate) fn release_after(mut work: Vec<Mark>, release: Release) {
     }
 }
 
+/// Something to do, until it is done or given up.
+#[derive(Debug)]
+struct Waiting {
+    event: Event,
+    then: Mutex<Option<Then>>,
+}
+
+impl Waiting {
+    fn take(&self) -> Option<Then> {
+        self.then
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl OnQuarantine for Waiting {
+    /// The plugin may never come to the event, and nobody can ask it any more.
+    fn quarantined(&self, error: &Error) {
+        if let Some(then) = self.take() {
+            then.give_up(error.clone());
+        }
+    }
+}
+
 /// What a host function carries to the thread that does the rest.
 struct Arrival {
-    event: Event,
-    then: Then,
+    waiting: Arc<Waiting>,
     worker: Sender<Job>,
     /// Goes back to the plugin once all is done, on a thread that may call hooks.
     _stream: InternalStream,
 }
 
-/// Lets the event's own plugin say when the work is over; gives everything back where it cannot.
-fn by_host_call(event: Event, then: Then) -> Result<(), (Event, Then)> {
-    let Some(worker) = then.worker(event.device().plugin().completions()) else {
-        return Err((event, then));
-    };
-    let Ok(stream) = InternalStream::take(event.device()) else {
-        return Err((event, then));
-    };
-    if stream.wait_for_own(event.handle()).is_err() {
-        return Err((event, then));
-    }
+/// Lets the event's own plugin say when the work is over; `None` where it cannot.
+fn by_host_call(waiting: &Arc<Waiting>, worker: Option<Sender<Job>>) -> Option<()> {
+    let (worker, event) = (worker?, &waiting.event);
+    let stream = InternalStream::take(event.device()).ok()?;
+    stream.wait_for_own(event.handle()).ok()?;
     let handle = stream.handle();
-    let plugin = Arc::clone(event.device().plugin());
     let arrival = Box::into_raw(Box::new(Arrival {
-        event,
-        then,
+        waiting: Arc::clone(waiting),
         worker,
         _stream: stream,
     }));
-    let function = HostFunction(Some(arrive));
+    let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
-    let called = unsafe {
-        plugin
-            .hooks()
-            .stream_host_call(handle, function, arrival.cast())
-    };
-    if called.is_ok() {
-        return Ok(());
+    let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
+    if called.is_err() {
+        // SAFETY: by the contract a failed call never calls the function, so it is still ours.
+        drop(unsafe { Box::from_raw(arrival) });
     }
-    // SAFETY: by the contract a failed call never calls the function, so the arrival is still ours.
-    let Arrival { event, then, .. } = *unsafe { Box::from_raw(arrival) };
-    Err((event, then))
+    called.ok()
 }
 
 /// Called by a plugin when the internal stream has waited for the event.
@@ -218,8 +238,10 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         let arrival = unsafe { Box::from_raw(word.cast::<Arrival>()) };
         let worker = arrival.worker.clone();
         let job = Box::new(move || {
-            let Arrival { event, then, .. } = *arrival;
-            then.run(&event);
+            let waiting = &arrival.waiting;
+            if let Some(then) = waiting.take() {
+                then.run(&waiting.event);
+            }
         });
         if let Err(lost) = worker.send(job) {
             // The thread is gone: dropping the job here would call hooks.
@@ -231,33 +253,26 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
 }
 
 /// Lets a thread wait for the event.
-fn by_thread(event: Event, then: Then) -> Result<(), Error> {
-    // Not owned by the thread before it runs: a thread that does not start drops what it owns.
-    let waiting = Arc::new(Mutex::new(Some((event, then))));
-    let take = |waiting: &Mutex<Option<(Event, Then)>>| {
-        waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    };
-    let taken = Arc::clone(&waiting);
+fn by_thread(waiting: &Arc<Waiting>) -> Result<(), Error> {
+    // A thread that does not start drops what it owns, so this is only lent.
+    let lent = Arc::clone(waiting);
     let wait = move || {
-        if let Some((event, then)) = take(&taken) {
-            match wait_for_end(&event, None) {
-                Ok(_) => then.run(&event),
-                Err(error) => then.give_up(error),
-            }
+        let ended = wait_for_end(&lent.event, None);
+        match (lent.take(), ended) {
+            (Some(then), Ok(_)) => then.run(&lent.event),
+            (Some(then), Err(error)) => then.give_up(error),
+            (None, _) => {}
         }
     };
-    let thread = std::thread::Builder::new().name("crossdock-wait".to_owned());
     let fenced = move || {
         let _caught = fence(wait);
     };
+    let thread = std::thread::Builder::new().name("crossdock-wait".to_owned());
     let Err(error) = thread.spawn(fenced) else {
         return Ok(());
     };
     let error = Error::misuse("start a thread that waits", error.to_string());
-    if let Some((_event, then)) = take(&waiting) {
+    if let Some(then) = waiting.take() {
         then.give_up(error.clone());
     }
     Err(error)

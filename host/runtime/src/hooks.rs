@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginHandle, PointerInfo,
@@ -25,7 +26,15 @@ pub struct Hooks {
     /// What every other hook is called through, once the plugin is open.
     stack: Option<Stack>,
     quarantined: AtomicBool,
+    /// Who is told of a quarantine. Taken then, after which nobody is entered.
+    watchers: Mutex<Option<Vec<Weak<dyn OnQuarantine>>>>,
     generation: u32,
+}
+
+/// What waits for something that a plugin will not do once it is quarantined.
+pub(crate) trait OnQuarantine: std::fmt::Debug + Send + Sync {
+    /// A hook panicked, as this error says: none is called any more.
+    fn quarantined(&self, error: &Error);
 }
 
 pub(crate) type ErrorOut = *mut *mut RawError;
@@ -68,6 +77,7 @@ impl Hooks {
             own: Target::new(table, PluginHandle::NONE),
             stack: None,
             quarantined: AtomicBool::new(false),
+            watchers: Mutex::new(Some(Vec::new())),
             generation: life::generation(),
         }
     }
@@ -284,7 +294,7 @@ impl Hooks {
     fn not_called(&self, hook: &str) -> Error {
         self.count_release(hook);
         if self.is_quarantined() {
-            return self.failure(hook, Status::PANIC, "a hook of this plugin panicked before");
+            return self.failure(hook, Status::PANIC, QUARANTINED);
         }
         if self.is_forked() {
             self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
@@ -296,13 +306,10 @@ impl Hooks {
     /// What a hook's failure is to the caller. Copies the error object out and gives it back.
     #[cold]
     fn failed(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
-        if status == Status::PANIC {
-            self.quarantined.store(true, Ordering::Release);
-        }
         let mut error = self.failure(hook, status, "the plugin gave no reason");
         // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
         let Some(object) = (unsafe { raw.as_ref() }) else {
-            return error;
+            return self.quarantine_if_panicked(error);
         };
         if let Error::Hook {
             operation,
@@ -321,7 +328,41 @@ impl Hooks {
             *message = read_text(object.message);
         }
         Self::discard(target, raw);
+        self.quarantine_if_panicked(error)
+    }
+
+    /// Calls no hook any more after a panic, and tells those who wait for the plugin.
+    fn quarantine_if_panicked(&self, error: Error) -> Error {
+        if error.status() == Some(Status::PANIC) {
+            self.quarantined.store(true, Ordering::Release);
+            let watchers = self.watchers().take().unwrap_or_default();
+            for watcher in watchers.iter().filter_map(Weak::upgrade) {
+                watcher.quarantined(&error);
+            }
+        }
         error
+    }
+
+    /// Tells `watcher` when the plugin is quarantined, while somebody holds it; at once where the
+    /// plugin is quarantined already.
+    pub(crate) fn watch_quarantine(&self, watcher: Arc<dyn OnQuarantine>) {
+        let mut watchers = self.watchers();
+        let Some(others) = watchers.as_mut() else {
+            drop(watchers);
+            let error = self.failure("wait for the plugin", Status::PANIC, QUARANTINED);
+            return watcher.quarantined(&error);
+        };
+        if others.len() == others.capacity() {
+            others.retain(|other| other.strong_count() > 0);
+        }
+        others.push(Arc::downgrade(&watcher));
+        drop(watchers);
+        // It may be the last holder, whose end calls hooks.
+        drop(watcher);
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Option<Vec<Weak<dyn OnQuarantine>>>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives an error object back to the plugin; after a success nobody asks what it says.
@@ -408,6 +449,8 @@ const RELEASES: [&str; 8] = [
     "stream_destroy",
     "event_destroy",
 ];
+
+const QUARANTINED: &str = "a hook of this plugin panicked before";
 
 /// At most this much of a plugin's text is believed.
 const TEXT_LIMIT: u64 = 64 * 1024;

@@ -62,12 +62,12 @@ impl<'a> Touched<'a> {
         Ok(places)
     }
 
-    /// Says that nobody can tell when work on the memories is over: they are kept for ever, and who
-    /// uses them is told why.
-    fn lose(self, why: &Error) {
+    /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
+    /// may do; else the memories are kept for ever, and who uses them is told why.
+    fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
         for (memory, _) in self.each() {
             let mark = Mark {
-                stream: None,
+                stream: stream.cloned(),
                 end: Err(why.clone()),
                 access: Access::Write,
                 holds_memory: true,
@@ -95,16 +95,22 @@ impl Line<'_> {
     }
 
     /// Makes it wait for all that work with this access has to come after, and gives the ends of
-    /// what is certainly over before.
+    /// what is certainly over before: a wait that another plugin ends may be given up.
     fn come_after(&self, memory: &Memory, access: Access) -> Result<Vec<Event>, Error> {
         let mut earlier = Vec::new();
         for mark in memory.pending().before(access) {
+            let is_of_one_plugin = mark.is_of_one_plugin();
+            let is_covered = mark.stream.as_ref() == Some(self.stream());
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
             let may_fail = access == Access::Write || mark.access == Access::Read;
-            let is_covered = mark.stream.as_ref() == Some(self.stream());
-            // A thread that waits gives up where nobody can say that the work is over.
-            if is_covered || self.wait(&event, may_fail)? != Chain::HostThread {
+            let is_certain = if is_covered {
+                is_of_one_plugin
+            } else {
+                let how = self.wait(&event, may_fail)?;
+                matches!(how, Chain::Native | Chain::Blocked)
+            };
+            if is_certain {
                 earlier.push(event);
             }
         }
@@ -137,16 +143,6 @@ impl Line<'_> {
             Self::On(stream) => stream.record(),
             Self::For(_, own) => own.record(),
         }
-    }
-
-    /// Makes the CPU wait until all that is there is over. The first answer may be the failure of
-    /// some work, which is told once.
-    fn drain(&self) -> Result<(), Error> {
-        let synchronize = || match self {
-            Self::On(stream) => stream.synchronize(None),
-            Self::For(_, own) => own.synchronize(None),
-        };
-        synchronize().or_else(|_told| synchronize())
     }
 }
 
@@ -226,16 +222,17 @@ fn queue(
 ) -> Result<(), Error> {
     let places = touched.come_after(line)?;
     submitted(touched, line.submit(work))?;
-    let event = match line.record() {
-        Ok(event) => event,
-        Err(error) => {
-            // The work is there and has no end that could be waited for.
-            if line.drain().is_err() {
-                touched.lose(&error);
-            }
-            return Err(error);
-        }
-    };
+    // The work is there, so a failure to record its end is worth a second try.
+    let event = line
+        .record()
+        .or_else(|_| line.record())
+        .inspect_err(|error| {
+            let stream = match line {
+                Line::On(stream) => Some(stream),
+                Line::For(..) => None,
+            };
+            touched.remember_unrecorded(stream, error);
+        })?;
     let followed = match line {
         Line::On(_) => Ok(()),
         Line::For(stream, _) => stream.wait(&event).map(drop),
@@ -250,7 +247,7 @@ fn submitted(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Erro
     if let Err(error) = &result
         && error.status() == Some(Status::PANIC)
     {
-        touched.lose(error);
+        touched.remember_unrecorded(None, error);
     }
     result
 }

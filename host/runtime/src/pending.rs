@@ -22,7 +22,8 @@ pub(crate) struct Pending {
 pub(crate) struct Mark {
     /// The stream on which everything later comes after the work; none where there is no such.
     pub(crate) stream: Option<Stream>,
-    /// Happens when the work is over. An error: nobody can tell when that is, and why.
+    /// Happens when the work is over. An error: why there is no such event. Without a stream nobody
+    /// will ever tell.
     pub(crate) end: Result<Event, Error>,
     pub(crate) access: Access,
     /// Whether the memory has to outlive the work. A producer keeps its own until its work is over.
@@ -55,10 +56,33 @@ impl Mark {
     }
 
     /// Whether work with this mark makes `old` superfluous: it is of the same kind and comes later
-    /// on the same stream.
+    /// on the same stream, whatever becomes of other plugins.
     fn continues(&self, old: &Self) -> bool {
         let is_same_line = self.stream.is_some() && self.stream == old.stream;
-        is_same_line && self.access == old.access && old.end.is_ok()
+        is_same_line
+            && self.access == old.access
+            && self.is_of_one_plugin()
+            && old.is_of_one_plugin()
+    }
+
+    /// Whether the plugin of the stream itself keeps what comes later behind the work. Else streams
+    /// of two plugins wait for each other, and go on with a failure where one plugin breaks down.
+    pub(crate) fn is_of_one_plugin(&self) -> bool {
+        let (Some(stream), Ok(event)) = (&self.stream, &self.end) else {
+            return self.stream.is_some();
+        };
+        stream.device().is_of(event.device().plugin())
+    }
+
+    /// The mark with an end where it has none yet, because the stream could not record one. What is
+    /// recorded later on the stream comes later than the work.
+    fn recorded(mut self) -> Self {
+        if let (Err(_), Some(stream)) = (&self.end, &self.stream)
+            && let Ok(event) = stream.record()
+        {
+            self.end = Ok(event);
+        }
+        self
     }
 }
 
@@ -70,7 +94,9 @@ impl Pending {
             return Vec::new();
         }
         let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
-        self.marks().iter().filter(matters).cloned().collect()
+        let marks: Vec<Mark> = self.marks().iter().filter(matters).cloned().collect();
+        // After the lock: this may call hooks.
+        marks.into_iter().map(Mark::recorded).collect()
     }
 
     /// Whether some work may be running.
