@@ -290,7 +290,11 @@ fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error
     let data_at = info.base.as_pointer().map_or(0, |base| {
         // A view that the host has of device memory lies elsewhere than the memory does.
         let is_elsewhere = word.wrapping_sub(base) >= info.size && info.device_pointer != 0;
-        let own = if is_elsewhere { info.device_pointer } else { word };
+        let own = if is_elsewhere {
+            info.device_pointer
+        } else {
+            word
+        };
         own.wrapping_sub(base)
     });
     view.check_within(data_at, info.size)?;
