@@ -99,6 +99,40 @@ fn held(device: &Device) -> (Stream, Event) {
 }
 
 #[test]
+fn memory_that_a_stream_was_told_to_free_is_not_freed_again() {
+    let name = "memory_that_a_stream_was_told_to_free_is_not_freed_again";
+    if !with_faults(name, "cpu.free_async:1=VENDOR") {
+        return;
+    }
+    let Some(runtime) = runtime_with("cpu") else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    // Who gives things back is busy, so what was freed already can be somebody else's by then.
+    let (go, taken_after) = channel();
+    let (source, _is_back) = lent(&runtime, Some(taken_after));
+    let (stream, gate) = held(&cpu);
+    let copy = source.to_on(&cpu, DIRECT, &stream).unwrap();
+    drop(source);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+
+    let (stream, gate) = held(&cpu);
+    let dropped = filled(&cpu, 1);
+    dropped.fill(&[2], Some(&stream)).unwrap();
+    drop(dropped);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    let next = filled(&cpu, 9);
+    go.send(()).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    let others = filled(&cpu, 5);
+    assert_ne!(next.address(), others.address(), "two tensors in one place");
+    assert_eq!(next.read().unwrap(), [9; BYTES]);
+    drop(copy);
+}
+
+#[test]
 fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
     let Some(runtime) = runtime_with("cpu") else {
         return;
