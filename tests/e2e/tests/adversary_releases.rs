@@ -165,3 +165,56 @@ fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
     }
 }
 
+/// Nobody can say when OpenCL's work is over, while these answers last.
+const NO_ANSWER: &str = "opencl.stream_host_call:*=VENDOR,opencl.event_synchronize:1=VENDOR,\
+                         opencl.stream_synchronize:1=VENDOR,opencl.stream_synchronize:2=VENDOR";
+
+/// A copy by OpenCL of `source` that is held, on a stream of the CPU that was told to go on although
+/// nobody knows whether the copy is over.
+fn copied_on_stream_that_went_on(runtime: &Runtime, source: &Tensor) -> (Stream, Event, Tensor) {
+    let target = filled(&device(runtime, "opencl:0"), 1);
+    let (holding, gate) = held(target.device());
+    target.fill(&[2], Some(&holding)).unwrap();
+    let stream = Stream::new(source.device()).unwrap();
+    target.copy_from(source, Some(&stream)).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err(), "it went on");
+    (stream, gate, target)
+}
+
+#[test]
+fn a_write_comes_after_a_copy_that_its_stream_went_past_without_knowing() {
+    let name = "a_write_comes_after_a_copy_that_its_stream_went_past_without_knowing";
+    if !with_faults(name, NO_ANSWER) {
+        return;
+    }
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let source = filled(&device(&runtime, "cpu:0"), 7);
+    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    source.fill(&[9], Some(&stream)).unwrap();
+    let _over = stream.synchronize(Some(MOMENT));
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(target.read().unwrap(), [7; BYTES]);
+}
+
+#[test]
+fn memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing() {
+    let name = "memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing";
+    if !with_faults(name, NO_ANSWER) {
+        return;
+    }
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let source = filled(&cpu, 7);
+    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    drop(source);
+    let _over = stream.synchronize(Some(MOMENT));
+    let others = filled(&cpu, 9);
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(target.read().unwrap(), [7; BYTES]);
+    drop(others);
+}
+
