@@ -218,3 +218,24 @@ fn memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing()
     drop(others);
 }
 
+#[test]
+fn waiting_for_releases_covers_what_an_alias_held() {
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let opencl = device(&runtime, "opencl:0");
+    for round in 0..100 {
+        let (source, is_back) = lent(&runtime, None);
+        let alias = RouteChoice::Only(RouteKind::Alias);
+        let (alias, _route) = source.to(&opencl, alias).unwrap();
+        drop(source);
+        let (stream, gate) = held(&opencl);
+        let copy = filled(&opencl, 0);
+        copy.copy_from(&alias, Some(&stream)).unwrap();
+        drop(alias);
+        gate.complete(Status::VENDOR).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(is_back.load(Ordering::SeqCst), "round {round}");
+    }
+}
+
