@@ -239,3 +239,28 @@ fn waiting_for_releases_covers_what_an_alias_held() {
     }
 }
 
+#[test]
+fn waiting_for_releases_covers_plugins_that_were_retired_here() {
+    let (Some(runtime), Some(other)) = (runtime_with("cpu"), runtime_with("cpu")) else {
+        return;
+    };
+    // Read-only and shared: the plugin has no other memory that a stream does not free itself.
+    let of_file = device(&runtime, "cpu:1");
+    let (source, _is_back) = lent(&runtime, None);
+    let adopted = source.to(&of_file, RouteChoice::Only(RouteKind::Alias));
+    let (adopted, _route) = adopted.unwrap();
+    let (stream, gate) = held(&of_file);
+    let copy = filled(&of_file, 0);
+    copy.copy_from(&adopted, Some(&stream)).unwrap();
+    drop(adopted);
+    assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+    runtime.retire(of_file.plugin()).unwrap();
+    let waited = runtime.wait_for_releases(Some(MOMENT));
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(
+        waited.map_err(|error| error.status()),
+        Err(Some(Status::TIMEOUT)),
+        "it is still copied"
+    );
+    drop(other);
+}
