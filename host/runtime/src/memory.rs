@@ -268,10 +268,19 @@ impl Memory {
             }
             last.wait(event)?;
         }
-        last.take_turn(|stream| {
+        let freed = last.take_turn(|stream| {
             // SAFETY: this is the last user, and the stream waits for the work on every other one.
             unsafe { self.device.hooks().free_async(stream, self.address) }
-        })
+        });
+        match freed {
+            // By contract the plugin has the memory whatever it answers: freed once more, its address
+            // could be that of other memory by then.
+            Err(error) if !error.is_unsupported() => {
+                log_failure(&error);
+                Ok(())
+            }
+            freed => freed,
+        }
     }
 }
 
@@ -327,12 +336,17 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
     let Err(error) = given else {
         return;
     };
-    if !life::is_over(&error) {
-        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
-    }
+    log_failure(&error);
     if !matches!(owner, Owner::Allocated) {
         let _leaked = std::mem::ManuallyDrop::new(owner);
         life::count_leak();
+    }
+}
+
+/// Says why something was not given back, unless the process exits or is a fork.
+fn log_failure(error: &Error) {
+    if !life::is_over(error) {
+        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }
 
