@@ -217,6 +217,18 @@ impl Memory {
         }
     }
 
+    /// The tensor of this device's own that these bytes are seen through, where that is not this.
+    pub(crate) fn seen_through(&self, device: &Device) -> Option<&Tensor> {
+        let mut memory = self;
+        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+            memory = of.memory();
+            if memory.device == *device {
+                return Some(of);
+            }
+        }
+        None
+    }
+
     /// The memory that these bytes are, whichever device's view of it this is.
     pub(crate) fn root(&self) -> &Self {
         let mut memory = self;
