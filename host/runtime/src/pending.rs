@@ -54,11 +54,11 @@ impl Mark {
         self.end.as_ref().is_ok_and(|event| event == other)
     }
 
-    /// Whether work with this mark makes `old` superfluous: it is of the same kind and comes later
-    /// on the same stream.
-    fn continues(&self, old: &Self) -> bool {
+    /// Whether work with this mark makes `old`, which it comes after, superfluous: a write replaces
+    /// everything, a read another one on its stream.
+    fn replaces(&self, old: &Self) -> bool {
         let is_same_line = self.stream.is_some() && self.stream == old.stream;
-        is_same_line && self.access == old.access && old.end.is_ok()
+        self.access == Access::Write || (is_same_line && self.access == old.access)
     }
 }
 
@@ -79,21 +79,28 @@ impl Pending {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Enters work. It replaces older work of the same kind on its stream, and what is known to be
-    /// done; a write replaces `earlier` too, which it waited for. A mark that another thread entered
-    /// in the meantime stays, because the memory must outlive that work too.
+    /// The ends of such work on a stream: what is put there from now on comes after it.
+    pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Event> {
+        if !self.is_busy() {
+            return Vec::new();
+        }
+        let is_there = |mark: &&Mark| mark.access == access && mark.stream.as_ref() == Some(stream);
+        let marks = self.marks();
+        let ends = marks.iter().filter(is_there).map(|mark| mark.end.clone());
+        ends.flatten().collect()
+    }
+
+    /// Enters work. It replaces what is known to be done, and of `earlier`, which it comes after, what
+    /// is of its kind. A mark that another thread entered in the meantime stays, also one of the same
+    /// stream: which of the two ends first is not known, and the memory must outlive both.
     pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
-        let write = mark.access == Access::Write;
-        let is_replaced = |old: &Mark| {
-            let is_waited_for = write && earlier.iter().any(|event| old.is_of(event));
-            mark.continues(old) || is_waited_for || old.is_known_done()
-        };
+        let is_earlier = |old: &Mark| earlier.iter().any(|event| old.is_of(event));
+        let is_continued = |old: &Mark| is_earlier(old) && mark.replaces(old);
+        let is_replaced = |old: &Mark| is_continued(old) || old.is_known_done();
         let mut marks = self.marks();
         // Dropping an event calls a hook, which no lock may be held over.
         let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
-        let continued = gone
-            .iter()
-            .any(|old| mark.continues(old) && old.holds_memory);
+        let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
         mark.holds_memory |= continued;
         marks.push(mark);
         self.busy.store(true, Ordering::Release);
