@@ -255,12 +255,14 @@ fn queue(
         }
     };
     let followed = match line {
-        Line::On(_) => Ok(()),
-        Line::For(stream, _) => stream.wait(&event).map(drop),
+        Line::On(_) => Ok(true),
+        // A thread that waits gives up where nobody can say that the work is over, and the stream
+        // goes on.
+        Line::For(stream, _) => stream.wait(&event).map(|chain| chain != Chain::HostThread),
     };
-    let stream = followed.is_ok().then(|| line.stream());
+    let stream = matches!(followed, Ok(true)).then(|| line.stream());
     enter(stream, &event, &places, true);
-    followed
+    followed.map(drop)
 }
 
 /// What submitting work led to. A hook that panicked may have begun it.
