@@ -1,19 +1,22 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
+use crate::life;
 use crate::stream::Stream;
 
 /// What the next user of a memory has to wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Whether there is any mark at all: most memories never see a stream, and pay one load.
-    busy: AtomicBool,
+    /// Whether there is any mark at all: most memories never see a stream, and pay one load. Which
+    /// generation of forks has entered them, counted from 1: in a child the lock may be held by a
+    /// thread that the child does not have.
+    busy: AtomicU64,
     marks: Mutex<Vec<Mark>>,
 }
 
@@ -69,6 +72,16 @@ impl Pending {
         if !self.is_busy() {
             return Vec::new();
         }
+        if self.is_inherited() {
+            return vec![Mark {
+                stream: None,
+                end: Err(Error::Forked {
+                    operation: "come after work on a tensor",
+                }),
+                access: Access::Write,
+                holds_memory: true,
+            }];
+        }
         let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
         self.marks().iter().filter(matters).cloned().collect()
     }
@@ -76,12 +89,21 @@ impl Pending {
     /// Whether some work may be running.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.busy.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether there are marks of the process that this one was forked off.
+    fn is_inherited(&self) -> bool {
+        ![0, Self::of_process()].contains(&self.busy.load(Ordering::Acquire))
+    }
+
+    fn of_process() -> u64 {
+        u64::from(life::generation()) + 1
     }
 
     /// The ends of such work on a stream: what is put there from now on comes after it.
     pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Event> {
-        if !self.is_busy() {
+        if !self.is_busy() || self.is_inherited() {
             return Vec::new();
         }
         let is_there = |mark: &&Mark| mark.access == access && mark.stream.as_ref() == Some(stream);
@@ -103,7 +125,7 @@ impl Pending {
         let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
         mark.holds_memory |= continued;
         marks.push(mark);
-        self.busy.store(true, Ordering::Release);
+        self.busy.store(Self::of_process(), Ordering::Release);
         drop(marks);
         drop(gone);
     }
@@ -140,7 +162,9 @@ impl Pending {
     fn forget(&self, event: &Event) {
         let mut marks = self.marks();
         let gone: Vec<Mark> = marks.extract_if(.., |mark| mark.is_of(event)).collect();
-        self.busy.store(!marks.is_empty(), Ordering::Release);
+        if marks.is_empty() {
+            self.busy.store(0, Ordering::Release);
+        }
         drop(marks);
         drop(gone);
     }
