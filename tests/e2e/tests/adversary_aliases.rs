@@ -1,5 +1,4 @@
 //! A tensor that goes to and fro between devices that share its memory.
-#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Tensor};
 use crossdock_e2e::{plugin_file, report};
