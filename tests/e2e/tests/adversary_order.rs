@@ -1,0 +1,76 @@
+//! Work whose order or end is asked for where several streams, threads or views meet.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock_e2e::{plugin_file, report};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+const MOMENT: Option<Duration> = Some(Duration::from_millis(20));
+const BYTES: i64 = 4 << 20;
+
+fn runtime() -> Option<Runtime> {
+    let Some(file) = plugin_file("cpu") else {
+        report("skipped: `cpu` was not built as a file in this run");
+        return None;
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    Some(builder.plugin(file).open().unwrap())
+}
+
+fn device(runtime: &Runtime, id: &str) -> Device {
+    runtime.device(id.parse().unwrap()).unwrap()
+}
+
+fn bytes_of(device: &Device, count: i64, byte: u8) -> Tensor {
+    let layout = Layout::compact(Dtype::UINT8, &[count]).unwrap();
+    let tensor = Tensor::empty(device, &layout).unwrap();
+    tensor.fill(&[byte], None).unwrap();
+    tensor
+}
+
+/// A stream whose work waits until the event is completed.
+fn held(device: &Device) -> (Stream, Event) {
+    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&gate).unwrap();
+    (stream, gate)
+}
+
+fn part(tensor: &Tensor, start: i64, len: i64) -> Tensor {
+    let step = 1;
+    tensor.slice(&[AxisSlice { start, step, len }]).unwrap()
+}
+
+#[test]
+fn two_threads_work_on_one_stream_of_another_plugin_is_one_after_the_other() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    let (source, copy) = (bytes_of(&here, BYTES, 7), bytes_of(&here, BYTES, 0));
+    for round in 0..200 {
+        source.fill(&[7], None).unwrap();
+        let stream = Stream::new(&other).unwrap();
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                copy.copy_from(&source, Some(&stream)).unwrap();
+            });
+            scope.spawn(|| {
+                together.wait();
+                source.fill(&[9], Some(&stream)).unwrap();
+            });
+        });
+        stream.synchronize(LIMIT).unwrap();
+        let read = copy.read().unwrap();
+        let first = read.first();
+        let is_whole = read.iter().all(|byte| Some(byte) == first);
+        assert!(is_whole, "round {round}: copied while it was filled");
+    }
+}
+
