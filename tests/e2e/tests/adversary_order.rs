@@ -74,3 +74,37 @@ fn two_threads_work_on_one_stream_of_another_plugin_is_one_after_the_other() {
     }
 }
 
+#[test]
+fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    let source = bytes_of(&here, 64, 7);
+    let begin = || {
+        let (stream, gate) = held(&other);
+        let copy = bytes_of(&here, 64, 0);
+        copy.copy_from(&source, Some(&stream)).unwrap();
+        (stream, gate, copy)
+    };
+    // More than the streams of its own that it keeps.
+    let mut all: Vec<_> = (0..18).map(|_| begin()).collect();
+    let last = all.pop().unwrap();
+    for (stream, gate, _copy) in &all {
+        gate.complete(Status::OK).unwrap();
+        stream.synchronize(LIMIT).unwrap();
+    }
+    let waited = here.synchronize(MOMENT);
+    let is_pending = last
+        .2
+        .ready()
+        .is_some_and(|event| !event.is_done().unwrap());
+    last.1.complete(Status::OK).unwrap();
+    assert!(is_pending);
+    assert_eq!(
+        waited.map_err(|error| error.status()),
+        Err(Some(Status::TIMEOUT)),
+        "its copy is yet to come"
+    );
+}
+
