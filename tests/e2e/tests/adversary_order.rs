@@ -108,3 +108,25 @@ fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
     );
 }
 
+#[test]
+fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+    let tensor = bytes_of(&cpu, 64, 1);
+    // Work of others on both halves at once.
+    for stream in [&first, &second] {
+        tensor.wait_to_write(stream).unwrap();
+    }
+    for stream in [&first, &second] {
+        tensor.written_on(stream).unwrap();
+    }
+    let ready = tensor.ready().unwrap();
+    second_gate.complete(Status::OK).unwrap();
+    let was_ready = ready.synchronize(MOMENT).is_ok();
+    first_gate.complete(Status::OK).unwrap();
+    assert!(!was_ready, "the first half is written still");
+}
+
