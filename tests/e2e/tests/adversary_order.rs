@@ -130,3 +130,20 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
     assert!(!was_ready, "the first half is written still");
 }
 
+#[test]
+fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let tensor = bytes_of(&cpu, 64, 1);
+    tensor.fill(&[2], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    assert!(tensor.read().is_err());
+    part(&tensor, 0, 8).fill(&[3], Some(&stream)).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    assert!(part(&tensor, 8, 56).read().is_err(), "nobody wrote it");
+}
+
