@@ -147,3 +147,24 @@ fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
     assert!(part(&tensor, 8, 56).read().is_err(), "nobody wrote it");
 }
 
+#[test]
+fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let before = threads();
+    for _ in 0..500 {
+        let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+        let lent = Box::new(vec![7; 64]);
+        let lent = Tensor::from_host_memory(&runtime, lent, 0, &layout).unwrap();
+        let direct = RouteChoice::Only(RouteKind::Direct);
+        drop(lent.to_on(&cpu, direct, &stream).unwrap());
+    }
+    let more = threads().saturating_sub(before);
+    gate.complete(Status::OK).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(more < 100, "{more} threads");
+}
