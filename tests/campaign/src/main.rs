@@ -2,7 +2,9 @@
 //! [--faults none] [--shrinking SECONDS]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
-//! `--minutes` limits all kinds together, one after the other. Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
+//! `--minutes` limits all kinds together, one after the other.
+//!
+//! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
