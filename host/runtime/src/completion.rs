@@ -27,18 +27,17 @@ use crate::pending::Mark;
 use crate::release::{Release, Releases};
 use crate::worker::{Job, Worker};
 
-/// The threads that do what is to be done when a plugin's events happen, and what they are yet to
-/// give back.
+/// The threads that act when a plugin's events happen, and its outstanding releases.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
-    /// Apart from releases, which may run code of others and must delay no stream.
+    /// A thread of its own: a release may run code of others, which must not delay a stream.
     host_events: Worker,
     releases: Worker,
     outstanding: Arc<Releases>,
 }
 
 impl Completions {
-    /// What of this plugin's memory is to be given back later.
+    /// The releases of this plugin's memory that wait for work.
     pub(crate) const fn outstanding(&self) -> &Arc<Releases> {
         &self.outstanding
     }
@@ -73,8 +72,8 @@ impl Then {
         }
     }
 
-    /// Lets go of it: nobody can say whether the work is over. A stream goes on with a failure; what
-    /// was to be given back is leaked.
+    /// Gives up, because nobody can say whether the work is over: a stream goes on with a failure,
+    /// and what was to be given back is leaked.
     fn give_up(self, error: Error) {
         log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         if let Self::Complete(host_event, _) = self {
@@ -93,8 +92,8 @@ fn complete(host_event: &Event, status: Status) {
     }
 }
 
-/// The failure that waiters of another plugin see. What a hook answers of its own call would mean
-/// something else there.
+/// The failure that waiters of another plugin see. The status of a failed call would tell them that
+/// their own call failed.
 fn failure_of(error: Error) -> Status {
     let status = error.status().unwrap_or(Status::VENDOR);
     status.as_failure_of_work()

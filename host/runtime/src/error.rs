@@ -210,7 +210,7 @@ const fn hint_for(status: Status) -> &'static str {
         Status::OOM_DEVICE | Status::OOM_HOST => "free tensors, or copy in smaller parts",
         Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
         Status::FORKED => "open a new runtime in the child process",
-        Status::RETIRED => "use another device; this plugin was removed",
+        Status::RETIRED => "load the plugin again, or use another device",
         Status::UNSUPPORTED => "try another route or another device",
         Status::NOT_OWNER => {
             "pass memory that this device's plugin allocated, registered or adopted"

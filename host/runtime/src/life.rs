@@ -19,7 +19,7 @@ static LEAKS: AtomicU64 = AtomicU64::new(0);
 static RELEASING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// How many of these are this thread, one inside the other.
+    /// How many nested ones this thread is inside of.
     static RELEASING_HERE: Cell<u32> = const { Cell::new(0) };
 }
 

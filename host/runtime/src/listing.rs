@@ -69,8 +69,8 @@ impl Listing {
         Arc::ptr_eq(&self.plugin, plugin)
     }
 
-    /// Lets go of the plugin. Says whether no other runtime lists it: it is retired then, and its
-    /// hook is the caller's to call, who alone hears this.
+    /// Lets go of the plugin. `true` where no other runtime lists it: then the plugin is retired, and
+    /// the caller calls its hook. Only one caller ever gets that answer.
     pub(crate) fn retire(&self) -> bool {
         self.leave(true)
     }
@@ -87,8 +87,8 @@ impl Drop for Listing {
     }
 }
 
-/// Whether the runtime of a device still offers it. Clones say the same, and keep nothing alive: what
-/// is kept for a device can ask whether there will be a next use.
+/// Whether the runtime of a device still offers it. Clones share the answer and keep nothing alive, so
+/// that what is cached for a device can ask whether it will be used again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listed {
     is_over: Arc<AtomicBool>,

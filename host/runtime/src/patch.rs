@@ -1,4 +1,4 @@
-//! Bits for a run of bytes, some of which have other bits too.
+//! Read-modify-write of a run of bytes: new values for some of their bits, the others stay.
 #![expect(unsafe_code, reason = "copies bits between slices")]
 
 use crate::error::Error;

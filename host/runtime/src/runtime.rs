@@ -215,7 +215,10 @@ impl Runtime {
         const OPERATION: &str = "retire a plugin";
         self.check_process(OPERATION)?;
         let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
-            let why = format!("`{}` is not registered in this runtime", plugin.name());
+            let why = format!(
+                "`{}` is not registered in this runtime: retire it where it is",
+                plugin.name()
+            );
             return Err(Error::misuse(OPERATION, why));
         };
         self.0.routing.chunks().forget(plugin);
@@ -242,24 +245,25 @@ impl Runtime {
         Some(listing)
     }
 
-    /// Blocks until all memory that was dropped before this call, while work on it was still running,
-    /// was given back, or leaked because nobody can say whether the work is over; `None` is no limit.
+    /// Blocks until all memory of the registered plugins that was dropped before this call, while work
+    /// on it was still running, is given back, or is leaked because nobody can say whether the work is
+    /// over; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`; [`Error::Misuse`] from code that runs because something is being
-    /// given back, a deleter; [`Error::Forked`] in the child of a fork.
+    /// [`Error::Hook`]: `TIMEOUT`; [`Error::Misuse`] when called by a deleter, which is such a release
+    /// itself; [`Error::Forked`] in the child of a fork.
     pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
         if life::is_releasing() {
-            let why = "it is called by a deleter, whose own release would have to end first";
+            let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));
         }
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         for plugin in self.plugins() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if !plugin.completions().outstanding().wait(left) {
-                let why = "work that uses dropped memory is still running";
+                let why = "work still uses dropped memory: synchronize its stream, or wait longer";
                 return Err(plugin.hooks().timeout(OPERATION, why));
             }
         }

@@ -1,11 +1,11 @@
-//! The elements of a layout in the order of their places: rows that follow each other in memory.
+//! The elements of a layout in address order: rows that follow each other in memory.
 
 use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
 use crate::tensor::compact;
 
-/// Axes turned so that they run forwards, the furthest steps outermost.
+/// The axes of a layout, reversed where their stride is negative, the largest stride outermost.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     /// Of the axes with several indexes.

@@ -1,5 +1,5 @@
-//! Strided tensors of plugins that cannot copy them: what lies between two elements is read along
-//! and never written, since it may be another thread's.
+//! Gather and scatter, for plugins that decline a strided copy: what lies between two elements is
+//! read along and never written, since it may be another thread's.
 #![expect(
     unsafe_code,
     reason = "hands host memory that it keeps alive to copy hooks"
@@ -95,7 +95,7 @@ pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// The elements in the order of their places.
+/// The elements in address order.
 fn arranged(layout: &Layout, sorted: &Sorted, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut moved = vec![0; bytes.len()];
     let strides = Layout::compact(layout.dtype(), &sorted.shape)?;

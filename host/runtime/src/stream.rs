@@ -67,9 +67,9 @@ impl Stream {
         Self::enter(device, handle, Origin::Wrapped)
     }
 
-    /// The stream with this native integer among those of the device that are alive in this process,
-    /// made or wrapped by any runtime: what a stranger names can be believed only where it is one of
-    /// them.
+    /// The stream of the device with this native integer that is still alive, made or wrapped by any
+    /// runtime of the process. An integer that others name can be trusted only where this finds its
+    /// stream.
     #[must_use]
     pub fn find(device: &Device, native: u64) -> Option<Self> {
         let known = device

@@ -202,9 +202,9 @@ impl Tensor {
         order::note(stream, Touched::writes(self.memory()), true)
     }
 
-    /// Says that the content is ready once all that is on `stream` now is done: work of the producer
-    /// that the tensor came from. Who uses it waits for that; the producer keeps its memory until
-    /// then, so dropping the tensor does not.
+    /// Says that the content is ready once everything that is on `stream` now is done, which is work
+    /// of the producer that the tensor came from. Every later use of the tensor waits for that work.
+    /// Dropping the tensor does not: the producer keeps its memory until then.
     ///
     /// # Errors
     /// [`Error::Hook`].

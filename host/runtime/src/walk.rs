@@ -1,4 +1,4 @@
-//! Elements in host memory, copied one after the other: what needs no plugin and declines no layout.
+//! Strided copies between host memories: any layout and any width of elements, without a plugin.
 #![expect(
     unsafe_code,
     reason = "copies between addresses that the caller vouches for"

@@ -14,7 +14,7 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Worker(Mutex<Option<Sender<Job>>>);
 
 impl Worker {
-    /// What takes jobs; `None` where the system has no thread for them.
+    /// The queue that takes its jobs; `None` where the system has no thread to run them.
     pub(crate) fn start(&self, name: &str) -> Option<Sender<Job>> {
         let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.is_none() {

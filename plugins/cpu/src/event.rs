@@ -22,7 +22,7 @@ impl Failure {
         }
     }
 
-    /// The same as those hear of it who wait for the work: by a status that says that it is over.
+    /// The same failure with the status that waiters get for work that failed.
     #[must_use]
     pub fn of_work(self) -> Self {
         Self {

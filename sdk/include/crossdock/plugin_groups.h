@@ -17,15 +17,14 @@ extern "C" {
 
 /** Streams and the events on them.
  *
- * Work that failed is over as much as work that succeeded, and what stands behind it on its stream
- * goes on. Those who wait for it hear `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE`, never
- * another status. A failure of the work is sticky: every later call of `event_query` and
- * `event_synchronize` answers the same status. An answer `XD_TIMEOUT`, `XD_NOT_READY`,
- * `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`, `XD_CONFLICT`, `XD_PERMISSION`,
- * `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` or `XD_OOM_HOST` says nothing about
- * whether the work is over; the host then treats it as running. `stream_synchronize` tells a failure
- * of the work once: everything that was on the stream when it was called is over then.
- * `stream_query` keeps telling it until `stream_synchronize` did.
+ * Work that failed is over, and the work behind it on its stream still runs. A query or a wait
+ * answers `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE` for work that failed, never another
+ * status. An event answers it each time: every later call of `event_query` and `event_synchronize`
+ * gives the same status. A stream answers it once: `stream_query` gives it until
+ * `stream_synchronize` has given it, and everything that was on the stream at that call is over
+ * then. `XD_TIMEOUT`, `XD_NOT_READY`, `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`,
+ * `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
+ * `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
  */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.
@@ -50,7 +49,8 @@ typedef struct xd_stream_hooks {
                                 xd_default_stream which, xd_stream_handle *out,
                                 xd_plugin_error **error);
     /** Gives the integer that the vendor's API uses for the stream. Live streams of a device with
-     * equal integers are one stream: a number that means another stream on each thread is none.
+     * equal integers are one stream, so a number that names another stream on each thread must not
+     * be given.
      *
      * Threads: any.
      * Blocks:  no.
@@ -76,8 +76,8 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  yes.
      * Owns:    borrows the stream.
-     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work, once: all of it is over
-     *          then.
+     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work, once, when all of it is
+     *          over.
      * Since:   table 1.0.
      */
     xd_status (*stream_synchronize)(xd_plugin_handle plugin, xd_stream_handle stream,
@@ -117,8 +117,8 @@ typedef struct xd_stream_hooks {
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_INVALID` for an event that the host completes; one that fails keeps the
-     *          earlier record.
+     * Errors:  `XD_INVALID` for an event that the host completes. After any failure the event
+     *          keeps its earlier record.
      * Since:   table 1.0.
      */
     xd_status (*event_record)(xd_plugin_handle plugin, xd_event_handle event,
@@ -143,12 +143,13 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*event_synchronize)(xd_plugin_handle plugin, xd_event_handle event,
                                    uint64_t timeout_ns, xd_plugin_error **error);
-    /** Destroys an event, also one that is pending. One that the host has not completed is
-     * completed with the failure `XD_VENDOR`, which its waiters see; their streams go on.
+    /** Destroys an event, also one that is pending. A host event that is pending is completed with
+     * the failure `XD_VENDOR`, which its waiters see; their streams go on.
      *
      * Threads: any.
      * Blocks:  no.
-     * Owns:    takes the event; when it fails, the event lives on and may be destroyed again.
+     * Owns:    takes the event. After a failure the event is still alive, and may be destroyed
+     *          again.
      * Errors:  `XD_STALE`; the host counts and logs them.
      * Since:   table 1.0.
      */
@@ -177,8 +178,8 @@ typedef struct xd_host_event_hooks {
      *
      * Threads: any.
      * Blocks:  no.
-     * Owns:    the caller owns the event until `event_destroy`, which completes it with a failure
-     *          when it is still pending, as `close` does.
+     * Owns:    the caller owns the event until `event_destroy`. That call, and `close`, complete
+     *          an event that is still pending with a failure.
      * Errors:  `XD_VENDOR`.
      * Since:   table 1.0.
      */
@@ -190,8 +191,8 @@ typedef struct xd_host_event_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows the event.
-     * Errors:  `XD_INVALID` for another kind of event or a second completion. One that fails
-     *          leaves a pending event pending, and may be tried again.
+     * Errors:  `XD_INVALID` for another kind of event or a second completion. After any other
+     *          failure the event is still pending, and may be completed again.
      * Since:   table 1.0.
      */
     xd_status (*event_complete)(xd_plugin_handle plugin, xd_event_handle event,

@@ -40,8 +40,8 @@ pub struct HostEventHooks {
     ///
     /// Threads: any.
     /// Blocks:  no.
-    /// Owns:    the caller owns the event until `event_destroy`, which completes it with a failure when
-    ///          it is still pending, as `close` does.
+    /// Owns:    the caller owns the event until `event_destroy`. That call, and `close`, complete an
+    ///          event that is still pending with a failure.
     /// Errors:  `Vendor`.
     /// Since:   table 1.0.
     pub event_create_host: Option<
@@ -58,8 +58,8 @@ pub struct HostEventHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows the event.
-    /// Errors:  `Invalid` for another kind of event or a second completion. One that fails leaves a
-    ///          pending event pending, and may be tried again.
+    /// Errors:  `Invalid` for another kind of event or a second completion. After any other failure
+    ///          the event is still pending, and may be completed again.
     /// Since:   table 1.0.
     pub event_complete: Option<
         unsafe extern "C" fn(

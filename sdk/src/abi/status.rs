@@ -89,15 +89,15 @@ impl Status {
         self.0 == 0
     }
 
-    /// Whether a query or a wait that answers this says that the work is over, and failed.
+    /// Whether a query or a wait that answers this says that the work is over and has failed.
     ///
-    /// Every other failure is one of the call: what became of the work stays open.
+    /// Every other failure is one of the call, and does not say whether the work is over.
     #[must_use]
     pub const fn is_failure_of_work(self) -> bool {
         matches!(self, Self::VENDOR | Self::DEVICE_LOST | Self::OOM_DEVICE)
     }
 
-    /// The status by which those who wait hear of work that failed with this one.
+    /// The status that waiters get for work that failed with this one.
     #[must_use]
     pub const fn as_failure_of_work(self) -> Self {
         if self.is_failure_of_work() {

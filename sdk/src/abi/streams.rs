@@ -6,14 +6,14 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 
 /// Streams and the events on them.
 ///
-/// Work that failed is over as much as work that succeeded, and what stands behind it on its stream
-/// goes on. Those who wait for it hear `Vendor`, `DeviceLost` or `OomDevice`, never another status.
-/// A failure of the work is sticky: every later call of `event_query` and `event_synchronize`
-/// answers the same status. An answer `Timeout`, `NotReady`, `Capturing`, `Invalid`, `Stale`,
-/// `Unsupported`, `Conflict`, `Permission`, `Abi`, `Panic`, `Forked`, `Exiting`, `Retired` or
-/// `OomHost` says nothing about whether the work is over; the host then treats it as running.
-/// `stream_synchronize` tells a failure of the work once: everything that was on the stream when it
-/// was called is over then. `stream_query` keeps telling it until `stream_synchronize` did.
+/// Work that failed is over, and the work behind it on its stream still runs. A query or a wait
+/// answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed, never another status. An event
+/// answers it each time: every later call of `event_query` and `event_synchronize` gives the same
+/// status. A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it,
+/// and everything that was on the stream at that call is over then. `Timeout`, `NotReady`,
+/// `Capturing`, `Invalid`, `Stale`, `Unsupported`, `Conflict`, `Permission`, `Abi`, `Panic`, `Forked`,
+/// `Exiting`, `Retired` and `OomHost` do not say whether the work is over; the host then treats it as
+/// running.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct StreamHooks {
@@ -49,7 +49,8 @@ pub struct StreamHooks {
         ) -> Status,
     >,
     /// Gives the integer that the vendor's API uses for the stream. Live streams of a device with
-    /// equal integers are one stream: a number that means another stream on each thread is none.
+    /// equal integers are one stream, so a number that names another stream on each thread must not
+    /// be given.
     ///
     /// Threads: any.
     /// Blocks:  no.
@@ -83,7 +84,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the stream.
-    /// Errors:  `Timeout`; the first failure of the stream's work, once: all of it is over then.
+    /// Errors:  `Timeout`; the first failure of the stream's work, once, when all of it is over.
     /// Since:   table 1.0.
     pub stream_synchronize: Option<
         unsafe extern "C" fn(
@@ -142,7 +143,8 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `Invalid` for an event that the host completes; one that fails keeps the earlier record.
+    /// Errors:  `Invalid` for an event that the host completes. After any failure the event keeps its
+    ///          earlier record.
     /// Since:   table 1.0.
     pub event_record: Option<
         unsafe extern "C" fn(
@@ -181,12 +183,12 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Destroys an event, also one that is pending. One that the host has not completed is completed
-    /// with the failure `Vendor`, which its waiters see; their streams go on.
+    /// Destroys an event, also one that is pending. A host event that is pending is completed with the
+    /// failure `Vendor`, which its waiters see; their streams go on.
     ///
     /// Threads: any.
     /// Blocks:  no.
-    /// Owns:    takes the event; when it fails, the event lives on and may be destroyed again.
+    /// Owns:    takes the event. After a failure the event is still alive, and may be destroyed again.
     /// Errors:  `Stale`; the host counts and logs them.
     /// Since:   table 1.0.
     pub event_destroy: Option<

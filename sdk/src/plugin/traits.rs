@@ -106,7 +106,7 @@ pub trait Streams: Plugin {
     /// `UNSUPPORTED` when there is none of this kind.
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error>;
     /// Gives the vendor's integer for a stream. Live streams of a device with equal integers are one
-    /// stream: a number that means another stream on each thread is none.
+    /// stream, so a number that names another stream on each thread must not be given.
     ///
     /// # Errors
     /// `UNSUPPORTED`, `STALE`.
@@ -152,11 +152,11 @@ pub trait Streams: Plugin {
     /// # Errors
     /// `TIMEOUT`, or the failure before it, as `event_query` tells it.
     fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error>;
-    /// Destroys an event. One that the host has not completed is completed with the failure
-    /// `VENDOR`, which its waiters see.
+    /// Destroys an event. A host event that is pending is completed with the failure `VENDOR`, which
+    /// its waiters see.
     ///
     /// # Errors
-    /// `STALE`; on any other the event lives on.
+    /// `STALE`; after any other the event is still alive.
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error>;
 }
 
@@ -182,7 +182,7 @@ pub trait HostEvents: Streams {
     /// Completes it, once. Waiters see a failure as [`Status::as_failure_of_work`].
     ///
     /// # Errors
-    /// `INVALID` when it is complete; on any other it is still pending and may be completed again.
+    /// `INVALID` when it is complete; after any other it is still pending, and may be completed again.
     fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error>;
 }
 

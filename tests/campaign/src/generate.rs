@@ -51,7 +51,7 @@ pub struct Setup {
     pub threads: usize,
     /// How many operations.
     pub length: usize,
-    /// Whether gates may be completed with a failure, or dropped.
+    /// Whether host events may be completed with a failure, or dropped.
     pub failures: bool,
 }
 

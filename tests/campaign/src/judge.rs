@@ -17,7 +17,7 @@ use crate::verdict::{Finding, What};
 pub(crate) struct Place {
     target: Option<View>,
     source: Option<View>,
-    /// The stream that a call names, and whether a shut gate holds it.
+    /// The stream that it is put on.
     stream: Option<usize>,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Judge {
     model: Model,
     tensors: BTreeMap<usize, View>,
     exports: BTreeMap<usize, View>,
-    /// Streams that exist, and whether a shut gate holds them for sure.
+    /// Streams that a pending host event holds for sure.
     held: BTreeSet<usize>,
     held_events: BTreeSet<usize>,
-    gates: bool,
-    /// Memories that are to look like this until a gate is opened.
+    has_pending: bool,
+    /// Memories that are to look like this until a host event is completed.
     early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
-    /// Failures of calls explain themselves: faults are injected, or a gate was completed with one.
+    /// Calls may fail without more reason: faults are injected, or a host event failed.
     faulty: bool,
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
@@ -52,17 +52,17 @@ impl Judge {
         self.tensors.keys().copied().collect()
     }
 
-    /// Gates were opened, so nothing is known to be held.
+    /// Host events were completed, so nothing is known to be held.
     pub(crate) fn opened(&mut self) {
         self.held.clear();
         self.held_events.clear();
         self.early.clear();
-        self.gates = false;
+        self.has_pending = false;
     }
 
-    /// Whether a gate may be shut.
-    pub(crate) const fn has_gates(&self) -> bool {
-        self.gates
+    /// Whether a host event may be pending.
+    pub(crate) const fn has_pending_host_events(&self) -> bool {
+        self.has_pending
     }
 
     /// What became of a completion.
@@ -349,7 +349,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Calls that change the places and the gates.
+    /// Calls that change the places and the host events.
     fn ordered(&mut self, call: &Call, place: Place) {
         match call {
             Call::Export { x, .. } => {
@@ -363,7 +363,7 @@ impl Judge {
                 self.held.remove(s);
             }
             Call::Hold { s, fails, e } => {
-                self.gates = true;
+                self.has_pending = true;
                 self.faulty |= *fails;
                 self.held.insert(*s);
                 self.held_events.insert(*e);
@@ -393,7 +393,7 @@ impl Judge {
             self.exports.remove(x);
         }
         if let Call::Hold { .. } = call {
-            self.gates = true;
+            self.has_pending = true;
         }
         if self.faulty {
             if let Some(view) = &place.target

@@ -3,6 +3,20 @@
 //! A [`program::Case`] is data. [`trial::run`] runs one in this process, [`child::Laboratory`] in a
 //! process of its own, [`shrink::smallest`] makes one that fails small, and [`campaign::campaign`]
 //! does all that for a [`kinds::Kind`].
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `program` | a case as data: calls on numbered places, devices, faults, how it ends |
+//! | `kinds`, `generate` | the cases of each kind of campaign, and random programs |
+//! | `run`, `slots` | makes the calls of a program, one at a time, on its threads |
+//! | `model`, `judge` | what memory should hold, and each answer against it |
+//! | `place`, `foreign` | the runtimes and plugins of a case, and host memory of others |
+//! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
+//! | `shrink`, `campaign` | makes a failing case small; all cases of a kind, and replay files |
+//! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
+//!
+//! A new call is a variant of [`program::Call`]: `slots` makes it, `judge` says what it must answer,
+//! `generate` draws it, and `shrink` makes it simpler.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

@@ -1,4 +1,8 @@
-//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--devices LIST] [--replay FILE]`
+//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--devices LIST] [--replay FILE]
+//! [--faults none] [--shrinking SECONDS]`
+//!
+//! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
+//! `--minutes` limits all kinds together, one after the other.
 //!
 //! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
 
@@ -23,6 +27,7 @@ const DEVICES: [&str; 6] = [
     "asynchronous",
     "asynchronous:1",
 ];
+const OPTIONS: &str = "--kind --seeds --minutes --shrinking --faults --part --devices --replay";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -98,7 +103,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             "--part" => out.plan.part = part(value)?,
             "--devices" => names = value.split(',').map(str::to_owned).collect(),
             "--replay" => out.replay = Some(PathBuf::from(value)),
-            other => return Err(format!("unknown option {other}")),
+            other => return Err(format!("unknown option {other}; the options are {OPTIONS}")),
         }
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -187,8 +187,8 @@ fn find(runtime: &Runtime, name: &str) -> Result<Device, String> {
     found.ok_or_else(|| format!("no device `{name}`"))
 }
 
-/// How many objects but streams are alive in the plugins. Streams that carry errands stay with
-/// their plugin until it is closed.
+/// How many objects but streams are alive in the plugins. Internal streams stay with their
+/// plugin until it is closed.
 #[must_use]
 pub fn alive(plugins: &[Arc<Plugin>]) -> usize {
     plugins

@@ -159,7 +159,7 @@ pub enum Call {
     Read {
         t: usize,
     },
-    /// What is in the memory now, past every order: while a gate is shut, nothing behind it.
+    /// What is in the memory now, past every order: while a host event is pending, nothing behind it.
     Peek {
         t: usize,
     },

@@ -1,7 +1,8 @@
 //! The interpreter: hands out the turns, one call at a time, and holds each answer against the model.
 //!
-//! A call that a shut gate holds up gives the turn back after a moment: then all gates are opened,
-//! and the call has to end. So the order of calls is the program's, on however many threads.
+//! A call that a pending host event holds up gives the turn back after a moment: then all host
+//! events are completed, and the call has to end. So the order of calls is the program's, on however
+//! many threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::judge::{Judge, Place};
 use crate::model::View;
 use crate::place::World;
 use crate::program::{Call, Op};
-use crate::slots::{Gates, Outcome, Slots};
+use crate::slots::{HostEvents, Outcome, Slots};
 use crate::verdict::{Finding, What};
 
-/// How long a call behind a shut gate may show that it does not wait.
+/// How long a call behind a pending host event may show that it does not wait.
 const MOMENT: Duration = Duration::from_millis(25);
 
 /// How often an event is completed whose completion fails.
@@ -29,7 +30,7 @@ type Turn = (Box<Slots>, Op, Option<View>);
 pub(crate) struct Run {
     world: Arc<World>,
     judge: Judge,
-    gates: Gates,
+    host_events: HostEvents,
     slots: Option<Box<Slots>>,
     threads: BTreeMap<usize, Thread>,
     limit: Duration,
@@ -70,7 +71,7 @@ impl Run {
         Self {
             world: Arc::clone(world),
             judge: Judge::new(faulty),
-            gates: Arc::clone(&slots.gates),
+            host_events: Arc::clone(&slots.host_events),
             slots: Some(slots),
             threads: BTreeMap::new(),
             limit,
@@ -116,9 +117,9 @@ impl Run {
         Ok(())
     }
 
-    /// Opens all gates, and waits for all streams and devices.
+    /// Completes all host events, and waits for all streams and devices.
     fn settle(&mut self) -> Result<(), Finding> {
-        self.open_gates();
+        self.complete_host_events();
         let places = self
             .slots
             .as_ref()
@@ -141,12 +142,12 @@ impl Run {
     }
 
     /// Completes each host event that is pending, the oldest place first.
-    fn open_gates(&mut self) {
-        let gates = std::mem::take(&mut *self.gates.lock().unwrap());
-        for (gate, status) in gates.into_values() {
+    fn complete_host_events(&mut self) {
+        let host_events = std::mem::take(&mut *self.host_events.lock().unwrap());
+        for (host_event, status) in host_events.into_values() {
             // A completion can be what is made to fail; then it is tried again.
             let opened = (0..TRIES)
-                .map(|_| gate.complete(status))
+                .map(|_| host_event.complete(status))
                 .find(Result::is_ok);
             self.judge.completed(opened.is_some());
         }
@@ -176,11 +177,12 @@ impl Run {
 
     fn answer(&mut self, op: &Op) -> Result<(Box<Slots>, Outcome), Finding> {
         let thread = op.thread;
-        let is_shut = !self.gates.lock().unwrap().is_empty() || self.judge.has_gates();
-        // A look at memory waits for nothing, and is over before a gate is opened.
-        if is_shut && !matches!(op.call, Call::Peek { .. }) {
+        let is_held =
+            !self.host_events.lock().unwrap().is_empty() || self.judge.has_pending_host_events();
+        // A look at memory waits for nothing, and is over before a host event is completed.
+        if is_held && !matches!(op.call, Call::Peek { .. }) {
             match self.wait_for(thread, MOMENT) {
-                Err(RecvTimeoutError::Timeout) => self.open_gates(),
+                Err(RecvTimeoutError::Timeout) => self.complete_host_events(),
                 Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
                 Ok(answer) => return Ok(answer),
             }
@@ -189,8 +191,8 @@ impl Run {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Disconnected) => Err(panicked()),
             Err(RecvTimeoutError::Timeout) => {
-                // A gate that was made in the meantime is one more chance.
-                self.open_gates();
+                // A host event that was made in the meantime is completed too: one more chance.
+                self.complete_host_events();
                 let what = || Finding::new(What::Hang, format!("no answer in {:?}", self.limit));
                 self.wait_for(thread, MOMENT).map_err(|_still| what())
             }

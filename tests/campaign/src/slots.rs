@@ -13,8 +13,8 @@ use crate::model::View;
 use crate::place::World;
 use crate::program::{Call, Op, bytes_of, pattern_of};
 
-/// Events that hold streams back, and how each will be completed.
-pub(crate) type Gates = Arc<Mutex<BTreeMap<usize, (Event, Status)>>>;
+/// Pending host events, which hold streams back, and how each will be completed.
+pub(crate) type HostEvents = Arc<Mutex<BTreeMap<usize, (Event, Status)>>>;
 
 /// The places of one program.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Slots {
     pub(crate) streams: BTreeMap<usize, Stream>,
     pub(crate) events: BTreeMap<usize, Event>,
     exports: BTreeMap<usize, Produced>,
-    pub(crate) gates: Gates,
+    pub(crate) host_events: HostEvents,
     pub(crate) lent: Vec<Lent>,
 }
 
@@ -74,7 +74,7 @@ impl Slots {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             exports: BTreeMap::new(),
-            gates: Gates::default(),
+            host_events: HostEvents::default(),
             lent: Vec::new(),
         }
     }
@@ -283,25 +283,25 @@ impl Slots {
             }
             Call::Hold { e, s, fails } => {
                 let stream = at(&self.streams, *s)?.clone();
-                let gate = Event::host(stream.device())?;
+                let host_event = Event::host(stream.device())?;
                 // An event that is pending there is completed, and not forgotten.
                 self.open(*e)?;
                 let status = if *fails { Status::VENDOR } else { Status::OK };
-                self.gates
+                self.host_events
                     .lock()
                     .unwrap()
-                    .insert(*e, (gate.clone(), status));
-                self.events.insert(*e, gate.clone());
-                stream.wait(&gate)?;
+                    .insert(*e, (host_event.clone(), status));
+                self.events.insert(*e, host_event.clone());
+                stream.wait(&host_event)?;
             }
             Call::Open { e } if !self.open(*e)? => return Err(Stop::Empty),
             Call::Open { .. } => {}
             Call::Never => std::thread::park_timeout(std::time::Duration::MAX),
             Call::Abandon { e } => {
-                let gate = self.gates.lock().unwrap().remove(e);
-                let gate = gate.ok_or(Stop::Empty)?;
+                let host_event = self.host_events.lock().unwrap().remove(e);
+                let host_event = host_event.ok_or(Stop::Empty)?;
                 self.events.remove(e);
-                drop(gate);
+                drop(host_event);
             }
             Call::Record { e, s } => {
                 let event = at(&self.streams, *s)?.record()?;
@@ -319,15 +319,18 @@ impl Slots {
         Ok(Outcome::Done)
     }
 
-    /// Completes the event of a gate, if there is one. A completion that fails leaves it shut.
+    /// Completes a host event, if there is one. A completion that fails leaves it pending.
     fn open(&self, e: usize) -> Result<bool, Error> {
-        let gate = self.gates.lock().unwrap().remove(&e);
-        let Some((gate, status)) = gate else {
+        let host_event = self.host_events.lock().unwrap().remove(&e);
+        let Some((host_event, status)) = host_event else {
             return Ok(false);
         };
-        let opened = gate.complete(status);
+        let opened = host_event.complete(status);
         if opened.is_err() {
-            self.gates.lock().unwrap().insert(e, (gate, status));
+            self.host_events
+                .lock()
+                .unwrap()
+                .insert(e, (host_event, status));
         }
         opened.map(|()| true)
     }
@@ -338,7 +341,7 @@ impl Slots {
 
     /// Gives up all places; what was lent is kept for a look.
     pub(crate) fn clear(&mut self) {
-        self.gates.lock().unwrap().clear();
+        self.host_events.lock().unwrap().clear();
         self.exports.clear();
         self.tensors.clear();
         self.events.clear();
@@ -382,8 +385,8 @@ fn peek(tensor: &Tensor) -> Result<Vec<u8>, Stop> {
     if bytes.is_empty() || !tensor.layout().is_contiguous() {
         return Err(Stop::Empty);
     }
-    // SAFETY: both are valid for that many bytes until this returns. Work that is behind a shut gate
-    // may not touch them, and whether it does is what is looked for.
+    // SAFETY: both are valid for that many bytes until this returns. Work behind a pending host
+    // event may not touch them, and whether it does is what is looked for.
     unsafe {
         tensor
             .device()

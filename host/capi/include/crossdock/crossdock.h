@@ -668,17 +668,20 @@ xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_er
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
-/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Its tensors
- * can still be read and given back. Other runtimes of the process keep it; the last one that removes
- * it drains its work, for at most five seconds. It is removed also where this answers an error of the
- * plugin. ::xd_runtime_load_plugin brings it back.
+/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Its
+ * tensors can still be read and freed. Other runtimes of the process keep the plugin; the last one
+ * that removes it drains its work, for at most five seconds. The plugin is removed even where this
+ * answers an error of the plugin. ::xd_runtime_load_plugin brings it back.
+ * \return `XD_INVALID` where this runtime does not list the plugin.
  */
 xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
 
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
- * running, was given back, or leaked because nobody can say whether the work is over. Deleters of
- * imported tensors have run then. Since table 1.3.
- * \return `XD_TIMEOUT`; `XD_INVALID` inside a deleter that runs because of such a release.
+ * running, is given back, or is leaked because nobody can say whether the work is over. Then the
+ * deleters of imported tensors have run. Waits for the plugins that this runtime lists.
+ * Since table 1.3.
+ * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
+ * \return `XD_TIMEOUT`; `XD_INVALID` when called by a deleter, which is such a release itself.
  */
 xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
 
@@ -897,14 +900,16 @@ xd_error *xd_tensor_reshape(const xd_tensor *tensor, uint32_t ndim, const int64_
 xd_error *xd_tensor_read(const xd_tensor *tensor, void *bytes, uint64_t size);
 
 /** \brief Replaces the elements by compact bytes. Done when it returns; may be partly done after a
- * failure. `XD_INVALID` where elements overlap, as those of a broadcast do; so for a copy and a fill.
+ * failure. `XD_INVALID` where elements overlap, as those of a broadcast do; copies and fills answer
+ * the same.
  * \param[in] size  Must be the tensor's `nbytes`.
  */
 xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t size);
 
 /** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
- * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order: what
- *                    cannot follow the stream waits for the work on it first, and is done then.
+ * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order. A
+ *                    copy that cannot be put on the stream (one through host memory) waits for
+ *                    the work on it first, and is done when this returns.
  */
 xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
                               const xd_stream *stream);
@@ -958,9 +963,9 @@ xd_error *xd_tensor_used_on(const xd_tensor *tensor, const xd_stream *stream);
  */
 xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream);
 
-/** \brief Says that the content is ready once all that is on a stream now is done: work of the
- * producer that the tensor was imported from. Who uses the tensor waits for that. The producer keeps
- * its memory until then, so freeing the tensor does not. Since table 1.3.
+/** \brief Says that the content is ready once everything that is on a stream now is done, which is
+ * work of the producer that the tensor was imported from. Every later use of the tensor waits for
+ * that work. Freeing the tensor does not: the producer keeps its memory until then. Since table 1.3.
  */
 xd_error *xd_tensor_ready_on(const xd_tensor *tensor, const xd_stream *stream);
 /**@}*/
@@ -977,8 +982,8 @@ xd_error *xd_stream_create(const xd_device *device, xd_stream **stream);
 xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 
 /**
- * \brief Makes a stream of the integer that the vendor's API uses, or gives the one that is alive here
- *        with it, made or wrapped by any runtime of the process.
+ * \brief Makes a stream of the integer that the vendor's API uses. Where any runtime of the process
+ *        has made or wrapped a stream with this integer that is still alive, it gives that stream.
  * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
  *                    come of it, and nobody puts work on it during a call with them. A stream of
  *                    others is never destroyed here.
@@ -986,14 +991,14 @@ xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
 
 /**
- * \brief The stream with this native integer among those of the device that are alive here, made or
- *        wrapped by any runtime of the process: what a stranger names can be believed only where it is one of them.
+ * \brief The stream of the device with this native integer that is still alive, made or wrapped by
+ *        any runtime of the process. An integer that others name can be trusted only where this
+ *        finds its stream.
  * \param[out] stream  The caller's; NULL where there is none.
  */
 xd_error *xd_stream_find(const xd_device *device, uint64_t native, xd_stream **stream);
 
-/** \brief The device whose work it orders, as the runtime has it in which this handle was asked for.
- */
+/** \brief The device whose work it orders, in the runtime in which this handle was asked for. */
 xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
 
 /** \brief The integer that the vendor's API uses for it. */

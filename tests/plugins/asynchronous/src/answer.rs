@@ -16,7 +16,7 @@ pub(crate) fn refused(operation: &'static str, error: &sim::Error) -> Error {
         sim::Error::Failed(failure) if is_refusal(operation, *failure) => {
             Status::from_raw(failure.status)
         }
-        sim::Error::Failed(failure) => of_work(Status::from_raw(failure.status)),
+        sim::Error::Failed(failure) => Status::from_raw(failure.status).as_failure_of_work(),
         sim::Error::Forked => Status::FORKED,
         sim::Error::System { .. } => Status::OOM_HOST,
         _ => Status::INVALID,
@@ -27,14 +27,6 @@ pub(crate) fn refused(operation: &'static str, error: &sim::Error) -> Error {
 /// Whether a fault refused this very call, and nothing is said about the work before it.
 pub(crate) fn is_refusal(operation: &'static str, failure: sim::Failure) -> bool {
     failure.site.name() == operation
-}
-
-/// The status that work which failed with this one is told with.
-pub(crate) const fn of_work(status: Status) -> Status {
-    match status {
-        Status::DEVICE_LOST | Status::OOM_DEVICE => status,
-        _ => Status::VENDOR,
-    }
 }
 
 /// The answer of a query: what is pending is `NOT_READY`.

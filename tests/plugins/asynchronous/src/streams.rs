@@ -7,7 +7,7 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, Strea
 use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap};
 use crossdock_sim_engine::{self as sim, Site};
 
-use crate::answer::{limit, of_work, queried, refused};
+use crate::answer::{limit, queried, refused};
 use crate::plugin::Asynchronous;
 
 /// A stream of the host's: one of its own, or another name of one.
@@ -274,7 +274,7 @@ impl HostEvents for Asynchronous {
         let outcome = if status.is_ok() {
             Ok(())
         } else {
-            Err(of_work(status).raw())
+            Err(status.as_failure_of_work().raw())
         };
         let completed = self
             .engine

@@ -1,10 +1,21 @@
-//! The ground on which simulated devices stand: a scheduler, memory that the host cannot touch, and a
-//! checker of order.
+//! A simulator of asynchronous devices: a scheduler, memory that the host cannot touch, and a checker
+//! of order.
 //!
 //! An [`Engine`] has devices with memory, streams and events. Work is submitted and runs later, by a
 //! [`Policy`]; order exists inside a stream and by events, memory waits and host completion, nowhere
 //! else. The checker knows of each byte who used it last, and reports two uses that nothing orders,
 //! whichever came first in this run: a missing edge is found in every schedule.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `config`, `fault` | what a test chooses: devices, queues, policy, seed, faults |
+//! | `engine`, `state` | the engine, and all that changes in it behind one lock |
+//! | `calls` | the functions of [`Engine`], a file for each kind of thing they are about |
+//! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
+//! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
+//! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
+//! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
+//! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
 
 mod arena;
 mod callers;

@@ -1,4 +1,4 @@
-//! Standstills: what waits, what it waits for, and what stands behind it.
+//! Standstills (deadlocks of streams): what waits, what it waits for, and what stands behind it.
 
 use crate::op::Body;
 use crate::schedule::Blocked;
