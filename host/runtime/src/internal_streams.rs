@@ -1,7 +1,7 @@
 //! Streams of our own on a plugin's devices. Each carries one piece of work at a time: two on one
 //! stream would order things that have nothing to do with each other, and could wait in a circle.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
@@ -24,40 +24,51 @@ struct Kept {
     handle: StreamHandle,
 }
 
-/// More are destroyed once their work is submitted: it completes all the same.
+/// So many of a device's are looked at for an idle one, the oldest first: their work is over first.
+const LOOKED_AT: usize = 4;
+
+/// More idle ones are destroyed.
 const MOST_KEPT: usize = 16;
 
 impl InternalStreams {
-    fn take(&self, device: u32) -> Vec<Kept> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extract_if(.., |one| one.device == device).collect()
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps streams, and gives back those that are too many.
-    fn keep(&self, streams: impl IntoIterator<Item = Kept>) -> Vec<Kept> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(streams);
-        let room = kept.len().min(MOST_KEPT);
-        kept.split_off(room)
+    /// Those of a device, the oldest first. They stay here: who waits for all of them misses none.
+    fn of(&self, device: u32, most: usize) -> Vec<Kept> {
+        let kept = self.kept();
+        let of = kept.iter().filter(|one| one.device == device);
+        of.take(most).copied().collect()
+    }
+
+    /// Takes a stream out, unless another thread did.
+    fn claim(&self, one: Kept) -> bool {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|other| other.handle == one.handle);
+        at.map(|at| kept.remove(at)).is_some()
     }
 
     /// A kept stream of the device whose work is done. No lock is held while the plugin is asked.
     fn idle(&self, hooks: &Hooks, device: u32) -> Option<StreamHandle> {
-        let (mut idle, mut others) = (None, Vec::new());
-        for one in self.take(device) {
-            if idle.is_some() {
-                others.push(one);
+        let mut idle = None;
+        for one in self.of(device, LOOKED_AT) {
+            let is_idle = match done(hooks.stream_query(one.handle)) {
+                Ok(false) => continue,
+                Ok(true) => true,
+                // A stream on which something failed may say so for ever.
+                Err(_) => false,
+            };
+            let is_wanted = is_idle && idle.is_none();
+            let is_spare = is_idle && !is_wanted && self.kept().len() <= MOST_KEPT;
+            if is_spare || !self.claim(one) {
                 continue;
             }
-            match done(hooks.stream_query(one.handle)) {
-                Ok(true) => idle = Some(one.handle),
-                Ok(false) => others.push(one),
-                // A stream on which something failed may say so for ever.
-                Err(_) => destroy(hooks, one.handle),
+            if is_wanted {
+                idle = Some(one.handle);
+            } else {
+                destroy(hooks, one.handle);
             }
-        }
-        for one in self.keep(others) {
-            destroy(hooks, one.handle);
         }
         idle
     }
@@ -74,29 +85,27 @@ impl InternalStreams {
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(), Error> {
         let is_timeout = |error: &Error| error.status() == Some(Status::TIMEOUT);
-        let streams = self.take(device);
+        // One that another thread takes and ends meanwhile had nothing left to do.
         let ended = |one: &Kept| hooks.stream_synchronize(one.handle, nanoseconds(left()));
+        let streams = self.of(device, usize::MAX);
         let late = streams
             .iter()
             .filter_map(|one| ended(one).err())
             .find(is_timeout);
-        for one in self.keep(streams) {
-            destroy(hooks, one.handle);
-        }
         late.map_or(Ok(()), Err)
     }
 
     /// Destroys the kept streams, before their plugin is closed.
     pub(crate) fn close(&self, hooks: &Hooks) {
-        let kept = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = std::mem::take(&mut *self.kept());
         for one in kept {
             destroy(hooks, one.handle);
         }
     }
 }
 
-/// An internal stream that its holder has to itself. Dropping it calls no hook as long as few are
-/// kept, and leaves its work running.
+/// An internal stream that its holder has to itself. Dropping it calls no hook and leaves its work
+/// running.
 #[derive(Debug)]
 pub(crate) struct InternalStream {
     device: Device,
@@ -167,13 +176,13 @@ impl InternalStream {
 
 impl Drop for InternalStream {
     fn drop(&mut self) {
-        let hooks = self.device.hooks();
         let kept = Kept {
             device: self.device.index(),
             handle: self.handle,
         };
-        for one in self.device.plugin().internal_streams().keep([kept]) {
-            destroy(hooks, one.handle);
+        // In a child the lock may be that of a thread which the child does not have.
+        if !self.device.hooks().is_forked() {
+            self.device.plugin().internal_streams().kept().push(kept);
         }
     }
 }

@@ -12,32 +12,48 @@ use crate::internal_streams::InternalStream;
 use crate::memory::Memory;
 use crate::pending::{Access, Mark};
 use crate::stream::Stream;
+use crate::tensor::Tensor;
 
-/// The memories that some work reads and writes.
+/// The tensors that some work reads and writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Touched<'a> {
-    pub(crate) reads: Option<&'a Memory>,
-    pub(crate) writes: Option<&'a Memory>,
+    reads: Option<&'a Tensor>,
+    writes: Option<&'a Tensor>,
 }
 
 impl<'a> Touched<'a> {
-    pub(crate) const fn reads(memory: &'a Memory) -> Self {
+    pub(crate) const fn reads(tensor: &'a Tensor) -> Self {
         Self {
-            reads: Some(memory),
+            reads: Some(tensor),
             writes: None,
         }
     }
 
-    pub(crate) const fn writes(memory: &'a Memory) -> Self {
+    pub(crate) const fn writes(tensor: &'a Tensor) -> Self {
         Self {
             reads: None,
-            writes: Some(memory),
+            writes: Some(tensor),
+        }
+    }
+
+    pub(crate) const fn copy(dst: &'a Tensor, src: &'a Tensor) -> Self {
+        Self {
+            reads: Some(src),
+            writes: Some(dst),
         }
     }
 
     fn each(self) -> impl Iterator<Item = (&'a Memory, Access)> {
-        let reads = self.reads.map(|memory| (memory, Access::Read));
-        let writes = self.writes.map(|memory| (memory, Access::Write));
+        let reads = self.reads.map(|tensor| (tensor.memory(), Access::Read));
+        let writes = self.writes.map(|tensor| {
+            let is_all = tensor.layout().is_contiguous() && tensor.nbytes() == tensor.memory().size;
+            let access = if is_all {
+                Access::Write
+            } else {
+                Access::WritePart
+            };
+            (tensor.memory(), access)
+        });
         reads.into_iter().chain(writes)
     }
 
@@ -58,6 +74,7 @@ impl<'a> Touched<'a> {
                 Line::For(..) => Vec::new(),
             };
             let marks = pending.before(access);
+            let earlier = failures_apart(earlier, access);
             (
                 Place {
                     memory,
@@ -127,7 +144,7 @@ impl Line<'_> {
             let is_covered = mark.stream.as_ref() == Some(self.stream());
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
-            let may_fail = access == Access::Write || mark.access == Access::Read;
+            let may_fail = access.is_write() || mark.access == Access::Read;
             let is_certain = if is_covered {
                 is_native
             } else {
@@ -138,7 +155,7 @@ impl Line<'_> {
                 earlier.push(event);
             }
         }
-        Ok(earlier)
+        Ok(failures_apart(earlier, access))
     }
 
     /// Makes it wait for an event, and for its failure only if the work may not fail.
@@ -168,6 +185,15 @@ impl Line<'_> {
             Self::For(_, own) => own.record(),
         }
     }
+}
+
+/// Without the ends of work that failed, where the work to come leaves some of its bytes as they are:
+/// who reads those has to be told.
+fn failures_apart(mut ends: Vec<Event>, access: Access) -> Vec<Event> {
+    if access == Access::WritePart {
+        ends.retain(|event| event.is_done().is_ok());
+    }
+    ends
 }
 
 /// A memory that some work touches, and the ends of the work that is over before.
@@ -207,7 +233,8 @@ pub(crate) fn run(
         return queue(Line::On(stream), touched, work);
     }
     match InternalStream::take(maker) {
-        Ok(own) => queue(Line::For(stream, &own), touched, work),
+        // Between the two points nobody else's work for the stream may begin.
+        Ok(own) => stream.take_foreign_turn(|| queue(Line::For(stream, &own), touched, work)),
         Err(error) if error.is_unsupported() => {
             settle(Some(stream))?;
             run_at_once(touched, work)

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::chain::Passing;
 use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
+use crate::internal_streams::InternalStream;
 use crate::life;
 use crate::stream::Stream;
 
@@ -37,9 +39,18 @@ pub(crate) struct Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
+    /// Of all bytes.
     Write,
+    /// Of some bytes, the others staying as they are.
+    WritePart,
     /// What a consumer may do, of which nothing is known.
     Both,
+}
+
+impl Access {
+    pub(crate) const fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WritePart)
+    }
 }
 
 impl Mark {
@@ -62,7 +73,7 @@ impl Mark {
     /// everything, a read another one on its stream.
     fn replaces(&self, old: &Self) -> bool {
         let is_same_line = self.stream.is_some() && self.stream == old.stream;
-        self.access == Access::Write || (is_same_line && self.access == old.access)
+        self.access.is_write() || (is_same_line && self.access == old.access)
     }
 
     /// Whether the plugin of the stream itself keeps what comes later behind the work. Else streams
@@ -103,7 +114,7 @@ impl Pending {
                 holds_memory: true,
             }];
         }
-        let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
+        let matters = |mark: &&Mark| access != Access::Read || mark.access.is_write();
         let marks: Vec<Mark> = self.marks().iter().filter(matters).cloned().collect();
         // After the lock: this may call hooks.
         marks.into_iter().map(Mark::recorded).collect()
@@ -150,10 +161,15 @@ impl Pending {
         let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
         let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
         mark.holds_memory |= continued;
+        // Now and then it is asked which of many are done, so that they do not pile up.
+        let many = marks.len() >= MANY_MARKS && marks.len() == marks.capacity();
+        let asked = if many { marks.clone() } else { Vec::new() };
         marks.push(mark);
         self.busy.store(Self::of_process(), Ordering::Release);
         drop(marks);
         drop(gone);
+        // What is done is known to be, from here on.
+        let _done = asked.iter().filter(|mark| mark.is_done()).count();
     }
 
     /// Makes the CPU wait for what work with this access has to come after.
@@ -169,20 +185,31 @@ impl Pending {
             let event = mark.end?;
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             match completion::wait_for_end(&event, left)? {
-                End::Failed(error) if access != Access::Write && mark.access == Access::Write => {
+                End::Failed(error) if !access.is_write() && mark.access.is_write() => {
                     failure = failure.or(Some(error));
                 }
+                // The bytes that stay are undefined still.
+                End::Failed(_) if access == Access::WritePart && mark.access.is_write() => {}
                 End::Done | End::Failed(_) => self.forget(&event),
             }
         }
         failure.map_or(Ok(()), Err)
     }
 
-    /// The event of the last write, where that may be pending.
+    /// An event that happens when all writes are over that may be pending; the last write's where no
+    /// stream can wait for all.
     pub(crate) fn last_write(&self) -> Option<Event> {
         let mut writes = self.before(Access::Read);
         writes.retain(|mark| !mark.is_known_done());
-        writes.pop().and_then(|mark| mark.end.ok())
+        let mut ends: Vec<Event> = writes
+            .into_iter()
+            .filter_map(|mark| mark.end.ok())
+            .collect();
+        if ends.len() > 1 {
+            ends.retain(|event| !event.is_done().unwrap_or(false));
+        }
+        let last = ends.pop()?;
+        Some(all_of(&last, &ends).unwrap_or(last))
     }
 
     fn forget(&self, event: &Event) {
@@ -199,3 +226,18 @@ impl Pending {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// An event behind all of these; none where one is enough, or cannot be made.
+fn all_of(last: &Event, others: &[Event]) -> Option<Event> {
+    if others.is_empty() {
+        return None;
+    }
+    let stream = InternalStream::take(last.device()).ok()?;
+    for event in others.iter().chain([last]) {
+        stream.wait(event, Passing::Failure).ok()?;
+    }
+    stream.record().ok()
+}
+
+/// From so many marks of one memory on, its plugins are asked which work is done.
+const MANY_MARKS: usize = 16;

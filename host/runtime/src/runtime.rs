@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::DeviceInfo;
@@ -44,6 +44,8 @@ struct Inner {
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
     routing: Arc<Routing>,
+    /// Retired here, while memory of theirs may still be given back.
+    retired: Mutex<Vec<Weak<Plugin>>>,
     /// The child of a fork must not use it.
     generation: u32,
 }
@@ -90,6 +92,7 @@ impl Runtime {
             routing: Arc::new(routing),
             environment,
             layers,
+            retired: Mutex::default(),
             generation: life::generation(),
         }))
     }
@@ -222,6 +225,7 @@ impl Runtime {
             return Err(Error::misuse(OPERATION, why));
         };
         self.0.routing.chunks().forget(plugin);
+        self.retired().push(Arc::downgrade(plugin));
         if listing.retire() && *plugin.state() == PluginState::Ready {
             plugin.hooks().retire(RETIRE_DEADLINE_NS)
         } else {
@@ -260,14 +264,32 @@ impl Runtime {
             return Err(Error::misuse(OPERATION, why));
         }
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        for plugin in self.plugins() {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if !plugin.completions().outstanding().wait(left) {
-                let why = "work still uses dropped memory: synchronize its stream, or wait longer";
-                return Err(plugin.hooks().timeout(OPERATION, why));
+        let mut plugins = self.plugins();
+        plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
+        // What is given back may have kept memory of another plugin, and each plugin is in such a
+        // chain once.
+        for _ in 0..plugins.len() {
+            for plugin in &plugins {
+                let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+                if !plugin.completions().outstanding().wait(left) {
+                    let why =
+                        "work still uses dropped memory: synchronize its stream, or wait longer";
+                    return Err(plugin.hooks().timeout(OPERATION, why));
+                }
             }
         }
         Ok(())
+    }
+
+    /// The plugins that were retired here and are still open.
+    fn retired(&self) -> MutexGuard<'_, Vec<Weak<Plugin>>> {
+        let mut retired = self
+            .0
+            .retired
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        retired.retain(|plugin| plugin.strong_count() > 0);
+        retired
     }
 
     /// Whether this process opened the runtime: any lock of an inherited one may be held for ever.

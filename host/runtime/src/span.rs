@@ -48,12 +48,9 @@ unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
     let (layout, span) = (tensor.layout(), tensor.layout().span());
     let mut all = vec![0; host_length(span.max.abs_diff(span.min))?];
     let start = tensor.offset().wrapping_add_signed(span.min);
-    order::run(
-        tensor.device(),
-        None,
-        Touched::reads(tensor.memory()),
-        |stream| Bytes { tensor, stream }.get(start, &mut all),
-    )?;
+    order::run(tensor.device(), None, Touched::reads(tensor), |stream| {
+        Bytes { tensor, stream }.get(start, &mut all)
+    })?;
     let strides = compact(layout)?;
     let to = Places {
         base: dst,
@@ -84,7 +81,7 @@ pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         moved = arranged(layout, &sorted, bytes)?;
         moved.as_slice()
     };
-    let touched = Touched::writes(tensor.memory());
+    let touched = Touched::writes(tensor);
     order::run(tensor.device(), None, touched, |stream| {
         let target = Bytes { tensor, stream };
         if layout.element_bits().is_multiple_of(8) {

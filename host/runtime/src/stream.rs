@@ -161,6 +161,16 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Puts work of another plugin between two points of this stream, one caller at a time.
+    pub(crate) fn take_foreign_turn<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.0.take_foreign_turn(call)
+    }
+}
+
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -24,6 +24,8 @@ pub(crate) struct StreamCore {
     /// The contract: one call at a time for one stream. Held across hooks that never block and
     /// never call back, and never together with another lock.
     turn: Mutex<()>,
+    /// Held while work of another plugin is put between two points of this stream.
+    foreign_turn: Mutex<()>,
 }
 
 /// Where a stream comes from, which says how it ends.
@@ -56,6 +58,7 @@ impl StreamCore {
             native: None,
             origin,
             turn: Mutex::new(()),
+            foreign_turn: Mutex::new(()),
         };
         core.native = match plugin.hooks().stream_native(handle) {
             Ok(native) => Some(native),
@@ -75,6 +78,20 @@ impl StreamCore {
         let lock = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = (!self.plugin.hooks().is_forked()).then(lock);
         call(self.handle)
+    }
+
+    /// Puts work of another plugin between two points of this stream, one caller at a time. Both
+    /// points are recorded and waited for inside, under turns of their own.
+    pub(crate) fn take_foreign_turn<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let lock = || {
+            let turn = self.foreign_turn.lock();
+            turn.unwrap_or_else(PoisonError::into_inner)
+        };
+        let _turn = (!self.plugin.hooks().is_forked()).then(lock);
+        call()
     }
 }
 

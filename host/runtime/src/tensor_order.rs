@@ -145,7 +145,7 @@ impl Tensor {
             pattern_bytes: u32::try_from(pattern.len()).unwrap_or(0),
             reserved: 0,
         };
-        let touched = Touched::writes(self.memory());
+        let touched = Touched::writes(self);
         order::run(self.device(), stream, touched, |stream| {
             // SAFETY: the tensor is compact, so its bytes are one range of its memory, which
             // remembers the work and outlives it.
@@ -180,7 +180,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn wait_to_write(&self, stream: &Stream) -> Result<(), Error> {
-        order::wait(stream, Touched::writes(self.memory()))
+        order::wait(stream, Touched::writes(self))
     }
 
     /// Makes `stream` wait for the last work that wrote the tensor, because work of others that
@@ -190,7 +190,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn wait_to_read(&self, stream: &Stream) -> Result<(), Error> {
-        order::wait(stream, Touched::reads(self.memory()))
+        order::wait(stream, Touched::reads(self))
     }
 
     /// Says that work of others that is on `stream` writes the tensor: who uses it waits for that,
@@ -199,7 +199,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::writes(self.memory()), true)
+        order::note(stream, Touched::writes(self), true)
     }
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
@@ -209,7 +209,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn ready_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::writes(self.memory()), false)
+        order::note(stream, Touched::writes(self), false)
     }
 
     /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,
@@ -218,7 +218,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::reads(self.memory()), true)
+        order::note(stream, Touched::reads(self), true)
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor, ready when this returns: the CPU waits

@@ -167,11 +167,7 @@ fn between(
     let (Some(to), Some(from)) = (End::seen_by(maker, dst), End::seen_by(maker, src)) else {
         return Err(maker.hooks().missing("copy"));
     };
-    let touched = Touched {
-        reads: Some(src.memory()),
-        writes: Some(dst.memory()),
-    };
-    work(to, from, touched)
+    work(to, from, Touched::copy(dst, src))
 }
 
 /// Reads a tensor into compact bytes, as many as it has.
@@ -184,7 +180,7 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(),
         side: host_side(address_of(bytes.as_mut_ptr().cast())),
         layout: &compact,
     };
-    let touched = Touched::reads(tensor.memory());
+    let touched = Touched::reads(tensor);
     order::run(tensor.device(), None, touched, |stream| {
         // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it returns;
         // the tensor is alive.
@@ -203,7 +199,7 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         side: host_side(address_of(bytes.as_ptr().cast_mut())),
         layout: &compact,
     };
-    let touched = Touched::writes(tensor.memory());
+    let touched = Touched::writes(tensor);
     order::run(tensor.device(), None, touched, |stream| {
         // SAFETY: `bytes` is as long as the compact layout and is only read, and the copy is done
         // when it returns; the tensor is alive.

@@ -23,11 +23,7 @@ use crate::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
-    let touched = Touched {
-        reads: Some(src.memory()),
-        writes: Some(dst.memory()),
-    };
-    touched.synchronize()?;
+    Touched::copy(dst, src).synchronize()?;
     let total = src.nbytes();
     if total == 0 {
         return Ok(());
