@@ -287,10 +287,16 @@ fn owned(
 
 /// How far into its allocation the view's data begins, if every element lies in it.
 fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error> {
-    let data_at = info
-        .base
-        .as_pointer()
-        .map_or(0, |base| word.wrapping_sub(base));
+    let data_at = info.base.as_pointer().map_or(0, |base| {
+        // A view that the host has of device memory lies elsewhere than the memory does.
+        let is_elsewhere = word.wrapping_sub(base) >= info.size && info.device_pointer != 0;
+        let own = if is_elsewhere {
+            info.device_pointer
+        } else {
+            word
+        };
+        own.wrapping_sub(base)
+    });
     view.check_within(data_at, info.size)?;
     Ok(data_at)
 }

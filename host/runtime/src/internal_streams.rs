@@ -110,6 +110,12 @@ impl InternalStream {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
     pub(crate) fn take(device: &Device) -> Result<Self, Error> {
         let (hooks, index) = (device.hooks(), device.index());
+        if hooks.is_forked() {
+            // The lock may be that of a thread which this process does not have.
+            return Err(Error::Forked {
+                operation: "take a stream",
+            });
+        }
         let handle = match device.plugin().internal_streams().idle(hooks, index) {
             Some(handle) => handle,
             None => hooks.stream_create(index)?,

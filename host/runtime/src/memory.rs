@@ -217,6 +217,18 @@ impl Memory {
         }
     }
 
+    /// The tensor of this device's own that these bytes are seen through, where that is not this.
+    pub(crate) fn seen_through(&self, device: &Device) -> Option<&Tensor> {
+        let mut memory = self;
+        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+            memory = of.memory();
+            if memory.device == *device {
+                return Some(of);
+            }
+        }
+        None
+    }
+
     /// The memory that these bytes are, whichever device's view of it this is.
     pub(crate) fn root(&self) -> &Self {
         let mut memory = self;
@@ -268,10 +280,19 @@ impl Memory {
             }
             last.wait(event)?;
         }
-        last.take_turn(|stream| {
+        let freed = last.take_turn(|stream| {
             // SAFETY: this is the last user, and the stream waits for the work on every other one.
             unsafe { self.device.hooks().free_async(stream, self.address) }
-        })
+        });
+        match freed {
+            // By contract the plugin has the memory whatever it answers: freed once more, its address
+            // could be that of other memory by then.
+            Err(error) if !error.is_unsupported() => {
+                log_failure(&error);
+                Ok(())
+            }
+            freed => freed,
+        }
     }
 }
 
@@ -327,12 +348,17 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
     let Err(error) = given else {
         return;
     };
-    if !life::is_over(&error) {
-        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
-    }
+    log_failure(&error);
     if !matches!(owner, Owner::Allocated) {
         let _leaked = std::mem::ManuallyDrop::new(owner);
         life::count_leak();
+    }
+}
+
+/// Says why something was not given back, unless the process exits or is a fork.
+fn log_failure(error: &Error) {
+    if !life::is_over(error) {
+        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }
 

@@ -51,13 +51,29 @@ impl<'a> Touched<'a> {
 
     /// Makes the line wait for all that this work has to come after.
     fn come_after(self, line: Line<'_>) -> Result<Vec<Place<'a>>, Error> {
+        let found = |(memory, access): (&'a Memory, Access)| {
+            let pending = memory.pending();
+            let earlier = match line {
+                Line::On(stream) => pending.on(stream, access),
+                Line::For(..) => Vec::new(),
+            };
+            let marks = pending.before(access);
+            (
+                Place {
+                    memory,
+                    access,
+                    earlier,
+                },
+                marks,
+            )
+        };
+        // What is found is on the stream already; what comes there meanwhile may be behind this.
+        let found: Vec<_> = self.each().map(found).collect();
+        line.begin()?;
         let mut places = Vec::with_capacity(2);
-        for (memory, access) in self.each() {
-            places.push(Place {
-                memory,
-                access,
-                earlier: line.come_after(memory, access)?,
-            });
+        for (mut place, marks) in found {
+            place.earlier.extend(line.come_after(marks, place.access)?);
+            places.push(place);
         }
         Ok(places)
     }
@@ -94,18 +110,26 @@ impl Line<'_> {
         }
     }
 
-    /// Makes it wait for all that work with this access has to come after, and gives the ends of
+    /// Makes it come after what is on the stream.
+    fn begin(&self) -> Result<(), Error> {
+        match self {
+            Self::On(_) => Ok(()),
+            Self::For(stream, own) => own.wait(&stream.record()?, Passing::Failure).map(drop),
+        }
+    }
+
+    /// Makes it wait for marks that work with this access has to come after, and gives the ends of
     /// what is certainly over before: a wait that another plugin ends may be given up.
-    fn come_after(&self, memory: &Memory, access: Access) -> Result<Vec<Event>, Error> {
+    fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Event>, Error> {
         let mut earlier = Vec::new();
-        for mark in memory.pending().before(access) {
-            let is_of_one_plugin = mark.is_of_one_plugin();
+        for mark in marks {
+            let is_native = matches!(self, Self::On(_)) && mark.is_of_one_plugin();
             let is_covered = mark.stream.as_ref() == Some(self.stream());
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
             let may_fail = access == Access::Write || mark.access == Access::Read;
             let is_certain = if is_covered {
-                is_of_one_plugin
+                is_native
             } else {
                 let how = self.wait(&event, may_fail)?;
                 matches!(how, Chain::Native | Chain::Blocked)
@@ -183,10 +207,7 @@ pub(crate) fn run(
         return queue(Line::On(stream), touched, work);
     }
     match InternalStream::take(maker) {
-        Ok(own) => {
-            own.wait(&stream.record()?, Passing::Failure)?;
-            queue(Line::For(stream, &own), touched, work)
-        }
+        Ok(own) => queue(Line::For(stream, &own), touched, work),
         Err(error) if error.is_unsupported() => {
             settle(Some(stream))?;
             run_at_once(touched, work)
@@ -234,12 +255,14 @@ fn queue(
             touched.remember_unrecorded(stream, error);
         })?;
     let followed = match line {
-        Line::On(_) => Ok(()),
-        Line::For(stream, _) => stream.wait(&event).map(drop),
+        Line::On(_) => Ok(true),
+        // A thread that waits gives up where nobody can say that the work is over, and the stream
+        // goes on.
+        Line::For(stream, _) => stream.wait(&event).map(|chain| chain != Chain::HostThread),
     };
-    let stream = followed.is_ok().then(|| line.stream());
+    let stream = matches!(followed, Ok(true)).then(|| line.stream());
     enter(stream, &event, &places, true);
-    followed
+    followed.map(drop)
 }
 
 /// What submitting work led to. A hook that panicked may have begun it.
@@ -254,7 +277,8 @@ fn submitted(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Erro
 
 /// Makes `stream` wait for all that work with this access has to come after.
 pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Result<(), Error> {
-    Line::On(stream).come_after(memory, access).map(drop)
+    let marks = memory.pending().before(access);
+    Line::On(stream).come_after(marks, access).map(drop)
 }
 
 /// Makes `stream` wait for what work of others that is to come on it depends on.
@@ -265,12 +289,15 @@ pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
 /// Remembers work of others that is on `stream`, and that its caller has put into order.
 /// `holds_memory`: the memory has to outlive it.
 pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
-    let place = |(memory, access)| Place {
-        memory,
-        access,
-        earlier: Vec::new(),
-    };
-    let places: Vec<_> = touched.each().map(place).collect();
+    let mut places = Vec::with_capacity(2);
+    for (memory, access) in touched.each() {
+        places.push(Place {
+            memory,
+            access,
+            // Before the end is recorded, which therefore comes after them.
+            earlier: memory.pending().on(stream, access),
+        });
+    }
     let event = stream.record()?;
     enter(Some(stream), &event, &places, holds_memory);
     Ok(())

@@ -1,19 +1,22 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
+use crate::life;
 use crate::stream::Stream;
 
 /// What the next user of a memory has to wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Whether there is any mark at all: most memories never see a stream, and pay one load.
-    busy: AtomicBool,
+    /// Whether there is any mark at all: most memories never see a stream, and pay one load. Which
+    /// generation of forks has entered them, counted from 1: in a child the lock may be held by a
+    /// thread that the child does not have.
+    busy: AtomicU64,
     marks: Mutex<Vec<Mark>>,
 }
 
@@ -55,14 +58,11 @@ impl Mark {
         self.end.as_ref().is_ok_and(|event| event == other)
     }
 
-    /// Whether work with this mark makes `old` superfluous: it is of the same kind and comes later
-    /// on the same stream, whatever becomes of other plugins.
-    fn continues(&self, old: &Self) -> bool {
+    /// Whether work with this mark makes `old`, which it comes after, superfluous: a write replaces
+    /// everything, a read another one on its stream.
+    fn replaces(&self, old: &Self) -> bool {
         let is_same_line = self.stream.is_some() && self.stream == old.stream;
-        is_same_line
-            && self.access == old.access
-            && self.is_of_one_plugin()
-            && old.is_of_one_plugin()
+        self.access == Access::Write || (is_same_line && self.access == old.access)
     }
 
     /// Whether the plugin of the stream itself keeps what comes later behind the work. Else streams
@@ -93,6 +93,16 @@ impl Pending {
         if !self.is_busy() {
             return Vec::new();
         }
+        if self.is_inherited() {
+            return vec![Mark {
+                stream: None,
+                end: Err(Error::Forked {
+                    operation: "come after work on a tensor",
+                }),
+                access: Access::Write,
+                holds_memory: true,
+            }];
+        }
         let matters = |mark: &&Mark| access != Access::Read || mark.access == Access::Write;
         let marks: Vec<Mark> = self.marks().iter().filter(matters).cloned().collect();
         // After the lock: this may call hooks.
@@ -102,27 +112,46 @@ impl Pending {
     /// Whether some work may be running.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.busy.load(Ordering::Acquire) != 0
     }
 
-    /// Enters work. It replaces older work of the same kind on its stream, and what is known to be
-    /// done; a write replaces `earlier` too, which it waited for. A mark that another thread entered
-    /// in the meantime stays, because the memory must outlive that work too.
-    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
-        let write = mark.access == Access::Write;
-        let is_replaced = |old: &Mark| {
-            let is_waited_for = write && earlier.iter().any(|event| old.is_of(event));
-            mark.continues(old) || is_waited_for || old.is_known_done()
+    /// Whether there are marks of the process that this one was forked off.
+    fn is_inherited(&self) -> bool {
+        ![0, Self::of_process()].contains(&self.busy.load(Ordering::Acquire))
+    }
+
+    fn of_process() -> u64 {
+        u64::from(life::generation()) + 1
+    }
+
+    /// The ends of such work on a stream: what is put there from now on comes after it.
+    pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Event> {
+        if !self.is_busy() || self.is_inherited() {
+            return Vec::new();
+        }
+        let is_there = |mark: &&Mark| {
+            let is_like = mark.access == access && mark.stream.as_ref() == Some(stream);
+            is_like && mark.is_of_one_plugin()
         };
+        let marks = self.marks();
+        let ends = marks.iter().filter(is_there).map(|mark| mark.end.clone());
+        ends.flatten().collect()
+    }
+
+    /// Enters work. It replaces what is known to be done, and of `earlier`, which it comes after, what
+    /// is of its kind. A mark that another thread entered in the meantime stays, also one of the same
+    /// stream: which of the two ends first is not known, and the memory must outlive both.
+    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
+        let is_earlier = |old: &Mark| earlier.iter().any(|event| old.is_of(event));
+        let is_continued = |old: &Mark| is_earlier(old) && mark.replaces(old);
+        let is_replaced = |old: &Mark| is_continued(old) || old.is_known_done();
         let mut marks = self.marks();
         // Dropping an event calls a hook, which no lock may be held over.
         let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
-        let continued = gone
-            .iter()
-            .any(|old| mark.continues(old) && old.holds_memory);
+        let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
         mark.holds_memory |= continued;
         marks.push(mark);
-        self.busy.store(true, Ordering::Release);
+        self.busy.store(Self::of_process(), Ordering::Release);
         drop(marks);
         drop(gone);
     }
@@ -159,7 +188,9 @@ impl Pending {
     fn forget(&self, event: &Event) {
         let mut marks = self.marks();
         let gone: Vec<Mark> = marks.extract_if(.., |mark| mark.is_of(event)).collect();
-        self.busy.store(!marks.is_empty(), Ordering::Release);
+        if marks.is_empty() {
+            self.busy.store(0, Ordering::Release);
+        }
         drop(marks);
         drop(gone);
     }

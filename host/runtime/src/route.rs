@@ -237,6 +237,10 @@ fn take_alias(
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
     }
+    // An alias that goes back is no alias of an alias: each would keep the one before it.
+    if let Some(own) = tensor.memory().seen_through(to) {
+        return Ok(own.view(tensor.layout().clone(), tensor.offset()));
+    }
     // Adopting and mapping look at the bytes, and are not part of any stream.
     let settled = || {
         order::settle(stream)?;

@@ -70,7 +70,10 @@ impl StreamCore {
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // In the child of a fork the turn may be that of a thread which the child does not have; no
+        // hook is called there.
+        let lock = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = (!self.plugin.hooks().is_forked()).then(lock);
         call(self.handle)
     }
 }

@@ -1,0 +1,27 @@
+//! A tensor that goes to and fro between devices that share its memory.
+
+use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Tensor};
+use crossdock_e2e::{plugin_file, report};
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+#[test]
+fn a_tensor_that_goes_to_and_fro_can_be_dropped() {
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).open().unwrap();
+    let [cpu, opencl] = ["cpu:0", "opencl:0"].map(|id| runtime.device(id.parse().unwrap()));
+    let (cpu, opencl) = (cpu.unwrap(), opencl.unwrap());
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    let mut tensor = Tensor::from_bytes(&cpu, &layout, &[7; 4096]).unwrap();
+    // Far less than a long program does, on the small stack of a test's thread.
+    for _ in 0..4_000 {
+        for device in [&opencl, &cpu] {
+            let choice = RouteChoice::Only(RouteKind::Alias);
+            (tensor, _) = tensor.to(device, choice).unwrap();
+        }
+    }
+    assert_eq!(tensor.read().unwrap(), [7; 4096]);
+    drop(tensor);
+}

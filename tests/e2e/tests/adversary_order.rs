@@ -1,0 +1,170 @@
+//! Work whose order or end is asked for where several streams, threads or views meet.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock_e2e::{plugin_file, report};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+const MOMENT: Option<Duration> = Some(Duration::from_millis(20));
+const BYTES: i64 = 4 << 20;
+
+fn runtime() -> Option<Runtime> {
+    let Some(file) = plugin_file("cpu") else {
+        report("skipped: `cpu` was not built as a file in this run");
+        return None;
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    Some(builder.plugin(file).open().unwrap())
+}
+
+fn device(runtime: &Runtime, id: &str) -> Device {
+    runtime.device(id.parse().unwrap()).unwrap()
+}
+
+fn bytes_of(device: &Device, count: i64, byte: u8) -> Tensor {
+    let layout = Layout::compact(Dtype::UINT8, &[count]).unwrap();
+    let tensor = Tensor::empty(device, &layout).unwrap();
+    tensor.fill(&[byte], None).unwrap();
+    tensor
+}
+
+/// A stream whose work waits until the event is completed.
+fn held(device: &Device) -> (Stream, Event) {
+    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&gate).unwrap();
+    (stream, gate)
+}
+
+fn part(tensor: &Tensor, start: i64, len: i64) -> Tensor {
+    let step = 1;
+    tensor.slice(&[AxisSlice { start, step, len }]).unwrap()
+}
+
+#[test]
+fn two_threads_work_on_one_stream_of_another_plugin_is_one_after_the_other() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    let (source, copy) = (bytes_of(&here, BYTES, 7), bytes_of(&here, BYTES, 0));
+    for round in 0..200 {
+        source.fill(&[7], None).unwrap();
+        let stream = Stream::new(&other).unwrap();
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                copy.copy_from(&source, Some(&stream)).unwrap();
+            });
+            scope.spawn(|| {
+                together.wait();
+                source.fill(&[9], Some(&stream)).unwrap();
+            });
+        });
+        stream.synchronize(LIMIT).unwrap();
+        let read = copy.read().unwrap();
+        let first = read.first();
+        let is_whole = read.iter().all(|byte| Some(byte) == first);
+        assert!(is_whole, "round {round}: copied while it was filled");
+    }
+}
+
+#[test]
+fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    let source = bytes_of(&here, 64, 7);
+    let begin = || {
+        let (stream, gate) = held(&other);
+        let copy = bytes_of(&here, 64, 0);
+        copy.copy_from(&source, Some(&stream)).unwrap();
+        (stream, gate, copy)
+    };
+    // More than the streams of its own that it keeps.
+    let mut all: Vec<_> = (0..18).map(|_| begin()).collect();
+    let last = all.pop().unwrap();
+    for (stream, gate, _copy) in &all {
+        gate.complete(Status::OK).unwrap();
+        stream.synchronize(LIMIT).unwrap();
+    }
+    let waited = here.synchronize(MOMENT);
+    let is_pending = last
+        .2
+        .ready()
+        .is_some_and(|event| !event.is_done().unwrap());
+    last.1.complete(Status::OK).unwrap();
+    assert!(is_pending);
+    assert_eq!(
+        waited.map_err(|error| error.status()),
+        Err(Some(Status::TIMEOUT)),
+        "its copy is yet to come"
+    );
+}
+
+#[test]
+fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+    let tensor = bytes_of(&cpu, 64, 1);
+    // Work of others on both halves at once.
+    for stream in [&first, &second] {
+        tensor.wait_to_write(stream).unwrap();
+    }
+    for stream in [&first, &second] {
+        tensor.written_on(stream).unwrap();
+    }
+    let ready = tensor.ready().unwrap();
+    second_gate.complete(Status::OK).unwrap();
+    let was_ready = ready.synchronize(MOMENT).is_ok();
+    first_gate.complete(Status::OK).unwrap();
+    assert!(!was_ready, "the first half is written still");
+}
+
+#[test]
+fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let tensor = bytes_of(&cpu, 64, 1);
+    tensor.fill(&[2], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    assert!(tensor.read().is_err());
+    part(&tensor, 0, 8).fill(&[3], Some(&stream)).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    assert!(part(&tensor, 8, 56).read().is_err(), "nobody wrote it");
+}
+
+#[test]
+fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let before = threads();
+    for _ in 0..500 {
+        let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+        let lent = Box::new(vec![7; 64]);
+        let lent = Tensor::from_host_memory(&runtime, lent, 0, &layout).unwrap();
+        let direct = RouteChoice::Only(RouteKind::Direct);
+        drop(lent.to_on(&cpu, direct, &stream).unwrap());
+    }
+    let more = threads().saturating_sub(before);
+    gate.complete(Status::OK).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(more < 100, "{more} threads");
+}

@@ -1,0 +1,266 @@
+//! Memory that is dropped where two threads, two plugins or a fault meet: given back once, after all
+//! work on it.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock_e2e::{plugin_file, report};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Dtype, Layout};
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+const MOMENT: Duration = Duration::from_millis(20);
+const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
+const BYTES: usize = 1 << 16;
+
+/// Runs the test once more in a process of its own whose plugins have these faults. `true` there.
+fn with_faults(test: &str, faults: &str) -> bool {
+    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "1")
+        .env("CROSSDOCK_FAULT", faults)
+        .status();
+    assert!(status.unwrap().success(), "{faults}");
+    false
+}
+
+/// The CPU, and the plugin of this file; `None` where this run did not build it.
+fn runtime_with(file: &str) -> Option<Runtime> {
+    let Some(file) = plugin_file(file) else {
+        report(&format!("skipped: `{file}` was not built in this run"));
+        return None;
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    Some(builder.plugin(file).open().unwrap())
+}
+
+fn device(runtime: &Runtime, id: &str) -> Device {
+    runtime.device(id.parse().unwrap()).unwrap()
+}
+
+fn layout() -> Layout {
+    Layout::compact(Dtype::UINT8, &[65_536]).unwrap()
+}
+
+fn filled(device: &Device, byte: u8) -> Tensor {
+    Tensor::from_bytes(device, &layout(), &[byte; BYTES]).unwrap()
+}
+
+/// Host memory of somebody who notes that it was given back, and may be slow to take it.
+struct Lent {
+    bytes: Vec<u8>,
+    is_back: Arc<AtomicBool>,
+    taken_after: Mutex<Option<Receiver<()>>>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let taken_after = self.taken_after.lock().unwrap().take();
+        if let Some(go) = taken_after {
+            let _told = go.recv();
+        }
+        self.bytes.fill(0);
+        self.is_back.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A tensor of others, and whether it was given back.
+fn lent(runtime: &Runtime, taken_after: Option<Receiver<()>>) -> (Tensor, Arc<AtomicBool>) {
+    let is_back = Arc::<AtomicBool>::default();
+    let owner = Lent {
+        bytes: vec![7; BYTES],
+        is_back: Arc::clone(&is_back),
+        taken_after: Mutex::new(taken_after),
+    };
+    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout()).unwrap();
+    (tensor, is_back)
+}
+
+/// A stream whose work waits until the event is completed.
+fn held(device: &Device) -> (Stream, Event) {
+    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&gate).unwrap();
+    (stream, gate)
+}
+
+#[test]
+fn memory_that_a_stream_was_told_to_free_is_not_freed_again() {
+    let name = "memory_that_a_stream_was_told_to_free_is_not_freed_again";
+    if !with_faults(name, "cpu.free_async:1=VENDOR") {
+        return;
+    }
+    let Some(runtime) = runtime_with("cpu") else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    // Who gives things back is busy, so what was freed already can be somebody else's by then.
+    let (go, taken_after) = channel();
+    let (source, _is_back) = lent(&runtime, Some(taken_after));
+    let (stream, gate) = held(&cpu);
+    let copy = source.to_on(&cpu, DIRECT, &stream).unwrap();
+    drop(source);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+
+    let (stream, gate) = held(&cpu);
+    let dropped = filled(&cpu, 1);
+    dropped.fill(&[2], Some(&stream)).unwrap();
+    drop(dropped);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    let next = filled(&cpu, 9);
+    go.send(()).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    let others = filled(&cpu, 5);
+    assert_ne!(next.address(), others.address(), "two tensors in one place");
+    assert_eq!(next.read().unwrap(), [9; BYTES]);
+    drop(copy);
+}
+
+#[test]
+fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
+    let Some(runtime) = runtime_with("cpu") else {
+        return;
+    };
+    let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    for round in 0..300 {
+        // The work is this plugin's and the stream is the other's; one of both copies is held.
+        let stream = Stream::new(&other).unwrap();
+        let (source, is_back) = lent(&runtime, None);
+        let (holding, gate) = held(&here);
+        let (slow, fast) = (filled(&here, 0), filled(&here, 0));
+        slow.fill(&[1], Some(&holding)).unwrap();
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for copy in [&slow, &fast] {
+                scope.spawn(|| {
+                    together.wait();
+                    copy.copy_from(&source, Some(&stream)).unwrap();
+                });
+            }
+        });
+        drop(source);
+        let _late = runtime.wait_for_releases(Some(Duration::from_millis(3)));
+        let was_early = is_back.load(Ordering::SeqCst);
+        gate.complete(Status::OK).unwrap();
+        stream.synchronize(LIMIT).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!was_early, "round {round}: given back under a copy");
+        assert_eq!(slow.read().unwrap(), [7; BYTES], "round {round}");
+    }
+}
+
+/// Nobody can say when OpenCL's work is over, while these answers last.
+const NO_ANSWER: &str = "opencl.stream_host_call:*=VENDOR,opencl.event_synchronize:1=VENDOR,\
+                         opencl.stream_synchronize:1=VENDOR,opencl.stream_synchronize:2=VENDOR";
+
+/// A copy by OpenCL of `source` that is held, on a stream of the CPU that was told to go on although
+/// nobody knows whether the copy is over.
+fn copied_on_stream_that_went_on(runtime: &Runtime, source: &Tensor) -> (Stream, Event, Tensor) {
+    let target = filled(&device(runtime, "opencl:0"), 1);
+    let (holding, gate) = held(target.device());
+    target.fill(&[2], Some(&holding)).unwrap();
+    let stream = Stream::new(source.device()).unwrap();
+    target.copy_from(source, Some(&stream)).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err(), "it went on");
+    (stream, gate, target)
+}
+
+#[test]
+fn a_write_comes_after_a_copy_that_its_stream_went_past_without_knowing() {
+    let name = "a_write_comes_after_a_copy_that_its_stream_went_past_without_knowing";
+    if !with_faults(name, NO_ANSWER) {
+        return;
+    }
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let source = filled(&device(&runtime, "cpu:0"), 7);
+    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    source.fill(&[9], Some(&stream)).unwrap();
+    let _over = stream.synchronize(Some(MOMENT));
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(target.read().unwrap(), [7; BYTES]);
+}
+
+#[test]
+fn memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing() {
+    let name = "memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing";
+    if !with_faults(name, NO_ANSWER) {
+        return;
+    }
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let source = filled(&cpu, 7);
+    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    drop(source);
+    let _over = stream.synchronize(Some(MOMENT));
+    let others = filled(&cpu, 9);
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(target.read().unwrap(), [7; BYTES]);
+    drop(others);
+}
+
+#[test]
+fn waiting_for_releases_covers_what_an_alias_held() {
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let opencl = device(&runtime, "opencl:0");
+    for round in 0..100 {
+        let (source, is_back) = lent(&runtime, None);
+        let alias = RouteChoice::Only(RouteKind::Alias);
+        let (alias, _route) = source.to(&opencl, alias).unwrap();
+        drop(source);
+        let (stream, gate) = held(&opencl);
+        let copy = filled(&opencl, 0);
+        copy.copy_from(&alias, Some(&stream)).unwrap();
+        drop(alias);
+        gate.complete(Status::VENDOR).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(is_back.load(Ordering::SeqCst), "round {round}");
+    }
+}
+
+#[test]
+fn waiting_for_releases_covers_plugins_that_were_retired_here() {
+    let (Some(runtime), Some(other)) = (runtime_with("cpu"), runtime_with("cpu")) else {
+        return;
+    };
+    // Read-only and shared: the plugin has no other memory that a stream does not free itself.
+    let of_file = device(&runtime, "cpu:1");
+    let (source, _is_back) = lent(&runtime, None);
+    let adopted = source.to(&of_file, RouteChoice::Only(RouteKind::Alias));
+    let (adopted, _route) = adopted.unwrap();
+    let (stream, gate) = held(&of_file);
+    let copy = filled(&of_file, 0);
+    copy.copy_from(&adopted, Some(&stream)).unwrap();
+    drop(adopted);
+    assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+    runtime.retire(of_file.plugin()).unwrap();
+    let waited = runtime.wait_for_releases(Some(MOMENT));
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(
+        waited.map_err(|error| error.status()),
+        Err(Some(Status::TIMEOUT)),
+        "it is still copied"
+    );
+    drop(other);
+}
