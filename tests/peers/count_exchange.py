@@ -24,7 +24,7 @@ WARM_UP = 50
 LENGTH = 1024
 VERSION = (1, 3)
 # What a pointer query costs depends on what else lies in the address's page of the table (1 MiB) and
-# in its region (256 MiB): NumPy's memory gets a region of its own, ours the begin of a page.
+# in its region (256 MiB): NumPy's memory gets a region of its own, ours the start of a page.
 FAR, PAGE = 1 << 37, 1 << 20
 
 
@@ -40,7 +40,7 @@ def far_array() -> np.ndarray:
 
 
 def page_begun() -> list[np.ndarray]:
-    """Fills the heap up to the begin of a page."""
+    """Fills the heap up to the start of a page."""
     filled = [np.empty(4096, np.uint8)]
     while not PAGE // 64 <= filled[-1].ctypes.data % PAGE < PAGE // 8 and len(filled) < 4096:
         filled.append(np.empty(4096, np.uint8))

@@ -129,8 +129,8 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult
     Ok(py.detach(retire)?)
 }
 
-/// Waits until all memory that was dropped before, while a stream still used it, is given back to
-/// who owns it. `DeviceError` after `timeout` seconds.
+/// Waits until all memory that was dropped before, while a stream still used it, is given back to its
+/// owner. `DeviceError` after `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {

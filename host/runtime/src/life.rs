@@ -19,7 +19,7 @@ static LEAKS: AtomicU64 = AtomicU64::new(0);
 static RELEASING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// How many nested ones this thread is inside of.
+    /// How many releases this thread is inside of, one nested in the other.
     static RELEASING_HERE: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -84,7 +84,8 @@ impl<'a> Touched<'a> {
                 marks,
             )
         };
-        // What is found is on the stream already; what comes there meanwhile may be behind this.
+        // What was found is on the stream already. What other threads put there from now on may come
+        // after this work.
         let found: Vec<_> = self.each().map(found).collect();
         line.begin()?;
         let mut places = Vec::with_capacity(2);

@@ -15,9 +15,9 @@ use crate::stream::Stream;
 /// What the next user of a memory has to wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Whether there is any mark at all: most memories never see a stream, and pay one load. Which
-    /// generation of forks has entered them, counted from 1: in a child the lock may be held by a
-    /// thread that the child does not have.
+    /// 0 while there is no mark: most memories never see a stream, and pay one load. Else 1 more than
+    /// the generation of forks that entered the marks: in a child of a fork a thread that the child
+    /// does not have may hold the lock.
     busy: AtomicU64,
     marks: Mutex<Vec<Mark>>,
 }
@@ -135,7 +135,7 @@ impl Pending {
         u64::from(life::generation()) + 1
     }
 
-    /// The ends of such work on a stream: what is put there from now on comes after it.
+    /// The ends of work with this access on a stream: what is put on the stream from now on comes after.
     pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Event> {
         if !self.is_busy() || self.is_inherited() {
             return Vec::new();
@@ -149,9 +149,10 @@ impl Pending {
         ends.flatten().collect()
     }
 
-    /// Enters work. It replaces what is known to be done, and of `earlier`, which it comes after, what
-    /// is of its kind. A mark that another thread entered in the meantime stays, also one of the same
-    /// stream: which of the two ends first is not known, and the memory must outlive both.
+    /// Enters work. It replaces marks that are known to be done, and those of `earlier`, which it comes
+    /// after, that [`Mark::replaces`] names. A mark that another thread entered in the meantime stays,
+    /// even on the same stream: nobody knows which of the two ends first, and the memory must outlive
+    /// both.
     pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
         let is_earlier = |old: &Mark| earlier.iter().any(|event| old.is_of(event));
         let is_continued = |old: &Mark| is_earlier(old) && mark.replaces(old);

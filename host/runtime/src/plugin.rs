@@ -155,7 +155,7 @@ impl Plugin {
         &self.runtimes
     }
 
-    /// The streams that are ours, for waits and for the work of others' streams.
+    /// The host's own streams: for waits, and for work on streams of other plugins.
     pub(crate) const fn internal_streams(&self) -> &InternalStreams {
         &self.internal_streams
     }

@@ -98,17 +98,11 @@ pub fn places(layout: &Layout) -> Vec<i64> {
 /// Bytes for every element of a layout, with nothing behind the last one.
 #[must_use]
 pub fn content(layout: &Layout, seed: u8) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..layout.bytes())
-        .map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed))
-        .collect();
-    let used = layout.numel() as u64 * u64::from(layout.element_bits()) % 8;
-    if let (Some(last), 1..) = (bytes.last_mut(), used) {
-        *last &= (1 << used) - 1;
-    }
-    bytes
+    let bytes = (0..layout.bytes()).map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed));
+    trimmed(layout, bytes.collect())
 }
 
-/// What was read, without the bits behind the last packed element.
+/// What was read, without the bits behind the last packed element, which are nobody's.
 #[must_use]
 pub fn trimmed(layout: &Layout, mut bytes: Vec<u8>) -> Vec<u8> {
     let used = layout.numel() as u64 * u64::from(layout.element_bits()) % 8;

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use crossdock::{RouteChoice, Runtime, Tensor};
 use crossdock_e2e::everything;
+use crossdock_e2e::room::trimmed;
 use crossdock_sdk::dlpack::{
     DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
@@ -115,15 +116,6 @@ fn model(layout: &Layout, memory: &[u8], first: i64) -> Vec<u8> {
         out[to / 8] |= bit << (to % 8);
     }
     out
-}
-
-/// What was read, without the bits behind the last packed element, which are nobody's.
-fn trimmed(layout: &Layout, mut bytes: Vec<u8>) -> Vec<u8> {
-    let used = layout.numel().unsigned_abs() * u64::from(layout.element_bits()) % 8;
-    if let (Some(last), 1..) = (bytes.last_mut(), used) {
-        *last &= (1 << used) - 1;
-    }
-    bytes
 }
 
 /// Demands that `tensor` holds `wanted`, or that reading it is refused with a reason.

@@ -25,7 +25,7 @@ const LENGTH: usize = 1024;
 const EXTENT: i64 = 1024;
 
 /// What a pointer query costs depends on what else lies in the address's page of the table: memory of
-/// others gets a page of its own, ours the begin of one.
+/// others gets a page of its own, ours the start of one.
 const PAGE: usize = 1 << 20;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -95,7 +95,7 @@ struct Bench {
 #[repr(align(1_048_576))]
 struct Page([f32; PAGE / 4]);
 
-/// Fills the heap up to the begin of a page.
+/// Fills the heap up to the start of a page.
 fn page_begun() -> Vec<Box<[u8; 4096]>> {
     let mut filled = Vec::with_capacity(4096);
     while filled.len() < filled.capacity() {

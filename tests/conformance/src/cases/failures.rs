@@ -1,4 +1,4 @@
-//! What those who wait hear of work that failed.
+//! What queries and waits answer for work that failed.
 
 use crossdock_sdk::abi::{Capabilities, Status};
 
@@ -10,25 +10,26 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_host_event_destroyed_while_pending_fails_those_who_wait",
-        "One that the host has not completed is completed with the failure `Vendor`, which its waiters \
-         see; their streams go on.",
+        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+         their streams go on.",
         destroyed_while_pending,
     ),
     Case::core(
         "a_thread_that_waits_for_a_host_event_sees_its_end",
-        "One that the host has not completed is completed with the failure `Vendor`, which its waiters \
-         see; their streams go on.",
+        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+         their streams go on.",
         destroyed_while_waited_for,
     ),
     Case::core(
         "a_failure_of_work_stays_on_its_event_and_the_stream_goes_on",
-        "A failure of the work is sticky: every later call of `event_query` and `event_synchronize` \
-         answers the same status.",
+        "An event answers it each time: every later call of `event_query` and `event_synchronize` gives \
+         the same status.",
         sticky,
     ),
     Case::core(
         "only_three_statuses_say_that_work_failed",
-        "Those who wait for it hear `Vendor`, `DeviceLost` or `OomDevice`, never another status.",
+        "A query or a wait answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed, never \
+         another status.",
         three_statuses,
     ),
 ];

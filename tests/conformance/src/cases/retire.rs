@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_closed_plugin_fails_the_host_events_that_are_pending",
-        "`event_destroy`, which completes it with a failure when it is still pending, as `close` does.",
+        "That call, and `close`, complete an event that is still pending with a failure.",
         closed,
     ),
 ];

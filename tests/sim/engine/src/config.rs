@@ -10,7 +10,7 @@ use crate::Fault;
 pub enum Policy {
     /// Worker threads run them as soon as they can, with random delays.
     Threads,
-    /// A seeded generator picks, at the begin of each call and in each blocking wait, what runs next.
+    /// A seeded generator picks, at the start of each call and in each blocking wait, what runs next.
     /// A call never runs what it submits itself.
     Seeded,
     /// Nothing runs until a wait needs it, and then only what it depends on. A query that answers

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::{Locked, Shared};
 use crate::state::State;
 
-/// At the begin of each call, before it submits anything: none to three operations run.
+/// At the start of each call, before it submits anything: none to three operations run.
 pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Locked<'a> {
     let most = [0, 0, 0, 0, 1, 1, 2, 3];
     let count = state.random.pick(&most).unwrap_or(0);

@@ -255,7 +255,7 @@ fn an_engine_without_queues_or_workers_is_refused() {
     }
 }
 
-/// The bit of the element with this index, counted from the begin of the memory.
+/// The bit of the element with this index, counted from the start of the memory.
 fn position(side: &Strided, index: &[u64], bits: u32) -> usize {
     let steps = index
         .iter()
