@@ -25,7 +25,10 @@ extern "C" {
  * `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` or `XD_OOM_HOST` says nothing about
  * whether the work is over; the host then treats it as running. `stream_synchronize` tells a failure
  * of the work once: everything that was on the stream when it was called is over then.
- * `stream_query` keeps telling it until `stream_synchronize` did.
+ * `stream_query` keeps telling it until `stream_synchronize` did. A wait of a stream for an event
+ * that failed is work that failed with the same status, so a failure travels from stream to stream;
+ * an event that is recorded behind it on its stream, and before `stream_synchronize` told of it, has
+ * that failure too.
  */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.
