@@ -315,7 +315,7 @@ table! {
 
     /// An event that is pending until it is completed by `event_complete`.
     event_create_host: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdEvent>>) -> Failure;
-    /// Completes such an event: `OK`, or a failure that its waiters see.
+    /// Completes such an event: `OK`, or a failure that its waiters see (`VENDOR` for all but three).
     event_complete: extern "C" fn(Ref<'_, XdEvent>, Status) -> Failure;
     /// The device whose event it is.
     event_device: extern "C" fn(Ref<'_, XdEvent>, Out<'_, Owned<XdDevice>>) -> Failure;

@@ -30,7 +30,8 @@ impl Event {
         Ok(Self::new(device, handle))
     }
 
-    /// An event of a device that is pending until [`Event::complete`].
+    /// An event of a device that is pending until [`Event::complete`]. One that is dropped before is
+    /// completed with the failure `VENDOR`, which its waiters see; their streams go on.
     ///
     /// # Errors
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
@@ -47,10 +48,12 @@ impl Event {
         }))
     }
 
-    /// Completes an event of [`Event::host`]: with `OK`, or with a failure that its waiters see.
+    /// Completes an event of [`Event::host`]: with `OK`, or with a failure that its waiters see:
+    /// `VENDOR`, `DEVICE_LOST` and `OOM_DEVICE` as they are, every other status as `VENDOR`.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `INVALID` for another kind of event, and for a second completion.
+    /// [`Error::Hook`]: `INVALID` for another kind of event, and for a second completion. After any
+    /// other error the event is still pending, and this may be tried again.
     pub fn complete(&self, status: Status) -> Result<(), Error> {
         self.device().hooks().event_complete(self.0.handle, status)
     }

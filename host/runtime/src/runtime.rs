@@ -207,8 +207,9 @@ impl Runtime {
     }
 
     /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
-    /// keep it. The last one that retires it drains its work, for at most five seconds; its code
-    /// stays mapped. Tensors on it can still be read and dropped.
+    /// keep it, and while one does, tensors on it can still be read. The last one that retires it
+    /// drains its work, for at most five seconds; its code stays mapped. From then on what needs a hook
+    /// of it, as reading and copying do, answers `RETIRED`. Tensors can be dropped at any time.
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.

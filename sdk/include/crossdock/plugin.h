@@ -101,14 +101,16 @@ typedef struct xd_plugin {
      * Since:   table 1.0.
      */
     xd_status (*probe)(xd_probe_info *out, xd_plugin_error **error);
-    /** Acquires the driver. May be called again after it failed.
+    /** Acquires the driver. May be called again after it failed, and while an earlier handle lives:
+     * that gives a handle with a state of its own, or `XD_CONFLICT`, and disturbs the earlier one in
+     * neither case.
      *
      * Threads: one at a time.
      * Blocks:  may.
      * Owns:    borrows `host`, which lives as long as the process; the caller owns the handle
      *          until `close`.
      * Errors:  `XD_NO_DRIVER`, `XD_DRIVER_TOO_OLD`, `XD_DRIVER_STUB`, `XD_NO_DEVICE`,
-     *          `XD_VENDOR`.
+     *          `XD_VENDOR`; `XD_CONFLICT` where it cannot be open twice.
      * Since:   table 1.0.
      */
     xd_status (*open)(const xd_host_services *host, xd_plugin_handle *out,
@@ -187,7 +189,8 @@ typedef struct xd_plugin {
     xd_status (*pointer_query)(xd_plugin_handle plugin, const xd_address *address,
                                xd_pointer_info *out, xd_plugin_error **error);
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
-     * Memory stays freeable.
+     * Memory stays freeable. The deadline counts from the call on; what is refused answers
+     * `XD_RETIRED`, and work that ran on past the deadline can still be waited for.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.

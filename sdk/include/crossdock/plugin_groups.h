@@ -25,6 +25,9 @@ extern "C" {
  * then. `XD_TIMEOUT`, `XD_NOT_READY`, `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`,
  * `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
  * `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
+ * A wait of a stream for an event that failed is work that failed with the same status, so a failure
+ * travels from stream to stream; an event that is recorded behind it on its stream, and before
+ * `stream_synchronize` told of it, has that failure too.
  */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.

@@ -14,6 +14,9 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 /// `Capturing`, `Invalid`, `Stale`, `Unsupported`, `Conflict`, `Permission`, `Abi`, `Panic`, `Forked`,
 /// `Exiting`, `Retired` and `OomHost` do not say whether the work is over; the host then treats it as
 /// running.
+/// A wait of a stream for an event that failed is work that failed with the same status, so a failure
+/// travels from stream to stream; an event that is recorded behind it on its stream, and before
+/// `stream_synchronize` told of it, has that failure too.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct StreamHooks {

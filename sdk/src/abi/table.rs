@@ -102,12 +102,15 @@ pub struct PluginTable {
     /// Since:   table 1.0.
     pub probe:
         Option<unsafe extern "C" fn(out: *mut ProbeInfo, error: *mut *mut RawError) -> Status>,
-    /// Acquires the driver. May be called again after it failed.
+    /// Acquires the driver. May be called again after it failed, and while an earlier handle lives:
+    /// that gives a handle with a state of its own, or `Conflict`, and disturbs the earlier one in
+    /// neither case.
     ///
     /// Threads: one at a time.
     /// Blocks:  may.
     /// Owns:    borrows `host`, which lives as long as the process; the caller owns the handle until `close`.
-    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Vendor`.
+    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Vendor`;
+    ///          `Conflict` where it cannot be open twice.
     /// Since:   table 1.0.
     pub open: Option<
         unsafe extern "C" fn(
@@ -220,7 +223,9 @@ pub struct PluginTable {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays freeable.
+    /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays
+    /// freeable. The deadline counts from the call on; what is refused answers `Retired`, and work
+    /// that ran on past the deadline can still be waited for.
     ///
     /// Threads: one at a time.
     /// Blocks:  yes, up to the deadline.

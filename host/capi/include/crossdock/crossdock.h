@@ -668,10 +668,11 @@ xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_er
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
-/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Its
- * tensors can still be read and freed. Other runtimes of the process keep the plugin; the last one
- * that removes it drains its work, for at most five seconds. The plugin is removed even where this
- * answers an error of the plugin. ::xd_runtime_load_plugin brings it back.
+/** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Other
+ * runtimes of the process keep it, and while one does, its tensors can still be read. The last one
+ * that removes it drains its work, for at most five seconds; from then on what needs a hook of it, as
+ * reading and copying do, answers `XD_RETIRED`. Its tensors can be given back at any time. It is
+ * removed also where this answers an error of the plugin. ::xd_runtime_load_plugin brings it back.
  * \return `XD_INVALID` where this runtime does not list the plugin.
  */
 xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
@@ -1042,7 +1043,10 @@ void xd_stream_free(xd_stream *stream);
 xd_error *xd_event_create_host(const xd_device *device, xd_event **event);
 
 /** \brief Completes an event of ::xd_event_create_host, once.
- * \param[in] status  `XD_OK`, or a failure that its waiters see.
+ * \param[in] status  `XD_OK`, or a failure that its waiters see: `XD_VENDOR`, `XD_DEVICE_LOST` and
+ *                    `XD_OOM_DEVICE` as they are, every other status as `XD_VENDOR`.
+ * \return `XD_INVALID` for another kind of event or a second completion. After any other error the
+ *         event is still pending, and this may be tried again.
  */
 xd_error *xd_event_complete(const xd_event *event, xd_status status);
 
@@ -1067,7 +1071,9 @@ xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint6
 /** \brief The same event once more; NULL for NULL. */
 xd_event *xd_event_retain(const xd_event *event);
 
-/** \brief Gives an event back. */
+/** \brief Gives an event back. One of ::xd_event_create_host that is still pending when its last handle
+ * is given back is completed with the failure `XD_VENDOR`, which its waiters see; their streams go on.
+ */
 void xd_event_free(xd_event *event);
 /**@}*/
 
