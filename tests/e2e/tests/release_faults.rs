@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 
-use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Stream, counted_leaks};
+use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks};
 use crossdock_e2e::lending::{
-    ALL, LIMIT, MOMENT, held, is_late, lent, of, one, status, two, writable,
+    ALL, LIMIT, MOMENT, held, is_late, layout, lent, of, one, status, two, writable,
 };
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
@@ -263,4 +263,43 @@ fn a_mapping_that_does_not_end_keeps_what_it_maps() {
         drop(mapped);
         assert_eq!(counted_leaks(), 1);
     }
+}
+
+/// Memory of somebody who waits for releases while it is released.
+struct Waits {
+    bytes: Vec<u8>,
+    runtime: Runtime,
+    told: Sender<Result<(), Error>>,
+}
+
+impl AsRef<[u8]> for Waits {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let _heard = self.told.send(self.runtime.wait_for_releases(LIMIT));
+    }
+}
+
+#[test]
+fn a_release_that_waits_for_releases_is_told_that_it_is_one() {
+    let (runtime, device) = one();
+    let (told, hears) = channel();
+    let owner = Waits {
+        bytes: vec![7; ALL],
+        runtime: runtime.clone(),
+        told,
+    };
+    let source = Tensor::from_host_memory(&runtime, Box::new(owner), 0, &layout()).unwrap();
+    let (stream, gate) = held(&device);
+    let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
+    drop(source);
+    gate.complete(Status::OK).unwrap();
+    let told = hears.recv_timeout(LIMIT.unwrap() / 2).unwrap();
+    assert!(matches!(told, Err(Error::Misuse { .. })), "{told:?}");
+    runtime.wait_for_releases(LIMIT).unwrap();
+    drop(copy);
 }
