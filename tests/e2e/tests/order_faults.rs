@@ -2,10 +2,11 @@
 //! another plugin. It is waited for all the same, and its failure goes no further than it should.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossdock::{CostCache, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, is_late, of, one, status, two};
+use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, is_late, of, one, status, two, writable};
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::Layout;
@@ -207,4 +208,20 @@ fn the_time_between_two_events_is_that_of_one_plugin_and_runs_forwards() {
     foreign.synchronize(LIMIT).unwrap();
     let misuse = foreign.elapsed_since(&earlier).unwrap_err();
     assert!(matches!(misuse, Error::Misuse { .. }), "{misuse}");
+}
+
+#[test]
+fn memory_of_others_is_adopted_whole() {
+    let Some((runtime, _, other)) = two() else {
+        return;
+    };
+    let (source, is_back) = writable(&runtime);
+    let (alias, _) = source
+        .to(&other, RouteChoice::Only(RouteKind::Alias))
+        .unwrap();
+    drop(source);
+    assert_eq!(alias.read().unwrap(), [7; ALL]);
+    assert!(!is_back.load(Ordering::SeqCst));
+    drop(alias);
+    assert!(is_back.load(Ordering::SeqCst));
 }
