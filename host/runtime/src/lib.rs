@@ -38,6 +38,8 @@ mod host_services;
 mod index;
 mod inherited;
 mod internal_streams;
+#[cfg(test)]
+mod internal_streams_tests;
 mod late_log;
 mod layers;
 mod life;
@@ -51,6 +53,8 @@ mod opened;
 mod order;
 mod patch;
 mod pending;
+#[cfg(test)]
+mod pending_tests;
 mod place;
 mod plan;
 mod plugin;

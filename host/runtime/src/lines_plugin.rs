@@ -29,12 +29,22 @@ pub(crate) struct Given {
     /// The native of each live handle but the default one.
     live: Mutex<BTreeMap<u64, u64>>,
     last: AtomicU64,
+    /// How many events it gave and did not get back.
+    pub(crate) events: AtomicU64,
+    /// What it answers to who asks for the native of a stream.
+    pub(crate) no_native: Mutex<Option<Status>>,
     pub(crate) defaults: AtomicU64,
     pub(crate) wraps: AtomicU64,
     pub(crate) retires: AtomicU64,
     pub(crate) waits: AtomicU64,
-    /// The handle of a stream whose work failed.
+    /// The handle of a stream whose work failed, which it tells the first who waits.
     pub(crate) failed: AtomicU64,
+    /// The handle of a stream whose work is still running.
+    pub(crate) busy: AtomicU64,
+    /// The failures of events, by handle; the others ended well.
+    ended: Mutex<BTreeMap<u64, Status>>,
+    /// How long it was let wait for each event and stream.
+    pub(crate) limits: Mutex<Vec<u64>>,
     /// Whether it describes its devices no more.
     pub(crate) is_silent: AtomicBool,
     pub(crate) in_default: Mutex<Option<Step>>,
@@ -50,11 +60,16 @@ impl Given {
         Self {
             live: Mutex::new(BTreeMap::new()),
             last: AtomicU64::new(DEFAULT),
+            events: AtomicU64::new(0),
+            no_native: Mutex::new(None),
             defaults: AtomicU64::new(0),
             wraps: AtomicU64::new(0),
             retires: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            ended: Mutex::new(BTreeMap::new()),
+            limits: Mutex::new(Vec::new()),
             is_silent: AtomicBool::new(false),
             in_default: Mutex::new(None),
             in_wrap: Mutex::new(None),
@@ -67,6 +82,18 @@ impl Given {
 
     pub(crate) fn live(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         self.live.lock().unwrap()
+    }
+
+    /// Lets an event be one that ended with a failure.
+    pub(crate) fn end(&self, event: EventHandle, status: Status) {
+        self.ended.lock().unwrap().insert(event.raw(), status);
+    }
+
+    fn answer(&self, call: &'static str, event: EventHandle) -> Result<(), Error> {
+        match self.ended.lock().unwrap().get(&event.raw()) {
+            Some(status) => Err(Error::new(*status, call, "it failed")),
+            None => Ok(()),
+        }
     }
 
     fn add(&self, native: u64) -> StreamHandle {
@@ -92,7 +119,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 24] = [const { Given::new() }; 24];
+static GIVEN: [Given; 48] = [const { Given::new() }; 48];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -196,6 +223,10 @@ impl<const N: usize> Streams for Lines<N> {
     }
 
     fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        let refusal = *GIVEN[N].no_native.lock().unwrap();
+        if let Some(status) = refusal {
+            return Err(Error::new(status, "stream_native", "there is none"));
+        }
         let native = GIVEN[N].live().get(&stream.raw()).copied();
         let is_default = stream.raw() == DEFAULT;
         native
@@ -210,20 +241,31 @@ impl<const N: usize> Streams for Lines<N> {
             .ok_or_else(|| Error::new(Status::STALE, "stream_destroy", "it is gone"))
     }
 
-    fn stream_synchronize(&self, stream: StreamHandle, _: u64) -> Result<(), Error> {
+    fn stream_synchronize(&self, stream: StreamHandle, limit: u64) -> Result<(), Error> {
         let given = &GIVEN[N];
         given.waits.fetch_add(1, SeqCst);
-        if given.failed.load(SeqCst) == stream.raw() {
-            return Err(Error::new(
+        given.limits.lock().unwrap().push(limit);
+        let failed = given
+            .failed
+            .compare_exchange(stream.raw(), 0, SeqCst, SeqCst);
+        match failed {
+            Ok(_) => Err(Error::new(
                 Status::VENDOR,
                 "stream_synchronize",
                 "it failed",
-            ));
+            )),
+            Err(_) => Ok(()),
         }
-        Ok(())
     }
 
-    fn stream_query(&self, _: StreamHandle) -> Result<(), Error> {
+    fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
+        let given = &GIVEN[N];
+        if given.busy.load(SeqCst) == stream.raw() {
+            return Err(Error::new(Status::NOT_READY, "stream_query", "it runs"));
+        }
+        if given.failed.load(SeqCst) == stream.raw() {
+            return Err(Error::new(Status::VENDOR, "stream_query", "it failed"));
+        }
         Ok(())
     }
 
@@ -232,22 +274,26 @@ impl<const N: usize> Streams for Lines<N> {
     }
 
     fn event_create(&self, _: u32) -> Result<EventHandle, Error> {
-        Ok(EventHandle::from_raw(1))
+        let handle = GIVEN[N].last.fetch_add(1, SeqCst) + 1;
+        GIVEN[N].events.fetch_add(1, SeqCst);
+        Ok(EventHandle::from_raw(handle))
     }
 
     fn event_record(&self, _: EventHandle, _: StreamHandle) -> Result<(), Error> {
         Ok(())
     }
 
-    fn event_query(&self, _: EventHandle) -> Result<(), Error> {
-        Ok(())
+    fn event_query(&self, event: EventHandle) -> Result<(), Error> {
+        GIVEN[N].answer("event_query", event)
     }
 
-    fn event_synchronize(&self, _: EventHandle, _: u64) -> Result<(), Error> {
-        Ok(())
+    fn event_synchronize(&self, event: EventHandle, limit: u64) -> Result<(), Error> {
+        GIVEN[N].limits.lock().unwrap().push(limit);
+        GIVEN[N].answer("event_synchronize", event)
     }
 
     fn event_destroy(&self, _: EventHandle) -> Result<(), Error> {
+        GIVEN[N].events.fetch_sub(1, SeqCst);
         Ok(())
     }
 }

@@ -215,3 +215,39 @@ fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() 
     assert_eq!(given.waits.load(SeqCst), 3, "the failed one was the first");
     drop((default, streams));
 }
+
+#[test]
+fn the_default_stream_is_its_plugins_and_is_never_destroyed() {
+    let device = device(&lines_plugin::plugin::<39>());
+    let is_destroyed = Arc::new(Mutex::new(false));
+    let seen = Arc::clone(&is_destroyed);
+    *given::<39>().in_destroy.lock().unwrap() = Some(Arc::new(move || {
+        *seen.lock().unwrap() = true;
+    }));
+    drop(Stream::default_of(&device).unwrap());
+    assert!(!*is_destroyed.lock().unwrap());
+}
+
+#[test]
+fn streams_without_a_native_are_told_apart() {
+    let device = device(&lines_plugin::plugin::<40>());
+    *given::<40>().no_native.lock().unwrap() = Some(Status::UNSUPPORTED);
+    let made = Stream::new(&device).unwrap();
+    assert_ne!(Stream::default_of(&device).unwrap(), made);
+    // Without the answer one stream could become two.
+    *given::<40>().no_native.lock().unwrap() = Some(Status::VENDOR);
+    let told = Stream::new(&device).map(drop).unwrap_err();
+    assert_eq!(told.status(), Some(Status::VENDOR));
+    assert_eq!(given::<40>().live().len(), 1, "its handle was given back");
+}
+
+#[test]
+fn an_event_goes_back_when_its_last_holder_drops_it() {
+    let device = device(&lines_plugin::plugin::<41>());
+    let event = Stream::new(&device).unwrap().record().unwrap();
+    let clone = event.clone();
+    drop(event);
+    assert_eq!(given::<41>().events.load(SeqCst), 1);
+    drop(clone);
+    assert_eq!(given::<41>().events.load(SeqCst), 0);
+}

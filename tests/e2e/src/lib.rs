@@ -6,6 +6,7 @@
 mod readme {}
 
 pub mod every_hook;
+pub mod lending;
 pub mod room;
 
 use std::path::{Path, PathBuf};
@@ -184,4 +185,24 @@ pub fn everything_behind(folder: &Path, layers: &[Layer]) -> Runtime {
 )]
 pub fn report(line: &str) {
     eprintln!("{line}");
+}
+
+/// Runs the test once more in a process of its own whose plugins have these faults. `true` there.
+///
+/// # Panics
+/// When the test fails there.
+#[must_use]
+pub fn with_faults(test: &str, faults: &str) -> bool {
+    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let status = std::env::current_exe().and_then(|test_file| {
+        let mut command = Command::new(test_file);
+        command.args(["--exact", test, "--nocapture"]);
+        command.env(CHILD, "1").env("CROSSDOCK_FAULT", faults);
+        command.status()
+    });
+    assert!(status.is_ok_and(|status| status.success()), "{faults}");
+    false
 }

@@ -229,3 +229,24 @@ fn a_managed_tensor_of_another_major_version_is_released_unread() {
     let refused = unsafe { Tensor::import_managed(&runtime, managed) }.unwrap_err();
     assert!(refused.why().contains("2.3"), "{}", refused.why());
 }
+
+#[test]
+fn elements_that_leave_the_allocation_of_their_plugin_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    for device in runtime.devices() {
+        let whole = Layout::compact(Dtype::FLOAT32, &[64]).unwrap();
+        let tensor = Tensor::empty(&device, &whole).unwrap();
+        let word = tensor.address().word;
+        for (count, is_inside) in [(64, true), (65, false)] {
+            let layout = Layout::compact(Dtype::FLOAT32, &[count]).unwrap();
+            let data = DataWord::from_addr(word as usize);
+            let offset = tensor.address().offset;
+            let view = TensorView::new(layout, data, offset, device.id(), Flags::default());
+            let owner = Counted(Arc::default(), Vec::new());
+            let received = receive(Produced::new(owner, &view.unwrap()).unwrap());
+            let imported = Tensor::import(&runtime, received);
+            assert_eq!(imported.is_ok(), is_inside, "{device}: {count} of 64");
+        }
+    }
+}

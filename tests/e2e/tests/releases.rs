@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 #![expect(unsafe_code, reason = "looks into memory past its plugin")]
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -12,27 +11,13 @@ use std::time::Duration;
 use crossdock::{
     CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
 };
+use crossdock_e2e::with_faults;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 const MOMENT: Duration = Duration::from_millis(50);
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
-
-/// Runs the test once more in a process of its own whose plugins have these faults. `true` there.
-fn with_faults(test: &str, faults: &str) -> bool {
-    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .env("CROSSDOCK_FAULT", faults)
-        .status();
-    assert!(status.unwrap().success(), "{faults}");
-    false
-}
 
 fn runtime() -> Runtime {
     let builder = Runtime::builder().search(false).costs(CostCache::Off);

@@ -1,0 +1,73 @@
+//! Streams of our own: used again where they are idle, waited for with their device, and given back.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crossdock_sdk::abi::StreamHandle;
+
+use crate::internal_streams::InternalStream;
+use crate::lines_plugin::{self, Given, given};
+use crate::{Device, Runtime};
+
+/// The two devices of plugin `N`, and what the plugin gives.
+fn devices<const N: usize>() -> ([Device; 2], &'static Given) {
+    let plugin = lines_plugin::plugin::<N>();
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    assert!(runtime.register(&plugin).unwrap());
+    let devices = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
+    (devices, given::<N>())
+}
+
+/// Takes so many streams at once, and gives them back.
+fn take<const COUNT: usize>(device: &Device) -> [StreamHandle; COUNT] {
+    let streams: [_; COUNT] = std::array::from_fn(|_| InternalStream::take(device).unwrap());
+    streams.each_ref().map(InternalStream::handle)
+}
+
+#[test]
+fn an_idle_stream_is_used_again_by_its_own_device() {
+    let ([device, other], given) = devices::<32>();
+    let [first] = take(&device);
+    let [others] = take(&other);
+    assert_ne!(others, first);
+    assert_eq!(take(&device), [first]);
+    let [one, two] = take(&device);
+    assert!(take(&device) == [one, two] || take(&device) == [two, one]);
+    assert_eq!(given.live().len(), 3, "none was lost");
+}
+
+#[test]
+fn a_stream_whose_work_runs_is_left_alone_and_one_that_failed_is_destroyed() {
+    let ([device, _], given) = devices::<33>();
+    let [busy, failed] = take(&device);
+    given.busy.store(busy.raw(), SeqCst);
+    given.failed.store(failed.raw(), SeqCst);
+    let [third] = take(&device);
+    assert!(third != busy && third != failed);
+    let live: Vec<_> = given.live().keys().copied().collect();
+    assert_eq!(live, [busy.raw(), third.raw()]);
+}
+
+#[test]
+fn few_streams_are_kept_and_none_once_the_plugin_is_closed() {
+    let ([device, other], given) = devices::<34>();
+    let taken: [_; 20] = take(&device);
+    assert_eq!((taken.len(), given.live().len()), (20, 16));
+    drop((device, other));
+    assert!(given.live().is_empty());
+}
+
+#[test]
+fn a_device_waits_for_its_streams_of_ours_and_keeps_them() {
+    let ([device, _], given) = devices::<35>();
+    let [ours] = take(&device);
+    // What they do is done for others, who are told how it ended.
+    given.failed.store(ours.raw(), SeqCst);
+    device.synchronize(None).unwrap();
+    device.synchronize(Some(Duration::from_secs(1000))).unwrap();
+    // The default stream is waited for first.
+    let limits = given.limits.lock().unwrap().clone();
+    assert_eq!(limits.get(..2), Some(&[u64::MAX; 2][..]), "{limits:?}");
+    assert!(limits.len() == 4 && limits.iter().all(|limit| *limit > 0));
+    assert_eq!(take(&device), [ours]);
+}

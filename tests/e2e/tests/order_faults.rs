@@ -1,0 +1,227 @@
+//! Work whose place in order cannot be kept as asked: a hook fails on the way, or the stream is of
+//! another plugin. It is waited for all the same, and its failure goes no further than it should.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crossdock::{CostCache, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, is_late, of, one, status, two, writable};
+use crossdock_e2e::{plugin_file, report, with_faults};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::Layout;
+
+const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
+
+#[test]
+fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
+    let Some((_runtime, one, other)) = two() else {
+        return;
+    };
+    let (source, target) = (of(&other, 7), of(&other, 0));
+    let (writing, gate) = held(&other);
+    source.written_on(&writing).unwrap();
+    let stream = Stream::new(&one).unwrap();
+    target.copy_from(&source, Some(&stream)).unwrap();
+    assert!(is_late(&stream), "what it copies is not written yet");
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    assert_eq!(target.read().unwrap(), [7; ALL]);
+}
+
+#[test]
+fn a_write_on_another_stream_heals_what_a_write_that_failed_left() {
+    let (_runtime, device) = one();
+    let (target, source) = (of(&device, 0), of(&device, 9));
+    let (failing, gate) = held(&device);
+    target.written_on(&failing).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(failing.synchronize(LIMIT).is_err());
+    assert!(target.synchronize(LIMIT).is_err(), "nobody knows its bytes");
+    let stream = Stream::new(&device).unwrap();
+    target.copy_from(&source, Some(&stream)).unwrap();
+    assert_eq!(target.read().unwrap(), [9; ALL]);
+}
+
+#[test]
+fn who_waits_for_a_stream_leaves_its_failure_to_its_owner() {
+    let Some((_runtime, one, other)) = two() else {
+        return;
+    };
+    let target = Tensor::empty(
+        &other,
+        &Layout::compact("int8x3".parse().unwrap(), &[5]).unwrap(),
+    );
+    let (stream, gate) = held(&one);
+    gate.complete(Status::VENDOR).unwrap();
+    // No plugin fills elements of three bytes, so the caller waits for the stream.
+    let filled = target.unwrap().fill(&[1; 3], Some(&stream));
+    assert!(filled.is_err());
+    assert!(stream.synchronize(LIMIT).is_err());
+}
+
+#[test]
+fn work_that_a_stream_could_not_be_told_of_is_waited_for_by_who_comes_later() {
+    let name = "work_that_a_stream_could_not_be_told_of_is_waited_for_by_who_comes_later";
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    // The first wait is that of a stream of ours for the point where the work begins.
+    if with_faults(name, "cpu.stream_wait_event:2=VENDOR") {
+        let builder = Runtime::builder().search(false).costs(CostCache::Off);
+        let runtime = builder.plugin(file).open().unwrap();
+        let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+        let devices = runtime.devices().into_iter();
+        let mut others = devices.filter(|device| !Arc::ptr_eq(device.plugin(), cpu.plugin()));
+        let Some(other) = others.next() else {
+            return report("skipped: there is no OpenCL device");
+        };
+        let (source, target) = (of(&other, 7), of(&other, 0));
+        let (writing, gate) = held(&other);
+        source.written_on(&writing).unwrap();
+        let stream = Stream::new(&cpu).unwrap();
+        let copied = target.copy_from(&source, Some(&stream));
+        assert_eq!(status(&copied), Some(Status::VENDOR));
+        target.wait_to_read(&stream).unwrap();
+        assert!(is_late(&stream), "the copy is there, and not over");
+        gate.complete(Status::OK).unwrap();
+        stream.synchronize(LIMIT).unwrap();
+        assert_eq!(target.read().unwrap(), [7; ALL]);
+    }
+}
+
+#[test]
+fn a_completion_that_fails_once_is_made_again() {
+    let name = "a_completion_that_fails_once_is_made_again";
+    if with_faults(name, "cpu.event_complete:1=VENDOR") {
+        let Some((_runtime, one, other)) = two() else {
+            return;
+        };
+        let (first, gate) = held(&one);
+        let second = Stream::new(&other).unwrap();
+        second.wait(&first.record().unwrap()).unwrap();
+        assert_eq!(status(&gate.complete(Status::OK)), Some(Status::VENDOR));
+        gate.complete(Status::OK).unwrap();
+        second.synchronize(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn a_wait_that_a_plugin_refuses_is_told() {
+    let name = "a_wait_that_a_plugin_refuses_is_told";
+    if with_faults(name, "cpu.stream_wait_event:2=VENDOR") {
+        let (_runtime, device) = one();
+        let (first, gate) = held(&device);
+        let second = Stream::new(&device).unwrap();
+        let waited = second.wait(&first.record().unwrap());
+        assert_eq!(status(&waited), Some(Status::VENDOR));
+        gate.complete(Status::OK).unwrap();
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so() {
+    let name = "a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so";
+    // Each of the two plugins has a first call.
+    if with_faults(name, "cpu.event_create_host:1=OOM_DEVICE") {
+        let Some((_runtime, one, other)) = two() else {
+            return;
+        };
+        assert!(Event::host(&one).is_err());
+        let (first, gate) = held(&one);
+        let event = first.record().unwrap();
+        gate.complete(Status::OK).unwrap();
+        let waited = Stream::new(&other).unwrap().wait(&event);
+        assert_eq!(status(&waited), Some(Status::OOM_DEVICE));
+    }
+}
+
+#[test]
+fn work_that_gets_no_stream_of_ours_for_want_of_memory_says_so() {
+    let name = "work_that_gets_no_stream_of_ours_for_want_of_memory_says_so";
+    if with_faults(name, "cpu.stream_create:1=OOM_DEVICE") {
+        let Some((_runtime, one, other)) = two() else {
+            return;
+        };
+        assert!(Stream::new(&one).is_err());
+        let stream = Stream::new(&one).unwrap();
+        let (source, target) = (of(&other, 7), of(&other, 0));
+        let copied = target.copy_from(&source, Some(&stream));
+        assert_eq!(status(&copied), Some(Status::OOM_DEVICE));
+    }
+}
+
+#[test]
+fn an_alias_shares_the_work_on_its_memory() {
+    let Some((_runtime, one, other)) = two() else {
+        return;
+    };
+    let source = of(&one, 1);
+    let choice = RouteChoice::Only(RouteKind::Alias);
+    let (alias, _) = source.to(&other, choice).unwrap();
+    let (writing, gate) = held(&one);
+    source.written_on(&writing).unwrap();
+    let early = alias.synchronize(Some(MOMENT));
+    assert_eq!(status(&early), Some(Status::TIMEOUT));
+    gate.complete(Status::OK).unwrap();
+    alias.synchronize(LIMIT).unwrap();
+}
+
+#[test]
+fn nobody_has_to_wait_between_plugins_that_complete_events_and_call_the_host() {
+    let Some((_runtime, one, other)) = two() else {
+        return;
+    };
+    let stream = Stream::new(&one).unwrap();
+    let (_copy, route) = of(&one, 7).to_on(&other, DIRECT, &stream).unwrap();
+    assert!(!route.to_string().contains("waits"), "{route}");
+}
+
+#[test]
+fn an_alias_on_a_device_that_its_runtime_retired_is_refused() {
+    let (Some((runtime, one, other)), Some((_lists_it_too, ..))) = (two(), two()) else {
+        return;
+    };
+    let source = of(&one, 1);
+    runtime.retire(other.plugin()).unwrap();
+    let alias = source.to(&other, RouteChoice::Only(RouteKind::Alias));
+    let error = alias.map(drop).unwrap_err();
+    let told = format!("{error}: {}", error.why());
+    assert!(told.contains("retired"), "{told}");
+}
+
+#[test]
+fn the_time_between_two_events_is_that_of_one_plugin_and_runs_forwards() {
+    let Some((_runtime, one, other)) = two() else {
+        return;
+    };
+    let stream = Stream::new(&one).unwrap();
+    let earlier = stream.record().unwrap();
+    earlier.synchronize(LIMIT).unwrap();
+    let gate = Event::host(&one).unwrap();
+    stream.wait(&gate).unwrap();
+    let later = stream.record().unwrap();
+    gate.complete(Status::OK).unwrap();
+    later.synchronize(LIMIT).unwrap();
+    assert!(later.elapsed_since(&earlier).unwrap() > Duration::ZERO);
+    let foreign = Stream::new(&other).unwrap().record().unwrap();
+    foreign.synchronize(LIMIT).unwrap();
+    let misuse = foreign.elapsed_since(&earlier).unwrap_err();
+    assert!(matches!(misuse, Error::Misuse { .. }), "{misuse}");
+}
+
+#[test]
+fn memory_of_others_is_adopted_whole() {
+    let Some((runtime, _, other)) = two() else {
+        return;
+    };
+    let (source, is_back) = writable(&runtime);
+    let (alias, _) = source
+        .to(&other, RouteChoice::Only(RouteKind::Alias))
+        .unwrap();
+    drop(source);
+    assert_eq!(alias.read().unwrap(), [7; ALL]);
+    assert!(!is_back.load(Ordering::SeqCst));
+    drop(alias);
+    assert!(is_back.load(Ordering::SeqCst));
+}

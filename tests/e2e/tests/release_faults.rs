@@ -1,0 +1,305 @@
+//! Memory whose release meets a failure, or work on several streams: it is freed behind all of them, by
+//! who may free it, and leaked where nobody can tell.
+#![expect(unsafe_code, reason = "forks a child")]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+
+use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks};
+use crossdock_e2e::lending::{
+    ALL, LIMIT, MOMENT, held, is_late, layout, lent, of, one, status, two, writable,
+};
+use crossdock_e2e::{plugin_file, report, with_faults};
+use crossdock_sdk::abi::Status;
+
+const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
+
+#[test]
+fn work_whose_end_cannot_be_recorded_is_waited_for() {
+    let name = "work_whose_end_cannot_be_recorded_is_waited_for";
+    // The first wait tells of a failure, as a stream does once.
+    let faults = "cpu.event_record:1=VENDOR,cpu.stream_synchronize:1=VENDOR";
+    if with_faults(name, faults) {
+        let (runtime, device) = one();
+        let (source, is_back) = lent(&runtime, None);
+        let (stream, gate) = held(&device);
+        let (to, returned) = channel();
+        let thread = std::thread::spawn(move || {
+            let copied = source.to_on(&device, DIRECT, &stream);
+            let told = status(&copied);
+            to.send(()).unwrap();
+            drop(copied);
+            drop(source);
+            told
+        });
+        assert!(returned.recv_timeout(MOMENT).is_err(), "it waits");
+        gate.complete(Status::OK).unwrap();
+        returned.recv_timeout(LIMIT.unwrap()).unwrap();
+        assert_eq!(thread.join().unwrap(), Some(Status::VENDOR));
+        assert!(is_back.load(Ordering::SeqCst) && counted_leaks() == 0);
+    }
+}
+
+#[test]
+fn work_whose_end_nobody_can_tell_keeps_its_memory() {
+    let name = "work_whose_end_nobody_can_tell_keeps_its_memory";
+    let faults = "cpu.event_record:1=VENDOR,cpu.stream_synchronize:*=VENDOR";
+    if with_faults(name, faults) {
+        let (runtime, device) = one();
+        let (source, is_back) = lent(&runtime, None);
+        let (stream, gate) = held(&device);
+        let copied = source.to_on(&device, DIRECT, &stream);
+        assert_eq!(status(&copied), Some(Status::VENDOR));
+        assert_eq!(status(&source.synchronize(LIMIT)), Some(Status::VENDOR));
+        drop(source);
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
+        gate.complete(Status::OK).unwrap();
+    }
+}
+
+#[test]
+fn memory_of_a_copy_that_panicked_without_a_stream_is_leaked() {
+    let name = "memory_of_a_copy_that_panicked_without_a_stream_is_leaked";
+    if with_faults(name, "cpu.copy:*=PANIC") {
+        let (runtime, device) = one();
+        let (source, is_back) = lent(&runtime, None);
+        assert_eq!(status(&source.to(&device, DIRECT)), Some(Status::PANIC));
+        assert!(source.synchronize(LIMIT).is_err());
+        drop(source);
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
+    }
+}
+
+#[test]
+fn a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since() {
+    let name = "a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since";
+    let faults = "cpu.event_query:*=VENDOR,cpu.stream_host_call:1=VENDOR,\
+                  cpu.event_synchronize:*=VENDOR,cpu.stream_synchronize:*=VENDOR";
+    if with_faults(name, faults) {
+        let (runtime, device) = one();
+        let (source, is_back) = writable(&runtime);
+        let (reading, gate) = held(&device);
+        let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
+        let writing = Stream::new(&device).unwrap();
+        // A thread waits for the read, and gives up: so the write fails and never runs.
+        let written = source.copy_from(&of(&device, 9), Some(&writing));
+        assert!(written.is_ok(), "{written:?}");
+        drop(source);
+        let early = runtime.wait_for_releases(Some(MOMENT));
+        assert!(!is_back.load(Ordering::SeqCst), "{early:?}");
+        gate.complete(Status::OK).unwrap();
+        drop(copy);
+    }
+}
+
+#[test]
+fn a_release_that_takes_long_delays_no_stream() {
+    let Some((runtime, one, other)) = two() else {
+        return;
+    };
+    let (leave, waits_for_leave) = channel();
+    let (source, is_back) = lent(&runtime, Some(waits_for_leave));
+    let (stream, gate) = held(&one);
+    let (copy, _) = source.to_on(&one, DIRECT, &stream).unwrap();
+    drop(source);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    let (first, gate) = held(&one);
+    let second = Stream::new(&other).unwrap();
+    second.wait(&first.record().unwrap()).unwrap();
+    gate.complete(Status::OK).unwrap();
+    second.synchronize(LIMIT).unwrap();
+    assert!(
+        !is_back.load(Ordering::SeqCst),
+        "it is still being released"
+    );
+    leave.send(()).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back.load(Ordering::SeqCst));
+    drop(copy);
+}
+
+#[test]
+fn a_stream_that_frees_memory_waits_for_the_work_on_the_others() {
+    let (_runtime, device) = one();
+    let tensor = of(&device, 1);
+    let (reading, gate) = held(&device);
+    tensor.used_on(&reading).unwrap();
+    let (last, last_gate) = held(&device);
+    tensor.used_on(&last).unwrap();
+    drop(tensor);
+    last_gate.complete(Status::OK).unwrap();
+    assert!(is_late(&last), "it frees when both are over");
+    gate.complete(Status::OK).unwrap();
+    last.synchronize(LIMIT).unwrap();
+}
+
+#[test]
+fn freeing_memory_brings_no_failure_of_one_stream_to_another() {
+    let (runtime, device) = one();
+    let tensor = of(&device, 1);
+    let (failing, gate) = held(&device);
+    tensor.used_on(&failing).unwrap();
+    let (last, last_gate) = held(&device);
+    tensor.used_on(&last).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(failing.synchronize(LIMIT).is_err());
+    drop(tensor);
+    last_gate.complete(Status::OK).unwrap();
+    last.synchronize(LIMIT).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+}
+
+#[test]
+fn freeing_memory_makes_no_stream_wait_for_another_plugin() {
+    let Some((runtime, one, other)) = two() else {
+        return;
+    };
+    for is_own_first in [false, true] {
+        let tensor = of(&one, 1);
+        let (foreign, gate) = held(&other);
+        let (own, own_gate) = held(&one);
+        let streams = if is_own_first {
+            [&own, &foreign]
+        } else {
+            [&foreign, &own]
+        };
+        for stream in streams {
+            tensor.used_on(stream).unwrap();
+        }
+        drop(tensor);
+        own_gate.complete(Status::OK).unwrap();
+        own.synchronize(LIMIT).unwrap();
+        assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+        gate.complete(Status::OK).unwrap();
+        foreign.synchronize(LIMIT).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn memory_of_others_is_never_freed_by_a_stream() {
+    let name = "memory_of_others_is_never_freed_by_a_stream";
+    if with_faults(name, "cpu.free_async:*=PANIC") {
+        let (runtime, device) = one();
+        let (source, is_back) = lent(&runtime, None);
+        let (stream, gate) = held(&device);
+        let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
+        drop(source);
+        gate.complete(Status::OK).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(is_back.load(Ordering::SeqCst) && counted_leaks() == 0);
+        assert_eq!(copy.read().unwrap(), [7; ALL]);
+    }
+}
+
+#[test]
+fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
+    let name = "lent_memory_that_a_plugin_did_not_let_go_of_is_leaked";
+    if with_faults(name, "release_adopted:*=VENDOR") {
+        let Some((runtime, _, other)) = two() else {
+            return;
+        };
+        let (source, is_back) = lent(&runtime, None);
+        let (alias, _) = source
+            .to(&other, RouteChoice::Only(RouteKind::Alias))
+            .unwrap();
+        drop(source);
+        drop(alias);
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() == 1);
+    }
+}
+
+#[test]
+fn a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins() {
+    let name = "a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins";
+    // No fault is ever met; the process is one of its own.
+    if with_faults(name, "cpu.retire:1000=VENDOR") {
+        let (runtime, device) = one();
+        let (source, is_back) = lent(&runtime, None);
+        let allocated = of(&device, 1);
+        let stream = Stream::new(&device).unwrap();
+        let event = stream.record().unwrap();
+        // SAFETY: the child calls only what a child may, and ends without a destructor.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(source);
+            let lent = is_back.load(Ordering::SeqCst) && counted_leaks() == 0;
+            drop(allocated);
+            let memory = counted_leaks() == 1;
+            drop(event);
+            drop(stream);
+            let right = lent && memory && counted_leaks() == 3;
+            // SAFETY: it ends this process, and no other thread is in it.
+            unsafe { libc::_exit(i32::from(!right)) }
+        }
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place for its status.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status), (child, 0));
+    }
+}
+
+#[test]
+fn a_mapping_that_does_not_end_keeps_what_it_maps() {
+    let name = "a_mapping_that_does_not_end_keeps_what_it_maps";
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    if with_faults(name, "opencl.unmap:*=VENDOR") {
+        let builder = Runtime::builder().search(false).costs(CostCache::Off);
+        let runtime = builder.plugin(file).open().unwrap();
+        let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+        let devices = runtime.devices().into_iter();
+        let mut others = devices.filter(|device| !Arc::ptr_eq(device.plugin(), cpu.plugin()));
+        let Some(other) = others.next() else {
+            return report("skipped: there is no OpenCL device");
+        };
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        let (mapped, _) = of(&other, 7).to(&cpu, choice).unwrap();
+        assert_eq!(mapped.read().unwrap(), [7; ALL]);
+        drop(mapped);
+        assert_eq!(counted_leaks(), 1);
+    }
+}
+
+/// Memory of somebody who waits for releases while it is released.
+struct Waits {
+    bytes: Vec<u8>,
+    runtime: Runtime,
+    told: Sender<Result<(), Error>>,
+}
+
+impl AsRef<[u8]> for Waits {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let _heard = self.told.send(self.runtime.wait_for_releases(LIMIT));
+    }
+}
+
+#[test]
+fn a_release_that_waits_for_releases_is_told_that_it_is_one() {
+    let (runtime, device) = one();
+    let (told, hears) = channel();
+    let owner = Waits {
+        bytes: vec![7; ALL],
+        runtime: runtime.clone(),
+        told,
+    };
+    let source = Tensor::from_host_memory(&runtime, Box::new(owner), 0, &layout()).unwrap();
+    let (stream, gate) = held(&device);
+    let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
+    drop(source);
+    gate.complete(Status::OK).unwrap();
+    let told = hears.recv_timeout(LIMIT.unwrap() / 2).unwrap();
+    assert!(matches!(told, Err(Error::Misuse { .. })), "{told:?}");
+    runtime.wait_for_releases(LIMIT).unwrap();
+    drop(copy);
+}
