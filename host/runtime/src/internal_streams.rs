@@ -133,6 +133,10 @@ impl InternalStream {
         Ok(Self { device, handle })
     }
 
+    pub(crate) const fn device(&self) -> &Device {
+        &self.device
+    }
+
     pub(crate) const fn handle(&self) -> StreamHandle {
         self.handle
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::InternalStream;
 use crate::memory::Memory;
-use crate::pending::{Access, Mark};
+use crate::pending::{Access, Earlier, Mark};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 
@@ -128,6 +128,15 @@ impl Line<'_> {
         }
     }
 
+    /// Whether an event is of the plugin that does the work.
+    fn plugin_is_of(&self, event: &Event) -> bool {
+        let device = match self {
+            Self::On(stream) => stream.device(),
+            Self::For(_, own) => own.device(),
+        };
+        device.is_of(event.device().plugin())
+    }
+
     /// Makes it come after what is on the stream.
     fn begin(&self) -> Result<(), Error> {
         match self {
@@ -136,9 +145,8 @@ impl Line<'_> {
         }
     }
 
-    /// Makes it wait for marks that work with this access has to come after, and gives the ends of
-    /// what is certainly over before: a wait that another plugin ends may be given up.
-    fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Event>, Error> {
+    /// Makes it wait for marks that work with this access has to come after, and gives their ends.
+    fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Earlier>, Error> {
         let mut earlier = Vec::new();
         for mark in marks {
             let is_native = matches!(self, Self::On(_)) && mark.is_of_one_plugin();
@@ -149,12 +157,14 @@ impl Line<'_> {
             let is_certain = if is_covered {
                 is_native
             } else {
-                let how = self.wait(&event, may_fail)?;
-                matches!(how, Chain::Native | Chain::Blocked)
+                match self.wait(&event, may_fail)? {
+                    Chain::Native | Chain::Blocked => true,
+                    // Given up only where the plugin does nothing more, on this stream either.
+                    Chain::HostEvent => self.plugin_is_of(&event),
+                    Chain::HostThread => false,
+                }
             };
-            if is_certain {
-                earlier.push(event);
-            }
+            earlier.push(Earlier { event, is_certain });
         }
         Ok(failures_apart(earlier, access))
     }
@@ -190,18 +200,18 @@ impl Line<'_> {
 
 /// Without the ends of work that failed, where the work to come leaves some of its bytes as they are:
 /// who reads those has to be told.
-fn failures_apart(mut ends: Vec<Event>, access: Access) -> Vec<Event> {
+fn failures_apart(mut earlier: Vec<Earlier>, access: Access) -> Vec<Earlier> {
     if access == Access::WritePart {
-        ends.retain(|event| event.is_done().is_ok());
+        earlier.retain(|one| one.event.is_done().is_ok());
     }
-    ends
+    earlier
 }
 
 /// A memory that some work touches, and the ends of the work that is over before.
 struct Place<'a> {
     memory: &'a Memory,
     access: Access,
-    earlier: Vec<Event>,
+    earlier: Vec<Earlier>,
 }
 
 /// Remembers work whose end is `event`, after which everything later on `stream` comes.

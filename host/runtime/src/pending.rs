@@ -47,6 +47,14 @@ pub(crate) enum Access {
     Both,
 }
 
+/// The end of work that other work comes after.
+#[derive(Debug, Clone)]
+pub(crate) struct Earlier {
+    pub(crate) event: Event,
+    /// Whether that holds whatever becomes of other plugins: a wait for one may be given up.
+    pub(crate) is_certain: bool,
+}
+
 impl Access {
     pub(crate) const fn is_write(self) -> bool {
         matches!(self, Self::Write | Self::WritePart)
@@ -136,7 +144,7 @@ impl Pending {
     }
 
     /// The ends of work with this access on a stream: what is put on the stream from now on comes after.
-    pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Event> {
+    pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Earlier> {
         if !self.is_busy() || self.is_inherited() {
             return Vec::new();
         }
@@ -146,15 +154,23 @@ impl Pending {
         };
         let marks = self.marks();
         let ends = marks.iter().filter(is_there).map(|mark| mark.end.clone());
-        ends.flatten().collect()
+        let certain = |event| Earlier {
+            event,
+            is_certain: true,
+        };
+        ends.flatten().map(certain).collect()
     }
 
     /// Enters work. It replaces marks that are known to be done, and those of `earlier`, which it comes
     /// after, that [`Mark::replaces`] names. A mark that another thread entered in the meantime stays,
     /// even on the same stream: nobody knows which of the two ends first, and the memory must outlive
-    /// both.
-    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Event]) {
-        let is_earlier = |old: &Mark| earlier.iter().any(|event| old.is_of(event));
+    /// both. A write of all bytes leaves nothing of what it comes after to be told to readers.
+    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Earlier]) {
+        let is_in = |old: &Mark, is_certain: bool| {
+            let mut alike = earlier.iter().filter(|one| one.is_certain == is_certain);
+            alike.any(|one| old.is_of(&one.event))
+        };
+        let is_earlier = |old: &Mark| is_in(old, true);
         let is_continued = |old: &Mark| is_earlier(old) && mark.replaces(old);
         let is_replaced = |old: &Mark| is_continued(old) || old.is_known_done();
         let mut marks = self.marks();
@@ -162,6 +178,10 @@ impl Pending {
         let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
         let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
         mark.holds_memory |= continued;
+        if mark.access == Access::Write {
+            let overwritten = marks.iter_mut().filter(|old| is_in(old, false));
+            overwritten.for_each(|old| old.access = Access::Read);
+        }
         // Now and then it is asked which of many are done, so that they do not pile up.
         let many = marks.len() >= MANY_MARKS && marks.len() == marks.capacity();
         let asked = if many { marks.clone() } else { Vec::new() };

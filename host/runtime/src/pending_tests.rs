@@ -8,7 +8,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::error::Error;
 use crate::lines_plugin::{self, Given, given};
-use crate::pending::{Access, Mark, Pending};
+use crate::pending::{Access, Earlier, Mark, Pending};
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
 const LIMIT: Duration = Duration::from_secs(1000);
@@ -37,6 +37,14 @@ fn readiness(stream: &Stream, event: &Event) -> Mark {
     }
 }
 
+/// As what other work certainly comes after.
+fn after(event: &Event) -> [Earlier; 1] {
+    [Earlier {
+        event: event.clone(),
+        is_certain: true,
+    }]
+}
+
 fn events<const COUNT: usize>(device: &Device) -> [Event; COUNT] {
     std::array::from_fn(|_| Event::create(device).unwrap())
 }
@@ -63,7 +71,7 @@ fn work_replaces_what_is_of_its_kind_on_its_stream_and_nothing_else() {
     let [a, b, c, d, e, f] = events(&device);
     let pending = Pending::default();
     pending.enter(mark(Some(&one), &a, Access::Read), &[]);
-    pending.enter(mark(Some(&one), &b, Access::Read), &[]);
+    pending.enter(mark(Some(&one), &b, Access::Read), &after(&a));
     let left = ends(&pending);
     assert!(left.len() == 1 && left.contains(&b), "it comes later there");
     pending.enter(mark(Some(&other), &c, Access::Read), &[]);
@@ -81,15 +89,9 @@ fn a_write_replaces_what_it_waited_for_and_a_read_does_not() {
     let [a, b, c] = events(&device);
     let pending = Pending::default();
     pending.enter(mark(Some(&one), &a, Access::Write), &[]);
-    pending.enter(
-        mark(Some(&other), &b, Access::Read),
-        std::slice::from_ref(&a),
-    );
+    pending.enter(mark(Some(&other), &b, Access::Read), &after(&a));
     assert_eq!(ends(&pending), [a.clone(), b.clone()]);
-    pending.enter(
-        mark(Some(&third), &c, Access::Write),
-        std::slice::from_ref(&a),
-    );
+    pending.enter(mark(Some(&third), &c, Access::Write), &after(&a));
     assert_eq!(ends(&pending), [b, c], "a read that came meanwhile stays");
 }
 
@@ -119,9 +121,9 @@ fn readiness_holds_memory_only_behind_work_on_its_stream_that_does() {
     let [a, b, c, d] = events(&device);
     let pending = Pending::default();
     pending.enter(readiness(&one, &a), &[]);
-    pending.enter(readiness(&one, &b), &[]);
+    pending.enter(readiness(&one, &b), &after(&a));
     assert_eq!(holds(&pending), [false], "nothing there held it");
-    pending.enter(mark(Some(&one), &c, Access::Write), &[]);
+    pending.enter(mark(Some(&one), &c, Access::Write), &after(&b));
     assert!(c.is_done().unwrap());
     pending.enter(readiness(&other, &d), &[]);
     assert_eq!(holds(&pending), [false], "what held it is over");
