@@ -297,6 +297,7 @@ impl Slots {
             Call::Open { e } if !self.open(*e)? => return Err(Stop::Empty),
             Call::Open { .. } => {}
             Call::Never => std::thread::park_timeout(std::time::Duration::MAX),
+            Call::Complain => log::error!(target: "crossdock::campaign", "a complaint"),
             Call::Abandon { e } => {
                 let gate = self.gates.lock().unwrap().remove(e);
                 let gate = gate.ok_or(Stop::Empty)?;

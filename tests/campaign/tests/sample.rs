@@ -109,6 +109,36 @@ fn hung() -> Case {
 }
 
 #[test]
+fn an_error_in_the_log_is_found_and_made_small() {
+    let (_folder, mut laboratory, _) = laboratory();
+    let mut calls = vec![make(0, &[3]), Call::Complain, make(1, &[2])];
+    let devices = vec!["cpu".to_owned(), "ext_dev".to_owned()];
+    let complaint = Case {
+        devices,
+        ..case(calls.clone())
+    };
+    let Verdict::Found(finding) = laboratory.alone(&complaint) else {
+        unreachable!("an error in the log");
+    };
+    assert_eq!(finding.what, What::Logged, "{finding:?}");
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut attempt = |case: &Case| laboratory.alone(case);
+    let (small, _) = smallest(&complaint, &finding, end, &mut attempt);
+    // What no call names is not opened.
+    assert_eq!(small.devices, ["cpu"]);
+    assert_eq!(small.programs, case(vec![Call::Complain]).programs);
+
+    // A failure that the program asks for may be told to the log.
+    let (e, s) = (0, 0);
+    calls.extend([
+        Call::Stream { s, device: 0 },
+        Call::Hold { e, s, fails: true },
+    ]);
+    let explained = laboratory.alone(&case(calls));
+    assert!(matches!(explained, Verdict::Passed { .. }), "{explained:?}");
+}
+
+#[test]
 fn a_call_that_never_answers_is_found_and_made_small() {
     let (_folder, _, _) = laboratory();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
