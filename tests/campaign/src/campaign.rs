@@ -25,8 +25,8 @@ pub struct Plan {
     pub seeds: u64,
     /// Whether random programs run with faults too.
     pub faults: bool,
-    /// When no new trial begins.
-    pub end: Option<Instant>,
+    /// How long trials begin; making findings small does not count.
+    pub searching: Option<Duration>,
     /// Which of how many parts: every `n`th case.
     pub part: (usize, usize),
     /// The longest time for making one finding small.
@@ -49,10 +49,12 @@ pub fn campaign(
         ..Row::default()
     };
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut shrunk = Duration::ZERO;
     let (part, parts) = plan.part;
     let count = kind.count(devices, plan.seeds, plan.faults);
     for turn in (part as u64 - 1..count).step_by(parts) {
-        if plan.end.is_some_and(|end| Instant::now() > end) {
+        let searched = begun.elapsed().saturating_sub(shrunk);
+        if plan.searching.is_some_and(|limit| searched > limit) {
             break;
         }
         let case = kind.case(devices, plan.seeds, scattered(turn, count));
@@ -65,7 +67,16 @@ pub fn campaign(
                 let times = known.entry(sort_of(&finding)).or_insert(0);
                 *times += 1;
                 if *times == 1 {
-                    tell(&report(&case, &finding, plan, laboratory));
+                    let (found, ops) = (Instant::now(), case.ops());
+                    let small = reduced(&case, &finding, plan, laboratory);
+                    let took = found.elapsed();
+                    shrunk += took;
+                    tell(&format!(
+                        "found after {:.1} s of search in program {} of {ops} operations, made small in {:.1} s:\n{small}",
+                        searched.as_secs_f64(),
+                        row.programs,
+                        took.as_secs_f64(),
+                    ));
                 }
             }
         }
@@ -84,7 +95,8 @@ const fn scattered(turn: u64, count: u64) -> u64 {
 }
 
 /// Makes a finding small, and writes it down.
-fn report(case: &Case, finding: &Finding, plan: &Plan, laboratory: &mut Laboratory) -> String {
+#[must_use]
+pub fn reduced(case: &Case, finding: &Finding, plan: &Plan, laboratory: &mut Laboratory) -> String {
     let end = Instant::now() + plan.shrinking;
     let (small, finding) = match finding.what {
         What::Hang => smallest_hang(case, finding, end, laboratory),
@@ -110,12 +122,29 @@ fn smallest_hang(
 ) -> (Case, Finding) {
     let patience = laboratory.limit();
     laboratory.set_limit(IMPATIENCE);
-    let (small, _) = smallest(case, finding, end, &mut |case| laboratory.attempt(case));
+    // Each that hung, the smaller the later.
+    let mut hung = vec![case.clone()];
+    let mut attempt = |case: &Case| {
+        let verdict = laboratory.attempt(case);
+        if matches!(&verdict, Verdict::Found(finding) if finding.what == What::Hang) {
+            hung.push(case.clone());
+        }
+        verdict
+    };
+    let (small, _) = smallest(case, finding, end, &mut attempt);
     laboratory.set_limit(patience);
-    match laboratory.alone(&small) {
-        Verdict::Found(again) => (small, again),
-        Verdict::Passed { .. } => (case.clone(), finding.clone()),
+    hung.push(small);
+    // On a busy machine some were only slow: half as far back, until one hangs for good.
+    while hung.len() > 1 {
+        if let Some(small) = hung.last()
+            && let Verdict::Found(again) = laboratory.alone(small)
+            && again.what == What::Hang
+        {
+            return (small.clone(), again);
+        }
+        hung.truncate(hung.len().div_ceil(2));
     }
+    (case.clone(), finding.clone())
 }
 
 fn write(case: &Case, folder: &Path) -> std::io::Result<PathBuf> {

@@ -227,7 +227,7 @@ fn judge_end(case: &Case, status: ExitStatus, said: &str) -> Verdict {
 /// # Errors
 /// Input or output that cannot be used.
 pub fn serve(limit: Duration) -> std::io::Result<()> {
-    trial::watch_panics();
+    trial::watch();
     let mut output = std::io::stdout();
     let mut kept = Kept::default();
     for line in std::io::stdin().lock().lines() {

@@ -35,6 +35,18 @@ impl Case {
     pub fn ops(&self) -> usize {
         self.programs.iter().map(Vec::len).sum()
     }
+
+    /// Whether it makes something fail, so that an error in the log may be right.
+    #[must_use]
+    pub fn may_fail(&self) -> bool {
+        let fails = |op: &Op| {
+            matches!(
+                op.call,
+                Call::Hold { fails: true, .. } | Call::Abandon { .. }
+            )
+        };
+        self.fault.is_some() || self.programs.iter().flatten().any(fails)
+    }
 }
 
 /// What becomes of the process.
@@ -241,6 +253,8 @@ pub enum Call {
     },
     /// A call that never answers: what is planted to prove that a hang is found.
     Never,
+    /// An error in the log, planted to prove that one is found.
+    Complain,
 }
 
 /// The elements: each width that takes a way of its own through the copies.

@@ -39,6 +39,7 @@ pub fn smallest(
         best.fewer_ops();
         best.fewer_views();
         best.simpler();
+        best.fewer_devices();
         if best.case == before || Instant::now() > end {
             return (best.case, best.finding);
         }
@@ -121,6 +122,38 @@ impl Best<'_, '_> {
                 self.take(case);
             }
         }
+        // Views of two tensors that have to fit each other go together.
+        let mut case = self.case.clone();
+        for program in &mut case.programs {
+            while let Some(at) = program.iter().rposition(|op| view_of(&op.call).is_some()) {
+                let op = program.remove(at);
+                if let Some((view, of)) = view_of(&op.call) {
+                    program
+                        .iter_mut()
+                        .for_each(|op| rename(&mut op.call, view, of));
+                }
+            }
+        }
+        self.take(case);
+    }
+
+    /// Leaves out devices that no call names: to open them takes longer than the calls. The first is
+    /// where the memory of others is.
+    fn fewer_devices(&mut self) {
+        for device in (1..self.case.devices.len()).rev() {
+            let mut case = self.case.clone();
+            let mut is_named = false;
+            for op in case.programs.iter_mut().flatten() {
+                if let Some(named) = device_of(&mut op.call) {
+                    is_named |= *named == device;
+                    *named -= usize::from(*named > device);
+                }
+            }
+            case.devices.remove(device);
+            if !is_named {
+                self.take(case);
+            }
+        }
     }
 
     /// Leaves out rules of the fault layer, then makes the one that is left name a single call.
@@ -178,6 +211,18 @@ impl Best<'_, '_> {
                 }
             }
         }
+    }
+}
+
+/// The device that a call names.
+const fn device_of(call: &mut Call) -> Option<&mut usize> {
+    match call {
+        Call::Make { device, .. }
+        | Call::To { device, .. }
+        | Call::Stream { device, .. }
+        | Call::Default { device, .. }
+        | Call::SyncDevice { device } => Some(device),
+        _ => None,
     }
 }
 

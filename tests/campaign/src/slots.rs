@@ -297,6 +297,7 @@ impl Slots {
             Call::Open { e } if !self.open(*e)? => return Err(Stop::Empty),
             Call::Open { .. } => {}
             Call::Never => std::thread::park_timeout(std::time::Duration::MAX),
+            Call::Complain => log::error!(target: "crossdock::campaign", "a complaint"),
             Call::Abandon { e } => {
                 let host_event = self.host_events.lock().unwrap().remove(e);
                 let host_event = host_event.ok_or(Stop::Empty)?;

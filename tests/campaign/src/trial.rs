@@ -20,8 +20,35 @@ const FORKED_WELL: i32 = 0;
 /// The first panic of any thread.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Remembers panics, also of threads that nobody joins.
-pub fn watch_panics() {
+/// The first error that was logged.
+static LOGGED: Mutex<Option<String>> = Mutex::new(None);
+
+/// Keeps the first error of the runtime: what a drop is refused has no other way out.
+struct Errors;
+
+impl log::Log for Errors {
+    fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+        about.level() == log::Level::Error && about.target().starts_with("crossdock")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let mut first = LOGGED
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            first.get_or_insert_with(|| format!("{}: {}", record.target(), record.args()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Remembers panics, also of threads that nobody joins, and errors in the log.
+pub fn watch() {
+    // A second logger is refused, and only the first call makes one.
+    if log::set_logger(&Errors).is_ok() {
+        log::set_max_level(log::LevelFilter::Error);
+    }
     std::panic::set_hook(Box::new(|panic| {
         let mut first = PANIC
             .lock()
@@ -70,13 +97,21 @@ pub fn run(case: &Case, limit: Duration, kept: &mut Kept) -> Verdict {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .take();
+    let logged = LOGGED
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .take()
+        .filter(|_| !case.may_fail());
     match (panic, outcome) {
         (Some(text), _) => Verdict::Found(Finding::new(What::Panic, text)),
-        (None, Ok(refused)) => Verdict::Passed {
-            refused,
-            spent: counted_leaks() > 0,
-        },
         (None, Err(finding)) => Verdict::Found(finding),
+        (None, Ok(refused)) => match logged {
+            Some(text) => Verdict::Found(Finding::new(What::Logged, text)),
+            None => Verdict::Passed {
+                refused,
+                spent: counted_leaks() > 0,
+            },
+        },
     }
 }
 

@@ -24,6 +24,8 @@ pub enum What {
     Report,
     /// The process ended with the wrong code.
     Code,
+    /// An error that could be told to nobody but the log, and that nothing explains.
+    Logged,
 }
 
 /// One finding, and where.

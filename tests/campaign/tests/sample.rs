@@ -10,7 +10,7 @@ use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::place::present;
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Op};
 use crossdock_campaign::shrink::smallest;
-use crossdock_campaign::verdict::{Verdict, What};
+use crossdock_campaign::verdict::{Finding, Verdict, What};
 use crossdock_e2e::{ext_dev, report};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ fn sample(kind: Kind, seeds: u64, parts: usize) {
     let plan = Plan {
         seeds,
         faults: true,
-        end: None,
+        searching: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
@@ -109,6 +109,36 @@ fn hung() -> Case {
 }
 
 #[test]
+fn an_error_in_the_log_is_found_and_made_small() {
+    let (_folder, mut laboratory, _) = laboratory();
+    let mut calls = vec![make(0, &[3]), Call::Complain, make(1, &[2])];
+    let devices = vec!["cpu".to_owned(), "ext_dev".to_owned()];
+    let complaint = Case {
+        devices,
+        ..case(calls.clone())
+    };
+    let Verdict::Found(finding) = laboratory.alone(&complaint) else {
+        unreachable!("an error in the log");
+    };
+    assert_eq!(finding.what, What::Logged, "{finding:?}");
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut attempt = |case: &Case| laboratory.alone(case);
+    let (small, _) = smallest(&complaint, &finding, end, &mut attempt);
+    // What no call names is not opened.
+    assert_eq!(small.devices, ["cpu"]);
+    assert_eq!(small.programs, case(vec![Call::Complain]).programs);
+
+    // A failure that the program asks for may be told to the log.
+    let (e, s) = (0, 0);
+    calls.extend([
+        Call::Stream { s, device: 0 },
+        Call::Hold { e, s, fails: true },
+    ]);
+    let explained = laboratory.alone(&case(calls));
+    assert!(matches!(explained, Verdict::Passed { .. }), "{explained:?}");
+}
+
+#[test]
 fn a_call_that_never_answers_is_found_and_made_small() {
     let (_folder, _, _) = laboratory();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
@@ -129,4 +159,48 @@ fn a_call_that_never_answers_is_found_and_made_small() {
             call: Call::Never
         }]]
     );
+}
+
+/// A copy between views of two tensors.
+fn copied_views() -> Case {
+    let slice = |t, of| Call::Slice {
+        t,
+        of,
+        axes: vec![(0, 2, 2)],
+    };
+    case(vec![
+        make(0, &[4]),
+        make(1, &[4]),
+        slice(2, 0),
+        slice(3, 1),
+        Call::CopyFrom {
+            t: 2,
+            of: 3,
+            stream: None,
+        },
+    ])
+}
+
+#[test]
+fn views_that_have_to_fit_each_other_are_left_out_together() {
+    let mut attempt = |case: &Case| {
+        let calls: Vec<&Call> = case.programs[0].iter().map(|op| &op.call).collect();
+        let is_view = |place: usize| {
+            let makes = |call: &&Call| matches!(call, Call::Slice { t, .. } if *t == place);
+            calls.iter().any(makes)
+        };
+        let fits = |call: &&Call| matches!(call, Call::CopyFrom { t, of, .. } if t != of && is_view(*t) == is_view(*of));
+        let makes = |call: &&&Call| matches!(call, Call::Make { .. });
+        if calls.iter().filter(makes).count() == 2 && calls.iter().any(fits) {
+            return Verdict::Found(Finding::new(What::WrongByte, "planted"));
+        }
+        Verdict::Passed {
+            refused: 0,
+            spent: false,
+        }
+    };
+    let finding = Finding::new(What::WrongByte, "planted");
+    let end = Instant::now() + Duration::from_secs(60);
+    let (small, _) = smallest(&copied_views(), &finding, end, &mut attempt);
+    assert_eq!(small.ops(), 3, "{small:?}");
 }

@@ -25,7 +25,7 @@ const STREAM: usize = 0;
 const OTHER: usize = 1;
 
 /// How many calls there are to try.
-const BODIES: usize = 28;
+const BODIES: usize = 31;
 
 /// Every call for every stream, device, width and form.
 pub(super) fn count(devices: &[String]) -> u64 {
@@ -43,7 +43,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let count = devices.len();
     let (index, place) = (digit(BODIES), [digit(count), digit(count), digit(count)]);
     let (element, form) = (Element::ALL[digit(6)], FORMS[digit(4)]);
-    let body = bodies(place[2]).swap_remove(index);
+    let body = bodies(place[2], form).swap_remove(index);
     let [stream, from, to] = place.map(|device| &devices[device]);
     Case {
         name: format!("a {index}: {element:?} {form:?}, stream of {stream}, {from} to {to}"),
@@ -82,7 +82,7 @@ const fn peek(t: usize) -> Call {
 }
 
 /// The calls to try; `to` is the device of results.
-fn bodies(to: usize) -> Vec<Vec<Call>> {
+fn bodies(to: usize, form: Form) -> Vec<Vec<Call>> {
     let read = Call::Read { t: SEEN };
     let export = |stream| {
         vec![
@@ -98,6 +98,8 @@ fn bodies(to: usize) -> Vec<Vec<Call>> {
     let write = |t| Call::Write { t, seed: 9 };
     let mut bodies = vec![
         vec![copy(RESULT_SEEN, SEEN, STREAM), peek(RESULT)],
+        // Nothing but the stream itself is to be waited for.
+        vec![view(5, 1, form), copy(RESULT_SEEN, 5, STREAM), peek(RESULT)],
         vec![copy(SEEN, RESULT_SEEN, STREAM), peek(WRITTEN)],
         vec![fill(SEEN), peek(WRITTEN)],
         vec![fill(RESULT_SEEN), peek(RESULT)],
@@ -140,7 +142,26 @@ fn bodies(to: usize) -> Vec<Vec<Call>> {
         }
     }
     bodies.extend([lent(to, STREAM), lent(to, OTHER)]);
+    bodies.extend(read_twice(to));
     bodies
+}
+
+/// What was read on the held stream is read on another one before it is written, or given back.
+fn read_twice(to: usize) -> [Vec<Call>; 2] {
+    let mut twice = lent(to, STREAM);
+    twice.insert(3, read_on_other(6, to));
+    let write = Call::Write { t: 1, seed: 9 };
+    [vec![read_on_other(1, to), write], twice]
+}
+
+const fn read_on_other(of: usize, to: usize) -> Call {
+    Call::To {
+        t: 5,
+        of,
+        device: to,
+        way: Way::Direct,
+        stream: Some(OTHER),
+    }
 }
 
 /// Memory of others is given back behind the work on it.
