@@ -211,6 +211,7 @@ const fn hint_for(status: Status) -> &'static str {
         Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
         Status::FORKED => "open a new runtime in the child process",
         Status::RETIRED => "load the plugin again, or use another device",
+        Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
         Status::NOT_OWNER => {
             "pass memory that this device's plugin allocated, registered or adopted"

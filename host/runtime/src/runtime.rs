@@ -250,9 +250,9 @@ impl Runtime {
         Some(listing)
     }
 
-    /// Blocks until all memory of the registered plugins that was dropped before this call, while work
-    /// on it was still running, is given back, or is leaked because nobody can say whether the work is
-    /// over; `None` is no limit.
+    /// Blocks until all memory that was dropped before this call, while work on it was still running,
+    /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
+    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`; [`Error::Misuse`] when called by a deleter, which is such a release

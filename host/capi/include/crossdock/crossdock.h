@@ -679,8 +679,8 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_en
 
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
  * running, is given back, or is leaked because nobody can say whether the work is over. Then the
- * deleters of imported tensors have run. Waits for the plugins that this runtime lists.
- * Since table 1.3.
+ * deleters of imported tensors have run. Waits for the plugins that this runtime lists,
+ * and for those that it retired. Since table 1.3.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
  * \return `XD_TIMEOUT`; `XD_INVALID` when called by a deleter, which is such a release itself.
  */
