@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "exports functions by name")]
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crossdock::{Runtime, RuntimeBuilder};
 use crossdock_api::{
@@ -125,13 +124,7 @@ pub(crate) extern "C" fn xd_runtime_retire_plugin(
     plugin: Ref<'_, XdPluginEntry>,
 ) -> Failure {
     fence_call("xd_runtime_retire_plugin", || {
-        let (runtime, plugin) = (borrow(runtime)?, &borrow(plugin)?.plugin);
-        if !runtime.plugins().iter().any(|one| Arc::ptr_eq(one, plugin)) {
-            return Err(Refusal::argument(
-                "the plugin is not registered in this runtime",
-            ));
-        }
-        Ok(runtime.retire(plugin)?)
+        Ok(borrow(runtime)?.retire(&borrow(plugin)?.plugin)?)
     })
 }
 

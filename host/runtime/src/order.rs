@@ -68,21 +68,8 @@ impl<'a> Touched<'a> {
     /// Makes the line wait for all that this work has to come after.
     fn come_after(self, line: Line<'_>) -> Result<Vec<Place<'a>>, Error> {
         let found = |(memory, access): (&'a Memory, Access)| {
-            let pending = memory.pending();
-            let earlier = match line {
-                Line::On(stream) => pending.on(stream, access),
-                Line::For(..) => Vec::new(),
-            };
-            let marks = pending.before(access);
-            let earlier = failures_apart(earlier, access);
-            (
-                Place {
-                    memory,
-                    access,
-                    earlier,
-                },
-                marks,
-            )
+            let marks = memory.pending().before(access);
+            (Place::new(memory, access, line.on()), marks)
         };
         // What was found is on the stream already. What other threads put there from now on may come
         // after this work.
@@ -128,6 +115,14 @@ impl Line<'_> {
         }
     }
 
+    /// The stream that the work itself is on, where that is the caller's.
+    const fn on(&self) -> Option<&Stream> {
+        match self {
+            Self::On(stream) => Some(stream),
+            Self::For(..) => None,
+        }
+    }
+
     /// Whether an event is of the plugin that does the work.
     fn plugin_is_of(&self, event: &Event) -> bool {
         let device = match self {
@@ -149,7 +144,7 @@ impl Line<'_> {
     fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Earlier>, Error> {
         let mut earlier = Vec::new();
         for mark in marks {
-            let is_native = matches!(self, Self::On(_)) && mark.is_of_one_plugin();
+            let is_native = self.on().is_some() && mark.is_of_one_plugin();
             let is_covered = mark.stream.as_ref() == Some(self.stream());
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
@@ -212,6 +207,19 @@ struct Place<'a> {
     memory: &'a Memory,
     access: Access,
     earlier: Vec<Earlier>,
+}
+
+impl<'a> Place<'a> {
+    /// A memory that work on `stream` touches, and such work that is there already. To be made before
+    /// the end of the work is recorded, which therefore comes after that.
+    fn new(memory: &'a Memory, access: Access, stream: Option<&Stream>) -> Self {
+        let there = stream.map(|stream| memory.pending().on(stream, access));
+        Self {
+            memory,
+            access,
+            earlier: failures_apart(there.unwrap_or_default(), access),
+        }
+    }
 }
 
 /// Remembers work whose end is `event`, after which everything later on `stream` comes.
@@ -286,11 +294,7 @@ fn queue(
         .record()
         .or_else(|_| line.record())
         .inspect_err(|error| {
-            let stream = match line {
-                Line::On(stream) => Some(stream),
-                Line::For(..) => None,
-            };
-            touched.remember_unrecorded(stream, error);
+            touched.remember_unrecorded(line.on(), error);
         })?;
     let followed = match line {
         Line::On(_) => Ok(true),
@@ -327,15 +331,8 @@ pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
 /// Remembers work of others that is on `stream`, and that its caller has put into order.
 /// `holds_memory`: the memory has to outlive it.
 pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
-    let mut places = Vec::with_capacity(2);
-    for (memory, access) in touched.each() {
-        places.push(Place {
-            memory,
-            access,
-            // Before the end is recorded, which therefore comes after them.
-            earlier: memory.pending().on(stream, access),
-        });
-    }
+    let place = |(memory, access)| Place::new(memory, access, Some(stream));
+    let places: Vec<_> = touched.each().map(place).collect();
     let event = stream.record()?;
     enter(Some(stream), &event, &places, holds_memory);
     Ok(())

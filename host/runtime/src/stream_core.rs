@@ -73,10 +73,7 @@ impl StreamCore {
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        // In the child of a fork the turn may be that of a thread which the child does not have; no
-        // hook is called there.
-        let lock = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let _turn = (!self.plugin.hooks().is_forked()).then(lock);
+        let _turn = self.lock(&self.turn);
         call(self.handle)
     }
 
@@ -86,12 +83,15 @@ impl StreamCore {
         &self,
         call: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let lock = || {
-            let turn = self.foreign_turn.lock();
-            turn.unwrap_or_else(PoisonError::into_inner)
-        };
-        let _turn = (!self.plugin.hooks().is_forked()).then(lock);
+        let _turn = self.lock(&self.foreign_turn);
         call()
+    }
+
+    /// In the child of a fork a turn may be that of a thread which the child does not have; no hook is
+    /// called there.
+    fn lock<'a>(&self, turn: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
+        let is_forked = self.plugin.hooks().is_forked();
+        (!is_forked).then(|| turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -148,6 +148,21 @@ fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
 }
 
 #[test]
+fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let tensor = bytes_of(&cpu, 64, 1);
+    part(&tensor, 0, 8).fill(&[2], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    part(&tensor, 8, 8).written_on(&stream).unwrap();
+    assert!(part(&tensor, 0, 8).read().is_err(), "nobody wrote it");
+}
+
+#[test]
 #[ignore = "each stream of the CPU plugin that waits is a thread, and each release waits on its own"]
 fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
     let Some(runtime) = runtime() else {
