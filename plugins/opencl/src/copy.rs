@@ -188,7 +188,7 @@ fn finish(
 
 /// Waits for work that is to be over on return. Where that cannot be told, its memory stays in use.
 fn wait(places: [&Place; 2], mark: &Arc<Mark>) -> Result<(), Fault> {
-    match progress::synchronize(mark, None) {
+    match progress::wait_out(mark) {
         Ok(Progress::Failed(fault)) => Err(fault),
         Ok(Progress::Done | Progress::Running) => Ok(()),
         Err(fault) => {

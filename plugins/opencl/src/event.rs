@@ -10,10 +10,11 @@ use std::{
 use opencl3::event as cl;
 
 use crate::{
+    awaited::Awaited,
     device::Device,
     fault::{Fault, Kind},
     handle::{Gate, Mark},
-    progress::{self, Progress, progress},
+    progress::{Progress, progress},
     promise::{Promise, Promises},
     stream::Stream,
 };
@@ -30,7 +31,7 @@ enum State {
     Never,
     Recorded(Point),
     Host {
-        mark: Arc<Mark>,
+        end: Arc<Awaited>,
         promise: Arc<Promise>,
     },
 }
@@ -39,7 +40,7 @@ enum State {
 #[derive(Debug, Clone)]
 struct Point {
     /// Handed to its device already: a stream flushes each command.
-    mark: Arc<Mark>,
+    end: Arc<Awaited>,
     /// Whose context the mark lives in.
     device: Arc<Device>,
     behind: Promises,
@@ -63,7 +64,7 @@ impl Event {
         Ok(Self {
             device: Arc::clone(device),
             state: Mutex::new(State::Host {
-                mark,
+                end: Arc::new(Awaited::new(mark)),
                 promise: Arc::default(),
             }),
         })
@@ -79,7 +80,7 @@ impl Event {
         }
         let (mark, behind) = stream.end()?;
         self.replace(State::Recorded(Point {
-            mark,
+            end: Arc::new(Awaited::new(mark)),
             device: Arc::clone(&stream.device),
             behind,
         }));
@@ -97,7 +98,7 @@ impl Event {
                 "the event belongs to another context",
             ));
         }
-        stream.hold(&point.mark, &point.behind)
+        stream.hold(&point.end.mark, &point.behind)
     }
 
     /// How far the work before it is.
@@ -105,7 +106,7 @@ impl Event {
         let Some(point) = self.point() else {
             return Ok(Progress::Done);
         };
-        let now = progress(&point.mark)?;
+        let now = progress(&point.end.mark)?;
         Ok(now.and(|| point.behind.verdict()))
     }
 
@@ -114,7 +115,7 @@ impl Event {
         let Some(point) = self.point() else {
             return Ok(Progress::Done);
         };
-        let ended = progress::synchronize(&point.mark, limit)?;
+        let ended = point.end.wait(limit)?;
         Ok(ended.and(|| point.behind.verdict()))
     }
 
@@ -172,7 +173,7 @@ impl Event {
     fn promised(&self) -> Option<(Arc<Mark>, Arc<Promise>)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            State::Host { mark, promise } => Some((Arc::clone(mark), Arc::clone(promise))),
+            State::Host { end, promise } => Some((Arc::clone(&end.mark), Arc::clone(promise))),
             State::Never | State::Recorded(_) => None,
         }
     }
@@ -180,7 +181,7 @@ impl Event {
     fn recorded(&self) -> Option<Arc<Mark>> {
         self.point()
             .filter(|_| !self.is_host())
-            .map(|point| point.mark)
+            .map(|point| Arc::clone(&point.end.mark))
     }
 
     /// What to wait for; none for an event that was never recorded.
@@ -189,8 +190,8 @@ impl Event {
         match &*state {
             State::Never => None,
             State::Recorded(point) => Some(point.clone()),
-            State::Host { mark, promise } => Some(Point {
-                mark: Arc::clone(mark),
+            State::Host { end, promise } => Some(Point {
+                end: Arc::clone(end),
                 device: Arc::clone(&self.device),
                 behind: Promises::of(promise),
             }),

@@ -15,11 +15,12 @@
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `users` | the commands that may still use an allocation |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
-//! | `progress` | how far a command is: asking the driver, and waiting |
+//! | `progress`, `awaited` | how far a command is: asking the driver, and waiting with a limit |
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
 
+mod awaited;
 mod backing;
 mod convert;
 mod copy;

@@ -226,7 +226,7 @@ impl Allocation {
     pub(crate) fn settle(&self) -> Result<(), Fault> {
         self.device.gate().check("settle")?;
         self.users.settle(|mark| {
-            if let Progress::Failed(fault) = progress::synchronize(mark, None)? {
+            if let Progress::Failed(fault) = progress::wait_out(mark)? {
                 log::debug!(target: TARGET, "an earlier command failed: {fault}");
             }
             Ok(())

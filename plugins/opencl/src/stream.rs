@@ -7,17 +7,18 @@
 use std::{
     ffi::c_void,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use opencl3::{command_queue as cl, types::cl_event};
 
 use crate::{
+    awaited::Awaited,
     device::{Device, DeviceId},
     event,
     fault::Fault,
     handle::{Context, Mark, Queue, word_of},
-    progress::{self, Progress, progress},
+    progress::{Progress, progress},
     promise::Promises,
 };
 
@@ -33,6 +34,19 @@ pub(crate) struct Stream {
     tail: Mutex<Option<Arc<Mark>>>,
     /// What the work here waits for and the host completes.
     behind: Mutex<Promises>,
+    /// The point that a wait did not come to before its limit.
+    awaited: Mutex<Option<Arc<End>>>,
+}
+
+/// A point that a thread waits for, and what says how the work before it ended.
+#[derive(Debug)]
+struct End {
+    /// That of the work before an earlier point, which is told when all is over.
+    failure: Option<Fault>,
+    marker: Awaited,
+    /// The last command before, which knows of a failure that a marker behind it may not tell.
+    tail: Option<Arc<Mark>>,
+    behind: Promises,
 }
 
 impl Stream {
@@ -140,23 +154,52 @@ impl Stream {
     }
 
     /// Makes the CPU wait for all that is queued, at most for `limit`. A failure is told once.
+    ///
+    /// The next wait goes on with the point of one that was too short: however often a thread waits for
+    /// a stream that stands still, it has one marker more.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
-        // What another thread puts behind the marker is not over, and is told by a later call.
-        let behind = self.promises().clone();
-        // The tail knows of a failure that a marker behind it may not tell.
-        let tail = self.tail();
-        let end = self.mark()?;
-        let ended = progress::synchronize(&end, limit)?;
-        if ended != Progress::Done {
-            return Ok(ended);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let older = self.awaited().clone();
+        let failure = match older.map(|older| self.pass(&older, limit)).transpose()? {
+            Some(Progress::Running) => return Ok(Progress::Running),
+            Some(Progress::Failed(fault)) => Some(fault),
+            Some(Progress::Done) | None => None,
+        };
+        self.pass(&Arc::new(self.present_end(failure)?), left())
+    }
+
+    /// What another thread puts behind it is not over with it, and is told by a later wait.
+    fn present_end(&self, failure: Option<Fault>) -> Result<End, Fault> {
+        let (behind, tail) = (self.promises().clone(), self.tail());
+        Ok(End {
+            failure,
+            marker: Awaited::new(self.mark()?),
+            tail,
+            behind,
+        })
+    }
+
+    /// Waits for a point, and says how the work before it ended.
+    fn pass(&self, end: &Arc<End>, limit: Option<Duration>) -> Result<Progress, Fault> {
+        let ended = end.marker.wait(limit)?;
+        let goes_on = (!ended.is_over()).then(|| Arc::clone(end));
+        // Releasing a marker calls the driver, so the lock is gone by then.
+        let before = std::mem::replace(&mut *self.awaited(), goes_on);
+        drop(before);
+        match (&ended, &end.failure) {
+            (Progress::Running, _) => return Ok(ended),
+            (_, Some(failure)) => return Ok(Progress::Failed(failure.clone())),
+            (Progress::Failed(_), None) => return Ok(ended),
+            (Progress::Done, None) => {}
         }
-        if let Some(tail) = tail
-            && let failed @ Progress::Failed(_) = progress(&tail)?
+        if let Some(tail) = &end.tail
+            && let failed @ Progress::Failed(_) = progress(tail)?
         {
             return Ok(failed);
         }
-        self.promises().forget(&behind);
-        Ok(ended.and(|| behind.verdict()))
+        self.promises().forget(&end.behind);
+        Ok(ended.and(|| end.behind.verdict()))
     }
 
     /// Whether all that is queued is done; a failure stays until it is synchronized.
@@ -184,6 +227,7 @@ impl Stream {
             in_order,
             tail: Mutex::new(None),
             behind: Mutex::default(),
+            awaited: Mutex::default(),
         }
     }
 
@@ -218,6 +262,10 @@ impl Stream {
 
     fn promises(&self) -> MutexGuard<'_, Promises> {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Option<Arc<End>>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tail(&self) -> Option<Arc<Mark>> {

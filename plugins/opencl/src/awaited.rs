@@ -1,0 +1,114 @@
+//! A command that threads wait for with a limit. Who waits again and again leaves one callback with
+//! the driver, which keeps each until the command is over.
+#![expect(unsafe_code, reason = "the driver calls back with a raw word")]
+
+use std::{
+    ffi::c_void,
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crossdock_sdk::fence::fence;
+
+use crate::{
+    fault::Fault,
+    handle::Mark,
+    progress::{Progress, on_done, progress, wait_out},
+};
+
+/// A command, and where threads sleep until it is over.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) mark: Arc<Mark>,
+    /// There once the driver was asked to tell it.
+    waiter: OnceLock<Arc<Waiter>>,
+}
+
+impl Awaited {
+    pub(crate) const fn new(mark: Arc<Mark>) -> Self {
+        Self {
+            mark,
+            waiter: OnceLock::new(),
+        }
+    }
+
+    /// Makes the CPU wait, at most for `limit`, after which it is still running.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
+        let Some(limit) = limit else {
+            return wait_out(&self.mark);
+        };
+        let now = progress(&self.mark)?;
+        if now.is_over() || limit.is_zero() {
+            return Ok(now);
+        }
+        self.waiter()?.wait(&self.mark, limit)
+    }
+
+    /// What the driver tells of the command. Of two threads that ask it at once, both are told.
+    fn waiter(&self) -> Result<&Waiter, Fault> {
+        if let Some(known) = self.waiter.get() {
+            return Ok(known);
+        }
+        let waiter = Arc::new(Waiter::default());
+        let word = Arc::into_raw(Arc::clone(&waiter)).cast_mut();
+        on_done(&self.mark, waiter_fired, word.cast()).inspect_err(|_| {
+            // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
+            // driver refused to take it.
+            unsafe { Arc::decrement_strong_count(word.cast_const()) };
+        })?;
+        Ok(self.waiter.get_or_init(|| waiter))
+    }
+}
+
+/// Where threads sleep until the driver says that a command is over.
+#[derive(Debug, Default)]
+struct Waiter {
+    status: Mutex<Option<i32>>,
+    told: Condvar,
+}
+
+impl Waiter {
+    /// Sleeps until told. PoCL 3 tells nobody of a command that fails, so the status is asked for
+    /// now and then as well.
+    fn wait(&self, mark: &Mark, limit: Duration) -> Result<Progress, Fault> {
+        let deadline = Instant::now().checked_add(limit);
+        loop {
+            if let Some(told) = self.sleep(deadline.map_or(LOOK_AGAIN, time_left)) {
+                return Ok(Progress::of(told));
+            }
+            let now = progress(mark)?;
+            let is_late = deadline.is_some_and(|deadline| time_left(deadline).is_zero());
+            if now.is_over() || is_late {
+                return Ok(now);
+            }
+        }
+    }
+
+    /// Sleeps for `left` at most; answers with what was told.
+    fn sleep(&self, left: Duration) -> Option<i32> {
+        let told = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = self
+            .told
+            .wait_timeout_while(told, left.min(LOOK_AGAIN), |told| told.is_none());
+        *woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn tell(&self, status: i32) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+        self.told.notify_all();
+    }
+}
+
+fn time_left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+extern "C" fn waiter_fired(_event: *mut c_void, status: i32, word: *mut c_void) {
+    // SAFETY: `from_raw` needs a count that `into_raw` left behind: `Awaited::waiter` gave it to the
+    // driver, which calls once.
+    let waiter = unsafe { Arc::from_raw(word.cast_const().cast::<Waiter>()) };
+    let _caught = fence(|| waiter.tell(status));
+}
+
+/// How long a failure that the driver tells nobody of may go unseen.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
