@@ -240,9 +240,13 @@ impl Engine {
                 allocation,
             }
         };
-        if let Some((mark, clock)) = running() {
+        if let Some((mark, mut clock)) = running() {
             // A host function is part of its stream: it is ordered as the stream is.
             if let Ok(mut state) = self.shared.here() {
+                // The host may have told it what it knows, as it may have told the host.
+                if self.shared.config.host_functions_inform {
+                    clock.join(&state.host);
+                }
                 let used = used(&state);
                 state.check(&[used], mark, &clock);
             }

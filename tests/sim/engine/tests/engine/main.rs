@@ -10,6 +10,7 @@
 
 mod bytes;
 mod failures;
+mod host_functions;
 mod machine;
 mod memory;
 mod model;
