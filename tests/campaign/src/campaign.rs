@@ -29,6 +29,8 @@ pub struct Plan {
     pub searching: Option<Duration>,
     /// Which of how many parts: every `n`th case.
     pub part: (usize, usize),
+    /// Only cases with this in their names, for instance `seed 7 status PANIC`.
+    pub only: Option<String>,
     /// The longest time for making one finding small.
     pub shrinking: Duration,
     /// Where files go that replay findings.
@@ -58,6 +60,13 @@ pub fn campaign(
             break;
         }
         let case = kind.case(devices, plan.seeds, scattered(turn, count));
+        if !plan
+            .only
+            .as_ref()
+            .is_none_or(|part| case.name.contains(part))
+        {
+            continue;
+        }
         row.programs += 1;
         row.ops += case.ops();
         match laboratory.verdict(&case) {

@@ -1,5 +1,5 @@
-//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--devices LIST] [--faults none]
-//! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
+//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
+//! [--faults none] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
 //! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
@@ -28,7 +28,8 @@ const DEVICES: [&str; 6] = [
     "asynchronous",
     "asynchronous:1",
 ];
-const OPTIONS: &str = "--kind --seeds --minutes --shrinking --faults --part --devices --replay";
+const OPTIONS: &str =
+    "--kind --seeds --minutes --shrinking --faults --part --only --devices --replay";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -81,6 +82,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             faults: true,
             searching: None,
             part: (1, 1),
+            only: None,
             shrinking: Duration::from_secs(120),
             folder: PathBuf::from("target/campaign"),
         },
@@ -106,6 +108,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             }
             "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
             "--faults" => out.plan.faults = value != "none",
+            "--only" => out.plan.only = Some(value.clone()),
             "--part" => out.plan.part = part(value)?,
             "--devices" => names = value.split(',').map(str::to_owned).collect(),
             "--shrink" => out.shrink = Some(PathBuf::from(value)),

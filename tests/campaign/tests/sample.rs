@@ -40,6 +40,7 @@ fn sample(kind: Kind, seeds: u64, parts: usize) {
         seeds,
         faults: true,
         searching: None,
+        only: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
