@@ -8,8 +8,9 @@ use crossdock_sdk::abi::{EventHandle, Status};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::hooks::OnQuarantine;
 use crate::life;
-use crate::stream::{done, nanoseconds};
+use crate::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
 #[derive(Debug, Clone)]
@@ -37,7 +38,10 @@ impl Event {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
     pub fn host(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create_host(device.index())?;
-        Ok(Self::new(device, handle))
+        let event = Self::new(device, handle);
+        let inner: Arc<Inner> = Arc::clone(&event.0);
+        device.hooks().watch_quarantine(inner);
+        Ok(event)
     }
 
     fn new(device: &Device, handle: EventHandle) -> Self {
@@ -87,8 +91,7 @@ impl Event {
         if self.is_known_done() {
             return Ok(());
         }
-        let hooks = self.device().hooks();
-        hooks.event_synchronize(self.0.handle, nanoseconds(limit))?;
+        self.device().hooks().wait_for_event(self.0.handle, limit)?;
         self.0.happened.store(true, Ordering::Release);
         Ok(())
     }
@@ -125,6 +128,13 @@ impl PartialEq for Event {
 }
 
 impl Eq for Event {}
+
+impl OnQuarantine for Inner {
+    /// Nobody can complete it any more, so it fails now, and what waits for it goes on.
+    fn quarantined(&self, _why: &Error) {
+        self.device.hooks().fail_host_event(self.handle);
+    }
+}
 
 impl Drop for Inner {
     fn drop(&mut self) {

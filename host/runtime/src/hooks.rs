@@ -367,7 +367,7 @@ impl Hooks {
 
     /// Gives an error object back to the plugin; after a success nobody asks what it says.
     #[cold]
-    fn discard(target: &Target, raw: *mut RawError) {
+    pub(crate) fn discard(target: &Target, raw: *mut RawError) {
         if let Some(free) = target.table().raw().error_free {
             // SAFETY: the object is this plugin's, and nothing borrows it any more.
             unsafe { free(raw) };

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::Hooks;
 use crate::life;
-use crate::stream::{done, nanoseconds};
+use crate::stream::done;
 
 /// A plugin's internal streams that nobody has, idle ones and ones whose work is still running.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl InternalStreams {
     ) -> Result<(), Error> {
         let is_timeout = |error: &Error| error.status() == Some(Status::TIMEOUT);
         // One that another thread takes and ends meanwhile had nothing left to do.
-        let ended = |one: &Kept| hooks.stream_synchronize(one.handle, nanoseconds(left()));
+        let ended = |one: &Kept| hooks.wait_for_stream(one.handle, left());
         let streams = self.of(device, usize::MAX);
         let late = streams
             .iter()
@@ -173,8 +173,7 @@ impl InternalStream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of its work.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        let hooks = self.device.hooks();
-        hooks.stream_synchronize(self.handle, nanoseconds(limit))
+        self.device.hooks().wait_for_stream(self.handle, limit)
     }
 }
 

@@ -7,6 +7,7 @@ use crossdock_sdk::abi::StreamHandle;
 
 use crate::internal_streams::InternalStream;
 use crate::lines_plugin::{self, Given, given};
+use crate::waits;
 use crate::{Device, Runtime};
 
 /// The two devices of plugin `N`, and what the plugin gives.
@@ -73,9 +74,9 @@ fn a_device_waits_for_its_streams_of_ours_and_keeps_them() {
     given.failed.store(ours.raw(), SeqCst);
     device.synchronize(None).unwrap();
     device.synchronize(Some(Duration::from_secs(1000))).unwrap();
-    // The default stream is waited for first.
+    // The default stream is waited for too, and both limits are longer than a slice.
     let limits = given.limits.lock().unwrap().clone();
-    assert_eq!(limits.get(..2), Some(&[u64::MAX; 2][..]), "{limits:?}");
-    assert!(limits.len() == 4 && limits.iter().all(|limit| *limit > 0));
+    let slice = u64::try_from(waits::FIRST.as_nanos()).unwrap();
+    assert_eq!(limits, [slice; 4]);
     assert_eq!(take(&device), [ours]);
 }

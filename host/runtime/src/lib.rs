@@ -79,6 +79,7 @@ mod tensor;
 mod tensor_order;
 pub mod trace;
 mod transfer;
+mod waits;
 mod walk;
 mod way;
 mod worker;

@@ -140,8 +140,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        let hooks = self.device().hooks();
-        hooks.stream_synchronize(self.0.handle, nanoseconds(limit))
+        self.device().hooks().wait_for_stream(self.0.handle, limit)
     }
 
     /// Whether its work is done.
@@ -178,13 +177,6 @@ impl PartialEq for Stream {
 }
 
 impl Eq for Stream {}
-
-/// A limit as hooks take it.
-pub(crate) fn nanoseconds(limit: Option<Duration>) -> u64 {
-    limit.map_or(u64::MAX, |limit| {
-        u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
-    })
-}
 
 /// A query's answer: `NOT_READY` is one, and no failure.
 pub(crate) fn done(answer: Result<(), Error>) -> Result<bool, Error> {

@@ -7,6 +7,7 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, Strea
 
 use crate::error::Error;
 use crate::hooks::{ErrorOut, Hooks, group_hook};
+use crate::life;
 
 impl Hooks {
     /// Creates a stream.
@@ -124,6 +125,26 @@ impl Hooks {
     /// What the hook answered.
     pub fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
         group_hook!(self, host_events.event_complete, (event, status))
+    }
+
+    /// Fails an event that the host completes, of a plugin that is not called any more but for this:
+    /// threads inside its hooks, and its devices, would wait for the event for ever.
+    pub(crate) fn fail_host_event(&self, event: EventHandle) {
+        let target = self.target();
+        let complete = target.table().host_events();
+        let Some(complete) = complete.and_then(|group| group.event_complete) else {
+            return;
+        };
+        if self.is_forked() || life::exiting() {
+            return;
+        }
+        let mut error = std::ptr::null_mut();
+        // SAFETY: the table's contract: a live handle and an error pointer of ours. One that is
+        // complete already, and a plugin that panics again, change nothing.
+        unsafe { complete(target.handle(), event, Status::VENDOR, &raw mut error) };
+        if !error.is_null() {
+            Self::discard(target, error);
+        }
     }
 
     /// Nanoseconds between two events.

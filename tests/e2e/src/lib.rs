@@ -193,6 +193,15 @@ pub fn report(line: &str) {
 /// When the test fails there.
 #[must_use]
 pub fn with_faults(test: &str, faults: &str) -> bool {
+    with_environment(test, &[("CROSSDOCK_FAULT", faults)])
+}
+
+/// Runs the test once more in a process of its own with these variables. `true` there.
+///
+/// # Panics
+/// When the test fails there.
+#[must_use]
+pub fn with_environment(test: &str, variables: &[(&str, &str)]) -> bool {
     const CHILD: &str = "CROSSDOCK_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -200,9 +209,10 @@ pub fn with_faults(test: &str, faults: &str) -> bool {
     let status = std::env::current_exe().and_then(|test_file| {
         let mut command = Command::new(test_file);
         command.args(["--exact", test, "--nocapture"]);
-        command.env(CHILD, "1").env("CROSSDOCK_FAULT", faults);
+        command.env(CHILD, "1").envs(variables.iter().copied());
         command.status()
     });
-    assert!(status.is_ok_and(|status| status.success()), "{faults}");
+    let passed = status.is_ok_and(|status| status.success());
+    assert!(passed, "{variables:?}");
     false
 }

@@ -1,0 +1,144 @@
+//! Waits inside a plugin, in slices: between two of them it is seen whether the plugin is still called.
+//!
+//! What work waits for may be completed by the host, through a hook. Once a hook panicked, none is
+//! called any more, so a thread that waits without a limit inside another hook would wait for ever.
+
+use std::time::{Duration, Instant};
+
+use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
+
+use crate::error::Error;
+use crate::hooks::Hooks;
+
+/// How long the first slice is; each later one is twice as long as the one before.
+pub(crate) const FIRST: Duration = Duration::from_millis(250);
+
+/// No slice is longer: so late may a thread learn that its plugin is not called any more.
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Hooks {
+    /// Makes the CPU wait until a stream's work is done; `None` is no limit.
+    ///
+    /// # Errors
+    /// What the hook answered, `TIMEOUT` only after the limit; why the plugin is not called any more.
+    pub(crate) fn wait_for_stream(
+        &self,
+        stream: StreamHandle,
+        limit: Option<Duration>,
+    ) -> Result<(), Error> {
+        in_slices(limit, |slice| {
+            self.stream_synchronize(stream, nanoseconds(slice))
+        })
+    }
+
+    /// Makes the CPU wait until an event happened; `None` is no limit.
+    ///
+    /// # Errors
+    /// As [`Hooks::wait_for_stream`].
+    pub(crate) fn wait_for_event(
+        &self,
+        event: EventHandle,
+        limit: Option<Duration>,
+    ) -> Result<(), Error> {
+        in_slices(limit, |slice| {
+            self.event_synchronize(event, nanoseconds(slice))
+        })
+    }
+}
+
+/// Waits by `wait`, which takes a limit, until it answers anything but that a slice passed.
+fn in_slices(
+    limit: Option<Duration>,
+    mut wait: impl FnMut(Duration) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let mut slice = FIRST;
+    loop {
+        let at = begun.elapsed();
+        let left = limit.map(|limit| limit.saturating_sub(at));
+        if let Some(left) = left.filter(|left| *left <= slice) {
+            return wait(left);
+        }
+        let answer = wait(slice);
+        let passed = begun.elapsed().saturating_sub(at);
+        match answer {
+            // Given much too early it is no end of a slice, and to ask again at once would never end.
+            Err(error) if error.status() == Some(Status::TIMEOUT) && passed >= slice / 2 => {}
+            answer => return answer,
+        }
+        slice = (slice * 2).min(LONGEST);
+    }
+}
+
+/// A limit as hooks take it.
+fn nanoseconds(limit: Duration) -> u64 {
+    u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn failure(status: Status) -> Error {
+        Error::Hook {
+            plugin: "test".to_owned(),
+            operation: "wait".to_owned(),
+            status,
+            native_code: 0,
+            native_name: String::new(),
+            message: "a reason".to_owned(),
+        }
+    }
+
+    /// Waits behind work that never ends, for as long as it is told and at most so many times.
+    fn behind_endless_work(limit: Option<Duration>, calls: usize) -> (Vec<Duration>, Status) {
+        let (_never, told) = channel::<()>();
+        let mut slices = Vec::new();
+        let ended = in_slices(limit, |slice| {
+            slices.push(slice);
+            if slices.len() > calls {
+                return Err(failure(Status::PANIC));
+            }
+            told.recv_timeout(slice)
+                .map_err(|_late| failure(Status::TIMEOUT))
+        });
+        (slices, ended.unwrap_err().status().unwrap())
+    }
+
+    #[test]
+    fn slices_grow_and_end_with_the_limit() {
+        let limit = FIRST * 4;
+        let (slices, status) = behind_endless_work(Some(limit), 9);
+        assert_eq!(status, Status::TIMEOUT);
+        assert_eq!(slices.get(..2), Some(&[FIRST, FIRST * 2][..]));
+        assert!(slices.len() == 3 && slices.iter().sum::<Duration>() <= limit);
+    }
+
+    #[test]
+    fn without_a_limit_what_a_later_slice_answers_is_the_answer() {
+        let (slices, status) = behind_endless_work(None, 2);
+        assert_eq!(status, Status::PANIC);
+        assert_eq!(slices, [FIRST, FIRST * 2, FIRST * 4]);
+        assert_eq!(FIRST * 4, LONGEST);
+    }
+
+    #[test]
+    fn a_plugin_that_says_at_once_that_a_limit_passed_is_not_asked_for_ever() {
+        for (limit, first) in [
+            (None, FIRST),
+            (Some(FIRST * 9), FIRST),
+            (Some(MOMENT), MOMENT),
+        ] {
+            let mut slices = Vec::new();
+            let ended = in_slices(limit, |slice| {
+                slices.push(slice);
+                Err(failure(Status::TIMEOUT))
+            });
+            assert_eq!(ended.unwrap_err().status(), Some(Status::TIMEOUT));
+            assert!(slices.len() == 1 && slices[0] <= first);
+        }
+    }
+
+    const MOMENT: Duration = Duration::from_millis(5);
+}

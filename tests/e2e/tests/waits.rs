@@ -1,0 +1,179 @@
+//! Threads that wait without a limit inside a plugin, for work that a host event holds up: they are told
+//! when the plugin is not called any more, since nobody can complete the event then.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crossdock::{CostCache, Device, Error, Event, Runtime, Stream, Tensor};
+use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, of, status};
+use crossdock_e2e::{asynchronous, plugin_file, report, with_environment, with_faults};
+use crossdock_sdk::abi::Status;
+
+/// A stream that a host event holds up, what hangs on it, and who can let it go on.
+struct Held {
+    device: Device,
+    stream: Stream,
+    end: Event,
+    tensor: Tensor,
+    /// Nothing is pending on it.
+    other: Tensor,
+    gate: Event,
+}
+
+impl Held {
+    fn new(device: &Device) -> Self {
+        let (tensor, other) = (of(device, 1), of(device, 1));
+        let (stream, gate) = held(device);
+        tensor.fill(&[2], Some(&stream)).unwrap();
+        Self {
+            device: device.clone(),
+            end: stream.record().unwrap(),
+            stream,
+            tensor,
+            other,
+            gate,
+        }
+    }
+}
+
+/// A wait without a limit.
+type Wait = fn(&Held) -> Result<(), Error>;
+
+/// Every wait that a program can make without a limit.
+const WAITS: [(&str, Wait); 7] = [
+    ("a stream", |held| held.stream.synchronize(None)),
+    ("an event", |held| held.end.synchronize(None)),
+    ("a host event", |held| held.gate.synchronize(None)),
+    ("a device", |held| held.device.synchronize(None)),
+    ("a tensor", |held| held.tensor.synchronize(None)),
+    ("a read", |held| held.tensor.read().map(drop)),
+    ("a write", |held| held.tensor.fill(&[3], None)),
+];
+
+/// Begins a wait on a thread of its own, and says how it ended.
+fn begin(held: &Arc<Held>, wait: Wait) -> Receiver<Option<Status>> {
+    let (done, ended) = channel();
+    let held = Arc::clone(held);
+    std::thread::spawn(move || {
+        // The test may have failed already.
+        let _sent = done.send(status(&wait(&held)));
+    });
+    ended
+}
+
+/// Lets threads wait for a device none of whose completions of events comes through, and looks what
+/// they are told.
+fn waiters_are_told(device: &Device) {
+    let held = Arc::new(Held::new(device));
+    let waiting: Vec<_> = WAITS
+        .iter()
+        .map(|(what, wait)| (what, begin(&held, *wait)))
+        .collect();
+    for (what, ended) in &waiting {
+        let early = ended.recv_timeout(MOMENT);
+        assert_eq!(early, Err(RecvTimeoutError::Timeout), "{what} is held up");
+    }
+    assert_eq!(status(&held.gate.complete(Status::OK)), Some(Status::PANIC));
+    for (what, ended) in &waiting {
+        let told = ended.recv_timeout(LIMIT.unwrap_or_default());
+        assert_eq!(told, Ok(Some(Status::PANIC)), "{what}");
+    }
+}
+
+/// The first device of a plugin's file.
+fn device_of(file: std::path::PathBuf) -> Option<(Runtime, Device)> {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).open().unwrap();
+    let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+    let mut devices = runtime.devices().into_iter();
+    let device = devices.find(|device| !Arc::ptr_eq(device.plugin(), cpu.plugin()))?;
+    Some((runtime, device))
+}
+
+#[test]
+fn who_waits_for_the_cpu_is_told_that_a_hook_panicked() {
+    let name = "who_waits_for_the_cpu_is_told_that_a_hook_panicked";
+    if with_faults(name, "cpu.event_complete:*=PANIC") {
+        let (_runtime, device) = crossdock_e2e::lending::one();
+        waiters_are_told(&device);
+    }
+}
+
+#[test]
+fn who_waits_for_a_simulated_device_is_told_that_a_hook_panicked() {
+    let name = "who_waits_for_a_simulated_device_is_told_that_a_hook_panicked";
+    if with_faults(name, "asynchronous.event_complete:*=PANIC") {
+        let (_runtime, device) = device_of(asynchronous()).unwrap();
+        waiters_are_told(&device);
+    }
+}
+
+#[test]
+fn who_waits_for_opencl_is_told_that_a_hook_panicked() {
+    let name = "who_waits_for_opencl_is_told_that_a_hook_panicked";
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    if with_faults(name, "opencl.event_complete:*=PANIC") {
+        let Some((_runtime, device)) = device_of(file) else {
+            return report("skipped: there is no OpenCL device");
+        };
+        waiters_are_told(&device);
+    }
+}
+
+#[test]
+fn who_copies_through_a_queue_that_stands_still_goes_on_when_a_hook_panicked() {
+    let name = "who_copies_through_a_queue_that_stands_still_goes_on_when_a_hook_panicked";
+    let faults = ("CROSSDOCK_FAULT", "asynchronous.event_complete:1=PANIC");
+    // All streams share one hardware queue, also that of a copy which ends before it returns.
+    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    if with_environment(name, &[faults, queues]) {
+        let (_runtime, device) = device_of(asynchronous()).unwrap();
+        let held = Arc::new(Held::new(&device));
+        let copied = begin(&held, |held| held.other.write(&[9; ALL]));
+        assert_eq!(copied.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
+        let completed = held.gate.complete(Status::OK);
+        assert_eq!(status(&completed), Some(Status::PANIC));
+        assert_eq!(copied.recv_timeout(LIMIT.unwrap_or_default()), Ok(None));
+    }
+}
+
+/// Longer than several slices of a wait.
+const LONG: Duration = Duration::from_millis(2500);
+
+/// A wait that takes long ends like any other, with what the work says.
+fn a_long_wait_ends_well(device: &Device) {
+    for (outcome, told) in [
+        (Status::OK, None),
+        (Status::DEVICE_LOST, Some(Status::DEVICE_LOST)),
+    ] {
+        let held = Arc::new(Held::new(device));
+        // Of a failure each stream is told once, so one thread asks here.
+        let stream = begin(&held, |held| held.stream.synchronize(None));
+        assert_eq!(stream.recv_timeout(LONG), Err(RecvTimeoutError::Timeout));
+        held.gate.complete(outcome).unwrap();
+        assert_eq!(stream.recv_timeout(LIMIT.unwrap_or_default()), Ok(told));
+        assert_eq!(status(&held.end.synchronize(None)), told);
+        held.stream.synchronize(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn a_long_wait_for_opencl_is_told_how_the_work_ended() {
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    let Some((_runtime, device)) = device_of(file) else {
+        return report("skipped: there is no OpenCL device");
+    };
+    a_long_wait_ends_well(&device);
+}
+
+#[test]
+fn a_long_wait_for_a_simulated_device_is_told_how_the_work_ended() {
+    let (_runtime, device) = device_of(asynchronous()).unwrap();
+    a_long_wait_ends_well(&device);
+}
