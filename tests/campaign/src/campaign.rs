@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::Laboratory;
 use crate::kinds::Kind;
+use crate::plan::Plan;
 use crate::program::Case;
 use crate::shrink::smallest;
 use crate::table::{Row, describe};
@@ -13,27 +14,6 @@ use crate::verdict::{Finding, Verdict, What};
 
 /// How long a call may take while a program that hangs is made small.
 const IMPATIENCE: Duration = Duration::from_secs(2);
-
-/// What a campaign runs.
-#[derive(Debug, Clone)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the command line writes its fields"
-)]
-pub struct Plan {
-    /// How many programs are drawn.
-    pub seeds: u64,
-    /// Whether random programs run with faults too.
-    pub faults: bool,
-    /// How long trials begin; making findings small does not count.
-    pub searching: Option<Duration>,
-    /// Which of how many parts: every `n`th case.
-    pub part: (usize, usize),
-    /// The longest time for making one finding small.
-    pub shrinking: Duration,
-    /// Where files go that replay findings.
-    pub folder: PathBuf,
-}
 
 /// Runs the cases of a kind; each finding is told to `tell` as soon as it is small.
 pub fn campaign(
@@ -51,15 +31,14 @@ pub fn campaign(
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut shrunk = Duration::ZERO;
     let (part, parts) = plan.part;
-    let count = kind.count(devices, plan.seeds, plan.faults);
+    let count = kind.count(devices, plan);
     for turn in (part as u64 - 1..count).step_by(parts) {
         let searched = begun.elapsed().saturating_sub(shrunk);
         if plan.searching.is_some_and(|limit| searched > limit) {
             break;
         }
-        let case = kind.case(devices, plan.seeds, scattered(turn, count));
-        row.programs += 1;
-        row.ops += case.ops();
+        let case = kind.case(devices, plan, scattered(turn, count));
+        row.add(&case);
         match laboratory.verdict(&case) {
             Verdict::Passed { refused, .. } => row.refused += refused,
             Verdict::Found(finding) => {

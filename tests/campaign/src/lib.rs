@@ -12,7 +12,7 @@
 //! | `model`, `judge` | what memory should hold, and each answer against it |
 //! | `place`, `foreign` | the runtimes and plugins of a case, and host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
-//! | `shrink`, `campaign` | makes a failing case small; all cases of a kind, and replay files |
+//! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
 //!
 //! A new call is a variant of [`program::Call`]: `slots` makes it, `judge` says what it must answer,
@@ -34,6 +34,7 @@ mod judge;
 pub mod kinds;
 pub mod model;
 pub mod place;
+pub mod plan;
 pub mod program;
 mod run;
 pub mod shrink;

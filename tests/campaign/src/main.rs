@@ -1,7 +1,9 @@
-//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--devices LIST] [--faults none]
-//! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
+//! `campaign [--kind a|b|c|d] [--seeds N | --seed N] [--faults all|none|STATUS] [--minutes M]
+//! [--part K/N] [--devices LIST] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
+//! `--seeds N` draws N programs for c, and for b N for each number of simulated hardware queues (1, 2
+//! and 8) and each fault; `--seed N` takes one seed of b and c.
 //! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
 //! smaller.
 //!
@@ -11,26 +13,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crossdock_campaign::campaign::{Plan, campaign, reduced};
+use crossdock_campaign::campaign::{campaign, reduced};
 use crossdock_campaign::child::{Laboratory, serve};
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::present;
+use crossdock_campaign::place::{DEVICES, present};
+use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::Case;
 use crossdock_campaign::table::{describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_e2e::{ext_dev, report};
 
-const DEVICES: [&str; 6] = [
-    "cpu",
-    "cpufile",
-    "opencl",
-    "ext_dev",
-    "asynchronous",
-    "asynchronous:1",
-];
-const OPTIONS: &str = "--kind --seeds --minutes --shrinking --faults --part --devices --replay";
+const OPTIONS: &str =
+    "--kind --seeds --seed --faults --minutes --part --devices --shrinking --replay --shrink";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// Programs and faults are drawn from multiples of a seed.
+const MOST_SEEDS: u64 = 1 << 32;
 
 /// How often a file is tried until something is found.
 const REPLAYS: usize = 8;
@@ -77,8 +76,8 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         kinds: Kind::ALL.to_vec(),
         devices: Vec::new(),
         plan: Plan {
-            seeds: 200,
-            faults: true,
+            seeds: 0..200,
+            faults: Faults::All,
             searching: None,
             part: (1, 1),
             shrinking: Duration::from_secs(120),
@@ -88,6 +87,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         shrink: None,
     };
     let mut names: Vec<String> = DEVICES.map(str::to_owned).to_vec();
+    let mut has_one_seed = false;
     let mut left = arguments.iter();
     while let Some(option) = left.next() {
         let value = left
@@ -100,18 +100,32 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         };
         match option.as_str() {
             "--kind" => out.kinds = vec![Kind::of(value).ok_or("a kind is a, b, c or d")?],
-            "--seeds" => out.plan.seeds = number()?,
+            "--seeds" => out.plan.seeds = 0..number()?,
+            "--seed" => {
+                let seed = number()?;
+                out.plan.seeds = seed..seed.saturating_add(1);
+                has_one_seed = true;
+            }
             "--minutes" => {
                 out.plan.searching = Some(Duration::from_secs(60 * number()?));
             }
             "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
-            "--faults" => out.plan.faults = value != "none",
+            "--faults" => out.plan.faults = Faults::of(value)?,
             "--part" => out.plan.part = part(value)?,
             "--devices" => names = value.split(',').map(str::to_owned).collect(),
             "--shrink" => out.shrink = Some(PathBuf::from(value)),
             "--replay" => out.replay = Some(PathBuf::from(value)),
             other => return Err(format!("unknown option {other}; the options are {OPTIONS}")),
         }
+    }
+    if has_one_seed {
+        out.kinds.retain(|kind| kind.has_seeds());
+    }
+    if out.kinds.is_empty() {
+        return Err("--seed: only the kinds b and c have seeds".to_owned());
+    }
+    if out.plan.seeds.end > MOST_SEEDS {
+        return Err(format!("a seed is a number below {MOST_SEEDS}"));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     out.devices = present(&names, folder);

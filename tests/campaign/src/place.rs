@@ -14,6 +14,17 @@ use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 
 use crate::program::{Case, Engine};
 
+/// The devices of a campaign, where nothing else is said: two plugins for the CPU, real and simulated
+/// devices, and a plugin in C.
+pub const DEVICES: [&str; 6] = [
+    "cpu",
+    "cpufile",
+    "opencl",
+    "ext_dev",
+    "asynchronous",
+    "asynchronous:1",
+];
+
 /// Where the plugins compiled for this campaign lie.
 pub const FOLDER: &str = "CROSSDOCK_CAMPAIGN_PLUGINS";
 

@@ -36,6 +36,12 @@ impl Case {
         self.programs.iter().map(Vec::len).sum()
     }
 
+    /// Whether two runtimes are used by four threads each.
+    #[must_use]
+    pub const fn is_crowd(&self) -> bool {
+        self.runtimes == 2 && self.programs.len() == 8
+    }
+
     /// Whether it makes something fail, so that an error in the log may be right.
     #[must_use]
     pub fn may_fail(&self) -> bool {

@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crossdock_campaign::campaign::{Plan, campaign};
+use crossdock_campaign::campaign::campaign;
 use crossdock_campaign::child::Laboratory;
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::present;
+use crossdock_campaign::place::{DEVICES, present};
+use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Op};
 use crossdock_campaign::shrink::smallest;
 use crossdock_campaign::verdict::{Finding, Verdict, What};
@@ -20,15 +21,7 @@ fn laboratory() -> (tempfile::TempDir, Laboratory, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let _file = ext_dev(folder.path());
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
-    let names = [
-        "cpu",
-        "cpufile",
-        "opencl",
-        "ext_dev",
-        "asynchronous",
-        "asynchronous:1",
-    ];
-    let devices = present(&names, folder.path());
+    let devices = present(&DEVICES, folder.path());
     let laboratory = Laboratory::new(program, folder.path().to_owned(), LIMIT);
     (folder, laboratory, devices)
 }
@@ -37,8 +30,8 @@ fn laboratory() -> (tempfile::TempDir, Laboratory, Vec<String>) {
 fn sample(kind: Kind, seeds: u64, parts: usize) {
     let (folder, mut laboratory, devices) = laboratory();
     let plan = Plan {
-        seeds,
-        faults: true,
+        seeds: 0..seeds,
+        faults: Faults::All,
         searching: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),
@@ -56,7 +49,7 @@ fn no_call_behind_a_held_stream_comes_early_or_hangs() {
 
 #[test]
 fn random_programs_do_what_the_model_says() {
-    sample(Kind::Random, 23, 20);
+    sample(Kind::Random, 8, 20);
 }
 
 #[test]
