@@ -25,14 +25,19 @@ pub fn campaign(
 ) -> Row {
     let begun = Instant::now();
     let mut row = Row {
-        name: kind.name().to_owned(),
+        name: match kind {
+            Kind::Blocked => format!("{}, {}", kind.name(), plan.language.name()),
+            _ => kind.name().to_owned(),
+        },
         ..Row::default()
     };
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut shrunk = Duration::ZERO;
     let (part, parts) = plan.part;
     let count = kind.count(devices, plan);
-    for turn in (part as u64 - 1..count).step_by(parts) {
+    // Neighbours in the scattered order are of all sorts, so a part is a run of them.
+    let border = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
+    for turn in border(part - 1)..border(part) {
         let searched = begun.elapsed().saturating_sub(shrunk);
         if plan.searching.is_some_and(|limit| searched > limit) {
             break;
@@ -67,10 +72,21 @@ pub fn campaign(
     row
 }
 
-/// The turns from 0 to `count` in an order in which a beginning meets all sorts.
+/// The turns from 0 to `count` in an order in which any run of them meets all sorts: steps of the
+/// golden ratio, made coprime to the count.
 const fn scattered(turn: u64, count: u64) -> u64 {
-    // A prime that is no divisor of any count here.
-    (turn as u128 * 2_654_435_761 % count as u128) as u64
+    let mut step = (count as u128 * 618 / 1000) as u64;
+    while !is_coprime(step, count) {
+        step += 1;
+    }
+    (turn as u128 * step as u128 % count as u128) as u64
+}
+
+const fn is_coprime(mut one: u64, mut other: u64) -> bool {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one == 1
 }
 
 /// Makes a finding small, and writes it down.

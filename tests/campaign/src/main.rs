@@ -1,9 +1,11 @@
-//! `campaign [--kind a|b|c|d] [--seeds N | --seed N] [--faults all|none|STATUS] [--minutes M]
-//! [--part K/N] [--devices LIST] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
+//! `campaign [--kind a|b|c|d] [--language rust|c|python] [--seeds N | --seed N]
+//! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--devices LIST] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
 //! `--seeds N` draws N programs for c, and for b N for each number of simulated hardware queues (1, 2
 //! and 8) and each fault; `--seed N` takes one seed of b and c.
+//! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
+//! `--uncovered c|python` prints the functions with a stream that no case of a calls.
 //! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
 //! smaller.
 //!
@@ -15,16 +17,16 @@ use std::time::Duration;
 
 use crossdock_campaign::campaign::{campaign, reduced};
 use crossdock_campaign::child::{Laboratory, serve};
+use crossdock_campaign::coverage::{python_is_here, uncovered};
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::place::{DEVICES, present};
 use crossdock_campaign::plan::{Faults, Plan};
-use crossdock_campaign::program::Case;
+use crossdock_campaign::program::{Case, Language};
 use crossdock_campaign::table::{describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_e2e::{ext_dev, report};
 
-const OPTIONS: &str =
-    "--kind --seeds --seed --faults --minutes --part --devices --shrinking --replay --shrink";
+const OPTIONS: &str = "--kind --language --seeds --seed --faults --minutes --part --devices --shrinking --replay --shrink";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -36,6 +38,7 @@ const REPLAYS: usize = 8;
 
 struct Arguments {
     kinds: Vec<Kind>,
+    languages: Vec<Language>,
     devices: Vec<String>,
     plan: Plan,
     replay: Option<PathBuf>,
@@ -52,6 +55,18 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
+        };
+    }
+    if let [covering, name] = arguments.as_slice()
+        && covering == "--uncovered"
+    {
+        let missing = language(name).and_then(|language| uncovered(language, LIMIT));
+        return match missing {
+            Ok(missing) => {
+                missing.iter().for_each(|function| report(function));
+                ExitCode::from(u8::from(!missing.is_empty()))
+            }
+            Err(why) => wrong(&why),
         };
     }
     let folder = match tempfile::tempdir() {
@@ -74,9 +89,11 @@ fn wrong(why: &str) -> ExitCode {
 fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, String> {
     let mut out = Arguments {
         kinds: Kind::ALL.to_vec(),
+        languages: languages_here(),
         devices: Vec::new(),
         plan: Plan {
             seeds: 0..200,
+            language: Language::Rust,
             faults: Faults::All,
             searching: None,
             part: (1, 1),
@@ -100,6 +117,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         };
         match option.as_str() {
             "--kind" => out.kinds = vec![Kind::of(value).ok_or("a kind is a, b, c or d")?],
+            "--language" => out.languages = vec![language(value)?],
             "--seeds" => out.plan.seeds = 0..number()?,
             "--seed" => {
                 let seed = number()?;
@@ -118,6 +136,14 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             other => return Err(format!("unknown option {other}; the options are {OPTIONS}")),
         }
     }
+    seeded(&mut out, has_one_seed)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    out.devices = present(&names, folder);
+    Ok(out)
+}
+
+/// One seed is one of the kinds that have seeds.
+fn seeded(out: &mut Arguments, has_one_seed: bool) -> Result<(), String> {
     if has_one_seed {
         out.kinds.retain(|kind| kind.has_seeds());
     }
@@ -127,9 +153,25 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
     if out.plan.seeds.end > MOST_SEEDS {
         return Err(format!("a seed is a number below {MOST_SEEDS}"));
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    out.devices = present(&names, folder);
-    Ok(out)
+    Ok(())
+}
+
+/// The languages without Python, where its package is not here.
+fn languages_here() -> Vec<Language> {
+    let mut languages = Language::ALL.to_vec();
+    languages.retain(|language| *language != Language::Python || python_is_here());
+    languages
+}
+
+fn language(name: &str) -> Result<Language, String> {
+    match Language::of(name) {
+        Some(Language::Python) if !python_is_here() => Err(
+            "--language python: there is no package crossdock in PYTHONPATH; scripts/python-package makes one"
+                .to_owned(),
+        ),
+        Some(language) => Ok(language),
+        None => Err(format!("--language {name}: it is rust, c or python")),
+    }
 }
 
 fn part(text: &str) -> Result<(usize, usize), String> {
@@ -155,15 +197,31 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
             reduced(case, finding, &arguments.plan, laboratory)
         });
     }
-    let mut rows = Vec::new();
-    // One kind has more cases than most limits leave time for, so each has its share.
-    let shares = u32::try_from(arguments.kinds.len()).unwrap_or(1).max(1);
-    let plan = Plan {
-        searching: arguments.plan.searching.map(|whole| whole / shares),
-        ..arguments.plan.clone()
+    if !arguments.languages.contains(&Language::Python) && !python_is_here() {
+        report("skipped: python: there is no package crossdock in PYTHONPATH");
+    }
+    // Only the calls behind a held stream are made in each language.
+    let languages = |kind: Kind| match kind {
+        Kind::Blocked => arguments.languages.clone(),
+        _ => vec![Language::Rust],
     };
-    for kind in &arguments.kinds {
-        let row = campaign(*kind, &arguments.devices, &plan, &mut laboratory, &report);
+    let all = arguments.kinds.iter();
+    let all = all.flat_map(|kind| {
+        languages(*kind)
+            .into_iter()
+            .map(|language| (*kind, language))
+    });
+    let all: Vec<(Kind, Language)> = all.collect();
+    // One kind has more cases than most limits leave time for, so each has its share.
+    let shares = u32::try_from(all.len()).unwrap_or(1).max(1);
+    let mut rows = Vec::new();
+    for (kind, language) in all {
+        let plan = Plan {
+            searching: arguments.plan.searching.map(|whole| whole / shares),
+            language,
+            ..arguments.plan.clone()
+        };
+        let row = campaign(kind, &arguments.devices, &plan, &mut laboratory, &report);
         rows.push(row);
     }
     report(&format!("devices: {}", arguments.devices.join(", ")));

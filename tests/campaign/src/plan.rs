@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
 
+use crate::program::Language;
+
 /// What a campaign runs.
 #[derive(Debug, Clone)]
 #[expect(
@@ -15,11 +17,13 @@ use crossdock_sdk::abi::Status;
 pub struct Plan {
     /// The programs that are drawn.
     pub seeds: Range<u64>,
+    /// The language that makes calls behind a held stream.
+    pub language: Language,
     /// What is made to fail in random programs.
     pub faults: Faults,
     /// How long trials begin; making findings small does not count.
     pub searching: Option<Duration>,
-    /// Which of how many parts: every `n`th case.
+    /// Which of how many parts, each of which has cases of all sorts.
     pub part: (usize, usize),
     /// The longest time for making one finding small.
     pub shrinking: Duration,

@@ -67,7 +67,7 @@ pub fn table(rows: &[Row]) -> String {
     .map(str::to_owned);
     let line = |[name, rest @ ..]: &[String; 6]| {
         let numbers: String = rest.iter().map(|cell| format!(" {cell:>9}")).collect();
-        format!("{name:<20}{numbers}\n")
+        format!("{name:<26}{numbers}\n")
     };
     let cells = |row: &Row| {
         let numbers =

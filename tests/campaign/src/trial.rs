@@ -10,6 +10,7 @@ use crossdock::{Tensor, counted_leaks};
 use crate::place::{World, alive, nothing_is_left};
 use crate::program::{Case, Ending};
 use crate::run::Run;
+use crate::speaker::Speaker;
 use crate::verdict::{Finding, Verdict, What};
 
 /// The code of a process that exits in the middle of its work.
@@ -68,6 +69,7 @@ impl Kept {
             let key = |case: &Case| {
                 (
                     case.devices.clone(),
+                    case.language,
                     case.runtimes,
                     case.staging,
                     case.engine.clone(),
@@ -198,8 +200,8 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
                 drop(reached.send(tensors));
             }
         };
-        let begun = |index: usize, slots: &crate::slots::Slots| {
-            tell(index, slots.tensors.values().cloned().collect(), &reached);
+        let begun = |index: usize, slots: &dyn Speaker| {
+            tell(index, slots.tensors(), &reached);
         };
         let outcome = Run::new(&world_there, faulty, limit).all(&ops.unwrap_or_default(), &begun);
         drop(reached);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
+use crossdock_campaign::program::Language;
 
 /// What the command says, and its exit code.
 fn said(arguments: &[&str]) -> (Option<i32>, String) {
@@ -29,6 +30,13 @@ fn unknown_faults_are_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn unknown_languages_are_refused_with_those_that_are_known() {
+    let (code, said) = said(&["--kind", "a", "--language", "cobol"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("rust, c or python"), "{said}");
+}
+
+#[test]
 fn one_seed_is_one_of_a_kind_that_has_seeds() {
     let (code, said) = said(&["--kind", "d", "--seed", "3"]);
     assert_eq!(code, Some(2), "{said}");
@@ -46,9 +54,30 @@ fn one_seed_with_one_status_runs_over_each_number_of_queues() {
 }
 
 #[test]
+fn each_part_has_programs_of_all_sorts() {
+    let (code, said) = said(&[
+        "--kind",
+        "b",
+        "--seeds",
+        "8",
+        "--faults",
+        "none",
+        "--devices",
+        "cpu",
+        "--part",
+        "2/3",
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    // One seed in four is of a crowd.
+    let counted = "K=1: 2, K=2: 3, K=8: 3; two runtimes, four threads each: 2";
+    assert!(said.contains(counted), "{said}");
+}
+
+#[test]
 fn each_seed_runs_with_each_status_over_each_number_of_queues() {
     let plan = Plan {
         seeds: 5..9,
+        language: Language::Rust,
         faults: Faults::All,
         searching: None,
         part: (1, 1),

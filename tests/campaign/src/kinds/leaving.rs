@@ -2,7 +2,7 @@
 
 use crate::generate::{Random, Setup, program};
 use crate::plan::Plan;
-use crate::program::{Case, Ending, Engine};
+use crate::program::{Case, Ending, Engine, Language};
 
 /// An exit and a fork for each seed.
 pub(super) const fn count(plan: &Plan) -> u64 {
@@ -25,6 +25,7 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
     let is_exit = number.is_multiple_of(2);
     Case {
         name: format!("c seed {seed} {}", if is_exit { "exit" } else { "fork" }),
+        language: Language::Rust,
         devices: devices.to_vec(),
         fresh: true,
         runtimes: 1,

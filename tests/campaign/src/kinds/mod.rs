@@ -5,6 +5,8 @@ mod layouts;
 mod leaving;
 mod random;
 
+pub(crate) use self::blocked::each_call;
+
 use crate::plan::Plan;
 use crate::program::Case;
 
@@ -70,7 +72,7 @@ impl Kind {
     #[must_use]
     pub fn case(self, devices: &[String], plan: &Plan, number: u64) -> Case {
         match self {
-            Self::Blocked => blocked::case(devices, number),
+            Self::Blocked => blocked::case(devices, plan.language, number),
             Self::Random => random::case(devices, plan, number),
             Self::Leaving => leaving::case(devices, plan, number),
             Self::Layouts => layouts::case(devices, number),

@@ -5,7 +5,7 @@ use crossdock_sdk::abi::Status;
 
 use crate::generate::{Random, Setup, program};
 use crate::plan::Plan;
-use crate::program::{Case, Ending, Engine};
+use crate::program::{Case, Ending, Engine, Language};
 
 /// Hooks that work calls; those of loading are left out, for else most programs would not begin.
 const HOOKS: [&str; 24] = [
@@ -75,6 +75,7 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     };
     Case {
         name: format!("b seed {seed} queues {queues} status {status}"),
+        language: Language::Rust,
         devices: devices.to_vec(),
         fresh: true,
         runtimes: setup.runtimes,
