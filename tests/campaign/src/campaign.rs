@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::Laboratory;
 use crate::kinds::Kind;
+use crate::plan::Plan;
 use crate::program::Case;
 use crate::shrink::smallest;
 use crate::table::{Row, describe};
@@ -13,29 +14,6 @@ use crate::verdict::{Finding, Verdict, What};
 
 /// How long a call may take while a program that hangs is made small.
 const IMPATIENCE: Duration = Duration::from_secs(2);
-
-/// What a campaign runs.
-#[derive(Debug, Clone)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the command line writes its fields"
-)]
-pub struct Plan {
-    /// How many programs are drawn.
-    pub seeds: u64,
-    /// Whether random programs run with faults too.
-    pub faults: bool,
-    /// How long trials begin; making findings small does not count.
-    pub searching: Option<Duration>,
-    /// Which of how many parts: every `n`th case.
-    pub part: (usize, usize),
-    /// Only cases with this in their names, for instance `seed 7 status PANIC`.
-    pub only: Option<String>,
-    /// The longest time for making one finding small.
-    pub shrinking: Duration,
-    /// Where files go that replay findings.
-    pub folder: PathBuf,
-}
 
 /// Runs the cases of a kind; each finding is told to `tell` as soon as it is small.
 pub fn campaign(
@@ -47,28 +25,25 @@ pub fn campaign(
 ) -> Row {
     let begun = Instant::now();
     let mut row = Row {
-        name: kind.name().to_owned(),
+        name: match kind {
+            Kind::Blocked => format!("{}, {}", kind.name(), plan.language.name()),
+            _ => kind.name().to_owned(),
+        },
         ..Row::default()
     };
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut shrunk = Duration::ZERO;
     let (part, parts) = plan.part;
-    let count = kind.count(devices, plan.seeds, plan.faults);
-    for turn in (part as u64 - 1..count).step_by(parts) {
+    let count = kind.count(devices, plan);
+    // Neighbours in the scattered order are of all sorts, so a part is a run of them.
+    let border = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
+    for turn in border(part - 1)..border(part) {
         let searched = begun.elapsed().saturating_sub(shrunk);
         if plan.searching.is_some_and(|limit| searched > limit) {
             break;
         }
-        let case = kind.case(devices, plan.seeds, scattered(turn, count));
-        if !plan
-            .only
-            .as_ref()
-            .is_none_or(|part| case.name.contains(part))
-        {
-            continue;
-        }
-        row.programs += 1;
-        row.ops += case.ops();
+        let case = kind.case(devices, plan, scattered(turn, count));
+        row.add(&case);
         match laboratory.verdict(&case) {
             Verdict::Passed { refused, .. } => row.refused += refused,
             Verdict::Found(finding) => {
@@ -97,10 +72,21 @@ pub fn campaign(
     row
 }
 
-/// The turns from 0 to `count` in an order in which a beginning meets all sorts.
+/// The turns from 0 to `count` in an order in which any run of them meets all sorts: steps of the
+/// golden ratio, made coprime to the count.
 const fn scattered(turn: u64, count: u64) -> u64 {
-    // A prime that is no divisor of any count here.
-    (turn as u128 * 2_654_435_761 % count as u128) as u64
+    let mut step = (count as u128 * 618 / 1000) as u64;
+    while !is_coprime(step, count) {
+        step += 1;
+    }
+    (turn as u128 * step as u128 % count as u128) as u64
+}
+
+const fn is_coprime(mut one: u64, mut other: u64) -> bool {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one == 1
 }
 
 /// Makes a finding small, and writes it down.

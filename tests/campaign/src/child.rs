@@ -31,6 +31,8 @@ struct Running {
     answers: Receiver<String>,
     errors: std::fs::File,
     trials: usize,
+    /// Python has one runtime a process, with these devices.
+    devices: Vec<String>,
 }
 
 impl Laboratory {
@@ -101,10 +103,10 @@ impl Laboratory {
         let mut running = match self
             .running
             .take()
-            .filter(|running| running.trials < TRIALS)
+            .filter(|running| running.trials < TRIALS && running.devices == case.devices)
         {
             Some(running) => running,
-            None => self.start(),
+            None => self.start(&case.devices),
         };
         running.trials += 1;
         let line = serde_json::to_string(case).unwrap();
@@ -136,7 +138,7 @@ impl Laboratory {
         self.limit * 3 + Duration::from_millis(40) * u32::try_from(case.ops()).unwrap_or(0)
     }
 
-    fn start(&self) -> Running {
+    fn start(&self, devices: &[String]) -> Running {
         let errors = tempfile::tempfile().unwrap();
         let mut child = Command::new(&self.program)
             .args(["--serve", &self.limit.as_secs().to_string()])
@@ -163,6 +165,7 @@ impl Laboratory {
             answers,
             errors,
             trials: 0,
+            devices: devices.to_vec(),
         }
     }
 

@@ -45,7 +45,7 @@ impl Drop for Owner {
 
 impl Lent {
     /// Lends these bytes as a tensor of others.
-    pub(crate) fn new(layout: &Layout, bytes: &[u8]) -> (Self, Received) {
+    pub(crate) fn new(layout: &Layout, bytes: &[u8]) -> (Self, Produced) {
         let mut room = vec![BESIDE; MARGIN * 2 + bytes.len()];
         room[MARGIN..MARGIN + bytes.len()].copy_from_slice(bytes);
         let start = Box::leak(room.into_boxed_slice())
@@ -68,7 +68,7 @@ impl Lent {
             length: bytes.len(),
             releases,
         };
-        (lent, receive(Produced::at(owner, layout, place).unwrap()))
+        (lent, Produced::at(owner, layout, place).unwrap())
     }
 
     /// Whether it was given back once, and nothing was written beside it or after that.

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crossdock::Error;
 use crossdock_sdk::abi::Status;
 
 use crate::foreign::Lent;
-use crate::model::{Model, View, compact, content, elements_of, filling};
+use crate::model::{Model, View, content, elements_of, filling, part_of};
 use crate::program::{Call, Op};
-use crate::slots::Outcome;
+use crate::speaker::{Failed, Failure, Outcome};
 use crate::verdict::{Finding, What};
 
 /// What a call is going to touch, as the model knows it before the call.
@@ -124,6 +123,8 @@ impl Judge {
             | Call::Permute { of, .. }
             | Call::Reshape { of, .. }
             | Call::Clone { of, .. }
+            | Call::Draft { of, .. }
+            | Call::Take { of, .. }
             | Call::Strange { of, .. } => Place {
                 source: tensor(of),
                 ..Place::default()
@@ -151,7 +152,8 @@ impl Judge {
             | Call::WaitToRead { t, .. }
             | Call::WaitToWrite { t, .. }
             | Call::UsedOn { t, .. }
-            | Call::WrittenOn { t, .. } => Place {
+            | Call::WrittenOn { t, .. }
+            | Call::ReadyOn { t, .. } => Place {
                 target: tensor(t),
                 ..Place::default()
             },
@@ -167,7 +169,8 @@ impl Judge {
     pub(crate) fn check(&mut self, op: &Op, place: Place, outcome: Outcome) -> Result<(), Finding> {
         match outcome {
             Outcome::Skipped => Ok(()),
-            Outcome::Failed(error) => self.failed(&op.call, &place, &error),
+            Outcome::Failed(failed) => self.failed(&op.call, &place, &failed),
+            Outcome::Idle(idle) => self.asked(&op.call, idle),
             Outcome::Bytes(bytes) => self.read(&op.call, &place, &bytes),
             Outcome::Made {
                 alias,
@@ -385,8 +388,19 @@ impl Judge {
         }
     }
 
+    /// A stream that is held has something to do.
+    fn asked(&self, call: &Call, idle: bool) -> Result<(), Finding> {
+        match call {
+            Call::Ask { s } if idle && self.held.contains(s) => Err(Finding::new(
+                What::Answer,
+                "a stream that is held says that it is idle",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// A call failed. Without faults that is a refusal, which changes nothing, or a finding.
-    fn failed(&mut self, call: &Call, place: &Place, error: &Error) -> Result<(), Finding> {
+    fn failed(&mut self, call: &Call, place: &Place, error: &Failed) -> Result<(), Finding> {
         if matches!(call, Call::Import { .. })
             && let Call::Import { x, .. } = call
         {
@@ -409,20 +423,20 @@ impl Judge {
             return Ok(());
         }
         let overlaps = place.target.as_ref().is_some_and(View::overlaps_itself);
-        let is_refusal = match error {
-            Error::Refused { .. } | Error::Misuse { .. } | Error::Exchange(_) => true,
-            Error::Hook { status, .. } => {
-                *status == Status::UNSUPPORTED || *status == Status::INVALID && overlaps
+        let is_refusal = match error.kind {
+            Failure::Refused => true,
+            Failure::Hook(status) => {
+                status == Status::UNSUPPORTED || status == Status::INVALID && overlaps
             }
-            _ => false,
+            Failure::Other => false,
         };
-        if is_refusal && !error.why().is_empty() {
+        if is_refusal && !error.why.is_empty() {
             self.refused += 1;
             return Ok(());
         }
         Err(Finding::new(
             What::Answer,
-            format!("{error}: {}", error.why()),
+            format!("{}: {}", error.text, error.why),
         ))
     }
 
@@ -445,48 +459,4 @@ impl Judge {
             std::thread::park_timeout(Duration::from_millis(1));
         }
     }
-}
-
-/// The view that a call makes of a tensor. `strides` are the runtime's, where a shape can have several.
-fn part_of(call: &Call, source: View, strides: Vec<i64>) -> Option<(usize, View)> {
-    Some(match call {
-        Call::Strange {
-            t,
-            shape,
-            strides,
-            first,
-            ..
-        } => {
-            let first = source.first + first * source.element.bits();
-            let (shape, strides) = (shape.clone(), strides.clone());
-            (
-                *t,
-                View {
-                    shape,
-                    strides,
-                    first,
-                    ..source
-                },
-            )
-        }
-        Call::Slice { t, axes, .. } => (*t, source.slice(axes)),
-        Call::Permute { t, axes, .. } => (*t, source.permute(axes)),
-        Call::Reshape { t, shape, .. } => {
-            let strides = if source.is_compact() {
-                compact(shape)
-            } else {
-                strides
-            };
-            (
-                *t,
-                View {
-                    shape: shape.clone(),
-                    strides,
-                    ..source
-                },
-            )
-        }
-        Call::Clone { t, .. } | Call::Import { t, .. } => (*t, source),
-        _ => return None,
-    })
 }

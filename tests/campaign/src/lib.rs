@@ -8,15 +8,16 @@
 //! | --- | --- |
 //! | `program` | a case as data: calls on numbered places, devices, faults, how it ends |
 //! | `kinds`, `generate` | the cases of each kind of campaign, and random programs |
-//! | `run`, `slots` | makes the calls of a program, one at a time, on its threads |
+//! | `run`, `speaker` | makes the calls of a program, one at a time, on its threads, in a language |
+//! | `slots`, `in_c`, `in_python` | each call in Rust, through the function table, and in Python (`speak.py`) |
 //! | `model`, `judge` | what memory should hold, and each answer against it |
 //! | `place`, `foreign` | the runtimes and plugins of a case, and host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
-//! | `shrink`, `campaign` | makes a failing case small; all cases of a kind, and replay files |
+//! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
 //!
-//! A new call is a variant of [`program::Call`]: `slots` makes it, `judge` says what it must answer,
-//! `generate` draws it, and `shrink` makes it simpler.
+//! A new call is a variant of [`program::Call`]: `slots`, `in_c` and `speak.py` make it, `judge` says
+//! what it must answer, `generate` draws it, and `shrink` makes it simpler.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -28,16 +29,23 @@
 
 pub mod campaign;
 pub mod child;
+pub mod coverage;
 mod foreign;
 pub mod generate;
+mod handles;
+mod in_c;
+mod in_c_taking;
+mod in_python;
 mod judge;
 pub mod kinds;
 pub mod model;
 pub mod place;
+pub mod plan;
 pub mod program;
 mod run;
 pub mod shrink;
 mod slots;
+mod speaker;
 pub mod table;
 pub mod trial;
 pub mod verdict;

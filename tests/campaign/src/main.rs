@@ -1,7 +1,11 @@
-//! `campaign [--kind a|b|c|d] [--seeds N] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
-//! [--faults none] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
+//! `campaign [--kind a|b|c|d] [--language rust|c|python] [--seeds N | --seed N]
+//! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--devices LIST] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
+//! `--seeds N` draws N programs for c, and for b N for each number of simulated hardware queues (1, 2
+//! and 8) and each fault; `--seed N` takes one seed of b and c.
+//! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
+//! `--uncovered c|python` prints the functions with a stream that no case of a calls.
 //! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
 //! smaller.
 //!
@@ -11,33 +15,30 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crossdock_campaign::campaign::{Plan, campaign, reduced};
+use crossdock_campaign::campaign::{campaign, reduced};
 use crossdock_campaign::child::{Laboratory, serve};
+use crossdock_campaign::coverage::{python_is_here, uncovered};
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::present;
-use crossdock_campaign::program::Case;
+use crossdock_campaign::place::{DEVICES, present};
+use crossdock_campaign::plan::{Faults, Plan};
+use crossdock_campaign::program::{Case, Language};
 use crossdock_campaign::table::{describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_e2e::{ext_dev, report};
 
-const DEVICES: [&str; 6] = [
-    "cpu",
-    "cpufile",
-    "opencl",
-    "ext_dev",
-    "asynchronous",
-    "asynchronous:1",
-];
-const OPTIONS: &str =
-    "--kind --seeds --minutes --shrinking --faults --part --only --devices --replay";
+const OPTIONS: &str = "--kind --language --seeds --seed --faults --minutes --part --devices --shrinking --replay --shrink";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// Programs and faults are drawn from multiples of a seed.
+const MOST_SEEDS: u64 = 1 << 32;
 
 /// How often a file is tried until something is found.
 const REPLAYS: usize = 8;
 
 struct Arguments {
     kinds: Vec<Kind>,
+    languages: Vec<Language>,
     devices: Vec<String>,
     plan: Plan,
     replay: Option<PathBuf>,
@@ -54,6 +55,18 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
+        };
+    }
+    if let [covering, name] = arguments.as_slice()
+        && covering == "--uncovered"
+    {
+        let missing = language(name).and_then(|language| uncovered(language, LIMIT));
+        return match missing {
+            Ok(missing) => {
+                missing.iter().for_each(|function| report(function));
+                ExitCode::from(u8::from(!missing.is_empty()))
+            }
+            Err(why) => wrong(&why),
         };
     }
     let folder = match tempfile::tempdir() {
@@ -76,13 +89,14 @@ fn wrong(why: &str) -> ExitCode {
 fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, String> {
     let mut out = Arguments {
         kinds: Kind::ALL.to_vec(),
+        languages: languages_here(),
         devices: Vec::new(),
         plan: Plan {
-            seeds: 200,
-            faults: true,
+            seeds: 0..200,
+            language: Language::Rust,
+            faults: Faults::All,
             searching: None,
             part: (1, 1),
-            only: None,
             shrinking: Duration::from_secs(120),
             folder: PathBuf::from("target/campaign"),
         },
@@ -90,6 +104,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         shrink: None,
     };
     let mut names: Vec<String> = DEVICES.map(str::to_owned).to_vec();
+    let mut has_one_seed = false;
     let mut left = arguments.iter();
     while let Some(option) = left.next() {
         let value = left
@@ -102,13 +117,18 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
         };
         match option.as_str() {
             "--kind" => out.kinds = vec![Kind::of(value).ok_or("a kind is a, b, c or d")?],
-            "--seeds" => out.plan.seeds = number()?,
+            "--language" => out.languages = vec![language(value)?],
+            "--seeds" => out.plan.seeds = 0..number()?,
+            "--seed" => {
+                let seed = number()?;
+                out.plan.seeds = seed..seed.saturating_add(1);
+                has_one_seed = true;
+            }
             "--minutes" => {
                 out.plan.searching = Some(Duration::from_secs(60 * number()?));
             }
             "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
-            "--faults" => out.plan.faults = value != "none",
-            "--only" => out.plan.only = Some(value.clone()),
+            "--faults" => out.plan.faults = Faults::of(value)?,
             "--part" => out.plan.part = part(value)?,
             "--devices" => names = value.split(',').map(str::to_owned).collect(),
             "--shrink" => out.shrink = Some(PathBuf::from(value)),
@@ -116,9 +136,42 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             other => return Err(format!("unknown option {other}; the options are {OPTIONS}")),
         }
     }
+    seeded(&mut out, has_one_seed)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     out.devices = present(&names, folder);
     Ok(out)
+}
+
+/// One seed is one of the kinds that have seeds.
+fn seeded(out: &mut Arguments, has_one_seed: bool) -> Result<(), String> {
+    if has_one_seed {
+        out.kinds.retain(|kind| kind.has_seeds());
+    }
+    if out.kinds.is_empty() {
+        return Err("--seed: only the kinds b and c have seeds".to_owned());
+    }
+    if out.plan.seeds.end > MOST_SEEDS {
+        return Err(format!("a seed is a number below {MOST_SEEDS}"));
+    }
+    Ok(())
+}
+
+/// The languages without Python, where its package is not here.
+fn languages_here() -> Vec<Language> {
+    let mut languages = Language::ALL.to_vec();
+    languages.retain(|language| *language != Language::Python || python_is_here());
+    languages
+}
+
+fn language(name: &str) -> Result<Language, String> {
+    match Language::of(name) {
+        Some(Language::Python) if !python_is_here() => Err(
+            "--language python: there is no package crossdock in PYTHONPATH; scripts/python-package makes one"
+                .to_owned(),
+        ),
+        Some(language) => Ok(language),
+        None => Err(format!("--language {name}: it is rust, c or python")),
+    }
 }
 
 fn part(text: &str) -> Result<(usize, usize), String> {
@@ -144,15 +197,31 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
             reduced(case, finding, &arguments.plan, laboratory)
         });
     }
-    let mut rows = Vec::new();
-    // One kind has more cases than most limits leave time for, so each has its share.
-    let shares = u32::try_from(arguments.kinds.len()).unwrap_or(1).max(1);
-    let plan = Plan {
-        searching: arguments.plan.searching.map(|whole| whole / shares),
-        ..arguments.plan.clone()
+    if !arguments.languages.contains(&Language::Python) && !python_is_here() {
+        report("skipped: python: there is no package crossdock in PYTHONPATH");
+    }
+    // Only the calls behind a held stream are made in each language.
+    let languages = |kind: Kind| match kind {
+        Kind::Blocked => arguments.languages.clone(),
+        _ => vec![Language::Rust],
     };
-    for kind in &arguments.kinds {
-        let row = campaign(*kind, &arguments.devices, &plan, &mut laboratory, &report);
+    let all = arguments.kinds.iter();
+    let all = all.flat_map(|kind| {
+        languages(*kind)
+            .into_iter()
+            .map(|language| (*kind, language))
+    });
+    let all: Vec<(Kind, Language)> = all.collect();
+    // One kind has more cases than most limits leave time for, so each has its share.
+    let shares = u32::try_from(all.len()).unwrap_or(1).max(1);
+    let mut rows = Vec::new();
+    for (kind, language) in all {
+        let plan = Plan {
+            searching: arguments.plan.searching.map(|whole| whole / shares),
+            language,
+            ..arguments.plan.clone()
+        };
+        let row = campaign(kind, &arguments.devices, &plan, &mut laboratory, &report);
         rows.push(row);
     }
     report(&format!("devices: {}", arguments.devices.join(", ")));

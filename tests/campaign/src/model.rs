@@ -1,6 +1,6 @@
 //! What memory holds after each operation, one operation after the other: bytes, or nothing known.
 
-use crate::program::{Element, bytes_of, pattern_of};
+use crate::program::{Call, Element, bytes_of, pattern_of};
 
 /// A number of bits at a place, and which of them are known.
 type Bits = (u128, u128);
@@ -117,6 +117,53 @@ impl View {
         view.strides = axes.iter().map(|&axis| self.strides[axis]).collect();
         view
     }
+}
+
+/// The view that a call makes of a tensor. `strides` are the runtime's, where a shape can have several.
+pub(crate) fn part_of(call: &Call, source: View, strides: Vec<i64>) -> Option<(usize, View)> {
+    Some(match call {
+        Call::Strange {
+            t,
+            shape,
+            strides,
+            first,
+            ..
+        } => {
+            let first = source.first + first * source.element.bits();
+            let (shape, strides) = (shape.clone(), strides.clone());
+            (
+                *t,
+                View {
+                    shape,
+                    strides,
+                    first,
+                    ..source
+                },
+            )
+        }
+        Call::Slice { t, axes, .. } => (*t, source.slice(axes)),
+        Call::Permute { t, axes, .. } => (*t, source.permute(axes)),
+        Call::Reshape { t, shape, .. } => {
+            let strides = if source.is_compact() {
+                compact(shape)
+            } else {
+                strides
+            };
+            (
+                *t,
+                View {
+                    shape: shape.clone(),
+                    strides,
+                    ..source
+                },
+            )
+        }
+        Call::Clone { t, .. }
+        | Call::Import { t, .. }
+        | Call::Draft { t, .. }
+        | Call::Take { t, .. } => (*t, source),
+        _ => return None,
+    })
 }
 
 impl Model {

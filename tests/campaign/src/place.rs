@@ -5,14 +5,30 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossdock::{CostCache, Device, FaultPlan, Layer, Plugin, Runtime};
 
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 
-use crate::program::{Case, Engine};
+use crate::handles::Table;
+use crate::in_c::InC;
+use crate::in_python::{InPython, Python};
+use crate::program::{Case, Engine, Language};
+use crate::slots::Slots;
+use crate::speaker::{Speaker, Stop};
+
+/// The devices of a campaign, where nothing else is said: two plugins for the CPU, real and simulated
+/// devices, and a plugin in C.
+pub const DEVICES: [&str; 6] = [
+    "cpu",
+    "cpufile",
+    "opencl",
+    "ext_dev",
+    "asynchronous",
+    "asynchronous:1",
+];
 
 /// Where the plugins compiled for this campaign lie.
 pub const FOLDER: &str = "CROSSDOCK_CAMPAIGN_PLUGINS";
@@ -27,6 +43,8 @@ pub struct World {
     pub devices: Vec<Vec<Device>>,
     /// The simulated engine, where it is among the devices.
     pub control: Option<Controlled>,
+    /// The function table's runtime over the same plugins, where other languages than Rust speak.
+    table: Option<Spoken>,
     /// Of each device, whether its memory can be looked at while a stream is held: a simulated one
     /// needs a hardware queue that no other stream blocks.
     pub peekable: Vec<bool>,
@@ -110,17 +128,31 @@ impl World {
                 .collect()
         };
         let devices: Vec<Vec<Device>> = runtimes.iter().map(all).collect::<Result<_, _>>()?;
+        let table = open_table(case, &files, &runtimes[0], &devices[0])?;
         let control = devices.iter().flatten().find_map(control_of);
         Ok(Self {
             runtimes,
             devices,
             control,
+            table,
             peekable: case
                 .devices
                 .iter()
                 .map(|name| is_peekable(name, &case.engine))
                 .collect(),
         })
+    }
+
+    /// Who makes the calls of one program.
+    pub(crate) fn speaker(self: &Arc<Self>) -> Box<dyn Speaker> {
+        let world = Arc::clone(self);
+        match &self.table {
+            None => Box::new(Slots::new(world)),
+            Some((table, None)) => Box::new(InC::new(world, Arc::clone(table))),
+            Some((table, Some(python))) => {
+                Box::new(InPython::new(world, Arc::clone(table), python))
+            }
+        }
     }
 
     /// The plugins of the devices.
@@ -136,6 +168,43 @@ impl World {
             }
         }
         plugins
+    }
+}
+
+/// What other languages than Rust speak through.
+type Spoken = (Arc<Table>, Option<&'static Python>);
+
+/// The function table's runtime of Python, which has one a process.
+static OF_PYTHON: OnceLock<Arc<Table>> = OnceLock::new();
+
+/// Opens what other languages than Rust speak through.
+fn open_table(
+    case: &Case,
+    files: &[PathBuf],
+    runtime: &Runtime,
+    devices: &[Device],
+) -> Result<Option<Spoken>, String> {
+    let own = runtime.devices();
+    let places = devices.iter();
+    let places = places.filter_map(|device| own.iter().position(|own| own == device));
+    let places: Vec<usize> = places.collect();
+    let open = || {
+        Table::open(files, &places)
+            .map(Arc::new)
+            .map_err(Stop::said)
+    };
+    match case.language {
+        Language::Rust => Ok(None),
+        Language::C => Ok(Some((open()?, None))),
+        Language::Python => {
+            let table = match OF_PYTHON.get() {
+                Some(table) => Arc::clone(table),
+                None => open()?,
+            };
+            let table = OF_PYTHON.get_or_init(|| table);
+            let python = Python::open(table, &places)?;
+            Ok(Some((Arc::clone(table), Some(python))))
+        }
     }
 }
 

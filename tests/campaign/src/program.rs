@@ -11,6 +11,9 @@ use crossdock_sdk::dlpack::{Dtype, DtypeCode};
 pub struct Case {
     /// What the case is called in reports: kind and seed.
     pub name: String,
+    /// The language that makes the calls.
+    #[serde(default)]
+    pub language: Language,
     /// The devices by name, as [`crate::place`] finds them; operations count in this list.
     pub devices: Vec<String>,
     /// Whether its runtimes are opened for it, and closed behind it.
@@ -36,6 +39,12 @@ impl Case {
         self.programs.iter().map(Vec::len).sum()
     }
 
+    /// Whether two runtimes are used by four threads each.
+    #[must_use]
+    pub const fn is_crowd(&self) -> bool {
+        self.runtimes == 2 && self.programs.len() == 8
+    }
+
     /// Whether it makes something fail, so that an error in the log may be right.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -46,6 +55,42 @@ impl Case {
             )
         };
         self.fault.is_some() || self.programs.iter().flatten().any(fails)
+    }
+}
+
+/// The languages that the runtime speaks.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[expect(clippy::exhaustive_enums, reason = "the languages there are")]
+#[expect(missing_docs, reason = "they have their names")]
+pub enum Language {
+    #[default]
+    Rust,
+    C,
+    Python,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Rust, Self::C, Self::Python];
+
+    /// The language of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|language| language.name() == name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::C => "c",
+            Self::Python => "python",
+        }
     }
 }
 
@@ -243,6 +288,35 @@ pub enum Call {
     },
     WrittenOn {
         t: usize,
+        s: usize,
+    },
+    /// The content is ready once what is on the stream now is done.
+    ReadyOn {
+        t: usize,
+        s: usize,
+    },
+    /// Handed out as DLPack 0.x in the stream's order, and taken in again.
+    Draft {
+        t: usize,
+        of: usize,
+        s: usize,
+    },
+    /// The memory of a tensor taken once more, by address or as a native object, with work on the
+    /// stream that is said to write it. Nothing is: both are only read.
+    Take {
+        t: usize,
+        of: usize,
+        s: usize,
+        native: bool,
+    },
+    /// What a move on the stream would do.
+    Explain {
+        of: usize,
+        device: usize,
+        s: usize,
+    },
+    /// What the stream is, and whether it is idle: answered at once.
+    Ask {
         s: usize,
     },
     DropTensor {

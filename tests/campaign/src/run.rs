@@ -4,7 +4,7 @@
 //! events are completed, and the call has to end. So the order of calls is the program's, on however
 //! many threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -14,7 +14,7 @@ use crate::judge::{Judge, Place};
 use crate::model::View;
 use crate::place::World;
 use crate::program::{Call, Op};
-use crate::slots::{HostEvents, Outcome, Slots};
+use crate::speaker::{HostEvents, Outcome, Speaker};
 use crate::verdict::{Finding, What};
 
 /// How long a call behind a pending host event may show that it does not wait.
@@ -24,14 +24,14 @@ const MOMENT: Duration = Duration::from_millis(25);
 const TRIES: usize = 40;
 
 /// What a thread is asked to do.
-type Turn = (Box<Slots>, Op, Option<View>);
+type Turn = (Box<dyn Speaker>, Op, Option<View>);
 
 /// A program in the making: its places, its model and its threads.
 pub(crate) struct Run {
     world: Arc<World>,
     judge: Judge,
     host_events: HostEvents,
-    slots: Option<Box<Slots>>,
+    slots: Option<Box<dyn Speaker>>,
     threads: BTreeMap<usize, Thread>,
     limit: Duration,
     /// The devices whose memory can be looked at while a stream is held.
@@ -40,7 +40,7 @@ pub(crate) struct Run {
 
 struct Thread {
     turns: Sender<Turn>,
-    answers: Receiver<(Box<Slots>, Outcome)>,
+    answers: Receiver<(Box<dyn Speaker>, Outcome)>,
     handle: JoinHandle<()>,
 }
 
@@ -67,11 +67,11 @@ impl Thread {
 impl Run {
     /// An empty program in a world. Where calls are made to fail, errors are answers.
     pub(crate) fn new(world: &Arc<World>, faulty: bool, limit: Duration) -> Self {
-        let slots = Box::new(Slots::new(Arc::clone(world)));
+        let slots = world.speaker();
         Self {
             world: Arc::clone(world),
             judge: Judge::new(faulty),
-            host_events: Arc::clone(&slots.host_events),
+            host_events: slots.host_events(),
             slots: Some(slots),
             threads: BTreeMap::new(),
             limit,
@@ -87,11 +87,11 @@ impl Run {
     pub(crate) fn all(
         mut self,
         ops: &[Op],
-        begun: &dyn Fn(usize, &Slots),
+        begun: &dyn Fn(usize, &dyn Speaker),
     ) -> Result<usize, Finding> {
         for (index, op) in ops.iter().enumerate() {
             if let Some(slots) = &self.slots {
-                begun(index, slots);
+                begun(index, slots.as_ref());
             }
             self.step(op).map_err(|finding| finding.at(index, op))?;
         }
@@ -120,11 +120,8 @@ impl Run {
     /// Completes all host events, and waits for all streams and devices.
     fn settle(&mut self) -> Result<(), Finding> {
         self.complete_host_events();
-        let places = self
-            .slots
-            .as_ref()
-            .map(|slots| slots.streams.keys().copied().collect());
-        let streams: BTreeSet<usize> = places.unwrap_or_default();
+        let streams = self.slots.as_ref().map(|slots| slots.streams());
+        let streams = streams.unwrap_or_default();
         for s in streams {
             self.turn(&main(Call::SyncStream { s }))?;
         }
@@ -175,7 +172,7 @@ impl Run {
         self.judge.check(op, place, outcome)
     }
 
-    fn answer(&mut self, op: &Op) -> Result<(Box<Slots>, Outcome), Finding> {
+    fn answer(&mut self, op: &Op) -> Result<(Box<dyn Speaker>, Outcome), Finding> {
         let thread = op.thread;
         let is_held =
             !self.host_events.lock().unwrap().is_empty() || self.judge.has_pending_host_events();
@@ -203,7 +200,7 @@ impl Run {
         &self,
         thread: usize,
         limit: Duration,
-    ) -> Result<(Box<Slots>, Outcome), RecvTimeoutError> {
+    ) -> Result<(Box<dyn Speaker>, Outcome), RecvTimeoutError> {
         match self.threads.get(&thread) {
             Some(thread) => thread.answers.recv_timeout(limit),
             None => Err(RecvTimeoutError::Disconnected),
@@ -235,7 +232,7 @@ impl Run {
             drop(thread.turns);
             thread.handle.join().map_err(|_payload| panicked())?;
         }
-        let lent = slots.map(|slots| slots.lent).unwrap_or_default();
+        let lent = slots.as_ref().map_or(&[][..], |slots| slots.lent());
         lent.iter()
             .try_for_each(|lent| self.judge.lent(lent, self.limit))
     }

@@ -220,6 +220,7 @@ const fn device_of(call: &mut Call) -> Option<&mut usize> {
         Call::Make { device, .. }
         | Call::To { device, .. }
         | Call::Stream { device, .. }
+        | Call::Explain { device, .. }
         | Call::Default { device, .. }
         | Call::SyncDevice { device } => Some(device),
         _ => None,
@@ -241,7 +242,11 @@ const fn view_of(call: &Call) -> Option<(usize, usize)> {
 fn rename(call: &mut Call, from: usize, to: usize) {
     let places: [Option<&mut usize>; 2] = match call {
         Call::CopyFrom { t, of, .. } => [Some(t), Some(of)],
-        Call::To { of, .. } | Call::Export { of, .. } => [Some(of), None],
+        Call::To { of, .. }
+        | Call::Export { of, .. }
+        | Call::Draft { of, .. }
+        | Call::Take { of, .. }
+        | Call::Explain { of, .. } => [Some(of), None],
         Call::Fill { t, .. }
         | Call::Write { t, .. }
         | Call::Read { t }
@@ -250,7 +255,8 @@ fn rename(call: &mut Call, from: usize, to: usize) {
         | Call::WaitToRead { t, .. }
         | Call::WaitToWrite { t, .. }
         | Call::UsedOn { t, .. }
-        | Call::WrittenOn { t, .. } => [Some(t), None],
+        | Call::WrittenOn { t, .. }
+        | Call::ReadyOn { t, .. } => [Some(t), None],
         _ => [None, None],
     };
     for place in places.into_iter().flatten().filter(|place| **place == from) {

@@ -1,69 +1,61 @@
-//! The real side of a program: the places with tensors, streams, events and exports, and each call.
-#![expect(unsafe_code, reason = "looks into memory past every order")]
+//! The calls of a program in Rust: the places with tensors, streams, events and exports, and each call.
+#![expect(unsafe_code, reason = "takes memory of others over")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crossdock::{Error, Event, RouteKind, Stream, Tensor};
-use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, Status, StreamHandle};
-use crossdock_sdk::dlpack::{AxisSlice, DataWord, Flags, Layout, Place, Produced, Received};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{
+    AxisSlice, DLManagedTensor, DataWord, Flags, Layout, Place, Produced, Received,
+};
 
 use crate::foreign::{Lent, receive};
 use crate::model::View;
 use crate::place::World;
 use crate::program::{Call, Op, bytes_of, pattern_of};
-
-/// Pending host events, which hold streams back, and how each will be completed.
-pub(crate) type HostEvents = Arc<Mutex<BTreeMap<usize, (Event, Status)>>>;
+use crate::speaker::{Failed, HostEvent, HostEvents, Outcome, Seen, Speaker, Stop, at, peek};
 
 /// The places of one program.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    pub(crate) world: Arc<World>,
-    pub(crate) tensors: BTreeMap<usize, Tensor>,
-    pub(crate) streams: BTreeMap<usize, Stream>,
-    pub(crate) events: BTreeMap<usize, Event>,
+    world: Arc<World>,
+    tensors: BTreeMap<usize, Tensor>,
+    streams: BTreeMap<usize, Stream>,
+    events: BTreeMap<usize, Event>,
     exports: BTreeMap<usize, Produced>,
-    pub(crate) host_events: HostEvents,
-    pub(crate) lent: Vec<Lent>,
+    host_events: HostEvents,
+    lent: Vec<Lent>,
 }
 
-/// What a call answered.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// A place that it needs is empty.
-    Skipped,
-    Done,
-    Bytes(Vec<u8>),
-    /// A tensor, and whether it is the same memory as the one it was made of.
-    Made {
-        alias: bool,
-        read_only: bool,
-        strides: Vec<i64>,
-    },
-    Failed(Error),
-}
-
-/// A call that cannot be made, or that failed.
-enum Stop {
-    Empty,
-    Error(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
+impl Speaker for Slots {
+    fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome {
+        self.call(op, of).unwrap_or_else(Outcome::from)
     }
-}
 
-impl From<crossdock_sdk::dlpack::DlpackError> for Stop {
-    fn from(error: crossdock_sdk::dlpack::DlpackError) -> Self {
-        Self::Error(error.into())
+    fn host_events(&self) -> HostEvents {
+        Arc::clone(&self.host_events)
     }
-}
 
-fn at<T>(places: &BTreeMap<usize, T>, place: usize) -> Result<&T, Stop> {
-    places.get(&place).ok_or(Stop::Empty)
+    fn streams(&self) -> Vec<usize> {
+        self.streams.keys().copied().collect()
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        self.tensors.values().cloned().collect()
+    }
+
+    fn clear(&mut self) {
+        self.host_events.lock().unwrap().clear();
+        self.exports.clear();
+        self.tensors.clear();
+        self.events.clear();
+        self.streams.clear();
+    }
+
+    fn lent(&self) -> &[Lent] {
+        &self.lent
+    }
 }
 
 impl Slots {
@@ -79,16 +71,6 @@ impl Slots {
         }
     }
 
-    /// Makes a call. `of` is the model's view of the tensor that it names first as a source, or as
-    /// its target.
-    pub(crate) fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome {
-        match self.call(op, of) {
-            Ok(outcome) => outcome,
-            Err(Stop::Empty) => Outcome::Skipped,
-            Err(Stop::Error(error)) => Outcome::Failed(error),
-        }
-    }
-
     fn call(&mut self, op: &Op, of: Option<&View>) -> Result<Outcome, Stop> {
         match &op.call {
             Call::Make { .. }
@@ -99,6 +81,8 @@ impl Slots {
             | Call::Reshape { .. }
             | Call::Clone { .. }
             | Call::To { .. }
+            | Call::Draft { .. }
+            | Call::Take { .. }
             | Call::Import { .. } => self.make(op, of),
             Call::CopyFrom { .. }
             | Call::Fill { .. }
@@ -110,6 +94,7 @@ impl Slots {
             | Call::WaitToWrite { .. }
             | Call::UsedOn { .. }
             | Call::WrittenOn { .. }
+            | Call::ReadyOn { .. }
             | Call::Export { .. }
             | Call::Release { .. }
             | Call::DropTensor { .. } => self.hand_over(&op.call),
@@ -143,9 +128,9 @@ impl Slots {
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
                 let bytes = bytes_of(*seed, layout.bytes() as usize);
-                let (lent, received) = Lent::new(&layout, &bytes);
+                let (lent, produced) = Lent::new(&layout, &bytes);
                 self.lent.push(lent);
-                (*t, self.import(op, received)?, false)
+                (*t, self.import(op, receive(produced))?, false)
             }
             Call::Strange {
                 t,
@@ -164,6 +149,8 @@ impl Slots {
                 let produced = self.exports.remove(x).ok_or(Stop::Empty)?;
                 (*t, self.import(op, receive(produced))?, true)
             }
+            Call::Draft { t, of, s } => (*t, self.draft(op, *of, *s)?, true),
+            Call::Take { t, of, s, native } => (*t, self.take(op, (*of, *s), *native)?, true),
             call => self.derive(op, call)?,
         };
         let read_only = tensor.is_read_only();
@@ -178,6 +165,30 @@ impl Slots {
 
     fn import(&self, op: &Op, received: Received) -> Result<Tensor, Error> {
         Tensor::import(&self.world.runtimes[op.runtime], received)
+    }
+
+    /// Hands a tensor out as DLPack 0.x, in a stream's order, and takes it in again.
+    fn draft(&self, op: &Op, of: usize, s: usize) -> Result<Tensor, Stop> {
+        let tensor = at(&self.tensors, of)?;
+        tensor.wait_to_export(at(&self.streams, s)?)?;
+        let draft = tensor.export_as::<DLManagedTensor>()?;
+        // SAFETY: a live export that nobody else owns.
+        let received = unsafe { Received::from_legacy(draft.into_raw()) }?;
+        Ok(self.import(op, received)?)
+    }
+
+    /// The memory of a tensor once more, which work on a stream is said to write.
+    fn take(&self, op: &Op, (of, s): (usize, usize), native: bool) -> Result<Tensor, Stop> {
+        let source = at(&self.tensors, of)?;
+        let received = strange(source.clone(), source.layout(), 0)?;
+        let tensor = if native {
+            // SAFETY: the memory of a tensor that the received one keeps.
+            unsafe { Tensor::adopt_native(&self.world.runtimes[op.runtime], received) }?
+        } else {
+            self.import(op, received)?
+        };
+        tensor.ready_on(at(&self.streams, s)?)?;
+        Ok(tensor)
     }
 
     /// A view of a tensor, or its values elsewhere: the place, the tensor, and whether it is an alias.
@@ -235,7 +246,10 @@ impl Slots {
                 tensor.write(&bytes)?;
             }
             Call::Read { t } => return Ok(Outcome::Bytes(at(&self.tensors, *t)?.read()?)),
-            Call::Peek { t } => return Ok(Outcome::Bytes(peek(at(&self.tensors, *t)?)?)),
+            Call::Peek { t } => {
+                let seen = seen(&self.world, op.runtime, at(&self.tensors, *t)?)?;
+                return Ok(Outcome::Bytes(peek(&self.world, seen)?));
+            }
             Call::SyncTensor { t } => at(&self.tensors, *t)?.synchronize(None)?,
             _ => return Err(Stop::Empty),
         }
@@ -255,6 +269,7 @@ impl Slots {
             Call::WrittenOn { t, s } => {
                 at(&self.tensors, *t)?.written_on(at(&self.streams, *s)?)?
             }
+            Call::ReadyOn { t, s } => at(&self.tensors, *t)?.ready_on(at(&self.streams, *s)?)?,
             Call::Export { x, of, stream } => {
                 let tensor = at(&self.tensors, *of)?;
                 let produced = match stream {
@@ -287,10 +302,11 @@ impl Slots {
                 // An event that is pending there is completed, and not forgotten.
                 self.open(*e)?;
                 let status = if *fails { Status::VENDOR } else { Status::OK };
+                let pending: Box<dyn HostEvent> = Box::new(host_event.clone());
                 self.host_events
                     .lock()
                     .unwrap()
-                    .insert(*e, (host_event.clone(), status));
+                    .insert(*e, (pending, status));
                 self.events.insert(*e, host_event.clone());
                 stream.wait(&host_event)?;
             }
@@ -304,6 +320,7 @@ impl Slots {
                 self.events.remove(e);
                 drop(host_event);
             }
+            Call::Ask { s } => return ask(at(&self.streams, *s)?),
             Call::Record { e, s } => {
                 let event = at(&self.streams, *s)?.record()?;
                 self.events.insert(*e, event);
@@ -321,7 +338,7 @@ impl Slots {
     }
 
     /// Completes a host event, if there is one. A completion that fails leaves it pending.
-    fn open(&self, e: usize) -> Result<bool, Error> {
+    fn open(&self, e: usize) -> Result<bool, Stop> {
         let host_event = self.host_events.lock().unwrap().remove(&e);
         let Some((host_event, status)) = host_event else {
             return Ok(false);
@@ -333,20 +350,11 @@ impl Slots {
                 .unwrap()
                 .insert(e, (host_event, status));
         }
-        opened.map(|()| true)
+        opened.map(|()| true).map_err(Stop::Failed)
     }
 
     fn device(&self, op: &Op, device: usize) -> &crossdock::Device {
         &self.world.devices[op.runtime][device]
-    }
-
-    /// Gives up all places; what was lent is kept for a look.
-    pub(crate) fn clear(&mut self) {
-        self.host_events.lock().unwrap().clear();
-        self.exports.clear();
-        self.tensors.clear();
-        self.events.clear();
-        self.streams.clear();
     }
 }
 
@@ -365,37 +373,31 @@ fn strange(source: Tensor, layout: &Layout, offset: u64) -> Result<Received, Sto
     Ok(receive(Produced::at(vec![source], layout, place)?))
 }
 
-/// The bytes of a compact tensor as they are now, by its plugin's copy hook.
-fn peek(tensor: &Tensor) -> Result<Vec<u8>, Stop> {
-    let mut bytes = vec![0_u8; tensor.nbytes() as usize];
-    let side = |address, kind, device| Side {
-        address,
-        kind,
-        device,
-    };
-    let start = bytes.as_mut_ptr().expose_provenance() as u64;
-    let args = CopyArgs {
-        dst: side(Address::pointer(start), MemoryKind::HOST, 0),
-        src: side(
-            tensor.address(),
-            tensor.memory_kind(),
-            tensor.device().index(),
-        ),
-        bytes: tensor.nbytes(),
-    };
-    if bytes.is_empty() || !tensor.layout().is_contiguous() {
+/// What a stream is: answered at once, whatever it waits for.
+fn ask(stream: &Stream) -> Result<Outcome, Stop> {
+    // Not every plugin's streams have a native handle.
+    if let Ok(native) = stream.native_handle()
+        && Stream::find(stream.device(), native).as_ref() != Some(stream)
+    {
+        let why = "a stream is not found by its native handle".to_owned();
+        return Err(Stop::Failed(Failed::other(why)));
+    }
+    Ok(Outcome::Idle(stream.is_idle()?))
+}
+
+/// Where a compact tensor lies.
+fn seen(world: &World, runtime: usize, tensor: &Tensor) -> Result<Seen, Stop> {
+    if !tensor.layout().is_contiguous() {
         return Err(Stop::Empty);
     }
-    // SAFETY: both are valid for that many bytes until this returns. Work behind a pending host
-    // event may not touch them, and whether it does is what is looked for.
-    unsafe {
-        tensor
-            .device()
-            .plugin()
-            .hooks()
-            .copy(args, StreamHandle::NONE)
-    }?;
-    Ok(bytes)
+    let devices = &world.devices[runtime];
+    let device = devices.iter().position(|device| device == tensor.device());
+    Ok(Seen {
+        device: device.ok_or(Stop::Empty)?,
+        address: tensor.address(),
+        kind: tensor.memory_kind(),
+        bytes: tensor.nbytes(),
+    })
 }
 
 fn element_of(tensor: &Tensor) -> crate::program::Element {

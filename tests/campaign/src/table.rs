@@ -1,5 +1,6 @@
 //! What the campaigns came to: one line each, then the findings.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::program::Case;
@@ -21,12 +22,43 @@ pub struct Row {
     pub found: usize,
     /// How long it took.
     pub took: Duration,
+    /// Programs by the simulated hardware queues they ran over.
+    pub by_queues: BTreeMap<u32, usize>,
+    /// Programs with two runtimes in one process, and four threads each.
+    pub crowds: usize,
+}
+
+impl Row {
+    /// Counts a program that is going to run.
+    pub fn add(&mut self, case: &Case) {
+        self.programs += 1;
+        self.ops += case.ops();
+        *self.by_queues.entry(case.engine.queues).or_insert(0) += 1;
+        self.crowds += usize::from(case.is_crowd());
+    }
+
+    /// What kind of programs they were, where they were not all of one.
+    fn sorts(&self) -> String {
+        if self.by_queues.len() < 2 {
+            return String::new();
+        }
+        let queues = self.by_queues.iter();
+        let queues: Vec<String> = queues
+            .map(|(queues, programs)| format!("K={queues}: {programs}"))
+            .collect();
+        format!(
+            "{}: programs by hardware queues: {}; two runtimes, four threads each: {}\n",
+            self.name,
+            queues.join(", "),
+            self.crowds
+        )
+    }
 }
 
 /// Operations of one finding that are printed.
 const MOST_LINES: usize = 40;
 
-/// The rows under a head.
+/// The rows under a head, then what kinds of programs ran.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let head = [
@@ -35,7 +67,7 @@ pub fn table(rows: &[Row]) -> String {
     .map(str::to_owned);
     let line = |[name, rest @ ..]: &[String; 6]| {
         let numbers: String = rest.iter().map(|cell| format!(" {cell:>9}")).collect();
-        format!("{name:<20}{numbers}\n")
+        format!("{name:<26}{numbers}\n")
     };
     let cells = |row: &Row| {
         let numbers =
@@ -50,9 +82,11 @@ pub fn table(rows: &[Row]) -> String {
             format!("{:.1}", row.took.as_secs_f64()),
         ]
     };
+    let sorts: String = rows.iter().map(Row::sorts).collect();
     rows.iter()
         .map(cells)
         .fold(line(&head), |text, row| text + &line(&row))
+        + &sorts
 }
 
 /// A finding with the smallest program.

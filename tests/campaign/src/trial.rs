@@ -10,12 +10,16 @@ use crossdock::{Tensor, counted_leaks};
 use crate::place::{World, alive, nothing_is_left};
 use crate::program::{Case, Ending};
 use crate::run::Run;
+use crate::speaker::Speaker;
 use crate::verdict::{Finding, Verdict, What};
 
 /// The code of a process that exits in the middle of its work.
 pub const EXITED: i32 = 7;
 /// What the child of a fork ends with when all went well.
 const FORKED_WELL: i32 = 0;
+
+/// How long what is over may take to be gone.
+const A_MOMENT: Duration = Duration::from_millis(200);
 
 /// The first panic of any thread.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -68,6 +72,7 @@ impl Kept {
             let key = |case: &Case| {
                 (
                     case.devices.clone(),
+                    case.language,
                     case.runtimes,
                     case.staging,
                     case.engine.clone(),
@@ -140,8 +145,16 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Findi
         return Ok(refused);
     }
     drop(world);
-    let left = nothing_is_left(&plugins, 0, limit);
-    let leaks = counted_leaks() - leaks;
+    let leaked = || counted_leaks() - leaks;
+    // What was leaked never goes, so nobody has to wait for it as long as for work.
+    let left = nothing_is_left(&plugins, 0, A_MOMENT).or_else(|why| {
+        if faulty && leaked() > 0 {
+            Err(why)
+        } else {
+            nothing_is_left(&plugins, 0, limit)
+        }
+    });
+    let leaks = leaked();
     match left {
         Err(_explained) if faulty && leaks > 0 => Ok(refused),
         Err(why) => Err(Finding::new(
@@ -198,8 +211,8 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
                 drop(reached.send(tensors));
             }
         };
-        let begun = |index: usize, slots: &crate::slots::Slots| {
-            tell(index, slots.tensors.values().cloned().collect(), &reached);
+        let begun = |index: usize, slots: &dyn Speaker| {
+            tell(index, slots.tensors(), &reached);
         };
         let outcome = Run::new(&world_there, faulty, limit).all(&ops.unwrap_or_default(), &begun);
         drop(reached);

@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crossdock_campaign::campaign::{Plan, campaign};
+use crossdock_campaign::campaign::campaign;
 use crossdock_campaign::child::Laboratory;
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::present;
-use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Op};
+use crossdock_campaign::place::{DEVICES, present};
+use crossdock_campaign::plan::{Faults, Plan};
+use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op};
 use crossdock_campaign::shrink::smallest;
 use crossdock_campaign::verdict::{Finding, Verdict, What};
 use crossdock_e2e::{ext_dev, report};
@@ -20,27 +21,19 @@ fn laboratory() -> (tempfile::TempDir, Laboratory, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let _file = ext_dev(folder.path());
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
-    let names = [
-        "cpu",
-        "cpufile",
-        "opencl",
-        "ext_dev",
-        "asynchronous",
-        "asynchronous:1",
-    ];
-    let devices = present(&names, folder.path());
+    let devices = present(&DEVICES, folder.path());
     let laboratory = Laboratory::new(program, folder.path().to_owned(), LIMIT);
     (folder, laboratory, devices)
 }
 
 /// One part of so many of a campaign finds nothing.
-fn sample(kind: Kind, seeds: u64, parts: usize) {
+fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
     let (folder, mut laboratory, devices) = laboratory();
     let plan = Plan {
-        seeds,
-        faults: true,
+        seeds: 0..seeds,
+        language,
+        faults: Faults::All,
         searching: None,
-        only: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
@@ -52,22 +45,27 @@ fn sample(kind: Kind, seeds: u64, parts: usize) {
 
 #[test]
 fn no_call_behind_a_held_stream_comes_early_or_hangs() {
-    sample(Kind::Blocked, 1, 1000);
+    sample(Kind::Blocked, Language::Rust, 1, 1200);
+}
+
+#[test]
+fn no_call_in_c_behind_a_held_stream_comes_early_or_hangs() {
+    sample(Kind::Blocked, Language::C, 1, 1200);
 }
 
 #[test]
 fn random_programs_do_what_the_model_says() {
-    sample(Kind::Random, 23, 20);
+    sample(Kind::Random, Language::Rust, 8, 20);
 }
 
 #[test]
 fn processes_exit_and_fork_in_the_middle_of_random_programs() {
-    sample(Kind::Leaving, 15, 1);
+    sample(Kind::Leaving, Language::Rust, 15, 1);
 }
 
 #[test]
 fn small_layouts_are_right_or_refused() {
-    sample(Kind::Layouts, 1, 200);
+    sample(Kind::Layouts, Language::Rust, 1, 200);
 }
 
 fn case(calls: Vec<Call>) -> Case {
@@ -78,6 +76,7 @@ fn case(calls: Vec<Call>) -> Case {
     };
     Case {
         name: "planted".to_owned(),
+        language: Language::Rust,
         devices: vec!["cpu".to_owned()],
         fresh: true,
         runtimes: 1,

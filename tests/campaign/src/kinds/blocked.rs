@@ -1,7 +1,7 @@
 //! Every call that takes a stream, behind a stream that is held: nothing happens early, nothing hangs.
 
 use crate::place::MANY_QUEUES;
-use crate::program::{Call, Case, Element, Ending, Engine, Op, Way};
+use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 
 /// How the elements lie that a call works on.
 #[derive(Debug, Clone, Copy)]
@@ -25,15 +25,22 @@ const STREAM: usize = 0;
 const OTHER: usize = 1;
 
 /// How many calls there are to try.
-const BODIES: usize = 31;
+const BODIES: usize = 41;
 
 /// Every call for every stream, device, width and form.
 pub(super) fn count(devices: &[String]) -> u64 {
     (devices.len().pow(3) * Element::ALL.len() * FORMS.len() * BODIES) as u64
 }
 
+/// The cases of each call with each element, on the first of so many devices.
+pub(crate) fn each_call(devices: usize) -> impl Iterator<Item = u64> {
+    let step = BODIES * devices.pow(3);
+    let elements = (0..Element::ALL.len()).map(move |element| element * step);
+    elements.flat_map(|first| (first..first + BODIES).map(|number| number as u64))
+}
+
 /// The case of a number below the count.
-pub(super) fn case(devices: &[String], number: u64) -> Case {
+pub(super) fn case(devices: &[String], language: Language, number: u64) -> Case {
     let mut left = number as usize;
     let mut digit = |base: usize| {
         let digit = left % base;
@@ -46,7 +53,11 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let body = bodies(place[2], form).swap_remove(index);
     let [stream, from, to] = place.map(|device| &devices[device]);
     Case {
-        name: format!("a {index}: {element:?} {form:?}, stream of {stream}, {from} to {to}"),
+        name: format!(
+            "a {} {index}: {element:?} {form:?}, stream of {stream}, {from} to {to}",
+            language.name()
+        ),
+        language,
         devices: devices.to_vec(),
         fresh: false,
         runtimes: 1,
@@ -57,7 +68,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
             queues: MANY_QUEUES,
             ..Engine::default()
         },
-        programs: vec![whole(place, (element, form), &body)],
+        programs: vec![spoken(language, whole(place, (element, form), &body))],
     }
 }
 
@@ -142,8 +153,64 @@ fn bodies(to: usize, form: Form) -> Vec<Vec<Call>> {
         }
     }
     bodies.extend([lent(to, STREAM), lent(to, OTHER)]);
-    bodies.extend(read_twice(to));
+    bodies.extend(read_twice(to).into_iter().chain(others(to)));
     bodies
+}
+
+/// Calls that say what others do, or ask.
+fn others(to: usize) -> [Vec<Call>; 10] {
+    let (s, read) = (STREAM, |t| Call::Read { t });
+    let take = |native| Call::Take {
+        t: 5,
+        of: 1,
+        s,
+        native,
+    };
+    [
+        vec![
+            Call::WaitToRead { t: SEEN, s: OTHER },
+            Call::Record { e: 1, s: OTHER },
+            Call::SyncEvent { e: 1 },
+        ],
+        vec![Call::WrittenOn { t: RESULT, s }, read(RESULT_SEEN)],
+        vec![Call::ReadyOn { t: RESULT, s }, read(RESULT_SEEN)],
+        vec![take(false), read(5)],
+        vec![take(true), read(5)],
+        vec![Call::Draft { t: 5, of: SEEN, s }],
+        vec![Call::Explain {
+            of: SEEN,
+            device: to,
+            s,
+        }],
+        vec![Call::Ask { s }],
+        vec![Call::SyncStream { s }],
+        vec![
+            Call::Record { e: 1, s },
+            Call::Wait { s: OTHER, e: 1 },
+            Call::Ask { s: OTHER },
+        ],
+    ]
+}
+
+/// Python's copies into a tensor follow no stream: work is pending by a fill there.
+fn spoken(language: Language, mut ops: Vec<Op>) -> Vec<Op> {
+    if language != Language::Python {
+        return ops;
+    }
+    for op in &mut ops {
+        match &mut op.call {
+            Call::CopyFrom { t, of: 1, stream } if *t == WRITTEN => {
+                op.call = Call::Fill {
+                    t: WRITTEN,
+                    seed: 11,
+                    stream: *stream,
+                };
+            }
+            Call::CopyFrom { stream, .. } => *stream = None,
+            _ => {}
+        }
+    }
+    ops
 }
 
 /// What was read on the held stream is read on another one before it is written, or given back.

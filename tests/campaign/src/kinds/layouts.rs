@@ -1,7 +1,7 @@
 //! Every small layout of every element width on every device: each operation is right or refused.
 
 use crate::generate::Random;
-use crate::program::{Call, Case, Element, Ending, Engine, Op, Way};
+use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 
 /// Extents and strides of one axis: what up to two axes can be is tried wholly.
 const EXTENTS: i64 = 4;
@@ -62,6 +62,7 @@ fn program(
     calls.extend(trial.with_others(device, (device + 1) % devices.len()));
     Case {
         name: format!("d layout {number} of {element:?} on {}", devices[device]),
+        language: Language::Rust,
         devices: devices.to_vec(),
         fresh: false,
         runtimes: 1,

@@ -1,16 +1,17 @@
 //! Exit and fork in the middle of a random program.
 
 use crate::generate::{Random, Setup, program};
-use crate::program::{Case, Ending, Engine};
+use crate::plan::Plan;
+use crate::program::{Case, Ending, Engine, Language};
 
-/// `seeds` exits and as many forks.
-pub(super) const fn count(seeds: u64) -> u64 {
-    seeds * 2
+/// An exit and a fork for each seed.
+pub(super) const fn count(plan: &Plan) -> u64 {
+    plan.programs() * 2
 }
 
 /// Exits have even numbers, forks odd ones.
-pub(super) fn case(devices: &[String], number: u64) -> Case {
-    let seed = number / 2;
+pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
+    let seed = plan.seeds.start + number / 2;
     let mut random = Random::new(seed ^ 0xe417);
     let length = 10 + random.below(40) as usize;
     let moment = random.below(length as u64) as usize;
@@ -24,6 +25,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let is_exit = number.is_multiple_of(2);
     Case {
         name: format!("c seed {seed} {}", if is_exit { "exit" } else { "fork" }),
+        language: Language::Rust,
         devices: devices.to_vec(),
         fresh: true,
         runtimes: 1,

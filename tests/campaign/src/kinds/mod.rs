@@ -5,6 +5,9 @@ mod layouts;
 mod leaving;
 mod random;
 
+pub(crate) use self::blocked::each_call;
+
+use crate::plan::Plan;
 use crate::program::Case;
 
 /// A kind of campaign.
@@ -48,26 +51,30 @@ impl Kind {
         }
     }
 
-    /// How many cases there are over these devices; `seeds` is how many programs are drawn, and
-    /// `faults` whether each runs with faults too.
+    /// Whether its cases are programs of seeds, one of which can be chosen.
     #[must_use]
-    pub fn count(self, devices: &[String], seeds: u64, faults: bool) -> u64 {
+    pub const fn has_seeds(self) -> bool {
+        matches!(self, Self::Random | Self::Leaving)
+    }
+
+    /// How many cases there are over these devices.
+    #[must_use]
+    pub fn count(self, devices: &[String], plan: &Plan) -> u64 {
         match self {
             Self::Blocked => blocked::count(devices),
-            Self::Random if !faults => seeds,
-            Self::Random => random::count(seeds),
-            Self::Leaving => leaving::count(seeds),
-            Self::Layouts => layouts::count(devices, seeds),
+            Self::Random => random::count(plan),
+            Self::Leaving => leaving::count(plan),
+            Self::Layouts => layouts::count(devices, plan.programs()),
         }
     }
 
     /// The case of a number below the count.
     #[must_use]
-    pub fn case(self, devices: &[String], seeds: u64, number: u64) -> Case {
+    pub fn case(self, devices: &[String], plan: &Plan, number: u64) -> Case {
         match self {
-            Self::Blocked => blocked::case(devices, number),
-            Self::Random => random::case(devices, number % seeds.max(1), number / seeds.max(1)),
-            Self::Leaving => leaving::case(devices, number),
+            Self::Blocked => blocked::case(devices, plan.language, number),
+            Self::Random => random::case(devices, plan, number),
+            Self::Leaving => leaving::case(devices, plan, number),
             Self::Layouts => layouts::case(devices, number),
         }
     }

@@ -1,9 +1,11 @@
-//! Random programs: without faults, with each status at 3 %, alone and in a crowd.
+//! Random programs: without faults, with each status at 3 %, over each number of hardware queues,
+//! alone and in a crowd.
 
 use crossdock_sdk::abi::Status;
 
 use crate::generate::{Random, Setup, program};
-use crate::program::{Case, Ending, Engine};
+use crate::plan::Plan;
+use crate::program::{Case, Ending, Engine, Language};
 
 /// Hooks that work calls; those of loading are left out, for else most programs would not begin.
 const HOOKS: [&str; 24] = [
@@ -34,18 +36,29 @@ const HOOKS: [&str; 24] = [
 ];
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
-/// Faults, then none: `OK` stands for none.
-const VARIANTS: u64 = 23;
 
-/// `seeds` programs, each without faults and with each status.
-pub(super) const fn count(seeds: u64) -> u64 {
-    seeds * VARIANTS
+/// The program of each seed, over each number of queues, without faults and with each status.
+pub(super) fn count(plan: &Plan) -> u64 {
+    plan.programs() * QUEUES.len() as u64 * plan.faults.statuses().len() as u64
 }
 
-/// The program of a seed with the faults of a status.
-pub(super) fn case(devices: &[String], seed: u64, status: u64) -> Case {
+/// The case of a number below the count; neighbours have other seeds.
+pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
+    let (programs, statuses) = (plan.programs().max(1), plan.faults.statuses());
+    let (seed, turn) = (plan.seeds.start + number % programs, number / programs);
+    let queues = QUEUES[turn as usize % QUEUES.len()];
+    variant(
+        devices,
+        seed,
+        queues,
+        statuses[turn as usize / QUEUES.len()],
+    )
+}
+
+/// The program of a seed over so many queues, with the faults of a status.
+fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     let mut random = Random::new(seed ^ 0x5eed);
-    let fault = (status > 0).then(|| rules(Status::from_raw(status as i32), seed));
+    let fault = (!status.is_ok()).then(|| rules(status, seed));
     // One in four programs is a crowd: two runtimes, four threads each.
     let crowd = seed % 4 == 3;
     let setup = Setup {
@@ -61,7 +74,8 @@ pub(super) fn case(devices: &[String], seed: u64, status: u64) -> Case {
         ..setup
     };
     Case {
-        name: format!("b seed {seed} status {}", Status::from_raw(status as i32)),
+        name: format!("b seed {seed} queues {queues} status {status}"),
+        language: Language::Rust,
         devices: devices.to_vec(),
         fresh: true,
         runtimes: setup.runtimes,
@@ -71,7 +85,7 @@ pub(super) fn case(devices: &[String], seed: u64, status: u64) -> Case {
         engine: Engine {
             policy: random.one(&POLICIES).to_owned(),
             seed,
-            queues: QUEUES[(seed % 3) as usize],
+            queues,
         },
         programs: (0..programs)
             .map(|number| program(seed * 8 + number, setup))

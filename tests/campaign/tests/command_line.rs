@@ -1,0 +1,97 @@
+//! What the command line says is what runs.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use crossdock_campaign::kinds::Kind;
+use crossdock_campaign::plan::{Faults, Plan};
+use crossdock_campaign::program::Language;
+
+/// What the command says, and its exit code.
+fn said(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_campaign"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    let mut said = String::from_utf8(output.stderr).unwrap();
+    said += &String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), said)
+}
+
+#[test]
+fn unknown_faults_are_refused_with_those_that_are_known() {
+    let (code, said) = said(&["--kind", "b", "--seeds", "0", "--faults", "VENDR"]);
+    assert_eq!(code, Some(2), "{said}");
+    for word in ["VENDR", "all, none", "OOM_DEVICE", "VENDOR"] {
+        assert!(said.contains(word), "{said}");
+    }
+}
+
+#[test]
+fn unknown_languages_are_refused_with_those_that_are_known() {
+    let (code, said) = said(&["--kind", "a", "--language", "cobol"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("rust, c or python"), "{said}");
+}
+
+#[test]
+fn one_seed_is_one_of_a_kind_that_has_seeds() {
+    let (code, said) = said(&["--kind", "d", "--seed", "3"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("only the kinds b and c have seeds"), "{said}");
+}
+
+#[test]
+fn one_seed_with_one_status_runs_over_each_number_of_queues() {
+    let chosen = ["--kind", "b", "--seed", "3", "--faults", "OOM_HOST"];
+    let (code, said) = said(&[&chosen[..], &["--devices", "cpu"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    // The seed is one of a crowd.
+    let counted = "K=1: 1, K=2: 1, K=8: 1; two runtimes, four threads each: 3";
+    assert!(said.contains(counted), "{said}");
+}
+
+#[test]
+fn each_part_has_programs_of_all_sorts() {
+    let (code, said) = said(&[
+        "--kind",
+        "b",
+        "--seeds",
+        "8",
+        "--faults",
+        "none",
+        "--devices",
+        "cpu",
+        "--part",
+        "2/3",
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    // One seed in four is of a crowd.
+    let counted = "K=1: 2, K=2: 3, K=8: 3; two runtimes, four threads each: 2";
+    assert!(said.contains(counted), "{said}");
+}
+
+#[test]
+fn each_seed_runs_with_each_status_over_each_number_of_queues() {
+    let plan = Plan {
+        seeds: 5..9,
+        language: Language::Rust,
+        faults: Faults::All,
+        searching: None,
+        part: (1, 1),
+        shrinking: Duration::ZERO,
+        folder: "found".into(),
+    };
+    let devices = ["cpu".to_owned()];
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    let count = Kind::Random.count(&devices, &plan);
+    for number in 0..count {
+        let case = Kind::Random.case(&devices, &plan, number);
+        assert!((5..9).contains(&case.engine.seed), "{case:?}");
+        *names.entry(case.name).or_default() += 1;
+    }
+    assert_eq!(names.len() as u64, 4 * 3 * 23);
+    assert!(names.values().all(|times| *times == 1), "{names:?}");
+}
