@@ -9,6 +9,7 @@ from pathlib import Path
 
 import crossdock as xd
 import pytest
+from pythons import why_not
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
 CAMPAIGN = TARGET / "debug" / "campaign"
@@ -19,6 +20,8 @@ def campaign(*words: str) -> subprocess.CompletedProcess[str]:
     """The runner, with this Python and the package that this test sees."""
     if not CAMPAIGN.is_file():
         pytest.skip(f"{CAMPAIGN} is not built: cargo build -p crossdock-campaign")
+    if reason := why_not(Path(sys.executable)):
+        pytest.skip(reason)
     own = {"PYTHONPATH": str(PACKAGE), "CROSSDOCK_TEST_PYTHON": sys.executable}
     environment = {**os.environ, **own, "CROSSDOCK_COSTS": "off"}
     return subprocess.run(
