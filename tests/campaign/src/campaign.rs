@@ -43,6 +43,10 @@ pub fn campaign(
             break;
         }
         let case = kind.case(devices, plan, scattered(turn, count));
+        let is_meant = |part: &String| case.name.contains(part);
+        if !plan.only.as_ref().is_none_or(is_meant) {
+            continue;
+        }
         row.add(&case);
         match laboratory.verdict(&case) {
             Verdict::Passed { refused, .. } => row.refused += refused,

@@ -1,5 +1,6 @@
 //! `campaign [--kind a|b|c|d] [--language rust|c|python] [--seeds N | --seed N]
-//! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--devices LIST] [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
+//! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
+//! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
 //! `--seeds N` draws N programs for c, and for b N for each number of simulated hardware queues (1, 2
@@ -26,7 +27,8 @@ use crossdock_campaign::table::{describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_e2e::{ext_dev, report};
 
-const OPTIONS: &str = "--kind --language --seeds --seed --faults --minutes --part --devices --shrinking --replay --shrink";
+const OPTIONS: &str = "--kind --language --seeds --seed --faults --minutes --part --only --devices \
+                       --shrinking --replay --shrink";
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -97,6 +99,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             faults: Faults::All,
             searching: None,
             part: (1, 1),
+            only: None,
             shrinking: Duration::from_secs(120),
             folder: PathBuf::from("target/campaign"),
         },
@@ -129,6 +132,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
             }
             "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
             "--faults" => out.plan.faults = Faults::of(value)?,
+            "--only" => out.plan.only = Some(value.clone()),
             "--part" => out.plan.part = part(value)?,
             "--devices" => names = value.split(',').map(str::to_owned).collect(),
             "--shrink" => out.shrink = Some(PathBuf::from(value)),

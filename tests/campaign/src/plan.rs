@@ -25,6 +25,8 @@ pub struct Plan {
     pub searching: Option<Duration>,
     /// Which of how many parts, each of which has cases of all sorts.
     pub part: (usize, usize),
+    /// Only cases with this in their names, for instance `seed 7 queues 2 status PANIC`.
+    pub only: Option<String>,
     /// The longest time for making one finding small.
     pub shrinking: Duration,
     /// Where files go that replay findings.

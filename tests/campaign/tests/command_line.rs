@@ -80,6 +80,7 @@ fn each_seed_runs_with_each_status_over_each_number_of_queues() {
         language: Language::Rust,
         faults: Faults::All,
         searching: None,
+        only: None,
         part: (1, 1),
         shrinking: Duration::ZERO,
         folder: "found".into(),

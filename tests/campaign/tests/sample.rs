@@ -34,6 +34,7 @@ fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
         language,
         faults: Faults::All,
         searching: None,
+        only: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
