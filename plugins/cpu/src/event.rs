@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::Status;
 
+use crate::queue::{Queue, Woken};
+
 /// Why work on a stream failed; shared by all that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -50,62 +52,123 @@ pub type Outcome = Result<(), Failure>;
 /// Something that happens once.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    fired: Mutex<Option<Fired>>,
+    progress: Mutex<Progress>,
     changed: Condvar,
 }
 
-/// That it happened, and when.
-#[derive(Clone, Debug)]
-struct Fired {
-    outcome: Outcome,
-    at: Instant,
+#[derive(Debug)]
+enum Progress {
+    /// With the streams that wait for it, and how many threads do.
+    Pending {
+        streams: Vec<Arc<Queue>>,
+        threads: usize,
+    },
+    Fired {
+        outcome: Outcome,
+        at: Instant,
+    },
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::Pending {
+            streams: Vec::new(),
+            threads: 0,
+        }
+    }
 }
 
 impl Signal {
-    /// Makes it happen; a second time changes nothing. Whether this was the first.
-    pub(crate) fn fire(&self, outcome: Outcome) -> bool {
-        let mut fired = lock(&self.fired);
-        let first = fired.is_none();
-        if first {
-            *fired = Some(Fired {
-                outcome,
-                at: Instant::now(),
-            });
-            self.changed.notify_all();
+    /// Makes it happen; a second time changes nothing. Whether this was the first. Who waited is
+    /// added to `woken`.
+    pub(crate) fn fire(self: &Arc<Self>, outcome: Outcome, woken: &mut Woken) -> bool {
+        let mut progress = lock(&self.progress);
+        let Progress::Pending { streams, threads } = &mut *progress else {
+            return false;
+        };
+        woken.add_streams(std::mem::take(streams), &outcome);
+        if *threads > 0 {
+            woken.add_threads(self);
         }
-        first
+        let at = Instant::now();
+        *progress = Progress::Fired { outcome, at };
+        true
+    }
+
+    /// Wakes the threads that waited until this happened.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Keeps a stream, with its turn, until this happens; how it ended where it did already.
+    pub(crate) fn hold(&self, stream: &Arc<Queue>) -> Option<Outcome> {
+        match &mut *lock(&self.progress) {
+            Progress::Pending { streams, .. } => {
+                streams.push(Arc::clone(stream));
+                None
+            }
+            Progress::Fired { outcome, .. } => Some(outcome.clone()),
+        }
     }
 
     /// How it ended, if it happened.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        lock(&self.fired)
-            .as_ref()
-            .map(|fired| fired.outcome.clone())
+        lock(&self.progress).outcome()
     }
 
     /// Blocks until it happens, or for `limit`; `None` when the limit passed first.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Option<Outcome> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut fired = lock(&self.fired);
+        let mut progress = lock(&self.progress);
+        progress.add_thread();
         loop {
-            if let Some(fired) = fired.as_ref() {
-                return Some(fired.outcome.clone());
+            if let Some(outcome) = progress.outcome() {
+                return Some(outcome);
             }
-            let Some(end) = end else {
-                fired = self
-                    .changed
-                    .wait(fired)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
+            let left = end.map(|end| end.checked_duration_since(Instant::now()));
+            progress = match left {
+                None => {
+                    let woken = self.changed.wait(progress);
+                    woken.unwrap_or_else(PoisonError::into_inner)
+                }
+                Some(Some(left)) => {
+                    let woken = self.changed.wait_timeout(progress, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(None) => {
+                    progress.remove_thread();
+                    return None;
+                }
             };
-            let left = end.checked_duration_since(Instant::now())?;
-            let waited = self.changed.wait_timeout(fired, left);
-            (fired, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn at(&self) -> Option<Instant> {
-        lock(&self.fired).as_ref().map(|fired| fired.at)
+        match &*lock(&self.progress) {
+            Progress::Pending { .. } => None,
+            Progress::Fired { at, .. } => Some(*at),
+        }
+    }
+}
+
+impl Progress {
+    fn add_thread(&mut self) {
+        if let Self::Pending { threads, .. } = self {
+            *threads += 1;
+        }
+    }
+
+    fn remove_thread(&mut self) {
+        if let Self::Pending { threads, .. } = self {
+            *threads -= 1;
+        }
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Pending { .. } => None,
+            Self::Fired { outcome, .. } => Some(outcome.clone()),
+        }
     }
 }
 
@@ -150,7 +213,13 @@ impl Event {
     /// Completes an event of the host's; whether it was one, and pending.
     pub fn complete(&self, outcome: Outcome) -> bool {
         let outcome = outcome.map_err(Failure::of_work);
-        self.by_host && self.current().is_some_and(|signal| signal.fire(outcome))
+        let Some(signal) = self.current().filter(|_| self.by_host) else {
+            return false;
+        };
+        let mut woken = Woken::default();
+        let is_first = signal.fire(outcome, &mut woken);
+        woken.go_on();
+        is_first
     }
 
     /// Fails those who still wait for an event of the host's, which nobody can complete any more.

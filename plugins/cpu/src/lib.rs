@@ -10,6 +10,7 @@
 //! | [`memory`], [`pages`] | allocates, and keeps freed blocks warm |
 //! | [`pointers`] | answers which allocation an address lies in |
 //! | [`stream`], [`event`] | work in order, and points in it |
+//! | [`threads`] | run the streams that have work; a stream that waits needs none |
 
 mod convert;
 pub mod copy;
@@ -22,7 +23,9 @@ pub mod pages;
 mod plugin;
 mod plugin_streams;
 pub mod pointers;
+mod queue;
 pub mod stream;
+pub mod threads;
 mod work;
 
 pub use plugin::{Cpu, table};

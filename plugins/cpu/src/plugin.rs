@@ -20,6 +20,7 @@ use crate::device::{self, Device, check_index};
 use crate::event::Event;
 use crate::handles::Handles;
 use crate::stream::Stream;
+use crate::threads::Threads;
 use crate::work::Work;
 
 /// The CPU plugin.
@@ -27,6 +28,7 @@ use crate::work::Work;
 pub struct Cpu {
     pub(crate) device: Arc<Device>,
     pub(crate) streams: Handles<Stream>,
+    pub(crate) threads: Arc<Threads>,
     pub(crate) events: Handles<Event>,
     /// The word of the stream that is nobody's to destroy.
     pub(crate) default_stream: u64,
@@ -57,12 +59,13 @@ impl Plugin for Cpu {
     }
 
     fn open(_: Host) -> Result<Self, Error> {
-        let streams = Handles::new();
-        let default_stream = streams.insert(Stream::new());
+        let (streams, threads) = (Handles::new(), Threads::new());
+        let default_stream = streams.insert(Stream::new(&threads));
         let device = Arc::new(Device::new());
         Ok(Self {
             device,
             streams,
+            threads,
             events: Handles::new(),
             default_stream,
         })
@@ -116,6 +119,7 @@ impl Plugin for Cpu {
         if self.device.check_process("at_exit").is_ok() {
             self.device.retire();
             self.streams.clear();
+            self.threads.close();
         }
     }
 }
@@ -223,6 +227,7 @@ impl Drop for Cpu {
                 event.abandon();
             }
             self.streams.clear();
+            self.threads.close();
         }
     }
 }

@@ -163,7 +163,6 @@ fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
 }
 
 #[test]
-#[ignore = "each stream of the CPU plugin that waits is a thread, and each release waits on its own"]
 fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
     let Some(runtime) = runtime() else {
         return;
