@@ -206,7 +206,7 @@ struct Arrival {
     waiting: Arc<Waiting>,
     worker: Sender<Job>,
     /// Goes back to the plugin once all is done, on a thread that may call hooks.
-    _stream: InternalStream,
+    stream: InternalStream,
 }
 
 /// Lets the event's own plugin say when the work is over; `None` where it cannot.
@@ -218,7 +218,7 @@ fn by_host_call(waiting: &Arc<Waiting>, worker: Option<Sender<Job>>) -> Option<(
     let arrival = Box::into_raw(Box::new(Arrival {
         waiting: Arc::clone(waiting),
         worker,
-        _stream: stream,
+        stream,
     }));
     let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
@@ -237,10 +237,13 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         let arrival = unsafe { Box::from_raw(word.cast::<Arrival>()) };
         let worker = arrival.worker.clone();
         let job = Box::new(move || {
-            let waiting = &arrival.waiting;
+            let Arrival {
+                waiting, stream, ..
+            } = *arrival;
             if let Some(then) = waiting.take() {
                 then.run(&waiting.event);
             }
+            stream.give_back();
         });
         if let Err(lost) = worker.send(job) {
             // The thread is gone: dropping the job here would call hooks.

@@ -1,7 +1,7 @@
 //! Streams of our own on a plugin's devices. Each carries one piece of work at a time: two on one
 //! stream would order things that have nothing to do with each other, and could wait in a circle.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
@@ -16,10 +16,11 @@ use crate::stream::done;
 
 /// A plugin's internal streams that nobody has, idle ones and ones whose work is still running.
 #[derive(Debug, Default)]
-pub(crate) struct InternalStreams(Mutex<Vec<Kept>>);
+pub(crate) struct InternalStreams(Mutex<Vec<Arc<Made>>>);
 
-#[derive(Debug, Clone, Copy)]
-struct Kept {
+/// A stream of ours. Who looks at one holds it, and the last to hold it destroys it.
+#[derive(Debug)]
+struct Made {
     device: u32,
     handle: StreamHandle,
 }
@@ -31,46 +32,59 @@ const LOOKED_AT: usize = 4;
 const MOST_KEPT: usize = 16;
 
 impl InternalStreams {
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<Arc<Made>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of a device, the oldest first. They stay here: who waits for all of them misses none.
-    fn of(&self, device: u32, most: usize) -> Vec<Kept> {
+    /// Looks at those of a device, the oldest first. They stay here: who waits for all of them misses
+    /// none. No lock is held meanwhile.
+    fn look(&self, hooks: &Hooks, device: u32, most: usize, mut at: impl FnMut(&Arc<Made>)) {
         let kept = self.kept();
         let of = kept.iter().filter(|one| one.device == device);
-        of.take(most).copied().collect()
+        let streams: Vec<_> = of.take(most).map(Arc::clone).collect();
+        drop(kept);
+        for one in streams {
+            at(&one);
+            let_go(hooks, one);
+        }
     }
 
     /// Takes a stream out, unless another thread did.
-    fn claim(&self, one: Kept) -> bool {
+    fn claim(&self, one: &Arc<Made>) -> bool {
         let mut kept = self.kept();
-        let at = kept.iter().position(|other| other.handle == one.handle);
+        let at = kept.iter().position(|other| Arc::ptr_eq(other, one));
         at.map(|at| kept.remove(at)).is_some()
     }
 
-    /// A kept stream of the device whose work is done. No lock is held while the plugin is asked.
-    fn idle(&self, hooks: &Hooks, device: u32) -> Option<StreamHandle> {
+    /// A kept stream of the device whose work is done.
+    fn idle(&self, hooks: &Hooks, device: u32) -> Option<Arc<Made>> {
         let mut idle = None;
-        for one in self.of(device, LOOKED_AT) {
-            let is_idle = match done(hooks.stream_query(one.handle)) {
-                Ok(false) => continue,
-                Ok(true) => true,
+        self.look(hooks, device, LOOKED_AT, |one| {
+            if idle.is_some() {
+                return;
+            }
+            match done(hooks.stream_query(one.handle)) {
+                Ok(true) if self.claim(one) => idle = Some(Arc::clone(one)),
+                Ok(_) => {}
                 // A stream on which something failed may say so for ever.
-                Err(_) => false,
-            };
-            let is_wanted = is_idle && idle.is_none();
-            let is_spare = is_idle && !is_wanted && self.kept().len() <= MOST_KEPT;
-            if is_spare || !self.claim(one) {
-                continue;
+                Err(_) => _ = self.claim(one),
             }
-            if is_wanted {
-                idle = Some(one.handle);
-            } else {
-                destroy(hooks, one.handle);
-            }
-        }
+        });
         idle
+    }
+
+    /// Destroys idle ones where there are too many: what many needed at once does not stay for ever.
+    fn trim(&self, hooks: &Hooks, device: u32) {
+        let is_full = || self.kept().len() > MOST_KEPT;
+        if !is_full() {
+            return;
+        }
+        self.look(hooks, device, LOOKED_AT, |one| {
+            let is_over = !matches!(done(hooks.stream_query(one.handle)), Ok(false));
+            if is_over && is_full() {
+                self.claim(one);
+            }
+        });
     }
 
     /// Makes the CPU wait for the work on the device's internal streams. Its failures are those of the
@@ -85,13 +99,15 @@ impl InternalStreams {
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(), Error> {
         let is_timeout = |error: &Error| error.status() == Some(Status::TIMEOUT);
-        // One that another thread takes and ends meanwhile had nothing left to do.
-        let ended = |one: &Kept| hooks.wait_for_stream(one.handle, left());
-        let streams = self.of(device, usize::MAX);
-        let late = streams
-            .iter()
-            .filter_map(|one| ended(one).err())
-            .find(is_timeout);
+        let mut late = None;
+        self.look(hooks, device, usize::MAX, |one| {
+            if late.is_some() {
+                return;
+            }
+            // One that another thread takes meanwhile had nothing left to do.
+            let ended = hooks.wait_for_stream(one.handle, left());
+            late = ended.err().filter(is_timeout);
+        });
         late.map_or(Ok(()), Err)
     }
 
@@ -99,7 +115,7 @@ impl InternalStreams {
     pub(crate) fn close(&self, hooks: &Hooks) {
         let kept = std::mem::take(&mut *self.kept());
         for one in kept {
-            destroy(hooks, one.handle);
+            let_go(hooks, one);
         }
     }
 }
@@ -110,6 +126,8 @@ impl InternalStreams {
 pub(crate) struct InternalStream {
     device: Device,
     handle: StreamHandle,
+    /// Until it is dropped.
+    made: Option<Arc<Made>>,
 }
 
 impl InternalStream {
@@ -125,12 +143,20 @@ impl InternalStream {
                 operation: "take a stream",
             });
         }
-        let handle = match device.plugin().internal_streams().idle(hooks, index) {
-            Some(handle) => handle,
-            None => hooks.stream_create(index)?,
+        let streams = device.plugin().internal_streams();
+        let made = match streams.idle(hooks, index) {
+            Some(made) => made,
+            None => Arc::new(Made {
+                device: index,
+                handle: hooks.stream_create(index)?,
+            }),
         };
-        let device = device.clone();
-        Ok(Self { device, handle })
+        streams.trim(hooks, index);
+        Ok(Self {
+            device: device.clone(),
+            handle: made.handle,
+            made: Some(made),
+        })
     }
 
     pub(crate) const fn device(&self) -> &Device {
@@ -175,23 +201,33 @@ impl InternalStream {
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         self.device.hooks().wait_for_stream(self.handle, limit)
     }
+
+    /// Gives it back where hooks may be called, so that those which are too many end there.
+    pub(crate) fn give_back(self) {
+        let device = self.device.clone();
+        drop(self);
+        let streams = device.plugin().internal_streams();
+        streams.trim(device.hooks(), device.index());
+    }
 }
 
 impl Drop for InternalStream {
     fn drop(&mut self) {
-        let kept = Kept {
-            device: self.device.index(),
-            handle: self.handle,
-        };
         // In a child the lock may be that of a thread which the child does not have.
-        if !self.device.hooks().is_forked() {
-            self.device.plugin().internal_streams().kept().push(kept);
+        if let Some(made) = self
+            .made
+            .take()
+            .filter(|_| !self.device.hooks().is_forked())
+        {
+            self.device.plugin().internal_streams().kept().push(made);
         }
     }
 }
 
-fn destroy(hooks: &Hooks, stream: StreamHandle) {
-    if let Err(error) = hooks.stream_destroy(stream)
+/// Destroys a stream unless others hold it.
+fn let_go(hooks: &Hooks, made: Arc<Made>) {
+    if let Some(last) = Arc::into_inner(made)
+        && let Err(error) = hooks.stream_destroy(last.handle)
         && !life::is_over(&error)
     {
         log::error!(target: "crossdock::stream", "{error}: {}", error.why());

@@ -1,5 +1,7 @@
 //! Streams of our own: used again where they are idle, waited for with their device, and given back.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -64,6 +66,25 @@ fn few_idle_streams_are_kept_and_none_once_the_plugin_is_closed() {
     assert_eq!(given.live().len(), 17, "the last one was taken meanwhile");
     drop((device, other));
     assert!(given.live().is_empty());
+}
+
+#[test]
+fn a_stream_that_the_plugin_is_asked_about_is_not_destroyed_meanwhile() {
+    let ([device, _], given) = devices::<36>();
+    let [asked] = take(&device);
+    let is_live = move || given.live().contains_key(&asked.raw());
+    let was_live = Arc::new(AtomicBool::new(false));
+    let (tell, other) = (Arc::clone(&was_live), device.clone());
+    let meanwhile = move || {
+        // Another thread takes it for broken.
+        given.failed.store(asked.raw(), SeqCst);
+        let others = std::thread::scope(|scope| scope.spawn(|| take::<1>(&other)).join());
+        tell.store(is_live() && others.is_ok(), SeqCst);
+    };
+    *given.in_stream_query.lock().unwrap() = Some(Arc::new(meanwhile));
+    let [_one] = take(&device);
+    assert!(was_live.load(SeqCst), "the plugin was being asked");
+    assert!(!is_live(), "who asked destroyed it");
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub(crate) struct Given {
     pub(crate) in_device_info: Mutex<Option<Step>>,
     pub(crate) in_retire: Mutex<Option<Step>>,
     pub(crate) in_query: Mutex<Option<Step>>,
+    pub(crate) in_stream_query: Mutex<Option<Step>>,
 }
 
 impl Given {
@@ -77,6 +78,7 @@ impl Given {
             in_device_info: Mutex::new(None),
             in_retire: Mutex::new(None),
             in_query: Mutex::new(None),
+            in_stream_query: Mutex::new(None),
         }
     }
 
@@ -260,6 +262,7 @@ impl<const N: usize> Streams for Lines<N> {
 
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let given = &GIVEN[N];
+        once(&given.in_stream_query);
         if given.busy.load(SeqCst) == stream.raw() {
             return Err(Error::new(Status::NOT_READY, "stream_query", "it runs"));
         }
