@@ -177,9 +177,9 @@ impl Desk {
                     self.request(&mut table, Cause::Timeout);
                     table
                 }
-                Step::GiveUp => {
+                Step::GiveUp(of) => {
                     drop(table);
-                    match self.give_up(ticket) {
+                    match self.give_up(ticket, of) {
                         Some(failure) => return Err(failure),
                         None => self.lock(),
                     }
@@ -190,20 +190,17 @@ impl Desk {
 
     /// Nobody waits behind what runs, nor for it where it is the caller's own. Gives the failure of
     /// that one; all others are answered.
-    fn give_up(&self, ticket: Ticket) -> Option<Failure> {
+    fn give_up(&self, ticket: Ticket, of: Ticket) -> Option<Failure> {
         let place = self.signals.get().and_then(Signals::place);
         let place = place.map_or_else(
             || "at a place that is not known".to_owned(),
             |place| format!("at {place}"),
         );
         let mut table = self.lock();
-        let running = table.running.as_mut()?;
-        let is_own = running.ticket == ticket;
+        let is_own = of == ticket;
         // It may have ended meanwhile.
-        let is_to_go_on = is_own || running.is_unnoticed();
-        if !is_to_go_on || running.phase != Phase::Inside {
-            return None;
-        }
+        let running = table.running.as_mut();
+        let running = running.filter(|running| running.ticket == of)?;
         running.stuck = Some(place.clone());
         running.is_awaited &= !is_own;
         let turned_away = table.turn_away(|_| true, || stuck(&place));
@@ -225,7 +222,7 @@ impl Desk {
             at: now,
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
-            unnoticed: before.and_then(|stop| stop.unnoticed).or(Some(now)),
+            since: before.map_or(now, |stop| stop.since),
         });
         if let Some(signals) = self
             .signals
@@ -273,12 +270,9 @@ impl Desk {
         }
     }
 
-    /// Whether the exception of a request to stop is to be raised now, by whoever asks first. The
-    /// script thread asks between two steps of Python, so it has noticed.
+    /// Whether the exception of a request to stop is to be raised now, by whoever asks first.
     pub(crate) fn claim(&self) -> bool {
-        let mut table = self.lock();
-        table.notice();
-        table.claim()
+        self.lock().claim()
     }
 
     /// Waits until somebody has to raise the exception from outside, and says for which request.
@@ -303,10 +297,6 @@ impl Desk {
     /// As [`Self::claim`], for one request only.
     pub(crate) fn claim_for(&self, ticket: Ticket) -> bool {
         let mut table = self.lock();
-        if !self.signals.get().is_some_and(Signals::can_wake) {
-            // Nobody can tell, so it counts as noticed.
-            table.notice();
-        }
         table.unclaimed().is_some_and(|(of, _)| of == ticket) && table.claim()
     }
 

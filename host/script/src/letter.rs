@@ -66,13 +66,13 @@ pub(crate) struct Stop {
     pub(crate) timeouts: u32,
     /// The exception of the last one is raised.
     pub(crate) is_claimed: bool,
-    /// Since when the script thread runs on without having seen one: native code, mostly.
-    pub(crate) unnoticed: Option<Instant>,
 }
 
 /// How far a letter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// When the first one was.
+    pub(crate) since: Instant,
     /// Its code does not run yet.
     Entering,
     /// Its code runs and can be interrupted.
@@ -92,13 +92,6 @@ pub(crate) struct Running {
     /// Where it hangs: nobody waits behind it any more.
     pub(crate) stuck: Option<String>,
     pub(crate) is_awaited: bool,
-}
-
-impl Running {
-    /// It was asked to stop, and has not seen that yet.
-    pub(crate) fn is_unnoticed(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.unnoticed.is_some())
-    }
 }
 
 /// What an interrupt came to.
