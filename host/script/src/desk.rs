@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Kind};
 use crate::letter::{
-    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Work, closed,
-    stopped, stuck,
+    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work,
+    closed, stopped, stuck,
 };
 use crate::letters::{Life, Step, Table};
 use crate::signals::Signals;
@@ -55,12 +55,7 @@ impl Desk {
     ///
     /// # Errors
     /// [`Kind::Closed`], [`Kind::Stuck`], and [`Kind::Busy`] where it may not wait for its turn.
-    pub(crate) fn post(
-        &self,
-        work: Work,
-        is_awaited: bool,
-        may_wait: bool,
-    ) -> Result<Ticket, Failure> {
+    pub(crate) fn post(&self, work: Work, is_awaited: bool, turn: Turn) -> Result<Ticket, Failure> {
         let mut table = self.lock();
         if table.life > Life::Open {
             return Err(closed());
@@ -70,9 +65,17 @@ impl Desk {
         if let Some(place) = place.filter(|_| is_awaited) {
             return Err(stuck(place));
         }
-        if !may_wait && (running.is_some() || !table.waiting.is_empty()) {
+        let is_busy = running.is_some() || !table.waiting.is_empty();
+        let why = match turn {
+            Turn::Now => "another one runs",
+            Turn::OfScript => {
+                "a script runs, and may wait for the thread that asks, which a script started"
+            }
+            Turn::Any => "",
+        };
+        if is_busy && turn != Turn::Any {
             return Err(Failure::new(Kind::Busy, "run a script")
-                .because("another one runs", "try again when it has ended"));
+                .because(why, "try again when it has ended"));
         }
         table.last += 1;
         let ticket = Ticket(table.last);
@@ -220,9 +223,9 @@ impl Desk {
         running.stop = Some(Stop {
             cause: before.map_or(cause, |stop| stop.cause),
             at: now,
+            since: before.map_or(now, |stop| stop.since),
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
-            since: before.map_or(now, |stop| stop.since),
         });
         if let Some(signals) = self
             .signals

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use crate::desk::Desk;
 use crate::failure::{Failure, Kind};
-use crate::gil::{Gil, Raised, attached, without_lock};
+use crate::gil::{Gil, Raised, attached, is_known, without_lock};
+use crate::kin::Mark;
 use crate::libpython::{Functions, PyObject};
 use crate::life;
 use crate::open::Python;
@@ -38,6 +39,8 @@ pub struct Host {
     thread: OnceLock<(ThreadId, c_ulong)>,
 }
 
+    /// What tells the threads that scripts started.
+    kin: OnceLock<Option<Mark>>,
 static HOST: OnceLock<Host> = OnceLock::new();
 static STARTED: OnceLock<Result<(), Failure>> = OnceLock::new();
 
@@ -67,6 +70,7 @@ impl Host {
         });
         let started = without_lock(host.functions(), || {
             STARTED.get_or_init(|| host.start_threads())
+            kin: OnceLock::new(),
         });
         started.clone().map(|()| host)
     }
@@ -119,6 +123,7 @@ impl Host {
         let signals = Signals::of_this_thread(is_main);
         let worker = Worker::new(self, &gil, signals.numbers()).map_err(|raised| {
             gil.print(raised);
+        let _set_once = self.kin.set(Mark::this_thread());
             Failure::new(Kind::NoPython, "start Python").because(
                 "a module of the standard library cannot be imported; Python printed why",
                 "recreate the environment",
@@ -226,6 +231,12 @@ impl Host {
 
     /// The number of a new session.
     pub(crate) fn number(&self) -> u64 {
+    /// Whether it is a thread of Python that a script started: the script that runs may wait for it.
+    pub(crate) fn is_started_by_script(&self) -> bool {
+        let mark = self.kin.get().copied().flatten();
+        is_known(self.functions()) && mark.is_some_and(Mark::is_here)
+    }
+
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 

@@ -29,6 +29,17 @@ pub(crate) struct Letter {
     pub(crate) is_awaited: bool,
 }
 
+/// When a request is to be worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Behind all others.
+    Any,
+    /// At once or not at all.
+    Now,
+    /// As [`Self::Now`], because a script that others run may wait for who asks.
+    OfScript,
+}
+
 /// How long a script may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers write both numbers out")]
@@ -62,6 +73,8 @@ pub(crate) struct Stop {
     pub(crate) cause: Cause,
     /// When the last one was sent.
     pub(crate) at: Instant,
+    /// When the first one was.
+    pub(crate) since: Instant,
     /// How many were sent because the time was over.
     pub(crate) timeouts: u32,
     /// The exception of the last one is raised.
@@ -71,8 +84,6 @@ pub(crate) struct Stop {
 /// How far a letter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// When the first one was.
-    pub(crate) since: Instant,
     /// Its code does not run yet.
     Entering,
     /// Its code runs and can be interrupted.
