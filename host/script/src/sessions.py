@@ -6,7 +6,7 @@ except one that an interrupt puts between its lines; the host knows that by itse
 
 import atexit
 import faulthandler
-import gc
+import functools
 import importlib
 import importlib.util
 import io
@@ -22,6 +22,14 @@ _DONE, _RAISED, _EXIT = 0, 1, 2
 _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
 
 _sessions = {}
+# As many texts as this of a session are kept, to be shown in tracebacks.
+_SOURCES = 32
+# What `sys` says that a session has of its own, or that others need when it is gone.
+_OF_SYS = ("argv", "stdout", "stderr", "path")
+
+# What stops a script's functions that trace, without a line of Python that they would be called for.
+untrace = functools.partial(sys.settrace, None), functools.partial(sys.setprofile, None)
+
 _host = types.SimpleNamespace(emit=None, owns_main=False, forked=False, capsule=None)
 
 
@@ -51,7 +59,9 @@ class _Session:
         self.argv = argv
         self.streams = streams
         self.folder = None
-        self.outside = None
+        self.tracing = (None, None)
+        self.sources = {}
+        self.outside = {}
 
 
 class _Stream(io.RawIOBase):
@@ -103,12 +113,15 @@ def _free(number):
     if session is None:
         return
     name = session.module.__name__
+    for name in list(session.sources):
+        _forget_source(session, name)
     if sys.modules.get(name) is session.module:
         del sys.modules[name]
     if name == "__main__":
         sys.modules[name] = types.ModuleType(name)
     del session
-    gc.collect()
+    names = [session.module.__dict__]
+    _end(names)
 
 
 def enter(number):
@@ -167,7 +180,7 @@ def _end_of_child(answer):
 
 
 def _run_text(session, text, name):
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    _keep_source(session, text, name)
     exec(compile(text, name, "exec", dont_inherit=True), session.module.__dict__)
 
 
@@ -208,6 +221,22 @@ def _set(session, name, value):
 
 def _get(session, dotted):
     return _found(session, dotted)
+
+
+def _keep_source(session, text, name):
+    """For tracebacks, which know a text by the name of its file."""
+    source = (len(text), None, text.splitlines(keepends=True), name)
+    linecache.cache[name] = source
+    session.sources.pop(name, None)
+    session.sources[name] = source
+    if len(session.sources) > _SOURCES:
+        _forget_source(session, next(iter(session.sources)))
+
+
+def _forget_source(session, name):
+    source = session.sources.pop(name)
+    if linecache.cache.get(name) is source:
+        del linecache.cache[name]
 
 
 def _get_tensor(session, dotted, device):

@@ -16,6 +16,13 @@ const SESSIONS: &CStr =
         Err(_) => c"",
     };
 
+/// How namespaces end, which the other half calls.
+const NAMESPACE: &CStr =
+    match CStr::from_bytes_with_nul(concat!(include_str!("namespace.py"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => c"",
+    };
+
 /// The name under which tracebacks would show it, and by which it leaves itself out of them.
 const FILE: &CStr = c"<crossdock>";
 
@@ -43,6 +50,7 @@ impl<'gil> Worker<'gil> {
         gil.run(SESSIONS, FILE, &names)?;
         let interrupt = gil.import(c"builtins")?.attribute(c"KeyboardInterrupt")?;
         // Never given back: threads may still raise it while the process ends.
+        gil.run(NAMESPACE, FILE, &names)?;
         host.set_interrupt(interrupt.into_raw());
         let (wake, place, pipe) = signals;
         names.get(c"start")?.call(vec![
