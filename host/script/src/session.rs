@@ -48,7 +48,8 @@ impl fmt::Debug for Settings {
 /// A namespace that is a real module. Its scripts run one at a time, and one at a time with those of
 /// other sessions, on the host's script thread.
 ///
-/// Any thread may call it. A caller that holds the interpreter's lock lets it go while it waits.
+/// Any thread may call it; one that a script started is refused as [`Kind::Busy`] while a script runs,
+/// which may wait for it. A caller that holds the interpreter's lock lets it go while it waits.
 /// Dropping it forgets the namespace; what others still hold of it stays.
 #[derive(Debug)]
 pub struct Session {

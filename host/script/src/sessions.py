@@ -149,8 +149,15 @@ def leave(number):
     # A list of the script's own is for all, as everything that is imported.
     if type(getattr(sys, "path", None)) is not list:
         sys.path = outside["path"]
-    if session.folder in sys.path:
-        sys.path.remove(session.folder)
+    _take_from_path(session.folder)
+
+
+def _take_from_path(folder):
+    """The first entry that is this folder; what else scripts put there may compare itself as it likes."""
+    for place, entry in enumerate(sys.path):
+        if type(entry) is str and entry == folder:
+            del sys.path[place]
+            return
 
 
 def perform(number, work, *arguments):
@@ -264,8 +271,7 @@ def _run_module(session, name):
 def _at(session, program, folder):
     """As Python does it for its own scripts: their name and their folder."""
     session.argv[0] = session.argv[0] or program
-    if session.folder in sys.path:
-        sys.path.remove(session.folder)
+    _take_from_path(session.folder)
     session.folder = folder
     sys.path.insert(0, folder)
 

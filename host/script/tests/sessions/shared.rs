@@ -68,6 +68,10 @@ fn traces_after_interrupts(child: &Child) {
 /// It ends only if somebody stops what the host calls for the script once its own code has ended.
 fn left_in_the_way(child: &Child) {
     let session = child.session();
+    let entry = "import sys\nclass Entry(str):\n\
+                 \x20   __hash__ = str.__hash__\n\
+                 \x20   def __eq__(self, other):\n        while True: pass\n\
+                 sys.path.append(Entry('x'))";
     let stream = "import sys\nclass Stream:\n\
                   \x20   def write(self, text): pass\n\
                   \x20   def flush(self):\n        while True: pass\n\
@@ -87,6 +91,8 @@ fn left_in_the_way(child: &Child) {
             assert_eq!(failure.kind, Kind::Timeout, "{failure}");
             run(&session, "import sys\nassert sys.stdout is sys.__stdout__");
         }
+        run(&session, entry);
+        run(&session, "sys.path.pop()");
     });
 }
 
