@@ -5,12 +5,13 @@ looks at all objects of all modules. What that does is done here for the one nam
 within, and see who has others.
 """
 
+import collections
 import gc
 import sys
 import types
 
-# A namespace that leads to more than this is left to a full collection, which is then hardly slower.
-_MOST = 10_000
+# A namespace with more references than this is left to a full collection, which is then hardly slower.
+_MOST = 20_000
 _CODE = (types.FunctionType, types.ModuleType, type)
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 # Modules may do anything when an attribute of theirs is asked for.
@@ -23,7 +24,7 @@ def _end(parts):
     `parts` is a list with its dictionary, to which nobody here refers otherwise; it is emptied.
     """
     inner = _trace(parts)
-    if len(parts) > _MOST:
+    if inner is None:
         parts.clear()
         gc.collect()
         return
@@ -34,7 +35,7 @@ def _end(parts):
     # Functions go last, and only where nothing that is left calls them at its own end.
     calls = any(_calls_at_its_end(part, names) for part in parts)
     parts.clear()
-    for name in [name for name, value in names.items() if not issubclass(type(value), _CODE)]:
+    for name in [name for name, value in [*names.items()] if not issubclass(type(value), _CODE)]:
         names.pop(name, None)
     if not calls:
         names.clear()
@@ -42,20 +43,22 @@ def _end(parts):
 
 def _trace(parts):
     """Adds all that the first part leads to, except through other modules; how often each is referred to
-    from among them, by its address."""
-    modules = [module for module in sys.modules.values() if issubclass(type(module), types.ModuleType)]
+    from among them, by its address. `None` where that is too much."""
+    modules = [module for module in [*sys.modules.values()] if issubclass(type(module), types.ModuleType)]
     seen = {id(parts[0]), id(sys.modules), *(id(_vars(module)) for module in modules)}
-    inner = {}
+    inner, left = collections.Counter(), _MOST
     for holder in parts:
         referents = gc.get_referents(holder)
+        left -= len(referents)
+        if left < 0:
+            return None
+        inner.update(map(id, referents))
         for part in referents:
-            inner[id(part)] = inner.get(id(part), 0) + 1
-            if id(part) in seen or not gc.is_tracked(part) or issubclass(type(part), types.ModuleType):
+            if id(part) in seen:
                 continue
             seen.add(id(part))
-            parts.append(part)
-        if len(parts) > _MOST:
-            break
+            if gc.is_tracked(part) and not issubclass(type(part), types.ModuleType):
+                parts.append(part)
     return inner
 
 
@@ -66,7 +69,7 @@ def _is_held(parts, inner):
     counts = [sys.getrefcount(part) for part in parts]
     own = counts.pop()
     parts.pop()
-    held = [part for part, count in zip(parts, counts) if count - own > inner.get(id(part), 0)]
+    held = [part for part, count in zip(parts, counts) if count - own > inner[id(part)]]
     members, seen = {id(part) for part in parts}, {id(part) for part in held}
     for holder in held:
         for part in gc.get_referents(holder):

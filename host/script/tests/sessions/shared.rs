@@ -171,16 +171,26 @@ fn ends(child: &Child) {
          gc.collect()\n\
          gc.callbacks.append(lambda phase, info: collected.append(info['generation']))",
     );
-    for (round, old) in ["", "gc.collect()\n"].into_iter().enumerate() {
+    // What it holds is new, old, or so much that all objects are hardly more.
+    let kinds = [
+        ("", false),
+        ("gc.collect()\n", false),
+        ("much = [[] for _ in range(30_000)]\n", true),
+    ];
+    for (round, (more, is_full)) in kinds.into_iter().enumerate() {
         let session = child.session();
         run(&session, CANARY);
         run(
             &session,
-            &format!("import gc, json, threading\n{old}x = f()"),
+            &format!("import gc, json, threading\n{more}x = f()"),
         );
         run(&watcher, "collected.clear()");
         drop(session);
-        run(&watcher, "assert 2 not in collected, collected");
+        let collected = if is_full { "in" } else { "not in" };
+        run(
+            &watcher,
+            &format!("assert 2 {collected} collected, collected"),
+        );
         run(
             &watcher,
             &format!("assert len(freed) == {round} + 1, freed"),
