@@ -1,5 +1,6 @@
 """Streams of other libraries, on devices whose plugin writes down every copy and wait."""
 
+import weakref
 from typing import Any
 
 import crossdock as xd
@@ -116,3 +117,31 @@ def test_an_explanation_says_where_somebody_has_to_wait(accelerators: Accelerato
     assert xd.explain("cpu", "cpu").cost == 0
     # Nobody has measured it, and the plugin does not say.
     assert route.cost is None or route.cost > 0
+
+
+def used_for(name: str, use: Any) -> Any:
+    """A weak reference to a stream of another library, which nobody but Crossdock holds after its use."""
+    stream = Foreign(ptr=4096)
+    use(stream, xd.ones(4, device=name))
+    return weakref.ref(stream)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda stream, there: there.to("cpu", stream=stream),
+        lambda stream, there: xd.Stream(there.device).record().wait(stream),
+        lambda stream, there: xd.Stream(there.device, native=stream).record(),
+    ],
+    ids=["to", "wait", "class"],
+)
+def test_a_stream_that_was_only_given_is_kept_until_its_work_is_done(
+    accelerators: Accelerators, name: Any, use: Any
+) -> None:
+    accelerators.hold()
+    working = [used_for(name, use), used_for(name, use)]
+    assert all(stream() is not None for stream in working)
+    accelerators.hold(False)
+    assert used_for(name, use)() is None
+    assert all(stream() is None for stream in working)

@@ -18,8 +18,13 @@ mod c_plugin;
 
 /// The C plugin with something done first whenever it is asked for its memory.
 fn build(folder: &Path, code: &str) -> PathBuf {
+    build_with(folder, ("ext_memory_info", code))
+}
+
+/// The C plugin with something done first in one of its functions.
+fn build_with(folder: &Path, first_in: (&str, &str)) -> PathBuf {
     let code = c_plugin::Code {
-        first_in: ("ext_memory_info", code),
+        first_in,
         ..c_plugin::Code::default()
     };
     c_plugin::build(folder, "bad", &code)
@@ -72,6 +77,65 @@ fn a_crash_fails_the_cases_that_meet_it_and_the_others_run() {
         "{failed:?}"
     );
     assert_eq!(count(&bad), count(&good));
+}
+
+#[test]
+fn an_exit_without_a_failure_fails_the_case_that_was_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = conform(&build(folder.path(), ""), &[]);
+    let exits = conform(
+        &build_with(folder.path(), ("ext_allocate", "_exit(0);")),
+        &[],
+    );
+    let failed = failures(&exits);
+    assert_eq!(exits.status.code(), Some(1), "{failed:?}");
+    assert!(!failed.is_empty());
+    let says = "it ended the process with code 0";
+    assert!(
+        failed.iter().all(|(_, why)| why.contains(says)),
+        "{failed:?}"
+    );
+    assert_eq!(count(&exits), count(&good));
+}
+
+#[test]
+fn an_exit_before_the_final_word_is_an_error_though_all_cases_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = conform(&build_with(folder.path(), ("ext_close", "_exit(0);")), &[]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("it ended the process with code 0"), "{told}");
+}
+
+#[test]
+fn a_case_whose_word_is_spoilt_is_a_failure_and_not_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = conform(&build(folder.path(), ""), &[]);
+    // Between the words of the child, which stand in a pipe.
+    let spoils = "for (int i = 3; i < 64; i++) if (write(i, \"noise\", 5) < 0) continue;";
+    let bad = conform(&build(folder.path(), spoils), &[]);
+    let failed = failures(&bad);
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(!failed.is_empty());
+    assert!(
+        failed.iter().all(|(_, why)| why.contains("no word came")),
+        "{failed:?}"
+    );
+    assert_eq!(count(&bad), count(&good));
+}
+
+#[test]
+fn a_process_that_a_case_leaves_behind_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    // One that stays in the child's group, and one that left it and would outlive all of it.
+    let stays = "alarm(60); pause();";
+    let leaves = "setsid(); close(1); close(2); alarm(60); pause();";
+    for behind in [stays, leaves] {
+        let code = format!("if (!fork()) {{ {behind} _exit(0); }}");
+        let output = conform(&build(folder.path(), &code), &[]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{behind}: {told}");
+    }
 }
 
 #[test]

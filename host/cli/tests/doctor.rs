@@ -133,6 +133,17 @@ fn a_probe_that_ends_the_process_is_reported() {
 }
 
 #[test]
+fn a_close_that_ends_the_process_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = c_plugin::Code {
+        first_in: ("ext_close", "_exit(0);"),
+        ..c_plugin::Code::default()
+    };
+    let plugin = c_plugin::build(folder.path(), "leaves", &code);
+    assert_one_error(&plugin, "code 0 after it was probed");
+}
+
+#[test]
 fn a_probe_that_prints_a_megabyte_neither_blocks_nor_floods() {
     let folder = tempfile::tempdir().unwrap();
     let print =
@@ -240,6 +251,24 @@ fn l7_3_run_paths_outside_the_plugins_folder_are_reported() {
     assert!(text.contains("`/opt/mine` is absolute"), "{text}");
     assert!(text.contains("empty entry"), "{text}");
     assert!(!text.contains("`$ORIGIN` is"), "{text}");
+}
+
+#[test]
+fn what_a_constructor_changes_in_the_process_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_load =
+        "if (chdir(\"/\")) abort(); setenv(\"MY_SETTING\", \"1\", 1); unsetenv(\"HOME\");";
+    let plugin = build_as("changes", folder.path(), (at_load, ""), &[]);
+    let output = doctor(&plugin);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("changed the working folder to `/`"), "{text}");
+    assert!(
+        text.contains("changed the environment of the process (`HOME`, `MY_SETTING`)"),
+        "{text}"
+    );
+    let plain = doctor(&build(folder.path(), "", ""));
+    assert!(!self::text(&plain).contains("changed"), "{plain:?}");
 }
 
 #[test]

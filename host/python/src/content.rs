@@ -79,7 +79,7 @@ impl Tensor {
         let (handle, forever) = (self.handle_to_write()?, limit(None)?);
         let store = || {
             if let Some(stream) = &stream {
-                check((api().stream_synchronize)(stream.lend(), forever))?;
+                check((api().stream_synchronize)(stream.handle.lend(), forever))?;
             }
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
@@ -101,7 +101,9 @@ impl Tensor {
         let handle = self.handle_to_write()?;
         let repeat = || {
             let (first, size) = (element.as_ptr().cast(), element.len() as u64);
-            let on = stream.as_ref().map_or(Ref::NULL, |stream| stream.lend());
+            let on = stream
+                .as_ref()
+                .map_or(Ref::NULL, |stream| stream.handle.lend());
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
             check(unsafe { (api().tensor_fill)(handle.lend(), first, size, on) })
         };

@@ -46,10 +46,16 @@ impl Event {
             Some(stream) => stream_for(&device, stream)?,
             None => {
                 let device = Bound::new(py, device)?;
-                current_stream(device.as_any())?.get().share()
+                current_stream(device.as_any())?.get().again()
             }
         };
-        let wait = || check((api().stream_wait)(stream.lend(), self.0.lend(), Out::NULL));
+        let wait = || {
+            check((api().stream_wait)(
+                stream.handle.lend(),
+                self.0.lend(),
+                Out::NULL,
+            ))
+        };
         Ok(detached(py, wait)?)
     }
 

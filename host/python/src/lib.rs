@@ -14,7 +14,7 @@
 //! | `import`, `negotiate`, `producers`, `incoming`, `depth` | DLPack in: the short way, how a producer is asked, what is known of its type |
 //! | `export`, `capsule`, `exchange_table` | DLPack out: capsules, and the C exchange table |
 //! | `cuda_array`, `typestr` | the CUDA array interface |
-//! | `streams` | the numbers by which protocols name streams |
+//! | `streams`, `busy_streams` | the numbers by which protocols name streams; those of others while they work |
 //! | `kept`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
 //! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
 //! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
@@ -24,6 +24,7 @@
 mod arguments;
 mod buffer_in;
 mod buffer_out;
+mod busy_streams;
 mod capsule;
 mod content;
 mod cuda_array;

@@ -91,10 +91,11 @@ impl Tensor {
         };
         let stream = match stream {
             Some(stream) => Some(stream_for(ordering.get(), stream)?),
-            None if non_blocking => Some(current_stream(ordering)?.get().share()),
+            None if non_blocking => Some(current_stream(ordering)?.get().again()),
             None => None,
         };
-        self.moved_in_order(py, target.get(), mode, stream.as_ref())
+        let stream = stream.as_ref().map(|stream| &stream.handle);
+        self.moved_in_order(py, target.get(), mode, stream)
     }
 
     /// The same as `to(device, stream=stream)`. Array API.

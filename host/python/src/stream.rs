@@ -5,8 +5,9 @@ use crossdock_api::{NO_LIMIT, Out, XdStream};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyTuple};
+use pyo3::types::{PyBool, PyInt, PyTuple};
 
+use crate::busy_streams::give_back_when_done;
 use crate::device::Device;
 use crate::error::check;
 use crate::event::Event;
@@ -21,13 +22,14 @@ static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// An ordered line of work on one device.
 ///
 /// `native` is a stream of another library: its integer, or an object with `__cuda_stream__()`,
-/// `.ptr`, `.cuda_stream` or `.int_ptr` (a PyOpenCL command queue). It is kept alive, and never
-/// destroyed here. `with stream:` makes it the current one of its device, in this context.
+/// `.ptr`, `.cuda_stream` or `.int_ptr` (a PyOpenCL command queue). It is kept alive, also until its
+/// work is done, and never destroyed here. `with stream:` makes it the current one of its device, in this context.
 #[pyclass(frozen, module = "crossdock", weakref)]
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) handle: Handle<XdStream>,
-    _native: Option<Py<PyAny>>,
+    /// What keeps a stream of another library alive; nothing for an integer.
+    native: Option<Py<PyAny>>,
 }
 
 impl Stream {
@@ -39,9 +41,10 @@ impl Stream {
             // kept as long as this one.
             unsafe { (api().stream_wrap)(device.handle.lend(), word, out) }
         })?;
+        let keeps = !native.is_instance_of::<PyInt>();
         Ok(Self {
             handle,
-            _native: Some(native.clone().unbind()),
+            native: keeps.then(|| native.clone().unbind()),
         })
     }
 
@@ -101,16 +104,32 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 /// A stream of ours as it is, or one of another library on `device`.
-pub(crate) fn stream_for(device: &Device, stream: &Bound<'_, PyAny>) -> PyResult<Handle<XdStream>> {
+pub(crate) fn stream_for(device: &Device, stream: &Bound<'_, PyAny>) -> PyResult<Stream> {
     match stream.cast::<Stream>() {
-        Ok(own) => Ok(own.get().share()),
-        Err(_) => Ok(Stream::wrap(device, stream)?.handle),
+        Ok(own) => Ok(own.get().again()),
+        Err(_) => Stream::wrap(device, stream),
     }
 }
 
 impl Stream {
     pub(crate) fn share(&self) -> Handle<XdStream> {
         Handle::new((api().stream_retain)(self.handle.lend()))
+    }
+
+    /// The same for a call, during which this one is held.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            handle: self.share(),
+            native: None,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(native) = self.native.take() {
+            give_back_when_done(self.share(), native);
+        }
     }
 }
 
@@ -145,7 +164,7 @@ pub(crate) fn current_stream<'py>(device: &Bound<'py, PyAny>) -> PyResult<Bound<
     let default = made(|out| (api().stream_default)(device.get().handle.lend(), out))?;
     let default = Stream {
         handle: default,
-        _native: None,
+        native: None,
     };
     Bound::new(py, default)
 }
@@ -164,7 +183,7 @@ impl Stream {
         let create = || made(|out| (api().stream_create)(device.handle.lend(), out));
         Ok(Self {
             handle: detached(py, create)?,
-            _native: None,
+            native: None,
         })
     }
 

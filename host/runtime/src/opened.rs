@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
 use crate::life;
-use crate::loader::{FileIdentity, Preflight};
+use crate::loader::{FileIdentity, FloatMode, Preflight};
 use crate::plugin::{Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
@@ -100,7 +100,9 @@ pub(crate) fn open_once(
         Ok(plugin) => return Ok(plugin),
         Err(loading) => loading,
     };
+    let mode = FloatMode::keep();
     let result = open(file.as_ref());
+    drop(mode);
     loading.finish(file, result)
 }
 

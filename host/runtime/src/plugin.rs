@@ -12,6 +12,7 @@ use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::life;
 use crate::listing::Runtimes;
+use crate::loader::Remark;
 use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
@@ -51,6 +52,7 @@ pub struct PluginIdentity {
 pub struct Plugin {
     identity: PluginIdentity,
     state: PluginState,
+    remarks: Vec<Remark>,
     hooks: Hooks,
     internal_streams: InternalStreams,
     completions: Completions,
@@ -71,12 +73,19 @@ impl Plugin {
         Self {
             identity,
             state,
+            remarks: Vec::new(),
             hooks,
             internal_streams: InternalStreams::default(),
             completions: Completions::default(),
             streams: LiveStreams::new(),
             runtimes: Runtimes::default(),
         }
+    }
+
+    /// The same with what was seen while its file was loaded.
+    pub(crate) fn with_remarks(mut self, remarks: Vec<Remark>) -> Self {
+        self.remarks = remarks;
+        self
     }
 
     /// Whether something is there that does not work.
@@ -137,6 +146,12 @@ impl Plugin {
     #[must_use]
     pub const fn state(&self) -> &PluginState {
         &self.state
+    }
+
+    /// What its file changed in the process when it was loaded.
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
     }
 
     /// Its hooks.

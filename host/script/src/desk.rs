@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Kind};
 use crate::letter::{
-    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Work, closed,
-    stopped, stuck,
+    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work,
+    closed, stopped, stuck,
 };
 use crate::letters::{Life, Step, Table};
 use crate::signals::Signals;
@@ -55,12 +55,7 @@ impl Desk {
     ///
     /// # Errors
     /// [`Kind::Closed`], [`Kind::Stuck`], and [`Kind::Busy`] where it may not wait for its turn.
-    pub(crate) fn post(
-        &self,
-        work: Work,
-        is_awaited: bool,
-        may_wait: bool,
-    ) -> Result<Ticket, Failure> {
+    pub(crate) fn post(&self, work: Work, is_awaited: bool, turn: Turn) -> Result<Ticket, Failure> {
         let mut table = self.lock();
         if table.life > Life::Open {
             return Err(closed());
@@ -70,9 +65,17 @@ impl Desk {
         if let Some(place) = place.filter(|_| is_awaited) {
             return Err(stuck(place));
         }
-        if !may_wait && (running.is_some() || !table.waiting.is_empty()) {
+        let is_busy = running.is_some() || !table.waiting.is_empty();
+        let why = match turn {
+            Turn::Now => "another one runs",
+            Turn::OfScript => {
+                "a script runs, and may wait for the thread that asks, which a script started"
+            }
+            Turn::Any => "",
+        };
+        if is_busy && turn != Turn::Any {
             return Err(Failure::new(Kind::Busy, "run a script")
-                .because("another one runs", "try again when it has ended"));
+                .because(why, "try again when it has ended"));
         }
         table.last += 1;
         let ticket = Ticket(table.last);
@@ -177,9 +180,9 @@ impl Desk {
                     self.request(&mut table, Cause::Timeout);
                     table
                 }
-                Step::GiveUp => {
+                Step::GiveUp(of) => {
                     drop(table);
-                    match self.give_up(ticket) {
+                    match self.give_up(ticket, of) {
                         Some(failure) => return Err(failure),
                         None => self.lock(),
                     }
@@ -190,20 +193,17 @@ impl Desk {
 
     /// Nobody waits behind what runs, nor for it where it is the caller's own. Gives the failure of
     /// that one; all others are answered.
-    fn give_up(&self, ticket: Ticket) -> Option<Failure> {
+    fn give_up(&self, ticket: Ticket, of: Ticket) -> Option<Failure> {
         let place = self.signals.get().and_then(Signals::place);
         let place = place.map_or_else(
             || "at a place that is not known".to_owned(),
             |place| format!("at {place}"),
         );
         let mut table = self.lock();
-        let running = table.running.as_mut()?;
-        let is_own = running.ticket == ticket;
+        let is_own = of == ticket;
         // It may have ended meanwhile.
-        let is_to_go_on = is_own || running.is_unnoticed();
-        if !is_to_go_on || running.phase != Phase::Inside {
-            return None;
-        }
+        let running = table.running.as_mut();
+        let running = running.filter(|running| running.ticket == of)?;
         running.stuck = Some(place.clone());
         running.is_awaited &= !is_own;
         let turned_away = table.turn_away(|_| true, || stuck(&place));
@@ -223,9 +223,9 @@ impl Desk {
         running.stop = Some(Stop {
             cause: before.map_or(cause, |stop| stop.cause),
             at: now,
+            since: before.map_or(now, |stop| stop.since),
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
-            unnoticed: before.and_then(|stop| stop.unnoticed).or(Some(now)),
         });
         if let Some(signals) = self
             .signals
@@ -273,12 +273,9 @@ impl Desk {
         }
     }
 
-    /// Whether the exception of a request to stop is to be raised now, by whoever asks first. The
-    /// script thread asks between two steps of Python, so it has noticed.
+    /// Whether the exception of a request to stop is to be raised now, by whoever asks first.
     pub(crate) fn claim(&self) -> bool {
-        let mut table = self.lock();
-        table.notice();
-        table.claim()
+        self.lock().claim()
     }
 
     /// Waits until somebody has to raise the exception from outside, and says for which request.
@@ -303,10 +300,6 @@ impl Desk {
     /// As [`Self::claim`], for one request only.
     pub(crate) fn claim_for(&self, ticket: Ticket) -> bool {
         let mut table = self.lock();
-        if !self.signals.get().is_some_and(Signals::can_wake) {
-            // Nobody can tell, so it counts as noticed.
-            table.notice();
-        }
         table.unclaimed().is_some_and(|(of, _)| of == ticket) && table.claim()
     }
 

@@ -201,13 +201,17 @@ pub(crate) fn without_lock<T>(functions: &'static Functions, wait: impl FnOnce()
     wait()
 }
 
-fn is_held(functions: &Functions) -> bool {
+/// Whether this is a thread of Python's, or one that took its lock.
+pub(crate) fn is_known(functions: &Functions) -> bool {
     // SAFETY: may be asked at any time.
     let is_running = unsafe { (functions.Py_IsInitialized)() } != 0;
     // SAFETY: every thread may ask while Python runs; NULL for one that Python does not know.
-    let is_known = is_running && !unsafe { (functions.PyGILState_GetThisThreadState)() }.is_null();
-    // SAFETY: as above.
-    is_known && unsafe { (functions.PyGILState_Check)() } != 0
+    is_running && !unsafe { (functions.PyGILState_GetThisThreadState)() }.is_null()
+}
+
+fn is_held(functions: &Functions) -> bool {
+    // SAFETY: Python runs, and knows this thread.
+    is_known(functions) && unsafe { (functions.PyGILState_Check)() } != 0
 }
 
 /// Takes the lock for `work` on a thread that Python does not need to know.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{Builder, ThreadId};
@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use crate::desk::Desk;
 use crate::failure::{Failure, Kind};
-use crate::gil::{Gil, Raised, attached, without_lock};
+use crate::gil::{Gil, Raised, attached, is_known, without_lock};
+use crate::kin::Mark;
 use crate::libpython::{Functions, PyObject};
 use crate::life;
 use crate::open::Python;
@@ -35,7 +36,11 @@ pub struct Host {
     sessions: AtomicU64,
     /// Python's class `KeyboardInterrupt`.
     interrupt: AtomicPtr<PyObject>,
+    /// The watcher has raised one in the script thread; guarded by Python's lock.
+    has_raised: AtomicBool,
     thread: OnceLock<(ThreadId, c_ulong)>,
+    /// What tells the threads that scripts started.
+    kin: OnceLock<Option<Mark>>,
 }
 
 static HOST: OnceLock<Host> = OnceLock::new();
@@ -63,7 +68,9 @@ impl Host {
             sinks: RwLock::default(),
             sessions: AtomicU64::new(0),
             interrupt: AtomicPtr::new(ptr::null_mut()),
+            has_raised: AtomicBool::new(false),
             thread: OnceLock::new(),
+            kin: OnceLock::new(),
         });
         let started = without_lock(host.functions(), || {
             STARTED.get_or_init(|| host.start_threads())
@@ -116,6 +123,7 @@ impl Host {
         // SAFETY: as above.
         let ident = unsafe { (self.functions().PyThread_get_thread_ident)() };
         let _set_once = self.thread.set((std::thread::current().id(), ident));
+        let _set_once = self.kin.set(Mark::this_thread());
         let signals = Signals::of_this_thread(is_main);
         let worker = Worker::new(self, &gil, signals.numbers()).map_err(|raised| {
             gil.print(raised);
@@ -168,7 +176,7 @@ impl Host {
             let ticket = self.desk.overdue();
             attached(self.functions(), |_gil| {
                 if self.desk.claim_for(ticket) {
-                    self.set_exception(self.interrupt.load(Ordering::Acquire));
+                    self.raise_in_script();
                 }
             });
         }
@@ -186,16 +194,20 @@ impl Host {
         Raised
     }
 
-    /// Takes back an exception that the script thread has not raised yet.
-    pub(crate) fn take_back(&self, _gil: &Gil) {
-        self.set_exception(ptr::null_mut());
-    }
-
-    fn set_exception(&self, class: *mut PyObject) {
+    /// Raises it on the script thread, at the next line of Python there.
+    fn raise_in_script(&self) {
+        let class = self.interrupt.load(Ordering::Acquire);
         if let Some((_, ident)) = self.thread.get() {
-            // SAFETY: callers hold the lock; a class of exceptions, or NULL: none.
+            self.has_raised.store(true, Ordering::Relaxed);
+            // SAFETY: callers hold the lock; a class of exceptions, which is never given back.
             unsafe { (self.functions().PyThreadState_SetAsyncExc)(*ident, class) };
         }
+    }
+
+    /// Whether the script thread was sent an exception since it was asked last, which it may have
+    /// raised or not.
+    pub(crate) fn take_raised(&self, _gil: &Gil) -> bool {
+        self.has_raised.swap(false, Ordering::Relaxed)
     }
 
     /// The refusal of scripts that a script would wait for: on the script thread, and where a thread of
@@ -217,6 +229,12 @@ impl Host {
     fn is_script_thread(&self) -> bool {
         let own = std::thread::current().id();
         self.thread.get().is_some_and(|(script, _)| *script == own)
+    }
+
+    /// Whether it is a thread of Python that a script started: the script that runs may wait for it.
+    pub(crate) fn is_started_by_script(&self) -> bool {
+        let mark = self.kin.get().copied().flatten();
+        is_known(self.functions()) && mark.is_some_and(Mark::is_here)
     }
 
     /// Whether this thread runs a script that is given the time to end.

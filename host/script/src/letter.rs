@@ -29,6 +29,17 @@ pub(crate) struct Letter {
     pub(crate) is_awaited: bool,
 }
 
+/// When a request is to be worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Behind all others.
+    Any,
+    /// At once or not at all.
+    Now,
+    /// As [`Self::Now`], because a script that others run may wait for who asks.
+    OfScript,
+}
+
 /// How long a script may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers write both numbers out")]
@@ -62,12 +73,12 @@ pub(crate) struct Stop {
     pub(crate) cause: Cause,
     /// When the last one was sent.
     pub(crate) at: Instant,
+    /// When the first one was.
+    pub(crate) since: Instant,
     /// How many were sent because the time was over.
     pub(crate) timeouts: u32,
     /// The exception of the last one is raised.
     pub(crate) is_claimed: bool,
-    /// Since when the script thread runs on without having seen one: native code, mostly.
-    pub(crate) unnoticed: Option<Instant>,
 }
 
 /// How far a letter is.
@@ -92,13 +103,6 @@ pub(crate) struct Running {
     /// Where it hangs: nobody waits behind it any more.
     pub(crate) stuck: Option<String>,
     pub(crate) is_awaited: bool,
-}
-
-impl Running {
-    /// It was asked to stop, and has not seen that yet.
-    pub(crate) fn is_unnoticed(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.unnoticed.is_some())
-    }
 }
 
 /// What an interrupt came to.

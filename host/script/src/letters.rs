@@ -32,16 +32,15 @@ pub(crate) enum Life {
 pub(crate) enum Step {
     Wait(Option<Instant>),
     Stop,
-    GiveUp,
+    /// What runs will not end.
+    GiveUp(Ticket),
 }
 
 impl Table {
     /// What who waits for a letter's answer does next.
     pub(crate) fn step(&self, ticket: Ticket, limits: Limits) -> Step {
         let running = self.running.as_ref();
-        let Some(running) =
-            running.filter(|running| running.ticket == ticket && running.phase == Phase::Inside)
-        else {
+        let Some(running) = running.filter(|running| running.ticket == ticket) else {
             return self.step_of_others(ticket, limits);
         };
         let Some(timeout) = limits.timeout else {
@@ -51,7 +50,7 @@ impl Table {
         let (from, delay, next) = match timed {
             None => (running.since, timeout, Step::Stop),
             Some(stop) if stop.timeouts == 1 => (stop.at, limits.grace, Step::Stop),
-            Some(stop) => (stop.at, NOTICE, Step::GiveUp),
+            Some(stop) => (stop.at, NOTICE, Step::GiveUp(ticket)),
         };
         match from.checked_add(delay) {
             Some(due) if due > Instant::now() => Step::Wait(Some(due)),
@@ -61,26 +60,16 @@ impl Table {
     }
 
     /// The time of a script begins with its turn; but nobody waits for ever behind one that was
-    /// asked to stop and does not notice.
+    /// asked to stop and does not end, whether it does not notice or catches what stops it.
     fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
         let waits = self.waiting.iter().any(|letter| letter.ticket == ticket);
-        let running = self
-            .running
-            .as_ref()
-            .filter(|running| waits && running.phase == Phase::Inside);
-        let since = running.and_then(|running| running.stop?.unnoticed);
-        match since.and_then(|since| since.checked_add(limits.grace)) {
-            Some(due) if due > Instant::now() => Step::Wait(Some(due)),
-            Some(_) => Step::GiveUp,
+        let running = self.running.as_ref().filter(|_| waits);
+        let stopped = running.and_then(|running| Some((running.ticket, running.stop?.since)));
+        let due = stopped.and_then(|(of, since)| Some((of, since.checked_add(limits.grace)?)));
+        match due {
+            Some((_, due)) if due > Instant::now() => Step::Wait(Some(due)),
+            Some((of, _)) => Step::GiveUp(of),
             None => Step::Wait(None),
-        }
-    }
-
-    /// What runs has noticed that it is to stop.
-    pub(crate) fn notice(&mut self) {
-        let running = self.running.as_mut();
-        if let Some(stop) = running.and_then(|running| running.stop.as_mut()) {
-            stop.unnoticed = None;
         }
     }
 

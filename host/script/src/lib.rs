@@ -18,6 +18,7 @@ mod gil;
 mod host;
 mod host_module;
 mod host_table;
+mod kin;
 mod letter;
 mod letters;
 mod libpython;

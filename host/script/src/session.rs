@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::failure::{Failure, Kind};
 use crate::gil::without_lock;
 use crate::host::Host;
-use crate::letter::{Answer, Limits, Outcome, State, Work};
+use crate::letter::{Answer, Limits, Outcome, State, Turn, Work};
 use crate::life;
 use crate::sink::{Output, Sink};
 use crate::tensor::Managed;
@@ -48,7 +48,8 @@ impl fmt::Debug for Settings {
 /// A namespace that is a real module. Its scripts run one at a time, and one at a time with those of
 /// other sessions, on the host's script thread.
 ///
-/// Any thread may call it. A caller that holds the interpreter's lock lets it go while it waits.
+/// Any thread may call it; one that a script started is refused as [`Kind::Busy`] while a script runs,
+/// which may wait for it. A caller that holds the interpreter's lock lets it go while it waits.
 /// Dropping it forgets the namespace; what others still hold of it stays.
 #[derive(Debug)]
 pub struct Session {
@@ -212,8 +213,13 @@ impl Session {
             arguments,
         };
         let desk = &self.host.desk;
+        let turn = match (self.host.is_started_by_script(), self.never_waits) {
+            (true, _) => Turn::OfScript,
+            (false, true) => Turn::Now,
+            (false, false) => Turn::Any,
+        };
         without_lock(self.host.functions(), || {
-            let ticket = desk.post(work, true, !self.never_waits)?;
+            let ticket = desk.post(work, true, turn)?;
             desk.answer(ticket, limits.unwrap_or(self.limits))
         })
     }
@@ -232,7 +238,7 @@ impl Drop for Session {
         without_lock(self.host.functions(), || {
             self.host.remove_sink(self.number);
             // A closed desk has forgotten all namespaces.
-            let _closed = self.host.desk.post(work, false, true);
+            let _closed = self.host.desk.post(work, false, Turn::Any);
         });
     }
 }

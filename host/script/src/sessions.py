@@ -5,8 +5,9 @@ except one that an interrupt puts between its lines; the host knows that by itse
 """
 
 import atexit
+import builtins
 import faulthandler
-import gc
+import functools
 import importlib
 import importlib.util
 import io
@@ -20,6 +21,14 @@ import types
 _OWN_FILE = "<crossdock>"
 _DONE, _RAISED, _EXIT = 0, 1, 2
 _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
+
+# As many texts as this of a session are kept, to be shown in tracebacks.
+_SOURCES = 32
+# What `sys` says that a session has of its own, or that others need when it is gone.
+_OF_SYS = ("argv", "stdout", "stderr", "path")
+
+# What stops a script's functions that trace, without a line of Python that they would be called for.
+untrace = functools.partial(sys.settrace, None), functools.partial(sys.setprofile, None)
 
 _sessions = {}
 _host = types.SimpleNamespace(emit=None, owns_main=False, forked=False, capsule=None)
@@ -51,7 +60,9 @@ class _Session:
         self.argv = argv
         self.streams = streams
         self.folder = None
-        self.outside = None
+        self.tracing = (None, None)
+        self.sources = {}
+        self.outside = {}
 
 
 class _Stream(io.RawIOBase):
@@ -88,7 +99,7 @@ def _create(number, name, argv, stdout, stderr):
     if name in sys.modules and name != "__main__":
         raise ValueError(f"there is a session with the module {name}")
     module = types.ModuleType(name)
-    module.__builtins__ = sys.modules["builtins"]
+    module.__builtins__ = builtins
     sys.modules[name] = module
     streams = (
         _stream(number, 1, "<stdout>") if stdout else None,
@@ -102,13 +113,16 @@ def _free(number):
     session = _sessions.pop(number, None)
     if session is None:
         return
+    for name in list(session.sources):
+        _forget_source(session, name)
     name = session.module.__name__
     if sys.modules.get(name) is session.module:
         del sys.modules[name]
     if name == "__main__":
         sys.modules[name] = types.ModuleType(name)
+    names = [session.module.__dict__]
     del session
-    gc.collect()
+    _end(names)
 
 
 def enter(number):
@@ -116,28 +130,34 @@ def enter(number):
     session = _sessions.get(number)
     if session is None:
         return
-    session.outside = (sys.argv, sys.stdout, sys.stderr)
+    session.outside = {name: getattr(sys, name, None) for name in _OF_SYS}
     sys.argv = session.argv
     stdout, stderr = session.streams
-    sys.stdout, sys.stderr = stdout or sys.stdout, stderr or sys.stderr
+    sys.stdout, sys.stderr = stdout or session.outside["stdout"], stderr or session.outside["stderr"]
     if session.folder is not None:
         sys.path.insert(0, session.folder)
 
 
 def leave(number):
-    """Undoes `enter`, and sends what the streams still hold."""
+    """Undoes `enter`, whatever the script did to `sys`. Nothing here is a script's code, since nobody
+    could interrupt it."""
     session = _sessions.get(number)
     if session is None:
         return
-    for stream in (sys.stdout, sys.stderr, *session.streams):
-        try:
-            if stream is not None:
-                stream.flush()
-        except BaseException:
-            pass  # A stream of the script's own may do anything.
-    sys.argv, sys.stdout, sys.stderr = session.outside
-    if session.folder in sys.path:
-        sys.path.remove(session.folder)
+    outside = session.outside
+    sys.argv, sys.stdout, sys.stderr = outside["argv"], outside["stdout"], outside["stderr"]
+    # A list of the script's own is for all, as everything that is imported.
+    if type(getattr(sys, "path", None)) is not list:
+        sys.path = outside["path"]
+    _take_from_path(session.folder)
+
+
+def _take_from_path(folder):
+    """The first entry that is this folder; what else scripts put there may compare itself as it likes."""
+    for place, entry in enumerate(sys.path):
+        if type(entry) is str and entry == folder:
+            del sys.path[place]
+            return
 
 
 def perform(number, work, *arguments):
@@ -146,13 +166,52 @@ def perform(number, work, *arguments):
         if work in _LIVES:
             done = _LIVES[work](number, *arguments)
         else:
-            done = _WORKS[work](_sessions[number], *arguments)
+            done = _inside(_sessions[number], work, arguments)
         answer = (_DONE, *_packed(done))
+    except BaseException as error:
+        answer = _described(error)
+    try:
+        _flush(_sessions.get(number))
     except BaseException as error:
         answer = _described(error)
     if _host.forked:
         _end_of_child(answer)
     return answer
+
+
+def _inside(session, work, arguments):
+    """Works with the session's own functions that trace: they would also be called for what other sessions
+    do, and for what the host does between them."""
+    trace, profile = session.tracing
+    try:
+        if trace is not None:
+            sys.settrace(trace)
+        if profile is not None:
+            sys.setprofile(profile)
+        return _WORKS[work](session, *arguments)
+    finally:
+        trace, profile = session.tracing = sys.gettrace(), sys.getprofile()
+        if trace is not None:
+            sys.settrace(None)
+        if profile is not None:
+            sys.setprofile(None)
+
+
+def _flush(session):
+    """Sends what the streams still hold; those of the script's own may do anything."""
+    if session is None:
+        return
+    for stream in (*session.streams, getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except Exception:
+            pass
+
+
+def late():
+    """Where an interrupt is raised that came too late for its script. It is no function that clears it,
+    after which CPython 3.11 would look for it for ever."""
 
 
 def _end_of_child(answer):
@@ -167,8 +226,24 @@ def _end_of_child(answer):
 
 
 def _run_text(session, text, name):
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    _keep_source(session, text, name)
     exec(compile(text, name, "exec", dont_inherit=True), session.module.__dict__)
+
+
+def _keep_source(session, text, name):
+    """For tracebacks, which know a text by the name of its file."""
+    source = (len(text), None, text.splitlines(keepends=True), name)
+    linecache.cache[name] = source
+    session.sources.pop(name, None)
+    session.sources[name] = source
+    if len(session.sources) > _SOURCES:
+        _forget_source(session, next(iter(session.sources)))
+
+
+def _forget_source(session, name):
+    source = session.sources.pop(name)
+    if linecache.cache.get(name) is source:
+        del linecache.cache[name]
 
 
 def _run_file(session, path):
@@ -196,8 +271,7 @@ def _run_module(session, name):
 def _at(session, program, folder):
     """As Python does it for its own scripts: their name and their folder."""
     session.argv[0] = session.argv[0] or program
-    if session.folder in sys.path:
-        sys.path.remove(session.folder)
+    _take_from_path(session.folder)
     session.folder = folder
     sys.path.insert(0, folder)
 

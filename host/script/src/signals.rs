@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::io::{PipeReader, PipeWriter, Read as _};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ struct Place {
     signal: c_int,
     reader: Mutex<PipeReader>,
     writer: PipeWriter,
+    /// The pipe, whose ends a script can close: other files would get their numbers.
+    pipe: Identity,
 }
 
 /// How long the thread may take to say where it is.
@@ -72,6 +74,10 @@ impl Signals {
     pub(crate) fn place(&self) -> Option<String> {
         let place = self.place.as_ref()?;
         let mut reader = place.reader.lock().ok()?;
+        let ends = [reader.as_raw_fd(), place.writer.as_raw_fd()];
+        if ends.iter().any(|end| identity(*end) != Some(place.pipe)) {
+            return None;
+        }
         drain(&mut reader);
         self.send(place.signal);
         let until = Instant::now() + ANSWER;
@@ -108,10 +114,24 @@ impl Place {
         }
         Some(Self {
             signal,
+            pipe: identity(reader.as_raw_fd())?,
             reader: Mutex::new(reader),
             writer,
         })
     }
+}
+
+/// Device and inode.
+type Identity = (libc::dev_t, libc::ino_t);
+
+/// Which file a number stands for now.
+fn identity(number: RawFd) -> Option<Identity> {
+    let mut facts = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: a number that is no file is an error, and there is room for the answer.
+    let failed = unsafe { libc::fstat(number, facts.as_mut_ptr()) };
+    // SAFETY: zeroed, and every bit pattern of it is an answer.
+    let facts = unsafe { facts.assume_init() };
+    (failed == 0).then_some((facts.st_dev, facts.st_ino))
 }
 
 /// What is in the pipe now.

@@ -16,6 +16,13 @@ const SESSIONS: &CStr =
         Err(_) => c"",
     };
 
+/// How namespaces end, which the other half calls.
+const NAMESPACE: &CStr =
+    match CStr::from_bytes_with_nul(concat!(include_str!("namespace.py"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => c"",
+    };
+
 /// The name under which tracebacks would show it, and by which it leaves itself out of them.
 const FILE: &CStr = c"<crossdock>";
 
@@ -27,6 +34,9 @@ pub(crate) struct Worker<'gil> {
     enter: Object<'gil>,
     perform: Object<'gil>,
     leave: Object<'gil>,
+    late: Object<'gil>,
+    /// Stop functions of a script that trace this thread.
+    untrace: [Object<'gil>; 2],
 }
 
 impl<'gil> Worker<'gil> {
@@ -40,6 +50,7 @@ impl<'gil> Worker<'gil> {
         names.put(c"__name__", &gil.text("_crossdock_sessions")?)?;
         // Imports that C code makes look for it.
         names.put(c"__builtins__", &gil.import(c"builtins")?)?;
+        gil.run(NAMESPACE, FILE, &names)?;
         gil.run(SESSIONS, FILE, &names)?;
         let interrupt = gil.import(c"builtins")?.attribute(c"KeyboardInterrupt")?;
         // Never given back: threads may still raise it while the process ends.
@@ -54,12 +65,15 @@ impl<'gil> Worker<'gil> {
             gil.number(place.into())?,
             gil.number(pipe.into())?,
         ])?;
+        let untrace = names.get(c"untrace")?;
         Ok(Self {
             host,
             gil,
             enter: names.get(c"enter")?,
             perform: names.get(c"perform")?,
             leave: names.get(c"leave")?,
+            late: names.get(c"late")?,
+            untrace: [untrace.item(0)?, untrace.item(1)?],
         })
     }
 
@@ -91,9 +105,9 @@ impl<'gil> Worker<'gil> {
         let kind = done
             .as_ref()
             .map_or(Err(Raised), |done| done.item(0)?.to_i64());
-        let cause = self.host.desk.end(!matches!(kind, Ok(0)));
-        // From here on no interrupt is sent, and one that was not raised yet hits nobody else.
-        self.host.take_back(self.gil);
+        let has_failed = !matches!(kind, Ok(0));
+        let cause = self.host.desk.end(has_failed);
+        self.settle(has_failed);
         let answer = match (done, kind) {
             (Ok(done), Ok(0)) => Self::value(&done).map(Ok),
             (Ok(done), Ok(kind)) => Self::failure(&done, kind, &title).map(Err),
@@ -113,6 +127,18 @@ impl<'gil> Worker<'gil> {
                 ..stopped(cause)
             }),
             (answer, _) => answer,
+        }
+    }
+
+    /// From here on no interrupt is sent: one that was not raised yet is raised where it hits nobody.
+    /// Functions of the script's that trace are stopped here where an interrupt kept `sessions.py` from it.
+    fn settle(&self, has_failed: bool) {
+        let untrace = self.untrace.iter().filter(|_| has_failed);
+        let late = self.host.take_raised(self.gil).then_some(&self.late);
+        for function in untrace.chain(late) {
+            if let Err(raised) = function.call(Vec::new()) {
+                self.gil.clear(raised);
+            }
         }
     }
 

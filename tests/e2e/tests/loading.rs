@@ -84,6 +84,32 @@ fn l4_13_the_first_cause_is_still_told_at_the_second_try() {
     assert!(second.contains("the driver said no"), "{second}");
 }
 
+/// What this thread computes where the mode of its floating-point unit shows: subnormal results, and
+/// rounding to both sides.
+fn computed() -> [u64; 3] {
+    use std::hint::black_box;
+    let subnormal = black_box(f64::MIN_POSITIVE) / black_box(2.0);
+    let (up, down) = (
+        black_box(1.0) / black_box(3.0),
+        black_box(-1.0) / black_box(3.0),
+    );
+    [subnormal, up, down].map(f64::to_bits)
+}
+
+#[test]
+fn a_plugin_that_is_loaded_and_opened_leaves_the_callers_floating_point_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/fast_math.c");
+    let before = computed();
+    let runtime = open();
+    // The compiler's own way of doing the same: it links what changes the mode at load.
+    for flags in [&["-lm"][..], &["-ffast-math", "-lm"]] {
+        let plugin = runtime.load(&compile_plugin(&source, folder.path(), flags));
+        assert!(plugin.is_ok(), "{plugin:?}");
+        assert_eq!(computed(), before, "{flags:?}");
+    }
+}
+
 /// The address of a symbol of a library, which is opened for it.
 fn symbol(path: &Path, name: &str) -> *mut c_void {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();

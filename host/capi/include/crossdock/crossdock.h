@@ -113,7 +113,9 @@ typedef struct xd_session xd_session;
 #define XD_ERROR_SCRIPT_TIMEOUT 16u
 /** A script took too long and still runs: native code, or it catches what stops it. */
 #define XD_ERROR_SCRIPT_STUCK 17u
-/** Another script runs, and the call does not wait or is made by that script. */
+/** Another script runs, and the call does not wait, or is made by that script or on a thread that a
+ * script started.
+ */
 #define XD_ERROR_SCRIPT_BUSY 18u
 /** Python, or the process, ends. */
 #define XD_ERROR_SCRIPT_CLOSED 19u
@@ -443,8 +445,9 @@ typedef struct xd_session_options {
     /** How long each script may take from its turn on, in nanoseconds. 0: for ever. */
     uint64_t timeout_ns;
     /** From the first interrupt of what took too long to the second, in nanoseconds; so long, too, a
-     * call waits for its turn behind a script that was interrupted and does not notice. 0: half a
-     * second.
+     * call, this one included, waits for its turn behind a script that was interrupted and does not
+     * end, whether it does not notice or catches the interrupt; then it fails with
+     * `XD_ERROR_SCRIPT_STUCK` and the place. 0: half a second.
      */
     uint64_t grace_ns;
     /** `XD_SESSION_FLAG_NEVER_WAITS` or 0. */
@@ -1173,7 +1176,8 @@ xd_error *xd_script_describe(const xd_script *script, xd_script_info *info);
 void xd_script_free(xd_script *script);
 
 /**
- * \brief Makes a namespace to run scripts in: a real module. Waits for the scripts that run.
+ * \brief Makes a namespace to run scripts in: a real module. Waits for the scripts that run, as
+ *        ::xd_session_run_text does.
  * \param[in] options  NULL: a name by number, streams of the process, no limits.
  */
 xd_error *xd_session_create(const xd_script *script, const xd_session_options *options,
@@ -1184,8 +1188,9 @@ xd_error *xd_session_create(const xd_script *script, const xd_session_options *o
  *
  * A script that takes longer than it may is interrupted, after the grace once more, and then given
  * up: `XD_ERROR_SCRIPT_STUCK` with the line that it is in. Nothing can stop native code in its own
- * process; until it ends every session refuses work in the same way. What ends any process, `os._exit`
- * or a crash, ends the program.
+ * process, nor a script that catches its interrupts; until it ends every session refuses work in the
+ * same way. A call that waits for its turn behind a script that was interrupted fails so after its own
+ * grace. What ends any process, `os._exit` or a crash, ends the program.
  * \param[in] name     The file that tracebacks show; NULL: `<script>`.
  * \param[in] options  NULL: the session's limits.
  */

@@ -1,12 +1,7 @@
 //! The child of `conform`: runs the cases and tells the parent of each, so that it knows which one a
 //! crash or a hang was in.
 
-use std::{
-    fs::File,
-    io::{self, Write as _},
-    path::PathBuf,
-    time::Instant,
-};
+use std::{fs::File, io, path::PathBuf, time::Instant};
 
 use clap::Args;
 use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
@@ -46,6 +41,10 @@ pub(crate) enum Told {
     End { outcome: Outcome, seconds: f64 },
     /// No case can be run.
     Refused(Problem),
+    /// The final word: no case is left, and the plugin is closed.
+    Done,
+    /// The parent's own word, behind all that the child wrote: the child has ended.
+    Over,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -54,7 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut parent = take_stdout()?;
     match run_cases(arguments, &mut parent) {
         Err(Failure::Problem(problem)) => tell(&mut parent, &Told::Refused(problem))?,
-        done => done?,
+        done => {
+            done?;
+            tell(&mut parent, &Told::Done)?;
+        }
     }
     Ok(exit::DONE)
 }
@@ -101,8 +103,9 @@ fn take_stdout() -> Result<File, Failure> {
     Ok(File::from(kept))
 }
 
-fn tell(parent: &mut File, told: &Told) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(told).map_err(io::Error::from)?;
+/// Writes one line; the pipe takes it in one piece.
+pub(super) fn tell(to: &mut impl io::Write, told: &Told) -> io::Result<()> {
+    let mut line = serde_json::to_string(told)?;
     line.push('\n');
-    Ok(parent.write_all(line.as_bytes())?)
+    to.write_all(line.as_bytes())
 }

@@ -3,18 +3,22 @@
 
 use std::{
     env,
-    io::{BufRead as _, BufReader},
+    io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
-use crossdock_conformance::{CaseReport, Level, Outcome, Report};
-use rustix::process::{Pid, Signal};
+use crossdock_conformance::{CaseReport, Level, Outcome, Report, selected};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::{conform::Arguments, conform_child::Told, probe::signal_name};
+use super::{
+    conform::Arguments,
+    conform_child::{Told, tell},
+    probe::signal_name,
+};
 use crate::failure::{Failure, Problem};
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
@@ -27,12 +31,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
     };
     loop {
         let finished = run.finished();
-        let mut child = start(arguments, finished)?;
-        let end = run.follow(&mut child)?;
+        let end = run.follow(Followed::start(arguments, finished)?)?;
         if let Some(problem) = run.refused.take() {
             return Err(problem.into());
         }
         let Some(why) = end else {
+            run.name_missing(arguments.case.as_deref());
             return Ok(run.reports);
         };
         match run.open.take() {
@@ -58,46 +62,60 @@ impl Run {
         self.reports.iter().map(|report| report.cases.len()).sum()
     }
 
-    /// Listens until the child ends; the reason where it ended before its work was done.
-    fn follow(&mut self, child: &mut Child) -> Result<Option<String>, Failure> {
-        let lines = child.stdout.take().map(lines);
+    /// Listens until the child ends; the reason where it ended before its work was done. An exit
+    /// without a failure proves nothing, since plugins can exit as well: the final word does.
+    fn follow(&mut self, child: Followed) -> Result<Option<String>, Failure> {
         let limit = limit();
-        let mut why = None;
-        while let Some(lines) = &lines {
-            match lines.recv_timeout(limit) {
-                Ok(line) => self.hear(&line),
-                Err(RecvTimeoutError::Disconnected) => break,
+        let mut is_done = false;
+        let hangs = loop {
+            match child.words.recv_timeout(limit) {
+                Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => break None,
+                Ok(Told::Done) => is_done = true,
+                Ok(told) => self.hear(told),
                 Err(RecvTimeoutError::Timeout) => {
-                    why = Some(format!("it hangs: no answer within {} s", limit.as_secs()));
-                    break;
+                    child.kill();
+                    break Some(format!("it hangs: no answer within {} s", limit.as_secs()));
                 }
             }
-        }
-        if why.is_some() {
-            // Where the group is gone already there is nothing to end.
-            let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            id.map(|id| rustix::process::kill_process_group(id, Signal::KILL).ok());
-        }
-        let status = child.wait()?;
-        Ok(why.or_else(|| (!status.success()).then(|| ended(status))))
+        };
+        let status = child.status()?;
+        let is_well = is_done && status.success();
+        Ok(hangs.or_else(|| (!is_well).then(|| ended(status))))
     }
 
-    fn hear(&mut self, line: &str) {
-        // A line that is none of ours was cut off by the end of the process.
-        match serde_json::from_str(line) {
-            Ok(Told::Device {
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Device {
                 plugin,
                 device,
                 device_name,
-            }) => self.device(plugin, device, device_name),
-            Ok(Told::Begin(name)) => self.open = Some(name),
-            Ok(Told::End { outcome, seconds }) => {
+            } => self.device(plugin, device, device_name),
+            Told::Begin(name) => {
+                if let Some(before) = self.open.replace(name) {
+                    self.end(&before, Outcome::Failed(NO_WORD.to_owned()), Duration::ZERO);
+                }
+            }
+            Told::End { outcome, seconds } => {
                 if let Some(name) = self.open.take() {
                     self.end(&name, outcome, Duration::from_secs_f64(seconds.max(0.0)));
                 }
             }
-            Ok(Told::Refused(problem)) => self.refused = Some(problem),
-            Err(_) => {}
+            Told::Refused(problem) => self.refused = Some(problem),
+            Told::Done | Told::Over => {}
+        }
+    }
+
+    /// Makes a failure of each case that was to run and of which nothing came.
+    fn name_missing(&mut self, filter: Option<&str>) {
+        for report in &mut self.reports {
+            for case in selected(self.level, filter) {
+                if report.cases.iter().all(|told| told.name != case.name) {
+                    let outcome = Outcome::Failed(NO_WORD.to_owned());
+                    report
+                        .cases
+                        .push(CaseReport::new(case, outcome, Duration::ZERO));
+                }
+            }
         }
     }
 
@@ -119,28 +137,77 @@ impl Run {
     }
 }
 
-fn start(arguments: &Arguments, finished: usize) -> Result<Child, Failure> {
-    let mut command = Command::new(env::current_exe()?);
-    command.arg("conform-child").arg(&arguments.plugin);
-    command.args(["--level", arguments.level.name()]);
-    command.args(["--skip", &finished.to_string()]);
-    if let Some(case) = &arguments.case {
-        command.args(["--case", case]);
-    }
-    // A group of its own, so that what it starts ends with it.
-    let command = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .process_group(0);
-    Ok(command.spawn()?)
+/// A child, with what it tells and how it ends.
+struct Followed {
+    group: Pid,
+    words: Receiver<Told>,
+    status: JoinHandle<io::Result<ExitStatus>>,
 }
 
-fn lines(stdout: ChildStdout) -> Receiver<String> {
+impl Followed {
+    fn start(arguments: &Arguments, finished: usize) -> Result<Self, Failure> {
+        let (from_child, pipe) = io::pipe()?;
+        let mut command = Command::new(env::current_exe()?);
+        command.arg("conform-child").arg(&arguments.plugin);
+        command.args(["--level", arguments.level.name()]);
+        command.args(["--skip", &finished.to_string()]);
+        if let Some(case) = &arguments.case {
+            command.args(["--case", case]);
+        }
+        // A group of its own, so that what it starts ends with it.
+        let command = command
+            .stdin(Stdio::null())
+            .stdout(pipe.try_clone()?)
+            .process_group(0);
+        let child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        Ok(Self {
+            group,
+            words: words(from_child),
+            status: thread::spawn(move || end_of(child, group, pipe)),
+        })
+    }
+
+    /// Ends the child, which has not ended yet, and what it started.
+    fn kill(&self) {
+        rustix::process::kill_process_group(self.group, Signal::KILL).ok();
+    }
+
+    fn status(self) -> io::Result<ExitStatus> {
+        let gone = |_| io::Error::other("the thread that waits for the child ended");
+        self.status.join().map_err(gone)?
+    }
+}
+
+/// Waits for the child, ends what it left behind in its group, and puts a last word behind all that
+/// it wrote: what left the group may hold the pipe for as long as it likes.
+fn end_of(mut child: Child, group: Pid, mut pipe: PipeWriter) -> io::Result<ExitStatus> {
+    // The child keeps its number until it is waited for, so the group is still its own.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let waited = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), ended));
+    if waited.is_ok() {
+        rustix::process::kill_process_group(group, Signal::KILL).ok();
+    }
+    let status = child.wait();
+    // The child's last line may have been cut off. Who does not listen any more needs no word.
+    pipe.write_all(b"\n")
+        .and_then(|()| tell(&mut pipe, &Told::Over))
+        .ok();
+    status
+}
+
+fn words(from_child: PipeReader) -> Receiver<Told> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Nobody listens any more once the limit is over.
-            if send.send(line).is_err() {
+        for line in BufReader::new(from_child).lines().map_while(Result::ok) {
+            // A line that is none of ours was cut off, or written by the plugin.
+            let Ok(told) = serde_json::from_str(&line) else {
+                continue;
+            };
+            let is_last = matches!(told, Told::Over);
+            // Once the limit is over nobody listens, but the last word is still to be taken.
+            send.send(told).ok();
+            if is_last {
                 return;
             }
         }
@@ -161,6 +228,9 @@ fn limit() -> Duration {
     let asked = asked.and_then(|text| text.parse().ok());
     asked.map_or(Duration::from_secs(60), Duration::from_millis)
 }
+
+const NO_WORD: &str =
+    "no word came of how it ended; does the plugin write into files that are not its own?";
 
 const HINT: &str =
     "run `crossdock doctor --plugin` on it, or `crossdock conform --in-process` in a debugger";

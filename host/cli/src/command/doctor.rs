@@ -128,9 +128,14 @@ impl Diagnosis {
         seen.push((path, found));
     }
 
-    fn add(&mut self, path: PathBuf, remarks: Vec<String>, probed: Probed) {
+    fn add(&mut self, path: PathBuf, mut remarks: Vec<String>, probed: Probed) {
         let state = match probed.result {
-            Ok(Answer::Loaded { plugin, devices }) => {
+            Ok(Answer::Loaded {
+                plugin,
+                devices,
+                remarks: of_loading,
+            }) => {
+                remarks.extend(of_loading);
                 let state = plugin.state.clone();
                 let built_in =
                     |other: &PluginRow| other.path.is_none() && other.name == plugin.name;

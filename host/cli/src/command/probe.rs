@@ -13,7 +13,10 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use super::{probe_child::Answer, probe_process};
+use super::{
+    probe_child::{Answer, closed},
+    probe_process,
+};
 use crate::failure::{Problem, one_line};
 
 /// What probing one file gave.
@@ -67,21 +70,34 @@ fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     let Some(status) = status else {
         return Ok(Err(hung(path, limit)));
     };
-    let text = std::fs::read(&answer_file).unwrap_or_default();
-    let answer: Option<Answer> = serde_json::from_slice(&text).ok();
-    Ok(judge(path, status, answer, &last_words))
+    let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
+    let outcome = match read(&closed(&answer_file)) {
+        Some(answer) => Outcome::Closed(answer),
+        None if answer_file.exists() => Outcome::Answered,
+        None => Outcome::Silent,
+    };
+    Ok(judge(path, status, outcome, &last_words))
+}
+
+/// How far the child came.
+enum Outcome {
+    /// The plugin was neither loaded nor refused.
+    Silent,
+    /// It was, and not closed.
+    Answered,
+    /// All was done.
+    Closed(Answer),
 }
 
 fn judge(
     path: &Path,
     status: ExitStatus,
-    answer: Option<Answer>,
+    outcome: Outcome,
     last_words: &str,
 ) -> Result<Answer, Problem> {
-    let when = if answer.is_some() {
-        "after it was probed"
-    } else {
-        "while it was loaded or probed"
+    let when = match outcome {
+        Outcome::Silent => "while it was loaded or probed",
+        Outcome::Answered | Outcome::Closed(_) => "after it was probed",
     };
     let said = match last_words {
         "" => String::new(),
@@ -102,9 +118,9 @@ fn judge(
             signal_name(number)
         )));
     }
-    match answer {
-        Some(answer) if status.success() => Ok(answer),
-        Some(_) | None => {
+    match outcome {
+        Outcome::Closed(answer) if status.success() => Ok(answer),
+        Outcome::Silent | Outcome::Answered | Outcome::Closed(_) => {
             let code = status.code().unwrap_or(-1);
             Err(problem(format!(
                 "it ended the process with code {code} {when}"

@@ -2,7 +2,7 @@
 //!
 //! A file and not stdout, because stdout belongs to whatever the plugin prints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use crossdock::Runtime;
@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     Loaded {
         plugin: PluginRow,
         devices: Vec<DeviceRow>,
+        /// What loading it changed in the process.
+        remarks: Vec<String>,
     },
     /// It was refused.
     Refused(Problem),
@@ -51,9 +53,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Err(error) => Answer::Refused(error.clone().into()),
     };
     let text = screen::json_text(&answer)?;
-    std::fs::write(&arguments.answer, text)
-        .map_err(|error| Problem::file("write", &arguments.answer, &error))?;
+    let answered = &arguments.answer;
+    std::fs::write(answered, text).map_err(|error| Problem::file("write", answered, &error))?;
+    drop(opened);
+    let closed = closed(answered);
+    std::fs::rename(answered, &closed).map_err(|error| Problem::file("write", &closed, &error))?;
     Ok(exit::DONE)
+}
+
+/// The name of the answer once the plugin was closed as well, which is the child's final word: a plugin
+/// can exit without a failure by itself.
+pub(super) fn closed(answer: &Path) -> PathBuf {
+    answer.with_extension("closed")
 }
 
 fn answer(runtime: &Runtime, arguments: &Arguments) -> Answer {
@@ -76,5 +87,6 @@ fn answer(runtime: &Runtime, arguments: &Arguments) -> Answer {
     Answer::Loaded {
         plugin: PluginRow::of(plugin),
         devices: own.map(DeviceRow::of).collect(),
+        remarks: plugin.remarks().iter().map(ToString::to_string).collect(),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{ABI_MAJOR, ABI_MINOR};
 
 use super::open::{open_c, open_rust};
+use super::surroundings::Surroundings;
 use super::{AbiVersion, Environment, Flavour, Preflight, check_ownership, preflight};
 use crate::error::Error;
 use crate::layers::Layer;
@@ -52,17 +53,22 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
         let Some(found) = found else {
             return Err(Error::misuse("load a plugin", "there is no file"));
         };
+        let before = Surroundings::now();
         let table = match found.flavour {
             Flavour::Rust => open_rust(found)?,
             Flavour::C => open_c(found)?,
         };
+        let remarks = before.changes();
+        for remark in &remarks {
+            log::warn!(target: "crossdock::load", "`{}`: {remark}", found.path.display());
+        }
         let identity = PluginIdentity {
             name: found.description.name.clone(),
             vendor: found.description.vendor.clone(),
             version: found.description.version.clone(),
             path: Some(found.path.clone()),
         };
-        Ok(Plugin::start(identity, table, layers))
+        Ok(Plugin::start(identity, table, layers).with_remarks(remarks))
     })
 }
 

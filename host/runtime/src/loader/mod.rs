@@ -2,6 +2,7 @@
 
 mod describe;
 mod dynamic;
+mod float_mode;
 mod image;
 mod layout_report;
 mod load;
@@ -12,6 +13,7 @@ mod paths;
 mod preflight;
 mod process;
 mod refused;
+mod surroundings;
 
 #[cfg(test)]
 mod path_tests;
@@ -19,6 +21,7 @@ mod path_tests;
 mod preflight_tests;
 
 pub use self::describe::{AbiVersion, DescribeError, Description};
+pub(crate) use self::float_mode::FloatMode;
 pub(crate) use self::load::{inspect, load};
 pub use self::paths::{Candidate, Environment, Origin, PathError, Search, check_ownership, search};
 pub use self::preflight::{FileIdentity, Flavour, Preflight, Remark, preflight};

@@ -88,6 +88,16 @@ pub enum Remark {
         /// Their names.
         names: Vec<String>,
     },
+    /// Its constructors changed the process's working folder; known once it was loaded.
+    ChangesFolder {
+        /// What it is now.
+        folder: PathBuf,
+    },
+    /// Its constructors changed the process's environment; known once it was loaded.
+    ChangesEnvironment {
+        /// The variables.
+        names: Vec<String>,
+    },
 }
 
 impl Preflight {
@@ -187,6 +197,18 @@ impl fmt::Display for Remark {
             Self::RunPath { entry } => {
                 write!(f, "its run path `{entry}` is absolute: use `$ORIGIN`")
             }
+            Self::ChangesFolder { folder } => write!(
+                f,
+                "loading it changed the working folder to `{}`, by which the program finds its \
+                 files: take that out of its constructor",
+                folder.display()
+            ),
+            Self::ChangesEnvironment { names } => write!(
+                f,
+                "loading it changed the environment of the process (`{}`), which is the \
+                 program's: take that out of its constructor",
+                names.join("`, `")
+            ),
         }
     }
 }

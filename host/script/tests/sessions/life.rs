@@ -3,18 +3,21 @@
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossdock_script::{Host, Kind, Limits, Options, Python, Session, Settings, Value};
 
-use crate::rig::{Child, SOON, has_module, in_children, rounds, run, try_run};
+use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, soon, try_run};
 
 in_children! {
     signals_are_left_alone: signals;
     a_fork_of_the_host_has_no_scripts: forks;
     a_child_of_a_script_ends_with_its_script: children_of_scripts;
     a_script_cannot_run_scripts_that_it_would_wait_for: nested;
+    a_thread_of_a_script_cannot_run_what_would_wait_for_the_script: threads_of_scripts;
+    a_thread_of_a_script_cannot_run_what_would_wait_for_the_script_in_a_python_of_others (of_others): threads_of_scripts;
     exit_in_any_order: exits;
     exit_in_any_order_in_a_python_of_others (of_others): exits;
 }
@@ -146,6 +149,57 @@ fn nested(child: &Child) {
         "import threading\nt = threading.Thread(target=print, args=('now',))\nt.start()\nt.join()";
     session.run_text(text, "script.py", limits).unwrap();
     assert_eq!(kinds.recv_timeout(SOON).unwrap().0, Kind::Busy);
+}
+
+/// What a thread of a script calls: a function of the host's, which runs a script.
+static CALLED: OnceLock<Session> = OnceLock::new();
+
+/// Which way it ended: 0 well, 1 busy.
+extern "C" fn call_of_the_host() -> i32 {
+    match CALLED.get().map(|session| try_run(session, "x = 1")) {
+        Some(Ok(())) => 0,
+        Some(Err(failure)) if failure.kind == Kind::Busy => 1,
+        _ => 2,
+    }
+}
+
+fn threads_of_scripts(child: &Child) {
+    let (session, lines) = child.heard(Settings::default());
+    if !has_module(&session, "ctypes") {
+        return;
+    }
+    CALLED.set(child.session()).unwrap();
+    let function: extern "C" fn() -> i32 = call_of_the_host;
+    // SAFETY: the address of a function is a word.
+    let address = unsafe { std::ptr::from_ref(&function).cast::<i64>().read() };
+    session.set("address", Value::Int(address)).unwrap();
+    soon(move || {
+        run(
+            &session,
+            "import ctypes, threading, concurrent.futures as futures\n\
+             call = ctypes.CFUNCTYPE(ctypes.c_int)(address)\n\
+             def grandchild():\n    t = threading.Thread(target=lambda: print(call()))\n    t.start()\n    t.join()\n\
+             for target in (lambda: print(call()), grandchild):\n\
+             \x20   t = threading.Thread(target=target)\n    t.start()\n    t.join()\n\
+             with futures.ThreadPoolExecutor(2) as pool: print(pool.submit(call).result())",
+        );
+        let heard: String = lines.try_iter().collect();
+        assert_eq!(heard.replace('\n', ""), "111");
+        // Once the script has ended it waits for nobody.
+        run(
+            &session,
+            "go, code = threading.Event(), None\n\
+             def later():\n    global code\n    go.wait()\n    answer = 1\n\
+             \x20   while answer == 1: answer = call()\n    code = answer\n\
+             threading.Thread(target=later).start()\n",
+        );
+        run(&session, "go.set()");
+        while matches!(session.get("code"), Ok(Value::None)) {
+            thread::yield_now();
+        }
+        assert_eq!(number(&session, "code"), 0);
+        run(CALLED.get().unwrap(), "assert x == 1");
+    });
 }
 
 /// The environment of a process that ends while everything runs: when, in microseconds.

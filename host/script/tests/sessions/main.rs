@@ -14,4 +14,5 @@ mod endings;
 mod life;
 mod rig;
 mod running;
+mod shared;
 mod stopping;

@@ -152,6 +152,17 @@ pub(crate) fn try_run(session: &Session, text: &str) -> Result<(), Failure> {
     session.run_text(text, "script.py", None)
 }
 
+/// Does on a thread of its own what a defect would block for ever.
+pub(crate) fn soon(body: impl FnOnce() + Send + 'static) {
+    let (done, ended) = channel();
+    let _detached = std::thread::spawn(move || {
+        body();
+        done.send(()).unwrap();
+    });
+    // Its failure, or that it takes for ever.
+    ended.recv_timeout(SOON).unwrap();
+}
+
 /// What a test asks Python for, where it is an integer.
 pub(crate) fn number(session: &Session, name: &str) -> i64 {
     match session.get(name).unwrap() {

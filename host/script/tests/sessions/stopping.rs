@@ -1,5 +1,6 @@
 //! Interrupts, timeouts, and scripts that cannot be stopped.
 
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,9 @@ in_children! {
     timeout_really_stops: timeouts;
     stuck_native_code_is_reported: stuck;
     who_waits_behind_native_code_that_was_to_stop_is_told_where_it_is: behind;
-    who_waits_behind_a_script_that_handles_its_interrupt_gets_its_turn: handled;
+    who_waits_behind_a_script_that_ends_by_its_interrupt_gets_its_turn: handled;
+    who_waits_behind_a_script_that_catches_its_interrupt_is_told_where_it_is: caught;
+    a_script_that_closes_the_files_of_others_gets_nothing_written_into_its_own: closed;
 }
 
 /// Interrupts a script once it says that it runs, and gives the time until it has ended.
@@ -274,14 +277,68 @@ fn handled(child: &Child) {
     let (session, lines) = child.heard(Settings::default());
     let other = child.session();
     let text = "import time\ntry:\n    print('in')\n    while True: pass\nexcept KeyboardInterrupt: pass\n\
-                end = time.monotonic() + 0.4\nwhile time.monotonic() < end: pass\n";
+                end = time.monotonic() + 0.2\nwhile time.monotonic() < end: pass\n";
     thread::scope(|scope| {
         let runs = scope.spawn(|| try_run(&session, text));
         lines.recv_timeout(SOON).unwrap();
         session.interrupt().unwrap();
         other
-            .run_text("x = 1", "other.py", limits(60_000, 50))
+            .run_text("x = 1", "other.py", limits(60_000, 20_000))
             .unwrap();
         runs.join().unwrap().unwrap();
     });
+}
+
+/// Nobody asked it to end twice, and it does not end by one interrupt: so it may run for ever.
+fn caught(child: &Child) {
+    let (session, lines) = child.heard(Settings::default());
+    let session = Arc::new(session);
+    let (other, host) = (child.session(), child.host);
+    let text = "try:\n    print('in')\n    while True: pass\nexcept KeyboardInterrupt: pass\n\
+                print('goes on')\nwhile True: pass\n";
+    let runs = Arc::clone(&session);
+    let runs = thread::spawn(move || try_run(&runs, text));
+    lines.recv_timeout(SOON).unwrap();
+    let (told, failures) = mpsc::channel();
+    let also = told.clone();
+    thread::spawn(move || {
+        let failure = other.run_text("x = 1", "other.py", limits(60_000, 100));
+        told.send(failure.unwrap_err())
+    });
+    session.interrupt().unwrap();
+    assert!(lines.iter().any(|line| line.contains("goes on")));
+    thread::spawn(move || also.send(Session::open(host, Settings::default()).unwrap_err()));
+    for _ in 0..2 {
+        let failure = failures.recv_timeout(SOON).unwrap();
+        assert_eq!(failure.kind, Kind::Stuck);
+        assert!(failure.why().contains("\"script.py\", line 6"), "{failure}");
+    }
+    session.interrupt().unwrap();
+    assert_eq!(runs.join().unwrap().unwrap_err().kind, Kind::Interrupted);
+    run(&child.session(), "x = 1");
+}
+
+fn closed(child: &Child) {
+    let session = child.session();
+    let Some(wall) = Wall::new(&session) else {
+        return;
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.into_temp_path();
+    session
+        .set("path", Value::Text(path.to_str().unwrap().to_owned()))
+        .unwrap();
+    run(
+        &session,
+        "import os\nos.closerange(3, 4096)\n\
+         files = [os.open(path, os.O_RDWR | os.O_APPEND) for _ in range(64)]",
+    );
+    let failure = session
+        .run_text(Wall::TEXT, "script.py", limits(200, 100))
+        .unwrap_err();
+    assert_eq!(failure.kind, Kind::Stuck);
+    assert!(failure.why().contains("not known"), "{failure}");
+    wall.open(&session);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    run(&session, "x = 1");
 }
