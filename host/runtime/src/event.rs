@@ -22,13 +22,15 @@ struct Inner {
     handle: EventHandle,
     /// Seen to have happened, without a failure: nobody needs to ask again.
     happened: AtomicBool,
+    /// Whether the host completes it.
+    by_host: bool,
 }
 
 impl Event {
     /// An event that was not recorded yet.
     pub(crate) fn create(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create(device.index())?;
-        Ok(Self::new(device, handle))
+        Ok(Self::new(device, handle, false))
     }
 
     /// An event of a device that is pending until [`Event::complete`]. One that is dropped before is
@@ -38,17 +40,18 @@ impl Event {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
     pub fn host(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create_host(device.index())?;
-        let event = Self::new(device, handle);
+        let event = Self::new(device, handle, true);
         let inner: Arc<Inner> = Arc::clone(&event.0);
         device.hooks().watch_quarantine(inner);
         Ok(event)
     }
 
-    fn new(device: &Device, handle: EventHandle) -> Self {
+    fn new(device: &Device, handle: EventHandle, by_host: bool) -> Self {
         Self(Arc::new(Inner {
             device: device.clone(),
             handle,
             happened: AtomicBool::new(false),
+            by_host,
         }))
     }
 
@@ -142,8 +145,56 @@ impl Drop for Inner {
             life::count_leak();
             return;
         }
-        if let Err(error) = self.device.hooks().event_destroy(self.handle) {
+        let hooks = self.device.hooks();
+        let ended = if self.by_host {
+            hooks.host_event_destroy(self.handle)
+        } else {
+            hooks.event_destroy(self.handle)
+        };
+        if let Err(error) = ended {
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+    use crate::Stream;
+    use crate::lines_plugin::{self, given};
+    use std::sync::Mutex;
+
+    /// Lets go of what it holds as soon as it is told of a panic.
+    #[derive(Debug, Default)]
+    struct LetsGo(Mutex<Option<Event>>);
+
+    impl OnQuarantine for LetsGo {
+        fn quarantined(&self, _why: &Error) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+
+    #[test]
+    fn an_event_of_the_host_that_is_dropped_while_others_are_told_of_a_panic_fails_too() {
+        const PLUGIN: usize = 24;
+        let plugin = lines_plugin::plugin::<PLUGIN>();
+        let runtime = Runtime::builder().search(false).open().unwrap();
+        assert!(runtime.register(&plugin).unwrap());
+        let device = runtime.device_of(&plugin, 0).unwrap();
+        let lets_go = Arc::new(LetsGo::default());
+        // Told before the event is.
+        let first: Arc<LetsGo> = Arc::clone(&lets_go);
+        device.hooks().watch_quarantine(first);
+        let event = Event::host(&device).unwrap();
+        let handle = event.handle();
+        *lets_go.0.lock().unwrap() = Some(event);
+        let given = given::<PLUGIN>();
+        *given.in_stream_query.lock().unwrap() = Some(Arc::new(|| panic!("a plugin's mistake")));
+        let stream = Stream::new(&device).unwrap();
+        let panicked = stream.is_idle().unwrap_err();
+        assert_eq!(panicked.status(), Some(Status::PANIC));
+        assert!(lets_go.0.lock().unwrap().is_none());
+        assert_eq!(given.failure(handle), Some(Status::VENDOR));
     }
 }

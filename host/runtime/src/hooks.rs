@@ -33,7 +33,7 @@ pub struct Hooks {
 
 /// What waits for something that a plugin will not do once it is quarantined.
 pub(crate) trait OnQuarantine: std::fmt::Debug + Send + Sync {
-    /// A hook panicked, as this error says: none is called any more.
+    /// A hook panicked, as this error says: none is called any more but to fail the host's events.
     fn quarantined(&self, error: &Error);
 }
 
@@ -114,7 +114,12 @@ impl Hooks {
         self.stack.as_ref().map_or(&self.own, Stack::target)
     }
 
-    /// Whether a hook panicked, after which none is called any more.
+    /// The plugin's own table, without layers, and its handle.
+    pub(crate) const fn own_target(&self) -> &Target {
+        &self.own
+    }
+
+    /// Whether a hook panicked, after which none is called any more but to fail the host's events.
     #[inline]
     pub fn is_quarantined(&self) -> bool {
         self.quarantined.load(Ordering::Acquire)
@@ -331,7 +336,8 @@ impl Hooks {
         self.quarantine_if_panicked(error)
     }
 
-    /// Calls no hook any more after a panic, and tells those who wait for the plugin.
+    /// Calls no hook any more after a panic, and tells those who wait for the plugin, among them the
+    /// host's events, which fail.
     fn quarantine_if_panicked(&self, error: Error) -> Error {
         if error.status() == Some(Status::PANIC) {
             self.quarantined.store(true, Ordering::Release);

@@ -11,7 +11,7 @@ use crossdock_sdk::abi::{
     MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
 use crossdock_sdk::dlpack::DeviceType;
-use crossdock_sdk::plugin::{Error, Groups, Host, Streams, Wrap, describe, table_of};
+use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe, table_of};
 
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::table::Table;
@@ -91,6 +91,11 @@ impl Given {
         self.ended.lock().unwrap().insert(event.raw(), status);
     }
 
+    /// The failure that an event ended with.
+    pub(crate) fn failure(&self, event: EventHandle) -> Option<Status> {
+        self.ended.lock().unwrap().get(&event.raw()).copied()
+    }
+
     fn answer(&self, call: &'static str, event: EventHandle) -> Result<(), Error> {
         match self.ended.lock().unwrap().get(&event.raw()) {
             Some(status) => Err(Error::new(*status, call, "it failed")),
@@ -150,7 +155,7 @@ pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
     const DESCRIPTION: &'static str =
         describe!(name = "lines", vendor = "test", devices = "ext_dev");
-    const GROUPS: Groups<Self> = Groups::new().streams().wrap();
+    const GROUPS: Groups<Self> = Groups::new().streams().wrap().host_events();
 
     fn probe() -> Result<ProbeInfo, Error> {
         Ok(ProbeInfo::ready(2, "1.0"))
@@ -297,6 +302,17 @@ impl<const N: usize> Streams for Lines<N> {
 
     fn event_destroy(&self, _: EventHandle) -> Result<(), Error> {
         GIVEN[N].events.fetch_sub(1, SeqCst);
+        Ok(())
+    }
+}
+
+impl<const N: usize> HostEvents for Lines<N> {
+    fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
+        self.event_create(device)
+    }
+
+    fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
+        GIVEN[N].end(event, status);
         Ok(())
     }
 }

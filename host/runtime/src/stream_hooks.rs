@@ -127,10 +127,37 @@ impl Hooks {
         group_hook!(self, host_events.event_complete, (event, status))
     }
 
-    /// Fails an event that the host completes, of a plugin that is not called any more but for this:
-    /// threads inside its hooks, and its devices, would wait for the event for ever.
-    pub(crate) fn fail_host_event(&self, event: EventHandle) {
+    /// Gives an event back that the host completes, which fails it where it is pending; so it does
+    /// where a hook panicked meanwhile and the event can only be leaked.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub(crate) fn host_event_destroy(&self, event: EventHandle) -> Result<(), Error> {
+        let mut is_called = false;
         let target = self.target();
+        let Some(destroy) = target
+            .table()
+            .streams()
+            .and_then(|group| group.event_destroy)
+        else {
+            return Err(self.missing("event_destroy"));
+        };
+        let ended = self.call(target, "event_destroy", |error| {
+            is_called = true;
+            // SAFETY: the table's contract: live handles, given back once, and an error pointer of ours.
+            unsafe { destroy(target.handle(), event, error) }
+        });
+        if !is_called {
+            self.fail_host_event(event);
+        }
+        ended
+    }
+
+    /// Fails an event that the host completes, of a plugin that is not called any more but for this:
+    /// threads inside its hooks, and its devices, would wait for the event for ever. Past the layers:
+    /// none has a later call to judge, and an injected fault must not keep this from the plugin.
+    pub(crate) fn fail_host_event(&self, event: EventHandle) {
+        let target = self.own_target();
         let complete = target.table().host_events();
         let Some(complete) = complete.and_then(|group| group.event_complete) else {
             return;

@@ -190,10 +190,21 @@ impl Run {
             Err(RecvTimeoutError::Timeout) => {
                 // A host event that was made in the meantime is completed too: one more chance.
                 self.complete_host_events();
-                let what = || Finding::new(What::Hang, format!("no answer in {:?}", self.limit));
-                self.wait_for(thread, MOMENT).map_err(|_still| what())
+                self.wait_for(thread, MOMENT).map_err(|_still| self.hang())
             }
         }
+    }
+
+    /// No answer, and what the simulated devices stand still behind.
+    fn hang(&self) -> Finding {
+        let control = self.world.control.as_ref();
+        let standstill = control
+            .and_then(|control| control.standstill())
+            .unwrap_or_default();
+        Finding::new(
+            What::Hang,
+            format!("no answer in {:?} {standstill}", self.limit),
+        )
     }
 
     fn wait_for(
