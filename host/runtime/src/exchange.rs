@@ -66,7 +66,8 @@ impl Tensor {
         let (view, tensor) = received.into_parts();
         let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
-            return Self::empty(&claimed, view.layout());
+            let nothing = Self::empty(&claimed, view.layout())?;
+            return Ok(nothing.view(view.into_layout(), 0));
         }
         let found = verify(runtime, claimed, &view)?;
         Ok(Self::of_verified(found, view, tensor))
