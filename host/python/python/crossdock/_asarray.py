@@ -235,6 +235,14 @@ def _common(values: list[Any]) -> Dtype:
     return xd.uint64
 
 
+def sequence_of(shape: Any) -> list[Any]:
+    """What is in a shape. `TypeError` for a set, a mapping and the like, which have no order."""
+    kind = type(shape)
+    if not hasattr(kind, "__getitem__") or hasattr(kind, "keys"):
+        raise TypeError(f"a shape is a sequence of integers, not a {kind.__name__}")
+    return list(shape)
+
+
 def extents_of(shape: Any) -> list[int]:
     """The extents of a shape, which may be one number. `TypeError`, `ValueError`."""
     from operator import index
