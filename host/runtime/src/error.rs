@@ -201,6 +201,7 @@ const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
     match ty {
         DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED => Some(DeviceType::CUDA),
         DeviceType::ROCM_HOST => Some(DeviceType::ROCM),
+        DeviceType::TPU_HOST => Some(DeviceType::TPU),
         _ => None,
     }
 }

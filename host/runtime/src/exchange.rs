@@ -155,11 +155,12 @@ impl Tensor {
 #[inline]
 fn claimed_device(runtime: &Runtime, claim: dlpack::Device) -> Result<Device, Error> {
     runtime.device(claim).or_else(|unknown| {
-        const HOST_READABLE: [DeviceType; 4] = [
+        const HOST_READABLE: [DeviceType; 5] = [
             DeviceType::CPU,
             DeviceType::CUDA_HOST,
             DeviceType::ROCM_HOST,
             DeviceType::CUDA_MANAGED,
+            DeviceType::TPU_HOST,
         ];
         if !HOST_READABLE.contains(&claim.ty) {
             return Err(unknown);
