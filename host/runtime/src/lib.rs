@@ -34,6 +34,7 @@ mod exchange;
 mod far_memory;
 mod hooks;
 mod host_array;
+mod host_bytes;
 mod host_services;
 mod index;
 mod inherited;

@@ -3,7 +3,7 @@
 
 use std::{
     env,
-    io::{BufRead as _, BufReader},
+    io::{self, BufRead as _, BufReader},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
@@ -60,7 +60,7 @@ impl Run {
 
     /// Listens until the child ends; the reason where it ended before its work was done.
     fn follow(&mut self, child: &mut Child) -> Result<Option<String>, Failure> {
-        let lines = child.stdout.take().map(lines);
+        let lines = child.stdout.take().map(lines).transpose()?;
         let limit = limit();
         let mut why = None;
         while let Some(lines) = &lines {
@@ -135,17 +135,18 @@ fn start(arguments: &Arguments, finished: usize) -> Result<Child, Failure> {
     Ok(command.spawn()?)
 }
 
-fn lines(stdout: ChildStdout) -> Receiver<String> {
+fn lines(stdout: ChildStdout) -> io::Result<Receiver<String>> {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
+    let read = move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             // Nobody listens any more once the limit is over.
             if send.send(line).is_err() {
                 return;
             }
         }
-    });
-    receive
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receive)
 }
 
 fn ended(status: ExitStatus) -> String {
