@@ -88,7 +88,7 @@ impl RuntimeBuilder {
     /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
     ///
     /// # Errors
-    /// [`Error::Load`] for a given file. A file that only the search found is listed by
+    /// As [`Runtime::load`] for a given file. A file that only the search found is listed by
     /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
     /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {

@@ -664,7 +664,10 @@ uint64_t xd_runtime_refused_count(const xd_runtime *runtime);
  */
 xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_error **why);
 
-/** \brief Loads a plugin file beside those that are here; the same file is loaded once. */
+/** \brief Loads a plugin file beside those that are here; the same file is loaded once. One that
+ * cannot be opened is an error, `XD_ERROR_HOOK` with what it answered, and the next call tries again;
+ * one whose driver is absent is there, as ::xd_plugin_state says.
+ */
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
