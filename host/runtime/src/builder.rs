@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::costs::CostCache;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
+use crate::host_services::log_level_changed;
 use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::Environment;
@@ -94,6 +95,7 @@ impl RuntimeBuilder {
     pub fn open(self) -> Result<Runtime, Error> {
         opened::check_reentry("open a runtime")?;
         life::watch();
+        log_level_changed();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;
         layers::begin_trace(environment.privileged);

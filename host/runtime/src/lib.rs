@@ -93,6 +93,7 @@ pub use error::Error;
 pub use event::Event;
 pub use hooks::Hooks;
 pub use host_array::HostArray;
+pub use host_services::log_level_changed;
 pub use late_log::late_log;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use life::{counted_leaks, exiting};

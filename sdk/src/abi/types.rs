@@ -415,7 +415,8 @@ pub struct PointerInfo {
 pub struct HostServices {
     /// Bytes of this struct as the host knows it.
     pub struct_size: u32,
-    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace.
+    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace. It changes while the
+    /// process runs: read it, as an atomic, before a line is made.
     pub log_level: u32,
     /// Passed back to `log`.
     pub context: *mut c_void,
