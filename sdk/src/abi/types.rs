@@ -1,6 +1,7 @@
 //! Handles, addresses, and the argument and answer structs of hooks.
 
 use core::ffi::c_void;
+use core::fmt;
 
 use abi_stable::StableAbi;
 
@@ -206,6 +207,16 @@ pub struct Address {
     pub form: AddressForm,
     /// Zero.
     pub reserved: u32,
+}
+
+/// `0x7f00` for a pointer, `handle 0x7f00 + 16` for the rest.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_pointer() {
+            Some(address) => write!(f, "{address:#x}"),
+            None => write!(f, "handle {:#x} + {}", self.word, self.offset),
+        }
+    }
 }
 
 impl Address {
