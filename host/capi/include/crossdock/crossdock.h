@@ -753,8 +753,8 @@ int32_t xd_device_equal(const xd_device *one, const xd_device *other);
 /** \brief The same number for every handle of one device, in this process; 0 for NULL. */
 uint64_t xd_device_hash(const xd_device *device);
 
-/** \brief Waits until the work on its default stream is done. Other streams are not waited for; a
- * device without streams has nothing pending.
+/** \brief Waits until the work on all its streams is done: the default one, those that live, and
+ * those that belong to other runtimes. A device without streams has nothing pending.
  */
 xd_error *xd_device_synchronize(const xd_device *device, uint64_t limit_ns);
 
