@@ -103,8 +103,10 @@ fn a_plugin_file_makes_and_sends_what_the_host_wants_at_that_time() {
         context: without_provenance_mut(42),
         log: Some(keep),
     }));
-    // SAFETY: a field of the struct, which nobody writes but by this.
-    let level = unsafe { AtomicU32::from_ptr(&raw mut (*services).log_level) };
+    // SAFETY: a field of the struct; no reference to it exists.
+    let level = unsafe { &raw mut (*services).log_level };
+    // SAFETY: aligned, and nobody writes it but by this.
+    let level = unsafe { AtomicU32::from_ptr(level) };
     // SAFETY: the table of this program.
     let table = unsafe { address_of(module_of::<FileTableOf<Talks>>()).read() };
     let mut handle = PluginHandle::NONE;

@@ -24,10 +24,11 @@ pub(crate) fn peek<T: AnyBits>(address: *const T) -> Option<T> {
         iov_base: address.cast_mut().cast(),
         iov_len: size_of::<T>(),
     };
+    let (place, there) = (&raw const place, &raw const there);
+    // SAFETY: may be asked at any time.
+    let own = unsafe { libc::getpid() };
     // SAFETY: the place is writable for its length; the other address is looked at by the kernel.
-    let copied = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const place, 1, &raw const there, 1, 0)
-    };
+    let copied = unsafe { libc::process_vm_readv(own, place, 1, there, 1, 0) };
     let is_whole = usize::try_from(copied).is_ok_and(|copied| copied == size_of::<T>());
     // SAFETY: the kernel has written every byte, and any bytes are a value (`AnyBits`).
     is_whole.then(|| unsafe { value.assume_init() })

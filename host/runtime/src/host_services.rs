@@ -85,9 +85,11 @@ mod tests {
     #[test]
     fn plugins_are_told_which_lines_the_log_takes() {
         let level = || {
-            let level = services().cast_mut();
-            // SAFETY: the static struct, whose level is read as an atomic.
-            unsafe { AtomicU32::from_ptr(&raw mut (*level).log_level) }.load(Ordering::Relaxed)
+            let services = services().cast_mut();
+            // SAFETY: a field of the static struct; no reference to it exists.
+            let level = unsafe { &raw mut (*services).log_level };
+            // SAFETY: aligned, alive for ever, and written as an atomic.
+            unsafe { AtomicU32::from_ptr(level) }.load(Ordering::Relaxed)
         };
         let before = log::max_level();
         for (filter, wanted) in [(log::LevelFilter::Warn, 2), (log::LevelFilter::Trace, 5)] {
