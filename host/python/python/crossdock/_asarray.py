@@ -156,7 +156,7 @@ def _of_values(obj: Any, dtype: Dtype | None, target: Any) -> Tensor:
     from . import _values
 
     shape = _shape(obj)
-    parts: list[list[Any] | Tensor] = []
+    parts: list[Any] = []
     _collect(obj, shape, parts)
     arrays = [part for part in parts if isinstance(part, Tensor)]
     if arrays:
