@@ -88,7 +88,7 @@ def test_arrays_of_one_dtype_in_a_sequence_keep_it(
     values: Any, dtype: str, expected: Any, device: xd.Device
 ) -> None:
     tensor = xd.asarray(values, device=device)
-    assert (tensor.dtype, tensor.device) == (dtype, device)
+    assert str(tensor.dtype) == dtype and tensor.device == device
     assert tensor.to("cpu").tolist() == expected
     assert xd.asarray(values, dtype=dtype).tolist() == expected
 
