@@ -3,7 +3,8 @@
  * \brief The plugin of `ext_dev.c` with one fault, chosen by a macro.
  *
  * At the entry: ENTRY_NULL. In the table: NULL_HOOK, LOST_GROUP. In a hook: PROBE_FAILS,
- * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), TOO_OLD, COUNT_FAILS,
+ * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), OPEN_FAILS_AT_FIRST
+ * (twice, and then no more), TOO_OLD, COUNT_FAILS,
  * INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
  * `on_open` was set to, while it is opened.
  */
@@ -39,6 +40,10 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
     (void)host, (void)out;
     return tries++ ? fail(XD_CONFLICT, "open", "already exists", error)
                    : fail(XD_VENDOR, "open", "the driver said no", error);
+#elif defined(OPEN_FAILS_AT_FIRST)
+    static int tries;
+    return tries++ < 2 ? fail(XD_VENDOR, "open", "the driver said no", error)
+                       : ext_open(host, out, error);
 #elif defined(TOO_OLD)
     (void)host, (void)out;
     return fail(XD_DRIVER_TOO_OLD, "open", "the driver is version 11, and 12 is needed", error);

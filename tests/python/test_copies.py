@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+from pathlib import Path
 from typing import Any
 
 import crossdock as xd
@@ -163,3 +165,44 @@ def test_rule_84_what_is_read_only_is_written_by_no_way(flags: int | None) -> No
             view.__dlpack__()
         assert not view.copy().readonly
     assert list(forged.floats()) == [0] * 6
+
+
+# Which copy is made.
+
+COSTS = """
+import json
+from pathlib import Path
+import crossdock as xd
+from accelerators import Accelerators
+
+costs, library, trace = map(Path, {paths!r})
+loaded = Accelerators(library)
+tensor = xd.ones(1 << 16, dtype="uint8", device="cuda:0")
+if not costs.exists():
+    # A look measures all ways.
+    xd.explain(tensor, "cpu")
+else:
+    with xd.trace(trace):
+        tensor.to("cpu", copy=True)
+    events = json.loads(trace.read_text())
+    print([event["args"]["route"] for event in events if event.get("name") == "move"])
+"""
+
+
+def test_a_forced_copy_takes_the_cheapest_way_by_measured_costs(
+    child: Any, accelerators_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`copy=True` was the direct way wherever there was one."""
+    costs = tmp_path / "costs.json"
+    monkeypatch.setenv("CROSSDOCK_COSTS", str(costs))
+    paths = [str(costs), str(accelerators_library), str(tmp_path / "trace.json")]
+    run = child(COSTS.format(paths=paths))
+    assert run.returncode == 0, run.stderr
+    for slow, cheap in (("by_source", "staged"), ("staged", "direct")):
+        kept = json.loads(costs.read_text())
+        for record in kept["records"]:
+            for point in record["costs"][slow] or []:
+                point["seconds"] += 5 if slow == "by_source" else 500
+        costs.write_text(json.dumps(kept))
+        run = child(COSTS.format(paths=paths))
+        assert (run.returncode, run.stdout) == (0, f"['{cheap}']\n"), run.stderr

@@ -55,7 +55,7 @@ def test_the_dtype_and_shape_of_numbers_and_sequences_are_those_that_numpy_infer
     [
         ([np.complex64(1 + 2j), 1], [1 + 2j, 1]),
         ([np.True_, np.False_], [True, False]),
-        ([np.array(3), np.array(4.5)], [3.0, 4.5]),
+        ([np.array(3), np.array(4)], [3, 4]),
         ([np.float32(1.5), np.longdouble(2)], [1.5, 2.0]),
         ([ml_dtypes.bfloat16(1.5), ml_dtypes.int4(-3)], [1.5, -3.0]),
         ([np.arange(2), xd.asarray([5, 6]), [7, 8]], [[0, 1], [5, 6], [7, 8]]),
@@ -67,6 +67,95 @@ def test_scalars_and_arrays_inside_a_sequence_keep_all_that_they_say(
     tensor = xd.asarray(values)
     assert tensor.tolist() == expected
     assert tensor.dtype == xd.asarray(expected).dtype
+
+
+ONE_DTYPE: dict[str, Any] = {
+    "rows": ([np.arange(3, dtype="f4")] * 2, "float32", [[0, 1, 2], [0, 1, 2]]),
+    "views": ([np.arange(6, dtype="i4")[::-3], np.arange(2, dtype="i4")], "int32", [[5, 2], [0, 1]]),
+    "numbers": ([np.array(2, "f4"), 3, 4.5], "float32", [2, 3, 4.5]),
+    "numbers first": ([[1, 2], np.array([3, 4], "i2"), (5, 6)], "int16", [[1, 2], [3, 4], [5, 6]]),
+    "deep": ([[np.zeros(1, "c8")], [np.ones(1, "c8")]], "complex64", [[[0]], [[1]]]),
+    "tensors": ([xd.ones(1, dtype="bfloat16"), np.array([3], "bfloat16")], "bfloat16", [[1], [3]]),
+    "nothing": ([np.zeros((0, 3), "u1")] * 2, "uint8", [[], []]),
+    "packed": ([xd.asarray([1, -2, 3], dtype="int4")] * 2, "int4", [[1, -2, 3], [1, -2, 3]]),
+    "half bytes": ([xd.ones(1, dtype="float6_e2m3fn"), [4]], "float6_e2m3fn", [[1], [4]]),
+}
+
+
+@pytest.mark.parametrize("device", xd.devices(), ids=str)
+@pytest.mark.parametrize(("values", "dtype", "expected"), ONE_DTYPE.values(), ids=ONE_DTYPE)
+def test_arrays_of_one_dtype_in_a_sequence_keep_it(
+    values: Any, dtype: str, expected: Any, device: xd.Device
+) -> None:
+    tensor = xd.asarray(values, device=device)
+    assert str(tensor.dtype) == dtype and tensor.device == device
+    assert tensor.to("cpu").tolist() == expected
+    assert xd.asarray(values, dtype=dtype).tolist() == expected
+
+
+def test_a_sequence_of_arrays_is_copied_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number of Python is made of any element."""
+    from crossdock import _values
+
+    def none(*_: Any) -> Any:
+        raise AssertionError("a number was made")
+
+    monkeypatch.setattr(_values, "encode", none)
+    monkeypatch.setattr(_values, "decode", none)
+    halves = np.arange(1_000_000, dtype=np.float32).reshape(2, -1)
+    tensor = xd.asarray([halves[0], xd.asarray(halves[1])])
+    assert np.array_equal(np.from_dlpack(tensor), halves)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([np.zeros(2, "f4"), np.zeros(2, "f8")], None),
+        ([np.array(3), np.array(4.5)], None),
+        ([xd.zeros(2, dtype="int4"), xd.zeros(2, dtype="uint4")], None),
+        ([[np.zeros(1, "i4")], [np.zeros(1, "u4")]], None),
+        ([np.zeros(2, "f4"), np.zeros(2, "f4")], "float64"),
+    ],
+)
+def test_arrays_of_several_dtypes_in_a_sequence_are_a_type_error(values: Any, dtype: Any) -> None:
+    with pytest.raises(TypeError, match="does not convert"):
+        xd.asarray(values, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.zeros(2), np.zeros(3)],
+        [np.zeros((1, 2)), np.zeros((2, 1))],
+        [np.zeros(2), 1.0],
+        [1.0, np.zeros(2)],
+        [[1.0], np.array(2.0)],
+    ],
+)
+def test_arrays_of_several_shapes_in_a_sequence_are_a_value_error(values: Any) -> None:
+    with pytest.raises(ValueError):
+        xd.asarray(values)
+
+
+LINEAR = """
+import resource
+import crossdock as xd
+resource.setrlimit(resource.RLIMIT_CPU, (25, 25))
+count = 800_000
+for name in ("int4", "uint2", "float6_e2m3fn"):
+    tensor = xd.asarray([0, 1] * (count // 2), dtype=name)
+    assert tensor.tolist()[-3:] == [1, 0, 1], name
+    tensor.fill(1)
+    assert tensor[-4].item() == 1
+"""
+
+
+def test_elements_of_less_than_a_byte_take_a_time_that_is_linear_in_their_number(
+    child: Any,
+) -> None:
+    """They take some seconds of the processor, and took ten times as many."""
+    run = child(LINEAR)
+    assert run.returncode == 0, (run.returncode, run.stderr)
 
 
 @pytest.mark.parametrize("dtype", NUMPY_TYPES)

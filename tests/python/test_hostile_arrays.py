@@ -32,6 +32,10 @@ INTERFACES: dict[str, Any] = {
     "no shape": interface(shape=...),
     "no type": interface(typestr=...),
     "a shape that is none": interface(shape=7),
+    "a shape that is a set": interface(shape={2, 3}),
+    "a shape that is a frozen set": interface(shape=frozenset((2, 3))),
+    "a shape that is a dict": interface(shape={2: 3, 3: 2}),
+    "a shape that is the keys of a dict": interface(shape={2: 0, 3: 0}.keys()),
     "a negative extent": interface(shape=(2, -3)),
     "a size that overflows": interface(shape=(HUGE, HUGE)),
     "an extent beyond 64 bits": interface(shape=(1 << 70,)),
@@ -54,7 +58,11 @@ INTERFACES: dict[str, Any] = {
     "a type that is no text": interface(typestr=4),
     "strides of parts of elements": interface(strides=(12, 3)),
     "strides that overflow": interface(strides=(HUGE, HUGE)),
-    "strides of another rank": interface(strides=(4,)),
+    "strides of a lower rank": interface(strides=(4,)),
+    "strides of a higher rank": interface(strides=(12, 4, 4)),
+    "strides of rank 0": interface(strides=()),
+    "strides for a number": interface(shape=(), strides=(4,)),
+    "strides that are a set": interface(strides={12, 4}),
     "strides that are texts": interface(strides=("12", "4")),
 }
 
@@ -189,6 +197,8 @@ def test_a_list_that_grows_meanwhile_gives_a_tensor_or_an_exception() -> None:
 
 
 SHAPES: list[Any] = [(-1,), (HUGE, HUGE), (1 << 70,), "23", (2, None), (1.5,), object(), (1,) * 65]
+# What has no order, also where it is empty: `list()` of it would be the shape of a number.
+SHAPES += [{}, {2: 3}, set(), {2, 3}, frozenset(), {2: 3}.keys(), iter((2, 3))]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)

@@ -6,6 +6,9 @@ They run over `tests/plugins/accelerators.c`.
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import crossdock as xd
 import handmade
@@ -141,3 +144,52 @@ def test_asking_for_the_kind_calls_nothing(accelerators: Accelerators) -> None:
     accelerators.log()
     tensor.__dlpack_device__()
     assert accelerators.log() == []
+
+
+@pytest.fixture
+def future(tmp_path: Path) -> Iterator[None]:
+    """A device of a type that DLPack has no name for: `99:0`, of a plugin in C."""
+    root = Path(__file__).resolve().parents[2]
+    text = (root / "tests/plugins/ext_dev.c").read_text()
+    text = text.replace("EXT_DEV = 12", "EXT_DEV = 99").replace("devices=ext_dev", "devices=99")
+    source, library = tmp_path / "future.c", tmp_path / "libfuture.so"
+    source.write_text(text.replace("name=ext_dev", "name=future"))
+    flags = ["-std=c99", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
+    folders = [f"-I{root / 'sdk/include'}", f"-I{root / 'tests/plugins'}"]
+    subprocess.run(["cc", *flags, *folders, str(source), "-o", str(library)], check=True)
+    library.chmod(0o755)
+    plugin = xd.load_plugin(library)
+    yield
+    plugin.retire()
+
+
+@pytest.mark.usefixtures("future")
+def test_an_unknown_device_type_travels_as_its_number() -> None:
+    """By name, by pair, in a tensor that goes out and in a tensor of others that comes in."""
+    device = xd.device("99:0")
+    assert (device, str(device), device.type) == (xd.device((99, 0)), "99:0", "99")
+    tensor = xd.asarray([1.0, 2.0], device=device)
+    assert tensor.__dlpack_device__() == (99, 0)
+    managed = handmade.exported(tensor).tensor
+    assert (managed.device_type, managed.device_id) == (99, 0)
+    forged = handmade.Forged((2,), dtype=(2, 64, 1), device=(99, 0), data=managed.data)
+    back = xd.from_dlpack(handmade.Producer(forged))
+    assert back.device == device and back.to("cpu").tolist() == [1.0, 2.0]
+    assert "99:0" in repr(tensor) and "99:0" in str(xd.explain(tensor, "cpu"))
+
+
+def test_the_numbers_that_came_after_dlpack_1_3_have_names() -> None:
+    for number, name in ((19, "tpu"), (20, "tpu_host"), (21, "ascend")):
+        with pytest.raises(xd.UnsupportedDeviceError, match=f"{name}:7"):
+            xd.device((number, 7))
+    with pytest.raises(xd.UnsupportedDeviceError, match="a kind of memory of `tpu` devices"):
+        xd.device("tpu_host")
+    # Nobody here has such devices, and the host reads what they pinned.
+    pinned = handmade.Forged((3,), device=(20, 0))
+    assert str(xd.from_dlpack(pinned.capsule()).device) == "cpu:0"
+    pairs = handmade.Forged((3,), dtype=(18, 32, 1))
+    tensor = xd.from_dlpack(pairs.capsule())
+    assert str(tensor.dtype) == "bcomplex32"
+    values = [1 + 2j, -0.5j, complex("inf")]
+    tensor[:] = values
+    assert tensor.tolist() == values == xd.asarray(values, dtype="bcomplex32").tolist()

@@ -494,3 +494,34 @@ def test_rule_18_bug_29_strides_of_extents_of_one_and_none_do_not_matter(shape: 
         ours: Any = xd.from_dlpack(handmade.Forged(shape, strides=strides).capsule())
         assert ours.contiguous and ours.reshape(-1, copy=False).size == ours.size
         assert np.from_dlpack(ours.copy()).flags.c_contiguous
+
+
+@pytest.mark.parametrize("version", [(1, 3), None])
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((1, 4), (100, 1)),
+        ((4, 1), (1, 77)),
+        ((1,), (-5,)),
+        ((1, 1, 3), (0, 1 << 62, 1)),
+        ((2, 1, 3), (3, 9, 1)),
+        ((1, 1, 1, 1), (1, 2, 3, 4)),
+        ((1, 0), (5, 1)),
+    ],
+)
+def test_strides_of_axes_of_one_element_stay_as_the_producer_has_them(
+    shape: Any, strides: Any, version: Any
+) -> None:
+    """Rule 18: they mean nothing, and a consumer that compares them sees the producer's."""
+    forged = handmade.Forged(shape, strides=strides, version=version)
+    ours = xd.from_dlpack(forged.capsule())
+    assert ours.strides == strides and ours.contiguous
+    managed = handmade.exported(ours)
+    assert tuple(managed.tensor.strides[: len(shape)]) == strides
+    assert ours.copy().contiguous
+
+
+def test_strides_of_axes_of_one_element_of_a_real_producer_stay() -> None:
+    """NumPy says in `__dlpack__` what it says in `strides`."""
+    array = np.lib.stride_tricks.as_strided(np.zeros(8), (1, 4, 1), (800, 8, 24))
+    assert xd.from_dlpack(array).strides == xd.asarray(array).strides == (100, 1, 3)

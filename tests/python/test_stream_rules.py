@@ -130,6 +130,18 @@ def test_bug_25_work_on_the_producers_stream_is_waited_for(accelerators: Acceler
     assert not any(line.startswith("synchronize") for line in waits), waits
 
 
+def test_a_device_is_synchronized_by_waiting_for_all_its_streams(
+    accelerators: Accelerators,
+) -> None:
+    stream = xd.Stream(CUDA, native=4096)
+    accelerators.log()
+    xd.device(CUDA).synchronize()
+    waits = accelerators.waits()
+    for native in (0, 4096):
+        assert any(line.startswith(f"synchronize {CUDA}/{native}") for line in waits), waits
+    assert stream.query()
+
+
 def pending(accelerators: Accelerators, device: str) -> xd.Tensor:
     """A tensor that work on a foreign stream still writes."""
     tensor = there(device)

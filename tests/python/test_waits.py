@@ -312,3 +312,39 @@ def test_rule_130_bug_35_a_forked_child_calls_no_plugin(
 ) -> None:
     run = child(FORKED.format(library=str(accelerators_library)))
     assert (run.returncode, run.stdout) == (0, "alive\n"), run.stderr
+
+
+NO_THREAD = """
+import resource
+from pathlib import Path
+import crossdock as xd
+from accelerators import Accelerators
+
+loaded = Accelerators(Path({library!r}))
+held = xd.Stream("cuda:0", native=4096)
+waiting = xd.Stream("cpu")
+# The stream's own thread is there already.
+xd.zeros(16).to("cpu", stream=waiting, copy=True)
+waiting.synchronize()
+loaded.hold()
+event = held.record()
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (1 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+try:
+    waiting.wait(event)
+except MemoryError as error:
+    told = str(error)
+finally:
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+print(told)
+loaded.hold(False)
+"""
+
+
+def test_a_thread_that_is_not_to_be_had_is_a_memory_error(
+    child: Child, accelerators_library: Any
+) -> None:
+    run = child(NO_THREAD.format(library=str(accelerators_library)))
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("start a thread that waits: "), run.stdout

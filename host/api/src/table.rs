@@ -183,7 +183,7 @@ table! {
     device_equal: extern "C" fn(Ref<'_, XdDevice>, Ref<'_, XdDevice>) -> i32;
     /// The same number for every handle of one device, in this process.
     device_hash: extern "C" fn(Ref<'_, XdDevice>) -> u64;
-    /// Waits until the work on its default stream is done; a limit in nanoseconds.
+    /// Waits until the work on all its streams is done; a limit in nanoseconds.
     device_synchronize: extern "C" fn(Ref<'_, XdDevice>, limit_ns: u64) -> Failure;
     /// The same device once more.
     device_retain: extern "C" fn(Ref<'_, XdDevice>) -> Owned<XdDevice>;

@@ -3,7 +3,6 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crossdock::Stream;
 use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPluginEntry};
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
@@ -57,11 +56,7 @@ pub(crate) extern "C" fn xd_device_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_device_synchronize", || {
-        match Stream::default_of(borrow(device)?) {
-            // Without streams every copy is done when it returns.
-            Err(error) if error.is_unsupported() => Ok(()),
-            stream => Ok(stream?.synchronize(input::limit(limit_ns))?),
-        }
+        Ok(borrow(device)?.synchronize(input::limit(limit_ns))?)
     })
 }
 

@@ -107,7 +107,11 @@ impl From<crossdock_script::Failure> for Refusal {
 /// matter: its errors come through the runtime's.
 impl From<DlpackError> for Refusal {
     fn from(error: DlpackError) -> Self {
-        Self::argument(error.to_string())
+        match error {
+            // Nobody described too little memory.
+            DlpackError::OutOfMemory { .. } => Self::Runtime(error.into()),
+            error => Self::argument(error.to_string()),
+        }
     }
 }
 
@@ -168,6 +172,7 @@ fn of_script(failure: crossdock_script::Failure, function: &'static str) -> Part
         Kind::Closed => (ErrorKind::SCRIPT_CLOSED, Status::EXITING),
         Kind::Forked => (ErrorKind::OTHER, Status::FORKED),
         Kind::Invalid => (ErrorKind::MISUSE, Status::INVALID),
+        Kind::Exhausted => (ErrorKind::OTHER, Status::OOM_HOST),
         _ => (ErrorKind::OTHER, Status::INVALID),
     };
     let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
@@ -185,4 +190,25 @@ fn of_script(failure: crossdock_script::Failure, function: &'static str) -> Part
         ..Parts::default()
     }
     .of(kind, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_memory_and_threads_that_are_not_to_be_had_are_no_wrong_arguments() {
+        let none = || DlpackError::OutOfMemory { bytes: 1 << 60 };
+        let thread = crossdock_script::Failure::new(Kind::Exhausted, "start a thread for scripts");
+        let refusals = [
+            Refusal::from(none()),
+            Refusal::from(Error::from(none())),
+            Refusal::from(thread),
+        ];
+        for refusal in refusals {
+            let parts = refusal.parts("xd_tensor_from_memory");
+            assert_eq!(parts.status, Status::OOM_HOST, "{}", parts.message);
+            assert_ne!(parts.kind, ErrorKind::MISUSE, "{}", parts.message);
+        }
+    }
 }

@@ -184,24 +184,20 @@ pub(crate) fn dtype(given: DLDataType) -> Result<Dtype, Refusal> {
     Ok(Dtype::from_raw(given)?)
 }
 
-/// Which routes a move may take, in order; each is asked when the one before it was refused.
-pub(crate) fn choices(options: &XdMoveOptions<'_>) -> Result<&'static [RouteChoice], Refusal> {
+/// Which routes a move may take.
+pub(crate) fn choice(options: &XdMoveOptions<'_>) -> Result<RouteChoice, Refusal> {
     use crossdock::RouteKind as Kind;
-    const BEST: &[RouteChoice] = &[RouteChoice::Best];
-    const ALIAS: &[RouteChoice] = &[RouteChoice::Only(Kind::Alias)];
-    const DIRECT: &[RouteChoice] = &[RouteChoice::Only(Kind::Direct)];
-    const STAGED: &[RouteChoice] = &[RouteChoice::Only(Kind::Staged)];
-    const COPY: &[RouteChoice] = &[
-        RouteChoice::Only(Kind::Direct),
-        RouteChoice::Only(Kind::Staged),
-    ];
     match (options.copy, options.route) {
-        (CopyMode::IF_NEEDED, RouteKind::BEST) => Ok(BEST),
+        (CopyMode::IF_NEEDED, RouteKind::BEST) => Ok(RouteChoice::Best),
+        (CopyMode::ALWAYS, RouteKind::BEST) => Ok(RouteChoice::Copy),
         (CopyMode::IF_NEEDED | CopyMode::NEVER, RouteKind::ALIAS)
-        | (CopyMode::NEVER, RouteKind::BEST) => Ok(ALIAS),
-        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::DIRECT) => Ok(DIRECT),
-        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::STAGED) => Ok(STAGED),
-        (CopyMode::ALWAYS, RouteKind::BEST) => Ok(COPY),
+        | (CopyMode::NEVER, RouteKind::BEST) => Ok(RouteChoice::Only(Kind::Alias)),
+        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::DIRECT) => {
+            Ok(RouteChoice::Only(Kind::Direct))
+        }
+        (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::STAGED) => {
+            Ok(RouteChoice::Only(Kind::Staged))
+        }
         (copy, route) => Err(Refusal::argument(format!(
             "copy {} and route {} are unknown or contradict each other",
             copy.0, route.0

@@ -69,12 +69,14 @@ pub(crate) unsafe extern "C" fn xd_log_set(
         let Some(function) = function else {
             if SINK.swap(None).is_some() {
                 log::set_max_level(LevelFilter::Off);
+                crossdock::log_level_changed();
             }
             return Ok(());
         };
         install()?;
         SINK.store(Some(Arc::new(Sink { function, word })));
         log::set_max_level(filter);
+        crossdock::log_level_changed();
         Ok(())
     })
 }

@@ -77,26 +77,14 @@ pub(crate) extern "C" fn xd_tensor_explain(
     })
 }
 
-/// The first route among those that are allowed, with the ones that fell before it.
+/// The cheapest route among those that are allowed, with the ones that fell before it.
 fn explained(
     options: Ref<'_, XdMoveOptions<'_>>,
     explain: impl Fn(RouteChoice) -> Route,
 ) -> Result<Owned<XdRoute>, Refusal> {
     let options = input::options_or(options, XdMoveOptions::new())?;
-    let mut fallen = Vec::new();
-    for choice in input::choices(&options)? {
-        let mut route = explain(*choice);
-        fallen.append(&mut route.refused);
-        if route.kind != Kind::Refused {
-            route.refused = fallen;
-            return Ok(give(RouteObject::new(&route)));
-        }
-    }
-    let refused = explain(RouteChoice::Only(Kind::Refused));
-    Ok(give(RouteObject::new(&Route {
-        refused: fallen,
-        ..refused
-    })))
+    let route = explain(input::choice(&options)?);
+    Ok(give(RouteObject::new(&route)))
 }
 
 #[unsafe(no_mangle)]

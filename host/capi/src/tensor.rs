@@ -107,26 +107,18 @@ fn move_to(
     device: &Device,
     options: &XdMoveOptions<'_>,
 ) -> Result<(Tensor, Route), Refusal> {
-    let mut fallen = Vec::new();
-    for choice in input::choices(options)? {
-        let moved = match look(options.stream) {
-            Some(stream) => tensor.to_on(device, *choice, stream),
-            None => tensor.to(device, *choice),
-        };
-        match moved {
-            Err(Error::Refused { reasons, .. }) => fallen.extend(reasons),
-            done => return Ok(done?),
+    let choice = input::choice(options)?;
+    let moved = match look(options.stream) {
+        Some(stream) => tensor.to_on(device, choice, stream),
+        None => tensor.to(device, choice),
+    };
+    match moved {
+        Err(Error::Refused { reasons, .. }) if options.copy == CopyMode::NEVER => {
+            let why = reasons.join("; ");
+            Err(Refusal::CopyRequired { why })
         }
+        moved => Ok(moved?),
     }
-    if options.copy == CopyMode::NEVER {
-        let why = fallen.join("; ");
-        return Err(Refusal::CopyRequired { why });
-    }
-    Err(Refusal::Runtime(Error::Refused {
-        from: tensor.device().id(),
-        to: device.id(),
-        reasons: fallen,
-    }))
 }
 
 #[unsafe(no_mangle)]

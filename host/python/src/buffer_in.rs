@@ -98,7 +98,17 @@ impl View {
 }
 
 /// Strides of elements from strides of bytes. Those of axes with one index or none mean nothing.
+///
+/// # Errors
+/// `ValueError` where there is not one stride for each axis; `BufferError` for parts of elements.
 fn elements(shape: &[i64], bytes: &[i64], itemsize: usize) -> PyResult<Vec<i64>> {
+    if shape.len() != bytes.len() {
+        return Err(PyValueError::new_err(format!(
+            "a shape of {} axes has {} strides",
+            shape.len(),
+            bytes.len()
+        )));
+    }
     let size = i64::try_from(itemsize).unwrap_or(0);
     let stride = |(extent, stride): (&i64, &i64)| {
         let whole = stride.checked_div(size).unwrap_or(0);

@@ -61,7 +61,12 @@ impl Tensor {
         )?;
         let item = i64::from(info.dtype.bits / 8);
         let strides = (info.contiguous == 0)
-            .then(|| PyTuple::new(py, self.steps()?.iter().map(|step| step * item)))
+            .then(|| {
+                PyTuple::new(
+                    py,
+                    self.steps()?.iter().map(|step| step.saturating_mul(item)),
+                )
+            })
             .transpose()?;
         described.set_item("strides", strides)?;
         described.set_item("stream", stream)?;

@@ -63,11 +63,16 @@ impl Failed {
         }
     }
 
+    /// Whatever failed for it.
+    fn is_out_of_memory(&self) -> bool {
+        [Status::OOM_DEVICE, Status::OOM_HOST].contains(&self.status())
+    }
+
     /// The built-in exception that is nearest, for callers who can only name one.
     pub(crate) fn class_name(&self) -> &'static CStr {
         match self.kind() {
+            _ if self.is_out_of_memory() => c"MemoryError",
             ErrorKind::MISUSE => c"ValueError",
-            _ if [Status::OOM_DEVICE, Status::OOM_HOST].contains(&self.status()) => c"MemoryError",
             ErrorKind::UNKNOWN_DEVICE
             | ErrorKind::COPY_REQUIRED
             | ErrorKind::EXCHANGE
@@ -109,14 +114,12 @@ impl Failed {
 impl From<Failed> for PyErr {
     fn from(failed: Failed) -> Self {
         Python::attach(|py| match failed.kind() {
+            _ if failed.is_out_of_memory() => PyMemoryError::new_err(failed.what_and_why()),
             ErrorKind::MISUSE => PyValueError::new_err(failed.what_and_why()),
             ErrorKind::UNKNOWN_DEVICE => unsupported_device(py, failed.what_and_why()),
             ErrorKind::COPY_REQUIRED => copy_required(py, failed.what_and_why()),
             ErrorKind::EXCHANGE | ErrorKind::CLAIM | ErrorKind::REFUSED => {
                 PyBufferError::new_err(failed.what_and_why())
-            }
-            _ if [Status::OOM_DEVICE, Status::OOM_HOST].contains(&failed.status()) => {
-                PyMemoryError::new_err(failed.what_and_why())
             }
             _ => failed.device_error(py),
         })

@@ -59,7 +59,7 @@ impl Incoming {
 
     /// Whether its values are complex numbers.
     pub(crate) fn is_complex(&self) -> bool {
-        const COMPLEX: u8 = 5;
+        const COMPLEX: [u8; 2] = [5, 18];
         let place = match self.0 {
             // SAFETY: alive, and of a version whose layout this is.
             Kind::Versioned(tensor) if self.is_known() => unsafe {
@@ -70,7 +70,7 @@ impl Incoming {
             Kind::Legacy(tensor) => unsafe { &raw const (*tensor.as_ptr()).dl_tensor.dtype },
         };
         // SAFETY: as above; nothing is said of its alignment.
-        unsafe { place.read_unaligned() }.code == COMPLEX
+        COMPLEX.contains(&unsafe { place.read_unaligned() }.code)
     }
 
     /// Whether its elements may be parts of larger ones: they do not lie one after the other, or

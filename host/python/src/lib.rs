@@ -47,6 +47,7 @@ mod lender;
 mod moving;
 mod native;
 mod negotiate;
+mod peek;
 mod plugin;
 mod pointer;
 mod producers;

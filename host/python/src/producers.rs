@@ -15,6 +15,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefReference};
 
+use crate::peek::{AnyBits, peek};
+
 /// The attribute of a type, and the name of the capsule in it.
 pub(crate) const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
 pub(crate) const CAPSULE: &CStr = c"dlpack_exchange_api";
@@ -166,7 +168,15 @@ fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
     Ok(Producer::Methods)
 }
 
+// SAFETY: numbers and a pointer.
+unsafe impl AnyBits for DLPackExchangeAPIHeader {}
+// SAFETY: numbers, a pointer and optional functions.
+unsafe impl AnyBits for DLPackExchangeAPI {}
+
 /// The table of our major version in a capsule of the right name, if it is complete.
+///
+/// What a table of another version names as its older one is no promise to us: those are read by a
+/// call that cannot crash.
 fn table_in(capsule: &Bound<'_, PyAny>) -> Option<&'static DLPackExchangeAPI> {
     // SAFETY: any object may be asked.
     if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) } == 0 {
@@ -174,16 +184,18 @@ fn table_in(capsule: &Bound<'_, PyAny>) -> Option<&'static DLPackExchangeAPI> {
     }
     // SAFETY: a capsule of this name.
     let first = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()) };
-    let mut header = first.cast::<DLPackExchangeAPIHeader>();
+    let mut table = first.cast::<DLPackExchangeAPI>();
+    // SAFETY: what a capsule of this name holds begins with the header, which is the same in every version.
+    let mut header = unsafe { table.cast::<DLPackExchangeAPIHeader>().as_ref() }.copied()?;
     for _ in 0..MOST_TABLES {
-        // SAFETY: the header is the same in every version, and tables live as long as the process.
-        let seen = unsafe { header.as_ref() }?;
-        if seen.version.major == MAJOR {
+        if header.version.major == MAJOR {
+            let is_readable = table.cast() == first || peek(table).is_some();
             // SAFETY: a table of this version, which lives as long as the process.
-            let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
+            let table = unsafe { table.as_ref() }.filter(|_| is_readable);
             return table.filter(|table| is_complete(table));
         }
-        header = seen.prev_api;
+        table = header.prev_api.cast();
+        header = peek(header.prev_api)?;
     }
     None
 }

@@ -112,6 +112,8 @@ fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
 }
 
 /// Loads a plugin file; its devices are there at once. The same file is loaded once.
+///
+/// Raises `DeviceError` where it cannot be opened; the next call tries again.
 #[pyfunction]
 fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
     let runtime = runtime(py)?;

@@ -256,7 +256,7 @@ impl Tensor {
                 self.moved(py, None, CopyMode::ALWAYS)?.reshaped(&shape)
             }
             Err(_) if copy == Some(false) && shape.len() <= MAX_RANK => {
-                let strides = self.steps();
+                let strides = self.steps()?;
                 let why = format!("from strides {strides:?} to shape {shape:?} only a copy leads");
                 Err(copy_required(py, why))
             }

@@ -7,6 +7,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::{Arc, OnceLock};
 
 use crossdock_api::{MemoryFlags, Out, Ref, XdHostArray, XdLayout, XdMemory, XdTensor, fence};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::Failed;
@@ -72,7 +73,13 @@ impl Waiting {
     pub(crate) fn import(&self, py: Python<'_>) -> PyResult<Handle<XdTensor>> {
         let runtime = runtime(py)?;
         let shape = self.array.shape.get(..self.array.ndim.into());
-        let layout = XdLayout::compact(self.array.dtype, shape.unwrap_or_default());
+        let shape = shape.unwrap_or_default();
+        let strides = self.strides_of(shape);
+        let layout = strides.as_deref().map_or_else(
+            || Some(XdLayout::compact(self.array.dtype, shape)),
+            |strides| XdLayout::strided(self.array.dtype, shape, strides),
+        );
+        let layout = layout.ok_or_else(|| PyRuntimeError::new_err("strides of another length"))?;
         let mut memory = XdMemory::new(HOST, self.array.data, layout);
         memory.flags = MemoryFlags::HOST_ARRAY;
         if self.array.read_only != 0 {
@@ -87,6 +94,37 @@ impl Waiting {
             unsafe { (api().tensor_from_memory)(runtime.lend(), Ref::from(&memory), out) }
         });
         Ok(imported?)
+    }
+
+    /// Compact strides, but those of axes with one element as the producer has them: they mean
+    /// nothing, and consumers compare them. `None` where there is no such axis.
+    fn strides_of(&self, shape: &[i64]) -> Option<Vec<i64>> {
+        let given = match self.incoming.0 {
+            // SAFETY: alive, and of a version whose layout this is, or it had not been kept.
+            Kind::Versioned(tensor) => unsafe { &raw const (*tensor.as_ptr()).dl_tensor.strides },
+            // SAFETY: alive.
+            Kind::Legacy(tensor) => unsafe { &raw const (*tensor.as_ptr()).dl_tensor.strides },
+        };
+        // SAFETY: a field of the struct, which was found to be aligned.
+        let given = unsafe { given.read() };
+        if given.is_null() || !shape.contains(&1) {
+            return None;
+        }
+        let mut compact = 1_i64;
+        let axes = shape.iter().enumerate().rev();
+        let mut strides: Vec<i64> = axes
+            .map(|(axis, extent)| match extent {
+                // SAFETY: inside the numbers, which live and stay as long as the struct.
+                1 => unsafe { given.wrapping_add(axis).read_unaligned() },
+                extent => {
+                    let own = compact;
+                    compact = compact.saturating_mul(*extent);
+                    own
+                }
+            })
+            .collect();
+        strides.reverse();
+        Some(strides)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::costs::CostCache;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
+use crate::host_services::log_level_changed;
 use crate::layers::{self, Layer};
 use crate::life;
 use crate::loader::Environment;
@@ -88,12 +89,13 @@ impl RuntimeBuilder {
     /// Opens the runtime: the built-in plugin, then the given files, then what the search finds.
     ///
     /// # Errors
-    /// [`Error::Load`] for a given file. A file that only the search found is listed by
+    /// As [`Runtime::load`] for a given file. A file that only the search found is listed by
     /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
     /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {
         opened::check_reentry("open a runtime")?;
         life::watch();
+        log_level_changed();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;
         layers::begin_trace(environment.privileged);

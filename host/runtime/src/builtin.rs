@@ -43,6 +43,7 @@ fn open(layers: &[Layer]) -> Result<Plugin, Error> {
         name: description.name,
         vendor: description.vendor,
         version: description.version,
+        devices: description.devices,
         path: None,
     };
     Ok(Plugin::start(identity, table, layers))

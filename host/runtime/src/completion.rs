@@ -273,7 +273,7 @@ fn by_thread(waiting: &Arc<Waiting>) -> Result<(), Error> {
     let Err(error) = thread.spawn(fenced) else {
         return Ok(());
     };
-    let error = Error::misuse("start a thread that waits", error.to_string());
+    let error = Error::exhausted("start a thread that waits", error);
     if let Some(then) = waiting.take() {
         then.give_up(error.clone());
     }

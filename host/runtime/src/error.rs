@@ -80,6 +80,14 @@ pub enum Error {
         /// What was asked.
         operation: &'static str,
     },
+    /// The system has no more host memory or no more threads. Environment: free some.
+    #[error("{operation}")]
+    Exhausted {
+        /// What needed it.
+        operation: &'static str,
+        /// What the system said.
+        why: String,
+    },
     /// An argument is wrong. Misuse: fix the call.
     #[error("{operation}")]
     Misuse {
@@ -95,7 +103,9 @@ impl Error {
     #[must_use]
     pub fn why(&self) -> String {
         match self {
-            Self::Load { why, .. } | Self::Misuse { why, .. } => why.clone(),
+            Self::Load { why, .. } | Self::Misuse { why, .. } | Self::Exhausted { why, .. } => {
+                why.clone()
+            }
             Self::Hook {
                 status,
                 native_code: 0,
@@ -162,6 +172,7 @@ impl Error {
                 "take another route, or run `crossdock route` for the explanation".to_owned()
             }
             Self::Forked { .. } => hint_for(Status::FORKED).to_owned(),
+            Self::Exhausted { .. } => "free memory or threads of this process".to_owned(),
             Self::Misuse { .. } => "fix the arguments".to_owned(),
         }
     }
@@ -172,12 +183,13 @@ impl Error {
         matches!(self, Self::Hook { status, .. } if *status == Status::UNSUPPORTED)
     }
 
-    /// The status of a failed hook.
+    /// The status of a failed hook, or the one that says what the process lacks.
     #[must_use]
     pub const fn status(&self) -> Option<Status> {
         match self {
             Self::Hook { status, .. } => Some(*status),
             Self::Forked { .. } => Some(Status::FORKED),
+            Self::Exhausted { .. } => Some(Status::OOM_HOST),
             Self::Load { .. }
             | Self::UnknownDevice { .. }
             | Self::Exchange(_)
@@ -185,6 +197,13 @@ impl Error {
             | Self::Owners { .. }
             | Self::Refused { .. }
             | Self::Misuse { .. } => None,
+        }
+    }
+
+    pub(crate) fn exhausted(operation: &'static str, why: impl ToString) -> Self {
+        Self::Exhausted {
+            operation,
+            why: why.to_string(),
         }
     }
 
@@ -201,6 +220,7 @@ const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
     match ty {
         DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED => Some(DeviceType::CUDA),
         DeviceType::ROCM_HOST => Some(DeviceType::ROCM),
+        DeviceType::TPU_HOST => Some(DeviceType::TPU),
         _ => None,
     }
 }

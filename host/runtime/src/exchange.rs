@@ -66,7 +66,8 @@ impl Tensor {
         let (view, tensor) = received.into_parts();
         let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
-            return Self::empty(&claimed, view.layout());
+            let nothing = Self::empty(&claimed, view.layout())?;
+            return Ok(nothing.view(view.into_layout(), 0));
         }
         let found = verify(runtime, claimed, &view)?;
         Ok(Self::of_verified(found, view, tensor))
@@ -154,11 +155,12 @@ impl Tensor {
 #[inline]
 fn claimed_device(runtime: &Runtime, claim: dlpack::Device) -> Result<Device, Error> {
     runtime.device(claim).or_else(|unknown| {
-        const HOST_READABLE: [DeviceType; 4] = [
+        const HOST_READABLE: [DeviceType; 5] = [
             DeviceType::CPU,
             DeviceType::CUDA_HOST,
             DeviceType::ROCM_HOST,
             DeviceType::CUDA_MANAGED,
+            DeviceType::TPU_HOST,
         ];
         if !HOST_READABLE.contains(&claim.ty) {
             return Err(unknown);

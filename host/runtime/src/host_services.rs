@@ -1,31 +1,45 @@
 //! What the host offers plugins: the log.
 #![expect(unsafe_code, reason = "plugins call back through C functions")]
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock_sdk::abi::{HostServices, Text};
 use crossdock_sdk::fence::fence;
 
 use crate::{late_log, life};
 
-/// The services, alive until the process ends.
+/// The services, alive until the process ends, with the level that the log takes now.
 pub(crate) fn services() -> *const HostServices {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the struct has a few words"
     )]
-    static SERVICES: Shared = Shared(HostServices {
+    static SERVICES: Shared = Shared(UnsafeCell::new(HostServices {
         struct_size: size_of::<HostServices>() as u32,
-        log_level: 5,
+        log_level: 0,
         context: std::ptr::null_mut(),
         log: Some(log),
-    });
-    &raw const SERVICES.0
+    }));
+    let services = SERVICES.0.get();
+    // SAFETY: a field of a static; no reference to the struct exists.
+    let level = unsafe { &raw mut (*services).log_level };
+    // SAFETY: aligned, alive for ever, and written by this atomic alone.
+    let level = unsafe { AtomicU32::from_ptr(level) };
+    level.store(log::max_level() as u32, Ordering::Relaxed);
+    services
 }
 
-struct Shared(HostServices);
+/// Tells open plugins which lines the log takes now. It is told by itself whenever a runtime or a
+/// plugin is opened; a program that changes the level of its log afterwards calls this.
+pub fn log_level_changed() {
+    services();
+}
 
-// SAFETY: constant, and its context is NULL.
+struct Shared(UnsafeCell<HostServices>);
+
+// SAFETY: constant but for the level, which is written and read as an atomic; its context is NULL.
 unsafe impl Sync for Shared {}
 
 /// Writes a plugin's line to the host's log; once the process exits, to a fixed place.
@@ -62,4 +76,26 @@ unsafe fn borrow(text: &Text) -> std::borrow::Cow<'_, str> {
     }
     // SAFETY: by the caller's promise.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text.ptr, length) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_told_which_lines_the_log_takes() {
+        let level = || {
+            let services = services().cast_mut();
+            // SAFETY: a field of the static struct; no reference to it exists.
+            let level = unsafe { &raw mut (*services).log_level };
+            // SAFETY: aligned, alive for ever, and written as an atomic.
+            unsafe { AtomicU32::from_ptr(level) }.load(Ordering::Relaxed)
+        };
+        let before = log::max_level();
+        for (filter, wanted) in [(log::LevelFilter::Warn, 2), (log::LevelFilter::Trace, 5)] {
+            log::set_max_level(filter);
+            assert_eq!(level(), wanted);
+        }
+        log::set_max_level(before);
+    }
 }

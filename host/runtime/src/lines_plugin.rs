@@ -145,6 +145,7 @@ pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
         name: format!("lines{N}"),
         vendor: "test".to_owned(),
         version: "1.0.0".to_owned(),
+        devices: vec!["ext_dev".to_owned()],
         path: None,
     };
     // SAFETY: the sdk made this table; it is a constant of this program.

@@ -58,9 +58,10 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// The plugin, while it is of use to a new runtime.
+    /// The plugin, while it is of use to a new runtime: one that could not be opened is tried again.
     pub(crate) fn plugin(&self) -> Option<Arc<Plugin>> {
-        self.plugin.upgrade().filter(|plugin| !plugin.is_retired())
+        let is_of_use = |plugin: &Arc<Plugin>| !plugin.is_retired() && plugin.failure().is_none();
+        self.plugin.upgrade().filter(is_of_use)
     }
 }
 
@@ -192,7 +193,9 @@ impl Loading {
             Ok(plugin) => plugin,
             Err(error) => return Err(state.with_first_cause(self.source, error)),
         };
-        if let PluginState::Broken { why } = plugin.state() {
+        if let Some(error) = plugin.failure().cloned() {
+            plugin.set_failure(state.with_first_cause(self.source, error));
+        } else if let PluginState::Broken { why } = plugin.state() {
             let why = state.first_cause(self.source, why);
             plugin.set_broken(why);
         } else {
@@ -231,7 +234,7 @@ impl Drop for Loading {
 
 impl State {
     fn with_first_cause(&mut self, source: Source, mut error: Error) -> Error {
-        if let Error::Load { why, .. } = &mut error {
+        if let Error::Load { why, .. } | Error::Hook { message: why, .. } = &mut error {
             *why = self.first_cause(source, why);
         }
         error

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "copies bits between slices")]
 
 use crate::error::Error;
+use crate::host_bytes::zeroed;
 use crate::walk;
 
 /// New values for some bits of neighbouring bytes.
@@ -50,7 +51,7 @@ impl Patch {
             let (part, rest) = bytes.split_at_mut(new.len());
             bytes = rest;
             if new.first() != Some(&u8::MAX) {
-                let mut old = vec![0; new.len()];
+                let mut old = zeroed(new.len())?;
                 read(at, &mut old)?;
                 for ((byte, new), old) in part.iter_mut().zip(new).zip(old) {
                     *byte = (*byte & new) | (old & !new);

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crossdock_sdk::abi::ProbeState;
+use crossdock_sdk::abi::{DeviceInfo, ProbeState};
+use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::completion::Completions;
@@ -43,6 +44,8 @@ pub struct PluginIdentity {
     pub vendor: String,
     /// Its own version.
     pub version: String,
+    /// The device types that it says it serves.
+    pub devices: Vec<String>,
     /// The file; `None` for the plugin that is linked in.
     pub path: Option<PathBuf>,
 }
@@ -53,6 +56,8 @@ pub struct Plugin {
     identity: PluginIdentity,
     state: PluginState,
     remarks: Vec<Remark>,
+    /// Why it could not be brought up, where it was not its probe that said so.
+    failure: Option<Error>,
     hooks: Hooks,
     internal_streams: InternalStreams,
     completions: Completions,
@@ -64,16 +69,15 @@ impl Plugin {
     /// Probes a plugin and opens it, in these layers, where its devices are here.
     pub(crate) fn start(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         let mut hooks = Hooks::new(identity.name.clone(), table);
-        let state = match Self::bring_up(&mut hooks, layers) {
-            Ok(state) => state,
-            Err(error) => PluginState::Broken {
-                why: format!("{error}: {}", error.why()),
-            },
+        let (state, failure) = match Self::bring_up(&mut hooks, layers) {
+            Ok(state) => (state, None),
+            Err(error) => (broken_by(&error), Some(error)),
         };
         Self {
             identity,
             state,
             remarks: Vec::new(),
+            failure,
             hooks,
             internal_streams: InternalStreams::default(),
             completions: Completions::default(),
@@ -96,6 +100,47 @@ impl Plugin {
     /// Says more of why it is broken.
     pub(crate) fn set_broken(&mut self, why: String) {
         self.state = PluginState::Broken { why };
+    }
+
+    /// The hook that failed when it was probed or opened: another try may go better. What a probe
+    /// finds is none.
+    pub(crate) const fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// Says more of that failure.
+    pub(crate) fn set_failure(&mut self, error: Error) {
+        self.state = broken_by(&error);
+        self.failure = Some(error);
+    }
+
+    /// What it says of each of its devices.
+    ///
+    /// # Errors
+    /// What the hooks answered; [`Error::Load`] for a device of a type that the description does not
+    /// name, which is where people and programs look for it.
+    pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
+        let describe = |index| {
+            let info = self.hooks.device_info(index)?;
+            self.check_type(index, DeviceType::from_raw(info.dl_type))?;
+            Ok(info)
+        };
+        (0..self.hooks.device_count()?).map(describe).collect()
+    }
+
+    fn check_type(&self, index: u32, ty: DeviceType) -> Result<(), Error> {
+        let named = &self.identity.devices;
+        if named.iter().any(|name| name.parse() == Ok(ty)) {
+            return Ok(());
+        }
+        let named = named.join(",");
+        Err(Error::Load {
+            path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
+            why: format!(
+                "its description says `devices={named}`, and its device {index} is `{ty}`"
+            ),
+            hint: "tell its author: the description lists every type".to_owned(),
+        })
     }
 
     /// Whether the last runtime that listed it has retired it: it takes no new work from anybody.
@@ -178,6 +223,12 @@ impl Plugin {
     /// What is done when its events happen.
     pub(crate) const fn completions(&self) -> &Completions {
         &self.completions
+    }
+}
+
+fn broken_by(error: &Error) -> PluginState {
+    PluginState::Broken {
+        why: format!("{error}: {}", error.why()),
     }
 }
 

@@ -48,6 +48,8 @@ impl fmt::Display for RouteKind {
 pub enum RouteChoice {
     /// An alias where there can be one, else the cheapest copy.
     Best,
+    /// New memory in any case, by the cheapest copy.
+    Copy,
     /// This one, or an error that says why not.
     Only(RouteKind),
 }
@@ -56,6 +58,7 @@ impl RouteChoice {
     pub(crate) fn allows(self, kind: RouteKind) -> bool {
         match self {
             Self::Best => true,
+            Self::Copy => kind != RouteKind::Alias,
             Self::Only(only) => only == kind,
         }
     }

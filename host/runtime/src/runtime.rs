@@ -196,14 +196,22 @@ impl Runtime {
     /// names are, and so are copies with equal bytes. A plugin that was retired here and that another
     /// runtime still lists comes back, with new devices; one that all have retired is opened anew.
     ///
+    /// A plugin whose driver or devices are not here is listed as its probe says. One that cannot be
+    /// opened is not, and the next call tries again.
+    ///
     /// # Errors
-    /// [`Error::Load`] that says why the file was refused; [`Error::Forked`] in the child of a fork;
-    /// [`Error::Misuse`] from a plugin that is being loaded.
+    /// [`Error::Load`] that says why the file was refused; [`Error::Hook`] where it could not be probed
+    /// or opened; [`Error::Forked`] in the child of a fork; [`Error::Misuse`] from a plugin that is
+    /// being loaded.
     pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
         self.check_process("load a plugin")?;
         opened::check_reentry("load a plugin")?;
         let inspect = || loader::inspect(path, &self.0.environment);
-        self.load_inspected(inspect()?, inspect)
+        let open = |found| {
+            let plugin = loader::load(found, &self.0.layers)?;
+            plugin.failure().cloned().map_or(Ok(plugin), Err)
+        };
+        self.load_inspected(inspect()?, inspect, open)
     }
 
     /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
@@ -370,8 +378,9 @@ impl Runtime {
         if !self.0.environment.wants(name) {
             return Ok(());
         }
-        self.load_inspected(found, || loader::inspect(path, &self.0.environment))
-            .map(drop)
+        let again = || loader::inspect(path, &self.0.environment);
+        let open = |found| loader::load(found, &self.0.layers);
+        self.load_inspected(found, again, open).map(drop)
     }
 
     /// Loads a file, which is inspected again where the first result is of no use any more.
@@ -379,12 +388,10 @@ impl Runtime {
         &self,
         found: Preflight,
         again: impl Fn() -> Result<Preflight, Error>,
+        open: impl Fn(Preflight) -> Result<Arc<Plugin>, Error>,
     ) -> Result<Arc<Plugin>, Error> {
         let mut first = Some(found);
-        self.open_and_register(|| {
-            let found = first.take().map_or_else(&again, Ok)?;
-            loader::load(found, &self.0.layers)
-        })
+        self.open_and_register(|| open(first.take().map_or_else(&again, Ok)?))
     }
 
     /// Registers what is opened. A plugin that the last other runtime retires meanwhile is no longer
@@ -404,7 +411,7 @@ impl Runtime {
     /// Registers an open plugin; false where it was retired before it was listed here.
     pub(crate) fn register(&self, plugin: &Arc<Plugin>) -> Result<bool, Error> {
         let infos = match plugin.state() {
-            PluginState::Ready => device_infos(plugin),
+            PluginState::Ready => plugin.device_infos(),
             PluginState::Absent { .. } | PluginState::Broken { .. } => Ok(Vec::new()),
         };
         let infos = match infos {
@@ -433,6 +440,11 @@ impl Runtime {
         let Some(listing) = Listing::new(plugin) else {
             return Entered::Retired;
         };
+        // What an earlier try left of the same file says nothing any more.
+        registry.plugins.retain(|listing| {
+            let other = listing.plugin();
+            other.failure().is_none() || other.path() != plugin.path()
+        });
         registry.plugins.push(Arc::new(listing));
         for (index, info) in (0..).zip(infos) {
             let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
@@ -478,13 +490,6 @@ impl Registry {
             .unwrap_or(first);
         ty.device(id)
     }
-}
-
-fn device_infos(plugin: &Plugin) -> Result<Vec<DeviceInfo>, Error> {
-    let hooks = plugin.hooks();
-    (0..hooks.device_count()?)
-        .map(|index| hooks.device_info(index))
-        .collect()
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
 #[test]
 fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
     let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
-    let infos = super::device_infos(&plugin).unwrap();
+    let infos = plugin.device_infos().unwrap();
     let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
     assert_eq!(entered, Entered::New);
     runtime.retire(&plugin).unwrap();
@@ -64,7 +64,7 @@ fn a_plugin_that_came_back_before_its_first_entry_was_done_is_asked_once() {
     let (here, there) = (runtime(), runtime());
     let plugin = far_memory::plugin::<0>();
     assert!(there.register(&plugin).unwrap());
-    let infos = super::device_infos(&plugin).unwrap();
+    let infos = plugin.device_infos().unwrap();
     here.change(|registry| here.enter(registry, &plugin, &infos));
     here.retire(&plugin).unwrap();
     assert!(here.register(&plugin).unwrap());
@@ -236,7 +236,7 @@ fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
     let plugin = lines_plugin::plugin::<18>();
     let (here, there) = (runtime(), runtime());
     assert!(there.register(&plugin).unwrap());
-    let infos = super::device_infos(&plugin).unwrap();
+    let infos = plugin.device_infos().unwrap();
     here.change(|registry| here.enter(registry, &plugin, &infos));
     // Between its entry and the index of those that are asked.
     there.retire(&plugin).unwrap();

@@ -11,6 +11,7 @@ use crossdock_sdk::abi::{CopyArgs, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
+use crate::host_bytes::zeroed;
 use crate::order::{self, Touched};
 use crate::patch::Patch;
 use crate::sorted::{Parts, Sorted};
@@ -23,7 +24,7 @@ use crate::walk::{self, Places};
 /// # Errors
 /// As [`Tensor::read`].
 pub(crate) fn gathered(tensor: &Tensor) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; host_length(tensor.nbytes())?];
+    let mut bytes = zeroed(host_length(tensor.nbytes())?)?;
     // SAFETY: the bytes are the vector's own, as many as the tensor has.
     unsafe { gather_to(tensor, bytes.as_mut_ptr()) }?;
     Ok(bytes)
@@ -46,7 +47,7 @@ pub(crate) fn gather(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(
 /// - As many bytes as the tensor has are writable at `dst`, and nobody else uses them.
 unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
     let (layout, span) = (tensor.layout(), tensor.layout().span());
-    let mut all = vec![0; host_length(span.max.abs_diff(span.min))?];
+    let mut all = zeroed(host_length(span.max.abs_diff(span.min))?)?;
     let start = tensor.offset().wrapping_add_signed(span.min);
     order::run(tensor.device(), None, Touched::reads(tensor), |stream| {
         Bytes { tensor, stream }.get(start, &mut all)
@@ -94,7 +95,7 @@ pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
 
 /// The elements in address order.
 fn arranged(layout: &Layout, sorted: &Sorted, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut moved = vec![0; bytes.len()];
+    let mut moved = zeroed(bytes.len())?;
     let strides = Layout::compact(layout.dtype(), &sorted.shape)?;
     let to = Places {
         base: moved.as_mut_ptr(),

@@ -221,10 +221,12 @@ impl Tensor {
     /// Its elements as compact bytes, read through the device plugin's own copy hook.
     ///
     /// # Errors
-    /// [`Error::Hook`].
+    /// [`Error::Hook`]; [`Error::Exhausted`] where the host has no room for them.
     pub fn read(&self) -> Result<Vec<u8>, Error> {
         let length = transfer::host_length(self.nbytes())?;
-        let mut bytes = Vec::with_capacity(length);
+        let mut bytes = Vec::new();
+        let none = |error| Error::exhausted("make host memory for a tensor", error);
+        bytes.try_reserve_exact(length).map_err(none)?;
         let room = bytes.spare_capacity_mut();
         elements::read_into(self, room.get_mut(..length).unwrap_or_default())?;
         // SAFETY: the copy wrote `length` bytes, which are the capacity at least.

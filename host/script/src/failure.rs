@@ -28,6 +28,8 @@ pub enum Kind {
     Forked,
     /// The caller's arguments cannot be used.
     Invalid,
+    /// The system has no more memory or no more threads.
+    Exhausted,
 }
 
 /// The reason of a failure, and what helps.

@@ -95,7 +95,7 @@ impl Host {
 
     fn start_threads(&'static self) -> Result<(), Failure> {
         let no_thread = |error: std::io::Error| {
-            Failure::new(Kind::NoPython, "start a thread for scripts")
+            Failure::new(Kind::Exhausted, "start a thread for scripts")
                 .because(error.to_string(), "free resources of this process")
         };
         if !self.is_running() {

@@ -71,16 +71,18 @@ fn ask(executable: &Path) -> io::Result<Vec<u8>> {
     let mut command = Command::new(executable);
     command.args(["-I", "-c", QUESTION]).stdin(Stdio::null());
     command.stdout(to.try_clone()?).stderr(to);
-    let mut child = command.spawn()?;
-    // It holds our copies of the end that writes, which must all close.
-    drop(command);
     let (tell, told) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
+    let reader = move || {
         let mut said = Vec::new();
         let read = from.take(LONGEST).read_to_end(&mut said).map(|_count| said);
         // Nobody listens any more once the time is up.
         drop(tell.send(read));
-    });
+    };
+    // Before there is a child, of which nobody would hear without it.
+    let reader = std::thread::Builder::new().spawn(reader)?;
+    let mut child = command.spawn()?;
+    // It holds our copies of the end that writes, which must all close.
+    drop(command);
     let said = told.recv_timeout(LIMIT);
     // A Python has ended by now; what is none may go on for ever, without a word.
     child.kill()?;

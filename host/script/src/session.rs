@@ -146,8 +146,8 @@ impl Session {
         let device = device.map_or(Value::None, |device| Value::Text(device.to_owned()));
         match self.ask("get_tensor", vec![name.into(), device.into()], None)? {
             Value::Tensor(tensor) => Ok(tensor),
-            other => {
-                let why = format!("`{name}` came as {other:?}");
+            _ => {
+                let why = format!("`{name}` came as something else");
                 Err(Failure::new(Kind::Invalid, "get a tensor")
                     .because(why, "report this as a bug"))
             }

@@ -331,7 +331,8 @@ typedef struct xd_pointer_info {
 typedef struct xd_host_services {
     /** Bytes of this struct as the host knows it. */
     uint32_t struct_size;
-    /** The most verbose level that is wanted: 0 off, 1 error, to 5 trace. */
+    /** The most verbose level that is wanted: 0 off, 1 error, to 5 trace. It changes
+     *  while the process runs: read it, as an atomic, before a line is made. */
     uint32_t log_level;
     /** Passed back to `log`. */
     void *context;

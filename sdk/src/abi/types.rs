@@ -1,6 +1,7 @@
 //! Handles, addresses, and the argument and answer structs of hooks.
 
 use core::ffi::c_void;
+use core::fmt;
 
 use abi_stable::StableAbi;
 
@@ -206,6 +207,16 @@ pub struct Address {
     pub form: AddressForm,
     /// Zero.
     pub reserved: u32,
+}
+
+/// `0x7f00` for a pointer, `handle 0x7f00 + 16` for the rest.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_pointer() {
+            Some(address) => write!(f, "{address:#x}"),
+            None => write!(f, "handle {:#x} + {}", self.word, self.offset),
+        }
+    }
 }
 
 impl Address {
@@ -415,7 +426,8 @@ pub struct PointerInfo {
 pub struct HostServices {
     /// Bytes of this struct as the host knows it.
     pub struct_size: u32,
-    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace.
+    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace. It changes while the
+    /// process runs: read it, as an atomic, before a line is made.
     pub log_level: u32,
     /// Passed back to `log`.
     pub context: *mut c_void,

@@ -44,9 +44,15 @@ impl DeviceType {
     pub const MAIA: Self = Self(17);
     /// AWS Trainium.
     pub const TRN: Self = Self(18);
+    /// Google TPU.
+    pub const TPU: Self = Self(19);
+    /// Host memory pinned by a TPU.
+    pub const TPU_HOST: Self = Self(20);
+    /// Huawei Ascend.
+    pub const ASCEND: Self = Self(21);
 
-    /// Every type of DLPack 1.3, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    /// Every type of DLPack, in the order of their numbers; those behind [`TRN`](Self::TRN) came after version 1.3.
+    pub const ALL: [Self; 19] = [
         Self::CPU,
         Self::CUDA,
         Self::CUDA_HOST,
@@ -63,6 +69,9 @@ impl DeviceType {
         Self::HEXAGON,
         Self::MAIA,
         Self::TRN,
+        Self::TPU,
+        Self::TPU_HOST,
+        Self::ASCEND,
     ];
 
     /// The type with this number, known or not.
@@ -77,7 +86,7 @@ impl DeviceType {
         self.0
     }
 
-    /// The name, or `None` for a number that DLPack 1.3 does not define.
+    /// The name, or `None` for a number that DLPack does not define.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -97,6 +106,9 @@ impl DeviceType {
             Self::HEXAGON => "hexagon",
             Self::MAIA => "maia",
             Self::TRN => "trn",
+            Self::TPU => "tpu",
+            Self::TPU_HOST => "tpu_host",
+            Self::ASCEND => "ascend",
             _ => return None,
         })
     }
@@ -114,6 +126,7 @@ impl DeviceType {
                 | Self::ROCM_HOST
                 | Self::CUDA_MANAGED
                 | Self::ONEAPI
+                | Self::TPU_HOST
         )
     }
 
@@ -243,6 +256,14 @@ mod tests {
             "cuda:1".parse::<Device>().unwrap(),
             Device::new(DeviceType::CUDA, 1)
         );
+    }
+
+    #[test]
+    fn the_types_that_came_after_version_1_3_have_names() {
+        for (raw, name) in [(19, "tpu"), (20, "tpu_host"), (21, "ascend")] {
+            assert_eq!(DeviceType::from_raw(raw).name(), Some(name));
+            assert_eq!(name.parse::<DeviceType>().unwrap().raw(), raw);
+        }
     }
 
     #[test]

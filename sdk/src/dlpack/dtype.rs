@@ -48,6 +48,8 @@ impl DtypeCode {
     pub const FLOAT6_E3M2FN: Self = Self(16);
     /// `float4_e2m1fn`.
     pub const FLOAT4_E2M1FN: Self = Self(17);
+    /// Complex numbers of two bfloat16; it came after version 1.3.
+    pub const BCOMPLEX: Self = Self(18);
 
     /// The code with this number, known or not.
     #[must_use]
@@ -74,6 +76,7 @@ impl DtypeCode {
             6..=14 => bits == 8,
             15 | 16 => bits == 6,
             17 => bits == 4,
+            18 => bits == 32,
             _ => false,
         }
     }
@@ -88,12 +91,13 @@ impl DtypeCode {
             6..=14 => "8 bits",
             15 | 16 => "6 bits",
             17 => "4 bits",
-            _ => "a code from 0 to 17",
+            18 => "32 bits",
+            _ => "a code from 0 to 18",
         }
     }
 }
 
-/// The type of one element: only combinations that DLPack 1.3 gives a meaning exist.
+/// The type of one element: only combinations that DLPack gives a meaning exist.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dtype {
     code: DtypeCode,
@@ -334,6 +338,7 @@ const NAMES: &[(&str, DtypeCode, u8)] = &[
     ("float6_e2m3fn", DtypeCode::FLOAT6_E2M3FN, 6),
     ("float6_e3m2fn", DtypeCode::FLOAT6_E3M2FN, 6),
     ("float4_e2m1fn", DtypeCode::FLOAT4_E2M1FN, 4),
+    ("bcomplex32", DtypeCode::BCOMPLEX, 32),
 ];
 
 #[cfg(test)]
@@ -349,6 +354,13 @@ mod tests {
             let made = Dtype::new(DtypeCode::from_raw(code), bits, 1);
             assert_eq!(made.is_ok(), listed, "code {code}, bits {bits}");
         }
+    }
+
+    #[test]
+    fn the_code_that_came_after_version_1_3_has_a_name() {
+        let dtype = Dtype::new(DtypeCode::from_raw(18), 32, 1).unwrap();
+        assert_eq!(dtype.to_string(), "bcomplex32");
+        assert_eq!(dtype.element_bytes(false), Some(4));
     }
 
     #[test]

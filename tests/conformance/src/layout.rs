@@ -1,5 +1,7 @@
 //! Strided regions and the slow model that says what a copy of one has to do.
 
+use std::fmt;
+
 use crate::random::Random;
 
 /// A strided region: arrays of equal length, strides in elements.
@@ -9,6 +11,16 @@ pub(crate) struct Region {
     pub(crate) shape: Vec<i64>,
     pub(crate) dst_strides: Vec<i64>,
     pub(crate) src_strides: Vec<i64>,
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "shape {:?} with elements of {} bits, strides {:?} to {:?}",
+            self.shape, self.element_bits, self.src_strides, self.dst_strides
+        )
+    }
 }
 
 /// Which sorts of strides a generated region may have.

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use crossdock::{Device, Error, Tensor};
 use crossdock_e2e::everything;
 use crossdock_e2e::room::{Room, content, places, trimmed};
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
@@ -34,6 +35,17 @@ fn why(result: Result<(), Error>) -> String {
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Misuse { .. }), "{error:?}");
     error.why()
+}
+
+#[test]
+fn a_tensor_that_the_host_has_no_room_for_is_read_as_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    // More than an address space holds, of one byte.
+    let layout = strided(Dtype::UINT8, &[1 << 50], &[0]);
+    let room = Room::new(&runtime, &runtime.devices()[0], 256);
+    let error = room.view(&layout, 0).read().unwrap_err();
+    assert_eq!(error.status(), Some(Status::OOM_HOST), "{error:?}");
 }
 
 #[test]

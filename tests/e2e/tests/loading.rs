@@ -76,10 +76,9 @@ fn l4_12_other_names_and_copies_of_a_file_are_the_same_plugin() {
 fn l4_13_the_first_cause_is_still_told_at_the_second_try() {
     let folder = tempfile::tempdir().unwrap();
     let file = faulty(folder.path(), "-DOPEN_FAILS_ONCE");
-    let first = open().load(&file).unwrap();
-    assert!(broken(&first).contains("the driver said no"));
-    drop(first);
-    let second = broken(&open().load(&file).unwrap());
+    let first = open().load(&file).unwrap_err().why();
+    assert!(first.contains("the driver said no"), "{first}");
+    let second = open().load(&file).unwrap_err().why();
     assert!(second.contains("already exists"), "{second}");
     assert!(second.contains("the driver said no"), "{second}");
 }
@@ -108,6 +107,67 @@ fn a_plugin_that_is_loaded_and_opened_leaves_the_callers_floating_point_as_it_is
         assert!(plugin.is_ok(), "{plugin:?}");
         assert_eq!(computed(), before, "{flags:?}");
     }
+}
+
+#[test]
+fn a_plugin_that_could_not_be_opened_is_an_error_and_the_next_try_tries_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = faulty(folder.path(), "-DOPEN_FAILS_AT_FIRST");
+    let at_search = compile_into(folder.path(), "libcrossdock_plugin_faulty.so", &file);
+    let runtime = Runtime::builder().search(false).plugin_dir(folder.path());
+    let runtime = runtime.open().unwrap();
+    // What a search finds is listed with the reason, and says nothing of later tries.
+    let listed = runtime.plugins().into_iter().find(|it| it.path().is_some());
+    assert!(broken(&listed.unwrap()).contains("the driver said no"));
+    let error = runtime.load(&at_search).unwrap_err();
+    assert_eq!(error.status(), Some(Status::VENDOR), "{error}");
+    assert!(
+        error.why().contains("the driver said no"),
+        "{}",
+        error.why()
+    );
+    let plugin = runtime.load(&at_search).unwrap();
+    assert_eq!(*plugin.state(), PluginState::Ready);
+    assert_eq!(ids(&runtime), ["cpu:0", "ext_dev:0"]);
+    // The entry of the first try is gone.
+    assert_eq!(runtime.plugins().len(), 2);
+    assert!(Arc::ptr_eq(&plugin, &runtime.load(&at_search).unwrap()));
+    let given = Runtime::builder().search(false);
+    let given = given.plugin(faulty(folder.path(), "-DOPEN_FAILS")).open();
+    assert_eq!(given.unwrap_err().status(), Some(Status::VENDOR));
+}
+
+/// The file under a name that a search looks for, alone in its folder.
+fn compile_into(folder: &Path, name: &str, file: &Path) -> PathBuf {
+    let path = folder.join(name);
+    fs::rename(file, &path).unwrap();
+    path
+}
+
+#[test]
+fn devices_of_a_type_that_the_description_does_not_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root().join("tests/plugins/ext_dev.c")).unwrap();
+    let source = folder.path().join("claims_rocm.c");
+    fs::write(&source, text.replace("EXT_DEV = 12", "EXT_DEV = 10")).unwrap();
+    let file = compile_plugin(&source, folder.path(), &[]);
+    let runtime = open();
+    let why = runtime.load(&file).unwrap_err().why();
+    assert!(why.contains("`devices=ext_dev`"), "{why}");
+    assert!(why.contains("device 0 is `rocm`"), "{why}");
+    assert_eq!(ids(&runtime), ["cpu:0"]);
+    assert_eq!(runtime.plugins().len(), 1);
+}
+
+#[test]
+fn a_description_with_an_illegal_device_type_is_refused_with_the_legal_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root().join("tests/plugins/ext_dev.c")).unwrap();
+    let source = folder.path().join("gpu.c");
+    fs::write(&source, text.replace("devices=ext_dev", "devices=gpu")).unwrap();
+    let file = compile_plugin(&source, folder.path(), &[]);
+    let why = open().load(&file).unwrap_err().why();
+    assert!(why.contains("\"gpu\"; there are cpu, cuda"), "{why}");
 }
 
 /// The address of a symbol of a library, which is opened for it.
@@ -153,8 +213,8 @@ fn l4_13_a_plugin_that_uses_the_host_while_it_is_loaded_is_told_so() {
 fn l4_9_a_driver_that_is_too_old_is_told_with_both_numbers_and_the_others_work() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
-    let old = runtime.load(&faulty(folder.path(), "-DTOO_OLD")).unwrap();
-    let why = broken(&old);
+    let old = runtime.load(&faulty(folder.path(), "-DTOO_OLD"));
+    let why = old.unwrap_err().why();
     assert!(why.contains("DRIVER_TOO_OLD"), "{why}");
     assert!(why.contains("11") && why.contains("12"), "{why}");
     let _good = runtime.load(&ext_dev(folder.path())).unwrap();

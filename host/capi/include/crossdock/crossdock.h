@@ -667,7 +667,10 @@ uint64_t xd_runtime_refused_count(const xd_runtime *runtime);
  */
 xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_error **why);
 
-/** \brief Loads a plugin file beside those that are here; the same file is loaded once. */
+/** \brief Loads a plugin file beside those that are here; the same file is loaded once. One that
+ * cannot be opened is an error, `XD_ERROR_HOOK` with what it answered, and the next call tries again;
+ * one whose driver is absent is there, as ::xd_plugin_state says.
+ */
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin_entry **plugin);
 
@@ -753,8 +756,8 @@ int32_t xd_device_equal(const xd_device *one, const xd_device *other);
 /** \brief The same number for every handle of one device, in this process; 0 for NULL. */
 uint64_t xd_device_hash(const xd_device *device);
 
-/** \brief Waits until the work on its default stream is done. Other streams are not waited for; a
- * device without streams has nothing pending.
+/** \brief Waits until the work on all its streams is done: the default one, those that live, and
+ * those that belong to other runtimes. A device without streams has nothing pending.
  */
 xd_error *xd_device_synchronize(const xd_device *device, uint64_t limit_ns);
 

@@ -52,7 +52,11 @@ typedef enum {
     kDLWebGPU = 15,
     kDLHexagon = 16,
     kDLMAIA = 17,
-    kDLTrn = 18
+    kDLTrn = 18,
+    /* These came after version 1.3. */
+    kDLTPU = 19,
+    kDLTPUHost = 20,
+    kDLAscend = 21
 } DLDeviceType;
 
 /** A device: a type, and an index among those of that type. */
@@ -80,7 +84,9 @@ typedef enum {
     kDLFloat8_e8m0fnu = 14U,
     kDLFloat6_e2m3fn = 15U,
     kDLFloat6_e3m2fn = 16U,
-    kDLFloat4_e2m1fn = 17U
+    kDLFloat4_e2m1fn = 17U,
+    /* It came after version 1.3. */
+    kDLBcomplex = 18U
 } DLDataTypeCode;
 
 /** The type of one element; both halves of a complex number count into `bits`. */

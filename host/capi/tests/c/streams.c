@@ -38,6 +38,24 @@ static void a_stream_waits_for_the_host(const xd_device *device, const xd_device
     xd_stream_free(stream);
 }
 
+static void a_device_waits_for_all_its_streams(const xd_device *device) {
+    xd_stream *stream = NULL;
+    xd_event *gate = NULL;
+    xd_tensor *tensor = check_numbers(device, 16), *target = check_numbers(device, 16);
+    OK(xd_stream_create(device, &stream));
+    OK(xd_event_create_host(device, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_tensor_copy_from(target, tensor, stream));
+    FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_device_synchronize(device, 1000000));
+    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_device_synchronize(device, XD_NO_LIMIT));
+    check_has_numbers(target, 16);
+    xd_tensor_free(tensor);
+    xd_tensor_free(target);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+}
+
 static void a_tensor_knows_its_last_write(const xd_device *device) {
     xd_stream *stream = NULL, *reader = NULL;
     xd_event *gate = NULL, *ready = NULL;
@@ -187,6 +205,7 @@ int main(int argc, char **argv) {
     xd_device *cpu = check_device(runtime, "cpu");
     xd_device *opencl = check_opencl(runtime);
     a_stream_waits_for_the_host(cpu, cpu);
+    a_device_waits_for_all_its_streams(cpu);
     a_tensor_knows_its_last_write(cpu);
     releases_can_be_waited_for(runtime, cpu);
     streams_and_events_know_their_device(cpu);
@@ -194,6 +213,7 @@ int main(int argc, char **argv) {
     if (opencl) {
         a_stream_waits_for_the_host(opencl, cpu);
         a_stream_waits_for_the_host(cpu, opencl);
+        a_device_waits_for_all_its_streams(opencl);
         a_tensor_knows_its_last_write(opencl);
         streams_and_events_know_their_device(opencl);
     }

@@ -159,12 +159,17 @@ impl Followed {
             .stdin(Stdio::null())
             .stdout(pipe.try_clone()?)
             .process_group(0);
+        let words = words(from_child)?;
         let child = command.spawn()?;
         let group = Pid::from_child(&child);
+        let status = thread::Builder::new().spawn(move || end_of(child, group, pipe));
+        let status = status.inspect_err(|_| {
+            rustix::process::kill_process_group(group, Signal::KILL).ok();
+        })?;
         Ok(Self {
             group,
-            words: words(from_child),
-            status: thread::spawn(move || end_of(child, group, pipe)),
+            words,
+            status,
         })
     }
 
@@ -196,9 +201,9 @@ fn end_of(mut child: Child, group: Pid, mut pipe: PipeWriter) -> io::Result<Exit
     status
 }
 
-fn words(from_child: PipeReader) -> Receiver<Told> {
+fn words(from_child: PipeReader) -> io::Result<Receiver<Told>> {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
+    let read = move || {
         for line in BufReader::new(from_child).lines().map_while(Result::ok) {
             // A line that is none of ours was cut off, or written by the plugin.
             let Ok(told) = serde_json::from_str(&line) else {
@@ -211,8 +216,9 @@ fn words(from_child: PipeReader) -> Receiver<Told> {
                 return;
             }
         }
-    });
-    receive
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receive)
 }
 
 fn ended(status: ExitStatus) -> String {

@@ -103,7 +103,7 @@ pub(crate) fn run_pairs(
         return Err(Problem::new("move tensors", "there is no device", hint).into());
     }
     Ok(Matrix {
-        asked: format!("{asked:?}").to_lowercase(),
+        asked: asked.name().to_owned(),
         devices: devices.iter().map(DeviceRow::of).collect(),
         tensors: payloads.iter().map(Payload::row).collect(),
         pairs,

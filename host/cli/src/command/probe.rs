@@ -45,11 +45,11 @@ fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     probe_process::prepare(&mut command);
     let mut child = command.spawn()?;
     let outputs = [
-        child.stdout.take().map(drain),
-        child.stderr.take().map(drain),
+        child.stdout.take().map(drain).transpose()?,
+        child.stderr.take().map(drain).transpose()?,
     ];
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let ended = wait_in_thread(child);
+    let ended = wait_in_thread(child)?;
     let limit = limit();
     let status = match ended.recv_timeout(limit) {
         Ok(status) => Some(status?),
@@ -147,27 +147,29 @@ fn cannot(path: &Path, error: &io::Error) -> Problem {
     )
 }
 
-fn wait_in_thread(mut child: Child) -> Receiver<io::Result<ExitStatus>> {
+fn wait_in_thread(mut child: Child) -> io::Result<Receiver<io::Result<ExitStatus>>> {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
+    let wait = move || {
         // Nobody listens any more once the limit is over.
         drop(send.send(child.wait()));
-    });
-    receive
+    };
+    thread::Builder::new().spawn(wait)?;
+    Ok(receive)
 }
 
 /// Reads, so that the writer never blocks, and keeps the first bytes only. Who writes more than the
 /// limit finds the pipe closed.
-fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<(Vec<u8>, u64)> {
+fn drain(mut pipe: impl Read + Send + 'static) -> io::Result<Receiver<(Vec<u8>, u64)>> {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
+    let read = move || {
         let mut kept = Vec::new();
         let first = pipe.by_ref().take(KEPT_BYTES).read_to_end(&mut kept);
         let more = first.and_then(|_| io::copy(&mut pipe.take(MOST_BYTES), &mut io::sink()));
         let count = more.unwrap_or(0).saturating_add(kept.len() as u64);
         drop(send.send((kept, count)));
-    });
-    receive
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receive)
 }
 
 fn last_line(output: &[u8]) -> Option<String> {

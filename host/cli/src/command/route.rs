@@ -45,6 +45,18 @@ pub(crate) enum RouteArgument {
     Staged,
 }
 
+impl RouteArgument {
+    /// As it is written on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Alias => "alias",
+            Self::Direct => "direct",
+            Self::Staged => "staged",
+        }
+    }
+}
+
 impl From<RouteArgument> for RouteChoice {
     fn from(argument: RouteArgument) -> Self {
         match argument {

@@ -49,7 +49,7 @@ fn layout_of(ty: safetensors::Dtype, shape: &[usize]) -> Result<Layout, FileErro
 fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, FileError> {
     use safetensors::Dtype as Ty;
     let unknown = || FileError::Dtype {
-        dtype: format!("{ty:?}"),
+        dtype: ty.to_string(),
     };
     let name = match ty {
         Ty::BOOL => "bool",

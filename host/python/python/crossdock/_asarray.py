@@ -34,8 +34,9 @@ def asarray(
     """A tensor of anything, which shares its memory where that works.
 
     These are tried in order: our own type, DLPack, the CUDA array interface, the buffer protocol,
-    `__array_interface__`, `__array__`, then numbers and nested sequences of them. `dtype` is for
-    the last; of anything else it must be the dtype that it has, because nothing here converts.
+    `__array_interface__`, `__array__`, then nested sequences of numbers and of arrays of one dtype,
+    which is kept. `dtype` is for numbers; of anything else it must be the dtype that it has, because
+    nothing here converts.
     `copy=True` always copies, `copy=False` never (`CopyRequiredError` where it would take one).
 
     Raises `BufferError` where a protocol is there and its memory cannot be used, with every
@@ -151,17 +152,58 @@ _PROTOCOLS = (
 
 
 def _of_values(obj: Any, dtype: Dtype | None, target: Any) -> Tensor:
-    """A tensor of a number, or of nested sequences of numbers."""
+    """A tensor of a number, or of nested sequences of numbers and arrays."""
     from . import _values
 
     shape = _shape(obj)
-    flat: list[Any] = []
-    _flatten(obj, shape, flat)
-    if dtype is None:
-        dtype = _common(flat)
-    tensor = empty(shape, dtype=dtype, device=target)
+    parts: list[Any] = []
+    _collect(obj, shape, parts)
+    arrays = [part for part in parts if isinstance(part, Tensor)]
+    if arrays:
+        return _of_arrays(parts, _dtype_of(arrays, dtype), shape, target)
+    flat = parts[0] if parts else []
+    tensor = empty(shape, dtype=dtype or _common(flat), device=target)
     if flat:
-        tensor._store(_values.encode(flat, dtype))
+        tensor._store(_values.encode(flat, tensor.dtype))
+    return tensor
+
+
+def _dtype_of(arrays: list[Tensor], wanted: Dtype | None) -> Dtype:
+    """The one dtype that all arrays have, which is the wanted one."""
+    dtype = wanted or arrays[0].dtype
+    for array in arrays:
+        if array.dtype != dtype:
+            raise TypeError(
+                f"an array in the sequence has dtype {array.dtype}, not {dtype}: crossdock moves "
+                "data and does not convert it"
+            )
+    return dtype
+
+
+def _of_arrays(parts: list[Any], dtype: Dtype, shape: tuple[int, ...], target: Any) -> Tensor:
+    """A tensor of arrays of one dtype, and of the numbers that stand between them."""
+    from . import _values
+
+    tensor = empty(shape, dtype=dtype, device=target)
+    sizes = [len(part) if isinstance(part, list) else part.size for part in parts]
+    if sum(sizes) != tensor.size:
+        # A subclass said something else when it was asked again.
+        raise ValueError("the nested sequences have different lengths")
+    if not tensor.size:
+        return tensor
+    if dtype.bits * dtype.lanes % 8:
+        # A part may begin inside a byte, where no view can.
+        values = (part if isinstance(part, list) else _values.flat(part) for part in parts)
+        tensor._store(_values.encode([value for part in values for value in part], dtype))
+        return tensor
+    line, done = tensor.reshape(-1), 0
+    for part, size in zip(parts, sizes, strict=True):
+        place = line[done : done + size]
+        if isinstance(part, list):
+            place._store(_values.encode(part, dtype))
+        elif size:
+            place.reshape(part.shape)._copy_from(part)
+        done += size
     return tensor
 
 
@@ -170,7 +212,7 @@ def _is_sequence(obj: Any) -> bool:
 
 
 def _shape(obj: Any) -> tuple[int, ...]:
-    """The extents along the first elements; `_flatten` checks the others."""
+    """The extents along the first elements; `_collect` checks the others."""
     shape = []
     while _is_sequence(obj):
         shape.append(len(obj))
@@ -186,23 +228,36 @@ def _is_array(obj: Any) -> bool:
     return hasattr(type(obj), "__dlpack__")
 
 
-def _flatten(obj: Any, shape: tuple[int, ...], flat: list[Any]) -> None:
+def _collect(obj: Any, shape: tuple[int, ...], parts: list[Any]) -> None:
+    """The arrays and the lists of numbers between them, in order."""
     if _is_array(obj):
-        obj = asarray(obj).tolist()
-    if _is_sequence(obj):
-        if not shape or len(obj) != shape[0]:
-            raise ValueError("the nested sequences have different lengths")
-        # A subclass may say something else each time it is asked.
-        is_plain = len(shape) == 1 and type(obj) in (list, tuple)
-        if is_plain and _NUMBERS.issuperset(map(type, obj)):
-            flat.extend(obj)
-            return
-        for part in obj:
-            _flatten(part, shape[1:], flat)
+        array = asarray(obj)
+        if array.shape != shape:
+            raise ValueError(f"an array of shape {array.shape} stands where {shape} belongs")
+        parts.append(array)
         return
-    if shape:
-        raise ValueError("the nested sequences have different depths")
-    flat.append(number(obj))
+    if not _is_sequence(obj):
+        if shape:
+            raise ValueError("the nested sequences have different depths")
+        _numbers(parts).append(number(obj))
+        return
+    if not shape or len(obj) != shape[0]:
+        raise ValueError("the nested sequences have different lengths")
+    # A subclass may say something else each time it is asked.
+    is_plain = len(shape) == 1 and type(obj) in (list, tuple)
+    if is_plain and _NUMBERS.issuperset(map(type, obj)):
+        _numbers(parts).extend(obj)
+        return
+    for part in obj:
+        _collect(part, shape[1:], parts)
+
+
+def _numbers(parts: list[Any]) -> list[Any]:
+    """The list of numbers at the end."""
+    if not parts or isinstance(parts[-1], Tensor):
+        parts.append([])
+    last: list[Any] = parts[-1]
+    return last
 
 
 def number(obj: Any) -> Any:
@@ -235,11 +290,19 @@ def _common(values: list[Any]) -> Dtype:
     return xd.uint64
 
 
+def sequence_of(shape: Any) -> list[Any]:
+    """What is in a shape. `TypeError` for a set, a mapping and the like, which have no order."""
+    kind = type(shape)
+    if not hasattr(kind, "__getitem__") or hasattr(kind, "keys"):
+        raise TypeError(f"a shape is a sequence of integers, not a {kind.__name__}")
+    return list(shape)
+
+
 def extents_of(shape: Any) -> list[int]:
     """The extents of a shape, which may be one number. `TypeError`, `ValueError`."""
     from operator import index
 
-    extents = [shape] if hasattr(shape, "__index__") else list(shape)
+    extents = [shape] if hasattr(shape, "__index__") else sequence_of(shape)
     extents = [index(extent) for extent in extents]
     if any(extent < 0 for extent in extents):
         raise ValueError(f"an extent of shape {tuple(extents)} is negative")

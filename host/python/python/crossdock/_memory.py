@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 from . import _crossdock as xd
+from ._asarray import sequence_of
 from ._crossdock import Tensor
 from ._files import TYPES
 
@@ -49,7 +50,7 @@ def of_interface(interface: dict[str, Any], owner: Any) -> Tensor:
     if missing := {"shape", "typestr"} - interface.keys():
         raise ValueError(f"its array interface lacks {' and '.join(sorted(missing))}")
     dtype, padded = _dtype(interface["typestr"], owner)
-    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    shape, strides = sequence_of(interface["shape"]), interface.get("strides")
     data = interface.get("data")
     if isinstance(data, tuple):
         address, readonly = data

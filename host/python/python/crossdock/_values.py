@@ -52,16 +52,26 @@ def decode(data: bytes, dtype: Dtype, count: int, padded: bool = False) -> list[
         parts = struct.unpack(f"={2 * count}{letter}", data)
         return [complex(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
     if dtype.name == "bfloat16":
-        words = struct.unpack(f"={count}H", data)
-        wide = struct.pack(f"={count}I", *(word << 16 for word in words))
-        return list(struct.unpack(f"={count}f", wide))
+        return list(_brain_floats(data))
+    if dtype.name == "bcomplex32":
+        parts = _brain_floats(data)
+        return [complex(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    is_whole = dtype.name.startswith(("int", "uint"))
+    values = [] if is_whole else small.table(dtype.name)
     codes = data if dtype.bits == 8 or padded else _unpacked(data, dtype.bits, count)
     mask = (1 << dtype.bits) - 1
-    if dtype.name.startswith(("int", "uint")):
+    if is_whole:
         half = 1 << dtype.bits - 1 if dtype.name.startswith("int") else 1 << dtype.bits
         return [code - 2 * half if code >= half else code for code in (c & mask for c in codes)]
-    values = small.table(dtype.name)
     return [values[code & mask] for code in codes]
+
+
+def _brain_floats(data: bytes) -> tuple[float, ...]:
+    """The upper halves of floats."""
+    count = len(data) // 2
+    words = struct.unpack(f"={count}H", data)
+    wide = struct.pack(f"={count}I", *(word << 16 for word in words))
+    return struct.unpack(f"={count}f", wide)
 
 
 def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
@@ -72,8 +82,10 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
     try:
         if name == "bool":
             return bytes(bool(value) for value in values)
-        if name.startswith("complex"):
+        if name.startswith(("complex", "bcomplex")):
             pairs = [part for value in map(complex, values) for part in (value.real, value.imag)]
+            if name == "bcomplex32":
+                return struct.pack(f"={len(pairs)}H", *map(small.bfloat16, pairs))
             return struct.pack(f"={len(pairs)}{_LETTERS[name]}", *map(_fitting(name), pairs))
         if name.startswith(("int", "uint")):
             numbers = _wholes(values, dtype)
@@ -109,23 +121,27 @@ def _fitting(name: str) -> Any:
 
 def _unpacked(data: bytes, bits: int, count: int) -> list[int]:
     """Codes of less than a byte, in little bit order, as DLPack packs them."""
-    whole = int.from_bytes(data, "little")
-    if bits in (2, 4):
-        mask, each = (1 << bits) - 1, range(0, 8, bits)
-        return [byte >> shift & mask for byte in data for shift in each][:count]
-    return [whole >> index * bits & (1 << bits) - 1 for index in range(count)]
+    # Eight codes always end with a byte.
+    mask, shifts = (1 << bits) - 1, range(0, 8 * bits, bits)
+    groups = (data[first : first + bits] for first in range(0, len(data), bits))
+    words = (int.from_bytes(group, "little") for group in groups)
+    return [word >> shift & mask for word in words for shift in shifts][:count]
 
 
 def _packed(codes: list[int], bits: int, padded: bool) -> bytes:
     if padded:
         return bytes(codes)
-    whole = 0
-    for index, code in enumerate(codes):
-        whole |= code << index * bits
-    return whole.to_bytes((len(codes) * bits + 7) // 8, "little")
+    whole = bytearray()
+    for first in range(0, len(codes), 8):
+        word = 0
+        for code in reversed(codes[first : first + 8]):
+            word = word << bits | code
+        whole += word.to_bytes(bits, "little")
+    return bytes(whole[: (len(codes) * bits + 7) // 8])
 
 
-def _flat(tensor: Tensor) -> list[Any]:
+def flat(tensor: Tensor) -> list[Any]:
+    """All elements, in C order."""
     return decode(tensor._bytes(), tensor.dtype, tensor.size, tensor._padded)
 
 
@@ -143,7 +159,7 @@ def to_list(tensor: Tensor) -> Any:
         return only(tensor)
     if tensor.size == 0:
         return _empty_rows(tensor.shape)
-    return _nested(_flat(tensor), tensor.shape)
+    return _nested(flat(tensor), tensor.shape)
 
 
 def _empty_rows(shape: tuple[int, ...]) -> list[Any]:
@@ -152,7 +168,7 @@ def _empty_rows(shape: tuple[int, ...]) -> list[Any]:
 
 def only(tensor: Tensor) -> Any:
     """`Tensor.item`."""
-    return _flat(tensor)[0]
+    return flat(tensor)[0]
 
 
 def fill(tensor: Tensor, value: Any, stream: Any = None) -> None:
@@ -165,7 +181,10 @@ def fill(tensor: Tensor, value: Any, stream: Any = None) -> None:
     elif 8 % dtype.bits == 0:
         tensor._repeat(encode([value] * (8 // dtype.bits), dtype), stream)
     else:
-        tensor._store(encode([value] * tensor.size, dtype), stream)
+        # Eight elements always end with a byte.
+        groups, rest = divmod(tensor.size, 8)
+        some = encode([value] * 8, dtype) * groups + encode([value] * rest, dtype)
+        tensor._store(some, stream)
 
 
 def assign(part: Tensor, value: Any) -> None:

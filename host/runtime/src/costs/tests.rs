@@ -15,7 +15,7 @@ use super::store::{PairIdentity, Store};
 use super::table::PairCosts;
 use super::{CostCache, CostOrigin};
 use crate::far_memory::{asked, device};
-use crate::route::{Route, RouteChoice, explain};
+use crate::route::{Route, RouteChoice, RouteKind, explain};
 use crate::routing::Routing;
 use crate::way::Way;
 
@@ -132,6 +132,34 @@ fn costs() -> PairCosts {
     let mut costs = PairCosts::default();
     costs.set(Way::Staged, curve(&[(1, 2.0), (1 << 30, 2.0)]).ok());
     costs
+}
+
+#[test]
+fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("costs.json");
+    let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
+    let (from, to) = (device::<20>(&routing), crate::builtin::device().unwrap());
+    let mut costs = costs();
+    costs.set(Way::BySource, curve(&[(1, 3.0), (1 << 30, 3.0)]).ok());
+    let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
+    store.write(&PairIdentity::new(&from, &to), &costs);
+    let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
+    let route = explain(&layout, &from, &to, RouteChoice::Copy);
+    assert_eq!(route.kind, RouteKind::Staged, "{route}");
+    assert_eq!(route.cost.time, Some(Duration::from_secs(2)), "{route}");
+    assert!(
+        route
+            .instead
+            .iter()
+            .any(|other| other.starts_with("direct")),
+        "{route}"
+    );
+    let direct = explain(&layout, &from, &to, RouteChoice::Only(RouteKind::Direct));
+    assert_eq!(direct.cost.time, Some(Duration::from_secs(3)), "{direct}");
+    // Within a device there is one way, and no look at costs.
+    let own = explain(&layout, &to, &to, RouteChoice::Copy);
+    assert_eq!(own.kind, RouteKind::Direct, "{own}");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crossdock_sdk::dlpack::DeviceType;
+
 /// The parsed section `.crossdock`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,12 +68,14 @@ pub enum DescribeError {
         key: &'static str,
     },
     /// A value that cannot be.
-    #[error("its key `{key}` has the value `{value}`")]
+    #[error("its key `{key}` has the value `{value}`, and {legal}")]
     Value {
         /// The key.
         key: &'static str,
         /// The value, cut to a line and without control characters.
         value: String,
+        /// What it can be.
+        legal: String,
     },
 }
 
@@ -128,23 +132,34 @@ impl Description {
     fn from_values(values: [Option<&str>; KEYS.len()]) -> Result<Self, DescribeError> {
         let [name, vendor, version, abi, devices] = values;
         let required = |key, value: Option<_>| value.ok_or(DescribeError::Missing { key });
-        let bad = |key, value: &str| DescribeError::Value {
+        let bad = |key, value: &str, legal: &str| DescribeError::Value {
             key,
             value: printable(value),
+            legal: legal.to_owned(),
         };
         let name: &str = required("name", name)?;
         if !is_word(name) {
-            return Err(bad("name", name));
+            return Err(bad(
+                "name",
+                name,
+                "a name is 1 to 64 of a-z, 0-9, `_` and `-`",
+            ));
         }
         let text: &str = required("abi", abi)?;
-        let abi = AbiVersion::parse(text).ok_or_else(|| bad("abi", text))?;
+        let abi = AbiVersion::parse(text)
+            .ok_or_else(|| bad("abi", text, "a version is `MAJOR.MINOR`"))?;
         let text: &str = required("devices", devices)?;
         let devices: Vec<String> = text
             .split(',')
             .map(|device| device.trim().to_owned())
             .collect();
-        if !devices.iter().all(|device| is_word(device)) {
-            return Err(bad("devices", text));
+        // A type that is newer than this host is named by its number.
+        if let Some(Err(error)) = devices
+            .iter()
+            .map(|device| device.parse::<DeviceType>())
+            .find(Result::is_err)
+        {
+            return Err(bad("devices", text, &error.to_string()));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -178,7 +193,7 @@ impl fmt::Display for AbiVersion {
     }
 }
 
-/// Names of plugins and device types.
+/// Names of plugins.
 fn is_word(text: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
@@ -218,7 +233,7 @@ mod tests {
     #[test]
     fn each_fault_has_its_own_answer() {
         let long = [GOOD, &[0; LIMIT]].concat();
-        let cases: [(&[u8], &str); 11] = [
+        let cases: [(&[u8], &str); 13] = [
             (b"", "CROSSDOCK1"),
             (&[0; 64], "CROSSDOCK1"),
             (&long, "allowed"),
@@ -228,7 +243,18 @@ mod tests {
             (b"CROSSDOCK1\0name\0\0", "text number 1"),
             (b"CROSSDOCK1\0name=a\0name=b\0\0", "twice"),
             (b"CROSSDOCK1\0name=a\0abi=1.0\0\0", "no key `devices`"),
-            (b"CROSSDOCK1\0name=A/b\0abi=1.0\0devices=cpu\0\0", "`A/b`"),
+            (
+                b"CROSSDOCK1\0name=A/b\0abi=1.0\0devices=cpu\0\0",
+                "`A/b`, and a name is 1 to 64",
+            ),
+            (
+                b"CROSSDOCK1\0name=a\0abi=1.0\0devices=cpu,gpu\0\0",
+                "\"gpu\"; there are cpu, cuda",
+            ),
+            (
+                b"CROSSDOCK1\0name=a\0abi=1.0\0devices=\0\0",
+                "there are cpu, cuda",
+            ),
             (b"CROSSDOCK1\0name=a\0abi=1\0devices=cpu\0\0", "`abi`"),
         ];
         for (bytes, part) in cases {

@@ -47,7 +47,8 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
         detail: detail.to_owned(),
     };
     let file = File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
-    check_sections(&file, bytes, &damaged)?;
+    let mut remarks = Vec::new();
+    check_sections(&file, bytes, &damaged, &mut remarks)?;
     let section = section_bytes(&file, bytes, b".crossdock");
     let section = section.ok_or_else(|| PreflightError::NoDescription {
         path: path.to_owned(),
@@ -57,10 +58,9 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
             path: path.to_owned(),
             source,
         })?;
-    let mut remarks = Vec::new();
     let Needs { needed, run_path } = check_dynamic(&file, &damaged, &mut remarks)?;
     check_symbols(&file, &damaged, &mut remarks)?;
-    check_relocations(&file, bytes, &damaged)?;
+    check_relocations(&file, bytes, &damaged, &mut remarks)?;
     let flavour = find_root(path, &file, bytes, &damaged)?;
     Ok(Image {
         description,
@@ -182,20 +182,20 @@ fn check_length(path: &Path, bytes: &[u8]) -> Result<(), PreflightError> {
     Ok(())
 }
 
-/// Sections that are what they say, and code that is not blank.
+/// Sections that can be read. Blank ones, and tables of zeros in code, may have been built so.
 fn check_sections(
     file: &File<'_>,
     bytes: &[u8],
     damaged: Refused<'_>,
+    remarks: &mut Vec<Remark>,
 ) -> Result<(), PreflightError> {
     let (endian, sections) = (file.endian(), file.elf_section_table());
     for (index, section) in sections.iter().enumerate().skip(1) {
-        if section.sh_type(endian) == elf::SHT_NULL {
-            return Err(damaged(&format!("its section {index} is blank")));
-        }
         let name = sections.section_name(endian, section).unwrap_or_default();
-        if name.is_empty() {
-            return Err(damaged(&format!("its section {index} has no name")));
+        if section.sh_type(endian) == elf::SHT_NULL || name.is_empty() {
+            let part = format!("section {index}");
+            remarks.push(Remark::Blank { part });
+            continue;
         }
         let code = elf::SHF_EXECINSTR.0;
         if section.sh_flags(endian).0 & code == 0 || section.sh_type(endian) != elf::SHT_PROGBITS {
@@ -211,10 +211,9 @@ fn check_sections(
             .windows(2)
             .any(|w| w == [true, true])
         {
-            return Err(damaged(&format!(
-                "{BLANK} or more bytes of its code (`{}`) are blank",
-                String::from_utf8_lossy(name)
-            )));
+            let name = String::from_utf8_lossy(name);
+            let part = format!("code (`{name}`), for {BLANK} bytes or more,");
+            remarks.push(Remark::Blank { part });
         }
     }
     Ok(())
@@ -265,34 +264,40 @@ fn check_symbols(
     }
 }
 
-/// No relocation is blank, leads outside, or names a symbol that is not there.
+/// No relocation that the linker makes leads outside or names a symbol that is not there, and not all
+/// are blank. Those that a build kept for other tools are nobody's at load time.
 fn check_relocations(
     file: &File<'_>,
     bytes: &[u8],
     damaged: Refused<'_>,
+    remarks: &mut Vec<Remark>,
 ) -> Result<(), PreflightError> {
     let endian = file.endian();
     let symbols = file.elf_dynamic_symbol_table().len();
-    for section in file.elf_section_table().iter() {
+    let is_loaded = |flags: elf::SectionFlags| flags.0 & elf::SHF_ALLOC.0 != 0;
+    let sections = file.elf_section_table().iter();
+    for section in sections.filter(|section| is_loaded(section.sh_flags(endian))) {
         let list = section
             .rela(endian, bytes)
             .map_err(|error| damaged(&error.to_string()))?;
+        let list = list.map(|(list, _)| list).unwrap_or_default();
+        let is_blank = |entry: &Rela64<NativeEndian>| entry.r_type(endian, false).0 == 0;
+        if !list.is_empty() && list.iter().all(is_blank) {
+            return Err(damaged("its relocations are blank"));
+        }
+        if let Some(index) = list.iter().position(is_blank) {
+            let part = format!("relocation {index}");
+            remarks.push(Remark::Blank { part });
+        }
         for (index, entry) in list
-            .map(|(list, _)| list)
-            .unwrap_or_default()
             .iter()
             .enumerate()
+            .filter(|(_, entry)| !is_blank(entry))
         {
-            let entry: &Rela64<NativeEndian> = entry;
             let known =
                 usize::try_from(entry.r_sym(endian, false)).is_ok_and(|sym| sym < symbols.max(1));
-            if entry.r_type(endian, false).0 == 0
-                || !known
-                || !is_mapped(file, entry.r_offset(endian))
-            {
-                return Err(damaged(&format!(
-                    "its relocation {index} is blank or leads outside"
-                )));
+            if !known || !is_mapped(file, entry.r_offset(endian)) {
+                return Err(damaged(&format!("its relocation {index} leads outside")));
             }
         }
     }
@@ -408,7 +413,7 @@ pub(super) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 const MAGIC: &[u8] = b"\x7fELF";
 const HEADER: u64 = 64;
 
-/// So many zero bytes are no code: compilers fill gaps with other instructions.
+/// So many zero bytes are no instructions: a table, or a hole.
 const BLANK: usize = 1024;
 
 /// `e_machine`, and the name that the standard library has for it.

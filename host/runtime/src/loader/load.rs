@@ -66,6 +66,7 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
             name: found.description.name.clone(),
             vendor: found.description.vendor.clone(),
             version: found.description.version.clone(),
+            devices: found.description.devices.clone(),
             path: Some(found.path.clone()),
         };
         Ok(Plugin::start(identity, table, layers).with_remarks(remarks))

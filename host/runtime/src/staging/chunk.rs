@@ -40,7 +40,7 @@ unsafe impl Send for Chunk {}
 
 impl Chunk {
     pub(super) fn new(bytes: u64) -> Result<Self, Error> {
-        let refuse = |why: String| Error::misuse("make host memory for a staged copy", why);
+        let refuse = |why: String| Error::exhausted("make host memory for a staged copy", why);
         let length = host_length(bytes.max(1))?;
         let layout = Layout::from_size_align(length, host_length(PAGE_BYTES)?)
             .map_err(|error| refuse(error.to_string()))?;

@@ -96,7 +96,7 @@ fn freed_in_order(subject: &Subject<'_>) -> Verdict {
     let given = other.address();
     ensure!(
         are_apart(address, given),
-        "{given:?} is given while {address:?} is still in use"
+        "{given} is given while {address} is still in use"
     );
     gate.complete(Status::OK)?;
     other.write(0, &pattern(123, BYTES))?;

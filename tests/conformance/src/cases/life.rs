@@ -173,9 +173,12 @@ fn capabilities_have_groups(subject: &Subject<'_>) -> Verdict {
     ];
     for (capability, group, is_there) in groups {
         let claimed = subject.can(capability);
+        let mut names = Capabilities::NAMES.iter();
+        let name = names.find(|(named, _)| *named == capability);
         ensure!(
             !claimed || is_there,
-            "{capability:?} without the group `{group}`"
+            "{} without the group `{group}`",
+            name.map_or("a capability", |(_, name)| name)
         );
     }
     let streams = table.streams().is_some();

@@ -83,7 +83,7 @@ fn base(subject: &Subject<'_>) -> Verdict {
         owner(subject, &info, size)?;
         ensure!(
             info.base == memory.address(),
-            "base {:?} and not {:?}",
+            "base {} and not {}",
             info.base,
             memory.address()
         );
@@ -100,7 +100,7 @@ fn interior(subject: &Subject<'_>) -> Verdict {
         owner(subject, &info, size)?;
         ensure!(
             info.base == memory.address(),
-            "byte {offset} has the base {:?}",
+            "byte {offset} has the base {}",
             info.base
         );
         ensure!(

@@ -58,6 +58,16 @@ enum Direction {
     Inside,
 }
 
+impl Direction {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::FromHost => "a copy from the host",
+            Self::ToHost => "a copy to the host",
+            Self::Inside => "a copy inside the device",
+        }
+    }
+}
+
 fn sub_byte(subject: &Subject<'_>) -> Verdict {
     let done = sweep(subject, Choice::PERMUTED, &[1, 2, 4])?;
     let claimed = subject.can(Capabilities::SUB_BYTE_STRIDES);
@@ -118,7 +128,7 @@ fn one_copy(
         Direction::ToHost => host,
         Direction::FromHost | Direction::Inside => dst.read(0, before.len())?,
     };
-    let what = format!("{direction:?} {region:?}");
+    let what = format!("{} of {region}", direction.name());
     if is_unsupported(&answer) {
         same_bytes(&format!("{what}, UNSUPPORTED"), &found, &before)?;
         return Ok(false);
