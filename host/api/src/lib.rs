@@ -61,7 +61,7 @@ pub use self::script::{
     PlaceText, StreamFunction, XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions,
     XdSessionOptions, XdSessionState, XdValue,
 };
-pub use self::table::{API_MAJOR, API_MINOR, LogFunction, XdApi};
+pub use self::table::{API_MAJOR, API_MINOR, LogFunction, ReleaseGate, XdApi};
 pub use self::text::Text;
 
 pub use crossdock_sdk::abi::{

@@ -6,7 +6,7 @@
     reason = "capsules are made and read by C functions of Python"
 )]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
 use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, fence};
@@ -17,6 +17,9 @@ use pyo3::prelude::*;
 use crate::incoming::{Incoming, Kind};
 use crate::interpreter::is_attached;
 
+/// A deleter of either struct.
+pub(crate) type Deleter = unsafe extern "C" fn(tensor: *mut c_void);
+
 /// A managed tensor that can travel in a capsule.
 pub(crate) trait Traveller: Sized + 'static {
     /// The name of a capsule that still owns its tensor.
@@ -24,11 +27,23 @@ pub(crate) trait Traveller: Sized + 'static {
     /// The name of one whose tensor was taken.
     const USED: &'static CStr;
 
+    /// The deleter, where there is one, and what it takes.
+    ///
+    /// # Safety
+    /// - `tensor` is live.
+    unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void);
+
     /// Runs the deleter, where there is one.
     ///
     /// # Safety
     /// - `tensor` is live, and nobody uses it afterwards.
-    unsafe fn delete(tensor: NonNull<Self>);
+    unsafe fn delete(tensor: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        if let (Some(deleter), tensor) = unsafe { Self::deleter(tensor) } {
+            // SAFETY: the caller's promise: this is the only release.
+            unsafe { deleter(tensor) };
+        }
+    }
 }
 
 macro_rules! traveller {
@@ -37,13 +52,13 @@ macro_rules! traveller {
             const NAME: &'static CStr = $name;
             const USED: &'static CStr = $used;
 
-            unsafe fn delete(tensor: NonNull<Self>) {
+            unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void) {
                 // SAFETY: the caller's promise: a live struct.
-                let deleter = unsafe { (*tensor.as_ptr()).deleter };
-                if let Some(deleter) = deleter {
-                    // SAFETY: the caller's promise: this is the only release.
-                    unsafe { deleter(tensor.as_ptr()) };
-                }
+                let place = unsafe { &raw const (*tensor.as_ptr()).deleter };
+                // SAFETY: as above, though nobody said that it is aligned; functions that differ in
+                // what their pointer points to are called alike.
+                let deleter = unsafe { place.cast::<Option<Deleter>>().read_unaligned() };
+                (deleter, tensor.as_ptr().cast())
             }
         }
     };
@@ -65,9 +80,9 @@ impl Traveller for Draft {
     const NAME: &'static CStr = DLManagedTensor::NAME;
     const USED: &'static CStr = DLManagedTensor::USED;
 
-    unsafe fn delete(tensor: NonNull<Self>) {
+    unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void) {
         // SAFETY: the caller's promise, passed on.
-        unsafe { DLManagedTensorVersioned::delete(tensor.cast()) };
+        unsafe { DLManagedTensorVersioned::deleter(tensor.cast()) }
     }
 }
 

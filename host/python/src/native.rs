@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
+use crate::kept::Held;
 use crate::lender::take;
 use crate::stream::Stream;
 use crate::table::api;
@@ -35,7 +36,7 @@ pub(crate) fn _adopt_native(
     }
     let adopt = api().tensor_adopt_native;
     // SAFETY: what the caller says of the object holds while the object is kept.
-    unsafe { take(owner.py(), adopt, memory, owner.clone().unbind()) }
+    unsafe { take(owner.py(), adopt, memory, Held::new(owner)) }
 }
 
 #[pymethods]

@@ -12,6 +12,7 @@ use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
+use crate::python_calls;
 use crate::runtime::device_from;
 use crate::table::api;
 
@@ -74,10 +75,10 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         }
         _ => {}
     }
-    if let Ok(method) = native.getattr("__cuda_stream__") {
+    if let Ok(method) = python_calls::attribute(native, "__cuda_stream__") {
         // The CUDA stream protocol: a version, and the handle.
         let answer = if method.is_callable() {
-            method.call0()?
+            python_calls::call(&method, PyTuple::empty(native.py()), None)?
         } else {
             method
         };
@@ -90,7 +91,7 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(word);
     }
     for name in ["ptr", "cuda_stream", "int_ptr"] {
-        if let Ok(word) = native.getattr(name) {
+        if let Ok(word) = python_calls::attribute(native, name) {
             return word.extract();
         }
     }

@@ -52,7 +52,7 @@ pub use layout::{
     DLPackManagedTensorToPyObjectNoSync, DLPackSetError, DLPackVersion, DLTensor, VERSION,
 };
 pub use produced::{Managed, Produced, export, export_legacy, is_own_export, owner_of, take_owner};
-pub use received::{Ownership, Received};
+pub use received::{Deleter, Ownership, Received};
 pub use strided::{Layout, MAX_RANK, Span};
 pub use tensor_view::{Place, TensorView};
 pub use validate::validate;
