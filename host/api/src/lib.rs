@@ -71,6 +71,7 @@ pub use crossdock_sdk::abi::{
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
     DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK, glance,
+    serial_of,
 };
 
 /// Runs code of others that must not unwind into C.

@@ -23,6 +23,7 @@
 //!
 //! DLPack lets a consumer call the deleter from any thread; both managed types are `Send` because of that rule.
 
+mod blocks;
 mod data_word;
 mod device_type;
 mod dims;
@@ -39,6 +40,7 @@ mod tensor_view;
 mod validate;
 mod views;
 
+pub use blocks::serial_of;
 pub use data_word::DataWord;
 pub use device_type::{Device, DeviceType};
 pub use dtype::{Dtype, DtypeCode};

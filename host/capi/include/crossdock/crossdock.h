@@ -849,6 +849,9 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * \param[out] managed  Whoever takes it calls its deleter once, on any thread. It does not need the
  *                      tensor's handle.
  *
+ * The eight bytes before the struct are a number that changes when it is released, and that may be read
+ * for ever: whoever only passes the struct on can tell whether it is gone. Since table 1.4.
+ *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
  */
 xd_error *xd_tensor_export(const xd_tensor *tensor, const xd_export_options *options,
