@@ -81,7 +81,7 @@ fn _close_gate(py: Python<'_>) {
 
 /// The child of a fork has no other thread.
 unsafe extern "C" fn in_child() {
-    STATE.fetch_and(CLOSED, Ordering::SeqCst);
+    let _caught = fence(|| STATE.fetch_and(CLOSED, Ordering::SeqCst));
 }
 
 /// How the runtime releases tensors of others, whose deleters may be Python's.

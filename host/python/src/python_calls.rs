@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "calls Python by functions that may unwind")]
 
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ impl Drop for Stay {
 pub(crate) fn staying<T>(call: impl FnOnce() -> T) -> T {
     let stay = Stay;
     let answer = call();
-    std::mem::forget(stay);
+    let _came_back = ManuallyDrop::new(stay);
     answer
 }
 

@@ -22,7 +22,7 @@ static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// An ordered line of work on one device.
 ///
-/// `native` is a stream of another library: on CUDA and ROCm its integer, or an object with
+/// `native` is a stream of another library: on `cuda` and `rocm` its integer, or an object with
 /// `__cuda_stream__()`, `.ptr` or `.cuda_stream`; on OpenCL a command queue of PyOpenCL; anywhere the
 /// integer of a stream that is alive here. It is kept alive, and never destroyed here. `with stream:`
 /// makes it the current one of its device, in this context.

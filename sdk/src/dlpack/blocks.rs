@@ -10,6 +10,7 @@
 
 use std::alloc::{self, Layout as MemoryLayout};
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 #[repr(C, align(16))]
 struct Before {
     /// The next free one, while this one is free.
-    next: *mut Before,
+    next: *mut Self,
     /// How often it was released.
     serial: AtomicU64,
 }
@@ -27,7 +28,11 @@ const _: () = assert!(offset_of!(Before, serial) + 8 == size_of::<Before>());
 
 /// Blocks are as long as a power of two with what lies before them, from this one on.
 const SHORTEST: usize = 256;
-const CLASSES: usize = 24;
+const LENGTHS: usize = 24;
+/// Two of each length: aligned to 16 bytes as all memory is, and [`WIDEST`].
+const CLASSES: usize = 2 * LENGTHS;
+/// The widest alignment.
+pub(super) const WIDEST: usize = 128;
 /// What is asked of the system at once, at least.
 const CHUNK: usize = 1 << 16;
 /// So many more given than taken go to the list for all.
@@ -50,22 +55,27 @@ thread_local! {
     static OWN: Own = const { Own([const { List::new() }; CLASSES]) };
 }
 
-/// The length of a block.
+/// The length of a block and its alignment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Class(usize);
 
 impl Class {
-    /// The shortest that has room for `size` bytes; `None` where there is none so long.
+    /// The shortest that has room; `None` where there is none so long, or so aligned.
     #[inline]
-    pub(super) fn for_size(size: usize) -> Option<Self> {
-        let units = size.checked_add(size_of::<Before>() - 1)? / SHORTEST;
-        let class = (usize::BITS - units.leading_zeros()) as usize;
-        (class < CLASSES).then_some(Self(class))
+    pub(super) fn for_memory(memory: MemoryLayout) -> Option<Self> {
+        let is_wide = memory.align() > align_of::<Before>();
+        let (before, first) = match is_wide {
+            false => (size_of::<Before>(), 0),
+            true => (WIDEST, LENGTHS),
+        };
+        let units = memory.size().checked_add(before - 1)? / SHORTEST;
+        let length = (usize::BITS - units.leading_zeros()) as usize;
+        (length < LENGTHS && memory.align() <= WIDEST).then_some(Self(first + length))
     }
 
-    /// A block, aligned to 16 bytes.
+    /// A block.
     #[inline]
-    pub(super) fn take(self) -> Option<NonNull<u8>> {
+    pub(super) fn take(self) -> Option<NonNull<c_void>> {
         let own = OWN.try_with(|own| own.0.get(self.0)?.take());
         let before = match own {
             Ok(Some(before)) => before,
@@ -80,7 +90,7 @@ impl Class {
     /// # Safety
     /// - `block` was taken from this class, and nobody uses it any more.
     #[inline]
-    pub(super) unsafe fn give(self, block: *mut u8) {
+    pub(super) unsafe fn give(self, block: *mut c_void) {
         // SAFETY: what `take` left in front of it.
         let before = unsafe { block.cast::<Before>().sub(1) };
         // SAFETY: never unmapped.
@@ -115,14 +125,18 @@ impl Class {
 
     /// New blocks, which are a list.
     fn chunk(self) -> Option<NonNull<Before>> {
-        let size = SHORTEST << self.0;
+        let size = SHORTEST << (self.0 % LENGTHS);
+        let before_at = match self.0 < LENGTHS {
+            true => 0,
+            false => WIDEST - size_of::<Before>(),
+        };
         let memory = MemoryLayout::from_size_align(size.max(CHUNK), SHORTEST).ok()?;
         // SAFETY: the size is not 0.
         let start = NonNull::new(unsafe { alloc::alloc(memory) })?;
         let mut next = std::ptr::null_mut();
         for at in (0..memory.size() / size).rev() {
             // SAFETY: inside of the chunk.
-            let before = unsafe { start.add(at * size) }.cast::<Before>();
+            let before = unsafe { start.add(at * size + before_at) }.cast::<Before>();
             let serial = AtomicU64::new(0);
             // SAFETY: fresh memory, aligned to `SHORTEST`.
             unsafe { before.write(Before { next, serial }) };
@@ -235,18 +249,25 @@ pub unsafe fn serial_of<M>(export: NonNull<M>) -> u64 {
 mod tests {
     use super::*;
 
+    fn class(size: usize, align: usize) -> Option<Class> {
+        Class::for_memory(MemoryLayout::from_size_align(size, align).unwrap())
+    }
+
     #[test]
     fn classes_have_room_for_what_lies_before() {
-        for (size, class) in [(0, 0), (240, 0), (241, 1), (496, 1), (497, 2)] {
-            assert_eq!(Class::for_size(size).unwrap().0, class, "{size}");
+        for (size, of) in [(0, 0), (240, 0), (241, 1), (496, 1), (497, 2)] {
+            assert_eq!(class(size, 8).unwrap().0, of, "{size}");
         }
-        assert!(Class::for_size(usize::MAX).is_none());
-        assert!(Class::for_size(1 << 40).is_none());
+        for (size, of) in [(0, 0), (128, 0), (129, 1), (384, 1), (385, 2)] {
+            assert_eq!(class(size, 32).unwrap().0, LENGTHS + of, "{size}");
+        }
+        assert!(class(isize::MAX as usize - 15, 16).is_none());
+        assert!(class(1 << 40, 8).is_none() && class(8, 256).is_none());
     }
 
     #[test]
     fn a_block_tells_of_each_release_and_is_used_again() {
-        let class = Class::for_size(100).unwrap();
+        let class = class(100, 8).unwrap();
         let first = class.take().unwrap();
         // SAFETY: a block.
         let serial = unsafe { serial_of(first) };
@@ -262,11 +283,11 @@ mod tests {
 
     #[test]
     fn blocks_go_from_thread_to_thread_and_none_is_there_twice() {
-        let class = Class::for_size(5000).unwrap();
+        let class = class(5000, 64).unwrap();
         let (sender, receiver) = std::sync::mpsc::channel::<usize>();
         let giver = std::thread::spawn(move || {
             for block in receiver {
-                let block = std::ptr::with_exposed_provenance_mut::<u8>(block);
+                let block = std::ptr::with_exposed_provenance_mut::<c_void>(block);
                 // SAFETY: taken by the other thread, which wrote its own address there.
                 assert_eq!(unsafe { block.cast::<usize>().read() }, block.addr());
                 // SAFETY: nobody has it any more.

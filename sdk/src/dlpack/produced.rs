@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
-use super::blocks::Class;
+use super::blocks::{Class, WIDEST};
 use super::error::DlpackError;
 use super::flags::Flags;
 use super::layout::{DLManagedTensor, DLManagedTensorVersioned, DLTensor, VERSION};
@@ -81,17 +81,17 @@ impl<M: Managed> Produced<M> {
         let rank = layout.rank();
         const {
             assert!(
-                align_of::<Block<M, O>>() <= 16,
-                "blocks are aligned to 16 bytes"
+                align_of::<Block<M, O>>() <= WIDEST,
+                "no block is so aligned"
             )
         };
         let (memory, tail) = memory_of::<M, O>(rank)?;
-        let class = Class::for_size(memory.size());
+        let class = Class::for_memory(memory);
         let taken = class.and_then(|class| Some((class, class.take()?)));
         let (class, start) = taken.ok_or(DlpackError::OutOfMemory {
             bytes: memory.size(),
         })?;
-        let (block, start) = (start.cast::<Block<M, O>>(), start.as_ptr());
+        let (block, start) = (start.cast::<Block<M, O>>(), start.as_ptr().cast::<u8>());
         let mut shape = std::ptr::null_mut();
         let mut strides = std::ptr::null_mut();
         if rank > 0 {
@@ -341,7 +341,7 @@ unsafe fn release_behind_fence<M: Managed>(managed: *mut M) {
     // SAFETY: the struct is not looked at any more.
     unsafe { M::end(managed) };
     // SAFETY: taken from this class, and given up by the caller.
-    unsafe { class.give(start) };
+    unsafe { class.give(start.cast()) };
 }
 
 /// The deleter of every export in the struct of DLPack 1.x. Not generic, so that its address tells who made a tensor.
@@ -363,7 +363,9 @@ unsafe extern "C" fn delete_legacy(managed: *mut DLManagedTensor) {
 }
 
 /// The deleter of exports that were released: a consumer that calls it once more does no harm.
-unsafe extern "C" fn ended<M>(_managed: *mut M) {}
+unsafe extern "C" fn ended<M>(_managed: *mut M) {
+    let _nothing = fence(|| ());
+}
 
 /// A cast to the type that the offset was aligned for by a memory layout.
 const fn cast_aligned<T>(pointer: *mut u8) -> *mut T {
