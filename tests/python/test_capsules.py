@@ -242,3 +242,66 @@ def test_bug_34_threads_export_the_same_tensor() -> None:
 def test_a_tensor_without_a_deleter_is_taken() -> None:
     ours = xd.from_dlpack(handmade.Forged(no_deleter=True).capsule())
     assert ours.shape == (2, 3)
+
+
+@BOTH
+def test_a_consumer_may_run_the_deleter_and_leave_the_name(version: Any) -> None:
+    """PyTorch does so with a tensor on a device that it does not know."""
+    forged = handmade.Forged()
+    for _ in range(100):
+        theirs = xd.from_dlpack(handmade.Forged().capsule())
+        capsule = theirs.__dlpack__(max_version=(1, 3))
+        handmade.delete(handmade.struct_in(capsule))
+        # The next export may get the same block, and is not the capsule's to release.
+        another = xd.from_dlpack(forged.capsule()).__dlpack__(max_version=(1, 3))
+        del capsule
+        gc.collect()
+        assert forged.deleted == 0
+        del another
+        assert forged.deleted == 1
+        forged.deleted = 0
+    ours = tensor().copy().__dlpack__(max_version=version)
+    managed = handmade.struct_in(ours)
+    handmade.delete(managed)
+    # Once more does no harm, and nobody takes it.
+    handmade.delete(managed)
+    with pytest.raises(BufferError):
+        xd.from_dlpack(ours)
+
+
+@BOTH
+def test_a_consumer_may_clear_the_destructor_and_keep_the_name(version: Any) -> None:
+    """nanobind does so (rule 43): the deleter is the only release."""
+    set_destructor = ctypes.pythonapi.PyCapsule_SetDestructor
+    set_destructor.argtypes = [ctypes.py_object, ctypes.c_void_p]
+    forged = handmade.Forged()
+    there = xd.from_dlpack(forged.capsule())
+    capsule = there.__dlpack__(max_version=version) if version else there.copy().__dlpack__()
+    managed = handmade.struct_in(capsule)
+    assert set_destructor(capsule, None) == 0
+    del capsule, there
+    assert forged.deleted == (0 if version else 1)
+    handmade.delete(managed)
+    assert forged.deleted == 1
+
+
+def test_capsules_that_were_left_end_on_many_threads() -> None:
+    errors: list[BaseException] = []
+
+    def leave() -> None:
+        try:
+            for number in range(300):
+                capsule = xd.full((3,), float(number)).__dlpack__(max_version=(1, 3))
+                handmade.delete(handmade.struct_in(capsule))
+                kept = xd.full((3,), float(number)).__dlpack__(max_version=(1, 3))
+                del capsule
+                assert xd.from_dlpack(kept).tolist() == [float(number)] * 3
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=leave) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []

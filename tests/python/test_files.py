@@ -1,5 +1,6 @@
 """`load` and `save`: .npy, .npz and .safetensors."""
 
+import ctypes
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ from typing import Any
 from pathlib import Path
 
 import crossdock as xd
+import handmade
 import ml_dtypes
 import numpy as np
 import pytest
@@ -280,3 +282,61 @@ def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(
             changed.unlink()
         for tensor in loaded.values() if isinstance(loaded, dict) else [loaded]:
             tensor.tolist()
+
+
+MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("ending", ["npy", "safetensors"])
+def test_who_writes_to_a_read_only_file_changes_memory_and_not_the_file(
+    tmp_path: Path, ending: str, child: Any
+) -> None:
+    """PyTorch, optimisers and kernels do: they know of no read-only memory."""
+    path = tmp_path / f"model.{ending}"
+    xd.save(path, np.arange(4.0) if ending == "npy" else {"w": np.arange(4.0)})
+    before = path.read_bytes()
+    done = child(
+        f"""
+import ctypes, crossdock as xd
+t = xd.load({str(path)!r})
+t = t["w"] if isinstance(t, dict) else t
+assert t.readonly
+(ctypes.c_double * 4).from_address(t.data_ptr())[1] = 7.0
+try:
+    t.fill(1.0)
+except ValueError:
+    print(t.tolist())
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "[0.0, 7.0, 2.0, 3.0]\n"), done.stderr
+    assert path.read_bytes() == before
+
+
+def test_a_file_may_be_four_times_as_large_as_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.npy"
+    np.save(path, np.ones(8, "u1"))
+    with open(path, "r+b") as file:
+        header = file.read(128)
+        count = 4 * MEMORY
+        text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count},), }}"
+        file.seek(10)
+        file.write(text.ljust(117).encode() + b"\n")
+        assert len(header) == 128
+        file.truncate(128 + count)
+    tensor: Any = xd.load(path)
+    assert tensor.readonly and tensor.shape == (count,)
+    assert tensor[:10].tolist() == [1] * 8 + [0, 0]
+    assert tensor[count - 1].item() == 0
+    # A page of it may be written, and the rest takes no memory.
+    ctypes.c_uint8.from_address(tensor[count - 1 :].data_ptr()).value = 5
+    assert tensor[count - 1].item() == 5
+
+
+def test_bytes_are_shared_and_said_to_be_read_only() -> None:
+    """Who ignores READ_ONLY, as PyTorch does, changes them in place."""
+    data = bytes(bytearray(range(8)))
+    tensor = xd.asarray(data)
+    managed = handmade.exported(tensor)
+    assert tensor.readonly and managed.flags & 1
+    ctypes.c_uint8.from_address(managed.tensor.data).value = 9
+    assert data[0] == 9 and tensor.copy().tolist()[0] == 9

@@ -62,9 +62,71 @@ def test_a_part_begins_at_an_offset(queue: Any) -> None:
     assert tensor[1].byte_offset == 24
 
 
-def test_a_handle_may_be_an_integer(queue: Any) -> None:
+def test_an_integer_is_a_handle_where_it_is_known(queue: Any) -> None:
     mem = buffer(queue, np.arange(4, dtype=np.int64))
-    assert xd.from_opencl(mem.int_ptr, shape=4, dtype="int64").tolist() == [0, 1, 2, 3]
+    there = xd.from_opencl(mem, shape=4, dtype="int64")
+    assert xd.from_opencl(there.cl_mem, shape=4, dtype="int64").tolist() == [0, 1, 2, 3]
+    own = xd.asarray(np.arange(4)).to(OPENCL, copy=True)
+    assert xd.from_opencl(own.cl_mem, shape=4, dtype="int64").tolist() == [0, 1, 2, 3]
+
+
+# Any of them crashes a driver that is asked about it.
+NO_OBJECTS = [1, 7, 4096, 12345, 1 << 47, (1 << 64) - 8]
+
+
+class Pretends:
+    """An object that has the attributes of PyOpenCL's."""
+
+    def __init__(self, word: int) -> None:
+        self.int_ptr = self.ptr = self.svm_ptr = self.cuda_stream = word
+        self.size = 64
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.int_ptr
+
+
+@pytest.mark.parametrize("pretends", [False, True], ids=["an integer", "an object"])
+def test_an_integer_that_is_no_object_is_refused(queue: Any, pretends: bool) -> None:
+    tensor = xd.ones(4, device=OPENCL)
+    stranger = buffer(queue, np.zeros(4))
+    idle = cl.CommandQueue(queue.context)
+    words = [*NO_OBJECTS, tensor.cl_mem, stranger.int_ptr, idle.int_ptr, id(queue)]
+    for word in words:
+        native: Any = Pretends(word) if pretends else word
+        for call in (
+            lambda: xd.Stream(OPENCL, native=native),
+            lambda: tensor.to(OPENCL, stream=native, copy=True),
+            lambda: xd.ones(3).to(OPENCL, stream=native),
+            lambda: tensor.fill(2, stream=native),
+            lambda: xd.from_opencl(buffer(queue, np.zeros(4)), shape=4, dtype="int64", queue=native),
+            lambda: xd.Stream(OPENCL).record().wait(native),
+        ):
+            with pytest.raises(ValueError, match="no stream that is known"):
+                call()
+        if word != tensor.cl_mem or pretends:
+            for shape in (4, 0):
+                with pytest.raises((TypeError, xd.UnsupportedDeviceError)):
+                    xd.from_opencl(native, shape=shape, dtype="float32")
+    assert tensor.tolist() == [1] * 4
+
+
+def test_an_object_of_pyopencl_of_another_kind_is_refused(queue: Any) -> None:
+    mem = buffer(queue, np.zeros(4))
+    for native in (mem, queue.context, queue.device):
+        with pytest.raises(ValueError, match="no stream that is known"):
+            xd.Stream(OPENCL, native=native)
+    for memory in (queue, queue.context):
+        with pytest.raises(TypeError, match="no memory of OpenCL"):
+            xd.from_opencl(memory, shape=4, dtype="float32")
+
+
+def test_a_word_that_is_no_object_is_refused_by_the_plugin(queue: Any) -> None:
+    """Without the checks above it, as programs in C call it."""
+    what = (xd.float32, [4], 0)
+    own = xd.Stream(OPENCL).native_handle
+    for word in [*NO_OBJECTS, id(queue), own]:
+        with pytest.raises(xd.DeviceError):
+            xd._crossdock._adopt_native(OPENCL, word, what, None, None, False)
 
 
 def test_the_buffer_is_kept_while_a_view_lives_and_given_back_after(queue: Any) -> None:

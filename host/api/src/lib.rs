@@ -61,7 +61,7 @@ pub use self::script::{
     PlaceText, StreamFunction, XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions,
     XdSessionOptions, XdSessionState, XdValue,
 };
-pub use self::table::{API_MAJOR, API_MINOR, LogFunction, XdApi};
+pub use self::table::{API_MAJOR, API_MINOR, LogFunction, ReleaseGate, XdApi};
 pub use self::text::Text;
 
 pub use crossdock_sdk::abi::{
@@ -71,6 +71,7 @@ pub use crossdock_sdk::abi::{
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
     DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK, glance,
+    serial_of,
 };
 
 /// Runs code of others that must not unwind into C.

@@ -22,7 +22,7 @@ use crate::text::Text;
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 3;
+pub const API_MINOR: u32 = 4;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -33,6 +33,11 @@ pub type LogFunction = Option<
         target: *const c_char,
         message: *const c_char,
     ),
+>;
+
+/// Calls `deleter(tensor)` once before it returns, or never.
+pub type ReleaseGate = Option<
+    unsafe extern "C" fn(deleter: unsafe extern "C" fn(tensor: *mut c_void), tensor: *mut c_void),
 >;
 
 macro_rules! table {
@@ -473,4 +478,6 @@ table! {
     tensor_ready_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
     /// Blocks until memory that was dropped while it was in use is given back.
     runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
+    /// Calls the deleters of others through a function.
+    release_through: unsafe extern "C" fn(ReleaseGate) -> Failure;
 }

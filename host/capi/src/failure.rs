@@ -23,6 +23,8 @@ pub(crate) enum Refusal {
     SecondDefault,
     /// Another logger is installed.
     SecondLogger,
+    /// A second function that deleters of others are called through.
+    SecondGate,
     /// A panic was caught here.
     Panic(String),
 }
@@ -74,6 +76,12 @@ impl Refusal {
                 Status::CONFLICT,
                 "the process has another runtime already".to_owned(),
                 "use that one, or choose the process's runtime before others ask for it",
+            ),
+            Self::SecondGate => own(
+                ErrorKind::MISUSE,
+                Status::CONFLICT,
+                "tensors of others are given back through another function already".to_owned(),
+                "call that one from yours, or set yours alone",
             ),
             Self::SecondLogger => own(
                 ErrorKind::MISUSE,

@@ -3,9 +3,10 @@
 
 use std::ffi::CStr;
 
-use crossdock_api::{API_MAJOR, API_MINOR, Text};
+use crossdock_api::{API_MAJOR, API_MINOR, Failure, ReleaseGate, Text};
 
-use crate::boundary::fence_value;
+use crate::boundary::{fence_call, fence_value};
+use crate::failure::Refusal;
 
 /// The version of this library with a NUL at its end.
 const VERSION: &CStr =
@@ -32,4 +33,14 @@ pub(crate) extern "C" fn xd_exiting() -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_counted_leaks() -> u64 {
     fence_value(|| Some(crossdock::counted_leaks()))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xd_release_through(gate: ReleaseGate) -> Failure {
+    fence_call("xd_release_through", || {
+        let gate = gate.ok_or_else(|| Refusal::null("gate"))?;
+        // SAFETY: the caller promises a function that any thread may call until the process ends.
+        let is_set = unsafe { crossdock::release_through(gate) };
+        is_set.then_some(()).ok_or(Refusal::SecondGate)
+    })
 }

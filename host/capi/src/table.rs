@@ -166,6 +166,7 @@ static API: XdApi = XdApi {
     tensor_as_host_array_legacy: xd_tensor_as_host_array_legacy,
     tensor_ready_on: xd_tensor_ready_on,
     runtime_wait_for_releases: xd_runtime_wait_for_releases,
+    release_through: xd_release_through,
 };
 
 /// The table of this copy of the library.

@@ -10,7 +10,9 @@ use pyo3::prelude::*;
 
 use crate::dtype::Dtype;
 use crate::format;
+use crate::kept::Held;
 use crate::lender::adopt;
+use crate::python_calls;
 use crate::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {
@@ -28,7 +30,7 @@ unsafe impl Send for View {}
 impl Drop for View {
     fn drop(&mut self) {
         // SAFETY: filled by `PyObject_GetBuffer`, and released once.
-        unsafe { ffi::PyBuffer_Release(&raw mut *self.0) };
+        unsafe { python_calls::release_view(&raw mut *self.0) };
     }
 }
 
@@ -38,7 +40,7 @@ impl View {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: a live object, and a place of ours.
         let failed =
-            unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) };
+            unsafe { python_calls::view(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) };
         if failed != 0 {
             return Err(PyErr::fetch(object.py()));
         }
@@ -216,7 +218,7 @@ fn _from_address(
         memory.flags = MemoryFlags::READ_ONLY;
     }
     // SAFETY: what the object says of its memory holds while it is kept, by its protocol.
-    unsafe { adopt(owner.py(), memory, owner.clone().unbind()) }
+    unsafe { adopt(owner.py(), memory, Held::new(owner)) }
 }
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {

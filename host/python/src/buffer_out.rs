@@ -14,6 +14,7 @@ use crate::dtype::Dtype;
 use crate::error::check;
 use crate::format;
 use crate::interpreter::detached;
+use crate::python_calls;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -222,8 +223,8 @@ impl Tensor {
         dtype: Option<&Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._numpy")?;
-        module.call_method1("array", (slf, dtype, copy))
+        let array = ("crossdock._numpy", "array");
+        python_calls::function(slf.py(), array, (slf, dtype, copy))
     }
 
     /// A NumPy array of the same memory; packed elements of less than a byte are unpacked into a
@@ -231,7 +232,6 @@ impl Tensor {
     ///
     /// Raises `TypeError` where the host does not reach the memory.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._numpy")?;
-        module.call_method1("array", (slf,))
+        python_calls::function(slf.py(), ("crossdock._numpy", "array"), (slf,))
     }
 }

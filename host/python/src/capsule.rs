@@ -1,21 +1,26 @@
 //! DLPack capsules: how a managed tensor travels through Python.
 //!
-//! A capsule owns its tensor until somebody renames it. Its names are static, as DLPack asks.
+//! A capsule owns its tensor until somebody renames it. Its names are static, as DLPack asks. Some
+//! consumers that fail run the deleter and leave the name (`PyTorch`, for devices that it does not know):
+//! so a capsule has the serial number that its tensor had.
 #![expect(
     unsafe_code,
     reason = "capsules are made and read by C functions of Python"
 )]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
-use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, fence};
+use crossdock_api::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, fence, serial_of};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::incoming::{Incoming, Kind};
 use crate::interpreter::is_attached;
+
+/// A deleter of either struct.
+pub(crate) type Deleter = unsafe extern "C" fn(tensor: *mut c_void);
 
 /// A managed tensor that can travel in a capsule.
 pub(crate) trait Traveller: Sized + 'static {
@@ -24,11 +29,23 @@ pub(crate) trait Traveller: Sized + 'static {
     /// The name of one whose tensor was taken.
     const USED: &'static CStr;
 
+    /// The deleter, where there is one, and what it takes.
+    ///
+    /// # Safety
+    /// - `tensor` is live.
+    unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void);
+
     /// Runs the deleter, where there is one.
     ///
     /// # Safety
     /// - `tensor` is live, and nobody uses it afterwards.
-    unsafe fn delete(tensor: NonNull<Self>);
+    unsafe fn delete(tensor: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        if let (Some(deleter), tensor) = unsafe { Self::deleter(tensor) } {
+            // SAFETY: the caller's promise: this is the only release.
+            unsafe { deleter(tensor) };
+        }
+    }
 }
 
 macro_rules! traveller {
@@ -37,13 +54,13 @@ macro_rules! traveller {
             const NAME: &'static CStr = $name;
             const USED: &'static CStr = $used;
 
-            unsafe fn delete(tensor: NonNull<Self>) {
+            unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void) {
                 // SAFETY: the caller's promise: a live struct.
-                let deleter = unsafe { (*tensor.as_ptr()).deleter };
-                if let Some(deleter) = deleter {
-                    // SAFETY: the caller's promise: this is the only release.
-                    unsafe { deleter(tensor.as_ptr()) };
-                }
+                let place = unsafe { &raw const (*tensor.as_ptr()).deleter };
+                // SAFETY: as above, though nobody said that it is aligned; functions that differ in
+                // what their pointer points to are called alike.
+                let deleter = unsafe { place.cast::<Option<Deleter>>().read_unaligned() };
+                (deleter, tensor.as_ptr().cast())
             }
         }
     };
@@ -65,9 +82,9 @@ impl Traveller for Draft {
     const NAME: &'static CStr = DLManagedTensor::NAME;
     const USED: &'static CStr = DLManagedTensor::USED;
 
-    unsafe fn delete(tensor: NonNull<Self>) {
+    unsafe fn deleter(tensor: NonNull<Self>) -> (Option<Deleter>, *mut c_void) {
         // SAFETY: the caller's promise, passed on.
-        unsafe { DLManagedTensorVersioned::delete(tensor.cast()) };
+        unsafe { DLManagedTensorVersioned::deleter(tensor.cast()) }
     }
 }
 
@@ -77,7 +94,7 @@ pub(crate) const MAJOR: u32 = 1;
 /// A capsule that owns `tensor` until somebody takes it.
 ///
 /// # Safety
-/// - `tensor` is live, and the caller owns it and gives it up, whatever the result.
+/// - `tensor` is a live export of the runtime, and the caller owns it and gives it up, whatever the result.
 pub(crate) unsafe fn wrap<T: Traveller>(
     py: Python<'_>,
     tensor: NonNull<T>,
@@ -90,6 +107,10 @@ pub(crate) unsafe fn wrap<T: Traveller>(
         unsafe { T::delete(tensor) };
         return Err(PyErr::fetch(py));
     }
+    // SAFETY: an export of the runtime.
+    let serial = context_of(unsafe { serial_of(tensor) });
+    // SAFETY: a capsule, which keeps the word as it is.
+    unsafe { ffi::PyCapsule_SetContext(capsule, serial) };
     // SAFETY: a new reference.
     Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
 }
@@ -173,6 +194,11 @@ fn rename<T: Traveller>(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<T>> {
     }
 }
 
+/// A serial number as the word that a capsule keeps.
+fn context_of(serial: u64) -> *mut c_void {
+    std::ptr::without_provenance_mut(usize::try_from(serial).unwrap_or(usize::MAX))
+}
+
 /// Called by Python when a capsule dies: releases a tensor that nobody took.
 unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
     let release = || {
@@ -184,7 +210,11 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
         }
         // SAFETY: a capsule with this name.
         let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule, name) };
-        if let Some(tensor) = NonNull::new(pointer.cast()) {
+        // SAFETY: as above.
+        let serial = unsafe { ffi::PyCapsule_GetContext(capsule) };
+        // SAFETY: `wrap` put an export of the runtime in, which may be released, and a consumer renames.
+        let is_there = |tensor: &NonNull<T>| context_of(unsafe { serial_of(*tensor) }) == serial;
+        if let Some(tensor) = NonNull::new(pointer.cast()).filter(is_there) {
             // SAFETY: the capsule owns it, and dies.
             let delete = || unsafe { T::delete(tensor) };
             // SAFETY: Python calls destructors on threads that are attached.

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::error::check;
 use crate::handle::Handle;
 use crate::interpreter::detached;
+use crate::python_calls;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -23,7 +24,7 @@ impl Tensor {
                 tensor.extents()?.len()
             )));
         }
-        slf.call_method0("item")
+        python_calls::method(slf, "item", None)
     }
 
     /// Its handle, to write by; the runtime knows of no `copy()`.
@@ -158,8 +159,8 @@ impl Tensor {
         value: &Bound<'py, PyAny>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        let module = slf.py().import("crossdock._values")?;
-        module.call_method1("fill", (slf, value, stream))?;
+        let fill = ("crossdock._values", "fill");
+        python_calls::function(slf.py(), fill, (slf, value, stream))?;
         Ok(())
     }
 
@@ -174,8 +175,7 @@ impl Tensor {
 
     /// The elements as nested lists of Python numbers; a number for a 0-d tensor.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._values")?;
-        module.call_method1("to_list", (slf,))
+        python_calls::function(slf.py(), ("crossdock._values", "to_list"), (slf,))
     }
 
     /// The only element as a Python number; `ValueError` where there are more, or none.
@@ -186,15 +186,13 @@ impl Tensor {
                 slf.get().info()?.numel
             )));
         }
-        let module = slf.py().import("crossdock._values")?;
-        module.call_method1("only", (slf,))
+        python_calls::function(slf.py(), ("crossdock._values", "only"), (slf,))
     }
 
     /// The bytes of a contiguous host tensor as a 1-d `uint8` view, for dtypes that the buffer
     /// protocol has no format for. `BufferError` where there is no such view.
     fn raw<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._memory")?;
-        module.call_method1("raw", (slf,))
+        python_calls::function(slf.py(), ("crossdock._memory", "raw"), (slf,))
     }
 
     fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
@@ -225,10 +223,10 @@ impl Tensor {
         format_spec: &Bound<'py, PyString>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if format_spec.is_empty()? {
-            return Ok(slf.str()?.into_any());
+            return Self::__repr__(slf);
         }
         let value = Self::only_value(slf, "text by a format")?;
-        value.call_method1("__format__", (format_spec,))
+        python_calls::function(slf.py(), ("builtins", "format"), (value, format_spec))
     }
 
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -239,19 +237,18 @@ impl Tensor {
             ));
         }
         let value = Self::only_value(slf, "index")?;
-        slf.py().import("operator")?.call_method1("index", (value,))
+        python_calls::function(slf.py(), ("operator", "index"), (value,))
     }
 
     fn __reduce_ex__<'py>(
         slf: &Bound<'py, Self>,
         protocol: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._memory")?;
-        module.call_method1("reduce", (slf, protocol))
+        let reduce = ("crossdock._memory", "reduce");
+        python_calls::function(slf.py(), reduce, (slf, protocol))
     }
 
     fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let module = slf.py().import("crossdock._show")?;
-        module.call_method1("show", (slf,))
+        python_calls::function(slf.py(), ("crossdock._show", "show"), (slf,))
     }
 }

@@ -19,6 +19,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::error::{check, unsupported_device};
 use crate::handle::{Handle, made, written};
 use crate::kept;
+use crate::python_calls;
 use crate::runtime::runtime;
 use crate::streams;
 use crate::table::api;
@@ -99,7 +100,7 @@ impl Tensor {
 #[pyfunction]
 #[pyo3(signature = (x, /))]
 pub(crate) fn as_cuda_array(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let described = x.getattr("__cuda_array_interface__")?;
+    let described = python_calls::attribute(x, "__cuda_array_interface__")?;
     import(&described, Some(x))
 }
 

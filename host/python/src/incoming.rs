@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::capsule::{MAJOR, Traveller as _};
 use crate::error::Failed;
 use crate::handle::{Handle, made};
+use crate::kept;
 use crate::runtime::runtime;
 use crate::table::api;
 
@@ -130,11 +131,15 @@ unsafe impl Sync for Incoming {}
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        match self.0 {
-            // SAFETY: owned, and the struct keeps the deleter's place in every version.
-            Kind::Versioned(tensor) => unsafe { DLManagedTensorVersioned::delete(tensor) },
-            // SAFETY: owned.
-            Kind::Legacy(tensor) => unsafe { DLManagedTensor::delete(tensor) },
+        let (deleter, tensor) = match self.0 {
+            // SAFETY: alive, and the struct keeps the deleter's place in every version.
+            Kind::Versioned(tensor) => unsafe { DLManagedTensorVersioned::deleter(tensor) },
+            // SAFETY: alive.
+            Kind::Legacy(tensor) => unsafe { DLManagedTensor::deleter(tensor) },
+        };
+        if let Some(deleter) = deleter {
+            // SAFETY: owned, and released only here.
+            unsafe { kept::release_foreign(deleter, tensor) };
         }
     }
 }

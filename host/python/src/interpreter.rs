@@ -2,7 +2,7 @@
 //! and every `CPython` exports, and one that it has.
 #![expect(unsafe_code, reason = "asks Python by its C functions")]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use libloading::os::unix::Library;
@@ -10,14 +10,34 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::gate;
+
 type Ask = unsafe extern "C" fn() -> c_int;
+type GetState = unsafe extern "C" fn() -> *mut c_void;
 
 /// Whether this thread is attached to the interpreter.
 pub(crate) fn is_attached() -> bool {
     static ASK: OnceLock<Option<Ask>> = OnceLock::new();
     let ask = ASK.get_or_init(|| first_of(&[c"PyGILState_Check"]));
     // SAFETY: every thread may ask, at any time.
-    ask.is_some_and(|ask| unsafe { ask() } != 0)
+    let says_so = ask.is_some_and(|ask| unsafe { ask() } != 0);
+    says_so && (!gate::is_closed() || is_attached_at_the_end())
+}
+
+/// The same where that question may be answered with 1 on every thread: `CPython` does so once its
+/// table of threads is gone.
+#[cold]
+fn is_attached_at_the_end() -> bool {
+    static ASK: OnceLock<Option<GetState>> = OnceLock::new();
+    // Public since 3.13; the other name was exported before.
+    let names = [
+        c"PyThreadState_GetUnchecked",
+        c"_PyThreadState_UncheckedGet",
+    ];
+    let ask = ASK.get_or_init(|| first_of(&names));
+    // SAFETY: every thread may ask, at any time.
+    let has_state = ask.is_some_and(|ask| !unsafe { ask() }.is_null());
+    has_state && (!is_finalizing() || gate::is_closed_here())
 }
 
 /// Whether the interpreter began to end: a thread that attaches then never comes back.
@@ -63,12 +83,12 @@ pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send)
     })
 }
 
-/// The function by one of these names, whose type [`Ask`] must be.
-fn first_of(names: &[&CStr]) -> Option<Ask> {
+/// The function by one of these names, whose type `F` must be.
+fn first_of<F: Copy>(names: &[&CStr]) -> Option<F> {
     let process = Library::this();
     names.iter().find_map(|name| {
-        // SAFETY: the functions that are asked for here take nothing and return an int.
-        let found = unsafe { process.get::<Ask>(name.to_bytes_with_nul()) };
+        // SAFETY: the functions that are asked for here are of the types that they are asked for as.
+        let found = unsafe { process.get::<F>(name.to_bytes_with_nul()) };
         found.ok().map(|function| *function)
     })
 }

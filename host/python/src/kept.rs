@@ -1,4 +1,4 @@
-//! Python objects that keep memory alive for the runtime: dropped on any thread, with the
+//! What keeps memory alive for the runtime and is Python's: given back on any thread, with the
 //! interpreter's leave, and never after it, or the process around it, began to end.
 #![expect(unsafe_code, reason = "gives references back from foreign threads")]
 
@@ -6,11 +6,12 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossdock_api::fence;
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::capsule::with_error_aside;
+use crate::gate::Inside;
 use crate::interpreter::{is_attached, is_finalizing};
+use crate::python_calls;
 use crate::table::api;
 
 static LEAKED: AtomicU64 = AtomicU64::new(0);
@@ -23,18 +24,65 @@ pub(crate) fn keep(object: Bound<'_, PyAny>) -> *mut c_void {
 /// Gives such a reference back. While the interpreter ends it is leaked and counted.
 pub(crate) unsafe extern "C" fn release(owner: *mut c_void) {
     // SAFETY: attached; the reference is the one that `keep` took.
-    let drop_one = || unsafe { ffi::Py_DecRef(owner.cast()) };
+    let drop_one = || unsafe { python_calls::drop_reference(owner.cast()) };
     let _caught = fence(|| give_back(drop_one));
 }
 
 /// Runs what gives something of Python back, attached. While the interpreter ends it is not run, and
 /// counted; nor while the process does, where a script may hold the lock to the end.
 pub(crate) fn give_back(drop_one: impl FnOnce()) {
-    let may_attach = is_attached() || (!is_finalizing() && (api().exiting)() == 0);
-    let dropped = may_attach.then(|| Python::try_attach(|_py| with_error_aside(drop_one)));
-    if dropped.flatten().is_none() {
+    let attached = || Python::try_attach(|_py| with_error_aside(drop_one));
+    // Who is attached needs no leave: the interpreter ends on this thread, or not yet.
+    let dropped = match is_attached() {
+        true => attached(),
+        false => enter().and_then(|_inside| attached()),
+    };
+    if dropped.is_none() {
         LEAKED.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// The same for a tensor of others, whose deleter attaches itself where it needs to.
+///
+/// # Safety
+/// - `deleter(tensor)` may be called once, here.
+#[inline]
+pub(crate) unsafe fn release_foreign(
+    deleter: unsafe extern "C" fn(*mut c_void),
+    tensor: *mut c_void,
+) {
+    // SAFETY: the caller's promise.
+    let delete = || unsafe { python_calls::delete(deleter, tensor) };
+    match is_attached() {
+        true => with_error_aside(delete),
+        false => give_back(delete),
+    }
+}
+
+/// An object that is kept for its memory.
+#[derive(Debug)]
+pub(crate) struct Held(*mut c_void);
+
+impl Held {
+    pub(crate) fn new(object: &Bound<'_, PyAny>) -> Self {
+        Self(keep(object.clone()))
+    }
+}
+
+// SAFETY: a reference may be given back on any attached thread.
+unsafe impl Send for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the reference of `new`; dropped attached, as its lender does.
+        unsafe { python_calls::drop_reference(self.0.cast()) };
+    }
+}
+
+fn enter() -> Option<Inside> {
+    let inside = Inside::enter()?;
+    let may_attach = !is_finalizing() && (api().exiting)() == 0;
+    may_attach.then_some(inside)
 }
 
 /// How many objects were leaked because the process or the interpreter was ending.

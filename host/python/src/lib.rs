@@ -15,8 +15,9 @@
 //! | `export`, `capsule`, `exchange_table` | DLPack out: capsules, and the C exchange table |
 //! | `cuda_array`, `typestr` | the CUDA array interface |
 //! | `streams`, `busy_streams` | the numbers by which protocols name streams; those of others while they work |
-//! | `kept`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
+//! | `kept`, `gate`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
 //! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
+//! | `python_calls` | calls of code that may be Python's, where a thread may end |
 //! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
 //! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
 //! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
@@ -38,6 +39,7 @@ mod export;
 mod familiar;
 mod form;
 mod format;
+mod gate;
 mod handle;
 mod import;
 mod incoming;
@@ -51,6 +53,7 @@ mod peek;
 mod plugin;
 mod pointer;
 mod producers;
+mod python_calls;
 mod route;
 mod runtime;
 mod stream;
@@ -91,6 +94,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     trace::add_to(module)?;
+    gate::add_to(module)?;
     module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;

@@ -3,18 +3,21 @@
 
 use std::ffi::c_void;
 
-use crossdock_api::{AddressForm, XdLayout, XdMemory};
+use crossdock_api::{AddressForm, DLDataType, XdLayout, XdMemory};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
+use crate::error::unsupported_device;
+use crate::kept::Held;
 use crate::lender::take;
 use crate::stream::Stream;
 use crate::table::api;
 use crate::tensor::Tensor;
 
-/// A tensor over a native memory object, which `owner` keeps alive: its handle is believed.
+/// A tensor over a native memory object, which `owner` keeps alive: its handle is believed, unless it
+/// is to be known here.
 ///
 /// `what` is dtype, shape and the bytes before the first element; `stream` writes the memory.
 #[pyfunction]
@@ -24,7 +27,11 @@ pub(crate) fn _adopt_native(
     what: (Bound<'_, Dtype>, Vec<i64>, u64),
     owner: &Bound<'_, PyAny>,
     stream: Option<&Bound<'_, Stream>>,
+    known: bool,
 ) -> PyResult<Tensor> {
+    if known {
+        check_known(owner.py(), device.get(), handle)?;
+    }
     let (dtype, shape, offset) = what;
     let layout = XdLayout::compact(dtype.get().0, &shape);
     let data = std::ptr::with_exposed_provenance_mut::<c_void>(handle);
@@ -35,7 +42,29 @@ pub(crate) fn _adopt_native(
     }
     let adopt = api().tensor_adopt_native;
     // SAFETY: what the caller says of the object holds while the object is kept.
-    unsafe { take(owner.py(), adopt, memory, owner.clone().unbind()) }
+    unsafe { take(owner.py(), adopt, memory, Held::new(owner)) }
+}
+
+/// Refuses a handle that the device's plugin has not in its table: a tensor of one byte of it is an
+/// import, which believes no handle.
+fn check_known(py: Python<'_>, device: &Device, handle: usize) -> PyResult<()> {
+    const BYTE: DLDataType = DLDataType {
+        code: 1,
+        bits: 8,
+        lanes: 1,
+    };
+    let data = std::ptr::with_exposed_provenance_mut::<c_void>(handle);
+    let memory = XdMemory::new(device.pair(), data, XdLayout::compact(BYTE, &[1]));
+    // SAFETY: the plugin is asked whose it is, and nothing is read.
+    let known = unsafe { take(py, api().tensor_from_memory, memory, ()) };
+    known.map(drop).map_err(|_unknown| {
+        unsupported_device(
+            py,
+            format!(
+                "{handle:#x} is no memory object that is known here: give the other library's own"
+            ),
+        )
+    })
 }
 
 #[pymethods]

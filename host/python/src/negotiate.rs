@@ -7,13 +7,14 @@ use pyo3::exceptions::{
     PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::capsule::{self, Asked};
 use crate::depth::Level;
 use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::Incoming;
+use crate::python_calls;
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
 use crate::table::api;
@@ -115,7 +116,7 @@ fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResul
     if let Some(copy) = request.copy {
         keywords.set_item("copy", copy)?;
     }
-    let capsule = x.call_method("__dlpack__", (), Some(&keywords))?;
+    let capsule = python_calls::method(x, "__dlpack__", Some(&keywords))?;
     let incoming = taken(x, &capsule, Asked::Today)?;
     let is_there = incoming.device() == Some(goal);
     if !is_there {
@@ -134,7 +135,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
         names(py)?.ask_for_versioned(x)
     } else {
         keywords.set_item("max_version", VERSION)?;
-        x.call_method("__dlpack__", (), Some(&keywords))
+        python_calls::method(x, "__dlpack__", Some(&keywords))
     };
     let is_today = answer.is_ok();
     let (capsule, asked) = match answer {
@@ -173,8 +174,9 @@ fn older<'py>(
         keywords.del_item("max_version")?;
     }
     let mut asked = Asked::Today;
-    if let Ok(info) = x.getattr("__dlpack_info__") {
-        let version = draft_version(info.call0()?.extract()?)?;
+    if let Ok(info) = python_calls::attribute(x, "__dlpack_info__") {
+        let answer = python_calls::call(&info, PyTuple::empty(x.py()), None)?;
+        let version = draft_version(answer.extract()?)?;
         keywords.set_item("version", version)?;
         if version >= FIRST_VERSIONED {
             asked = Asked::DraftVersioned;
@@ -182,7 +184,7 @@ fn older<'py>(
     }
     // The first error is the one to show: the producer may know the keyword, and have meant
     // something else. Where it did not, it is the second.
-    let capsule = x.call_method("__dlpack__", (), Some(keywords));
+    let capsule = python_calls::method(x, "__dlpack__", Some(keywords));
     match capsule {
         Ok(capsule) => Ok((capsule, asked)),
         Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),

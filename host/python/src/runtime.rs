@@ -11,6 +11,7 @@ use crate::error::check;
 use crate::handle::{Handle, made};
 use crate::interpreter::detached;
 use crate::plugin::Plugin;
+use crate::python_calls;
 use crate::route::Route;
 use crate::stream::limit;
 use crate::table::api;
@@ -69,7 +70,8 @@ pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> Option<DLDevice> {
         .extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
         .ok()?;
     let number = |part: &Bound<'_, PyAny>| -> PyResult<i32> {
-        part.extract().or_else(|_| part.getattr("value")?.extract())
+        part.extract()
+            .or_else(|_| python_calls::attribute(part, "value")?.extract())
     };
     Some(DLDevice {
         device_type: number(&device_type).ok()?,
@@ -118,7 +120,7 @@ fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
 fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
     let runtime = runtime(py)?;
     let path = crate::handle::c_text(&path.to_string_lossy())?;
-    let loaded: Handle<XdPluginEntry> = py.detach(|| {
+    let loaded: Handle<XdPluginEntry> = detached(py, || {
         made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
     })?;
     Ok(Plugin::new(loaded))
@@ -128,7 +130,7 @@ fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
 pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult<()> {
     let runtime = runtime(py)?;
     let retire = || check((api().runtime_retire_plugin)(runtime.lend(), plugin.lend()));
-    Ok(py.detach(retire)?)
+    Ok(detached(py, retire)?)
 }
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its

@@ -13,7 +13,9 @@ use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
+use crate::python_calls;
 use crate::runtime::device_from;
+use crate::streams;
 use crate::table::api;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
@@ -21,9 +23,10 @@ static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// An ordered line of work on one device.
 ///
-/// `native` is a stream of another library: its integer, or an object with `__cuda_stream__()`,
-/// `.ptr`, `.cuda_stream` or `.int_ptr` (a PyOpenCL command queue). It is kept alive, also until its
-/// work is done, and never destroyed here. `with stream:` makes it the current one of its device, in this context.
+/// `native` is a stream of another library: on `cuda` and `rocm` its integer, or an object with
+/// `__cuda_stream__()`, `.ptr` or `.cuda_stream`; on OpenCL a command queue of PyOpenCL; anywhere the
+/// integer of a stream that is alive here. It is kept alive, also until its work is done, and never
+/// destroyed here. `with stream:` makes it the current one of its device, in this context.
 #[pyclass(frozen, module = "crossdock", weakref)]
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -35,12 +38,14 @@ pub(crate) struct Stream {
 impl Stream {
     /// A stream of another library.
     pub(crate) fn wrap(device: &Device, native: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let word = native_word(native)?;
-        let handle = made(|out| {
-            // SAFETY: the caller vouches for the stream, as of any native handle; its object is
-            // kept as long as this one.
-            unsafe { (api().stream_wrap)(device.handle.lend(), word, out) }
-        })?;
+        let (py, word, pair) = (native.py(), native_word(native)?, device.pair());
+        let is_believed = streams::has_numbers(pair) || is_command_queue(native)?;
+        let handle = match is_believed {
+            // SAFETY: the vendor's protocols vouch for their numbers, and PyOpenCL for its queues; the
+            // object is kept as long as this one.
+            true => made(|out| unsafe { (api().stream_wrap)(device.handle.lend(), word, out) })?,
+            false => streams::known(py, pair, word)?.ok_or_else(|| unknown(device, native))?,
+        };
         let keeps = !native.is_instance_of::<PyInt>();
         Ok(Self {
             handle,
@@ -66,6 +71,27 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
     Ok(u64::try_from(limit.as_nanos()).unwrap_or(NO_LIMIT))
 }
 
+/// Whether it is PyOpenCL's own: any object may have an `int_ptr`, and what is no queue crashes drivers.
+fn is_command_queue(native: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let modules = native.py().import("sys")?.getattr("modules")?;
+    let Ok(module) = modules.get_item("pyopencl") else {
+        return Ok(false);
+    };
+    match python_calls::attribute(&module, "CommandQueue") {
+        Ok(class) => native.get_type().is_subclass(&class),
+        Err(_) => Ok(false),
+    }
+}
+
+#[cold]
+fn unknown(device: &Device, native: &Bound<'_, PyAny>) -> PyErr {
+    PyValueError::new_err(format!(
+        "{native} is no stream that is known on {}: give the other library's own object (a \
+         pyopencl.CommandQueue), or the handle of a stream that was made or given here",
+        device.text()
+    ))
+}
+
 /// The integer of a stream of another library.
 fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
     let is_number = !native.is_instance_of::<PyBool>();
@@ -77,10 +103,10 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         }
         _ => {}
     }
-    if let Ok(method) = native.getattr("__cuda_stream__") {
+    if let Ok(method) = python_calls::attribute(native, "__cuda_stream__") {
         // The CUDA stream protocol: a version, and the handle.
         let answer = if method.is_callable() {
-            method.call0()?
+            python_calls::call(&method, PyTuple::empty(native.py()), None)?
         } else {
             method
         };
@@ -93,7 +119,7 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(word);
     }
     for name in ["ptr", "cuda_stream", "int_ptr"] {
-        if let Ok(word) = native.getattr(name) {
+        if let Ok(word) = python_calls::attribute(native, name) {
             return word.extract();
         }
     }

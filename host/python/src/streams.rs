@@ -129,6 +129,20 @@ fn refused(rules: Rules, number: i64) -> PyErr {
 /// A queue is believed only where it is alive here: a wrong handle cannot be told from a right one.
 fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
     let word = u64::try_from(handle).map_err(|_negative| refused(Rules::OpenCl, handle))?;
+    let found = known(py, device, word)?;
+    let found = found.ok_or_else(|| refused(Rules::OpenCl, handle))?;
+    Ok(Wanted::On(found))
+}
+
+/// The stream of a device that has this handle, if it is alive here.
+///
+/// # Errors
+/// The device is unknown, or its plugin failed.
+pub(crate) fn known(
+    py: Python<'_>,
+    device: DLDevice,
+    word: u64,
+) -> PyResult<Option<Handle<XdStream>>> {
     // It counts as made from the start, and lives when somebody asks.
     let _default = default_of(py, device)?;
     let device: Handle<XdDevice> = device_of(py, device)?;
@@ -138,10 +152,7 @@ fn queue(py: Python<'_>, device: DLDevice, handle: i64) -> PyResult<Wanted> {
         word,
         Out::from(&mut found),
     ))?;
-    if found.is_null() {
-        return Err(refused(Rules::OpenCl, handle));
-    }
-    Ok(Wanted::On(Handle::new(found)))
+    Ok((!found.is_null()).then(|| Handle::new(found)))
 }
 
 /// The default stream of a device, where it has one.

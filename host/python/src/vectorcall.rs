@@ -10,11 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::negotiate::HOST;
+use crate::python_calls::staying;
 
 /// The version that is spoken here.
 pub(crate) const VERSION: (u32, u32) = (1, 3);
 
-type VectorcallMethod = unsafe extern "C" fn(
+type VectorcallMethod = unsafe extern "C-unwind" fn(
     name: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargsf: usize,
@@ -94,7 +95,7 @@ impl Names {
         let args = [x.as_ptr(), self.version.as_ptr()];
         let (name, keyword) = (self.dlpack.as_ptr(), self.max_version.as_ptr());
         // SAFETY: live objects; one positional argument (the object) and one keyword's value.
-        let result = unsafe { (self.call)(name, args.as_ptr(), 1, keyword) };
+        let result = staying(|| unsafe { (self.call)(name, args.as_ptr(), 1, keyword) });
         // SAFETY: a new reference, or NULL with an exception.
         unsafe { Bound::from_owned_ptr_or_err(x.py(), result) }
     }
@@ -119,7 +120,8 @@ impl Names {
         let args = [x.as_ptr()];
         let name = name.as_ptr();
         // SAFETY: live objects; one positional argument, the object.
-        let result = unsafe { (self.call)(name, args.as_ptr(), 1, std::ptr::null_mut()) };
+        let result =
+            staying(|| unsafe { (self.call)(name, args.as_ptr(), 1, std::ptr::null_mut()) });
         // SAFETY: a new reference, or NULL with an exception.
         unsafe { Bound::from_owned_ptr_or_err(x.py(), result) }
     }

@@ -8,6 +8,7 @@ use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 
 use crate::error::copy_required;
 use crate::handle::made;
+use crate::python_calls;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -204,8 +205,8 @@ impl Tensor {
     /// number; smaller shapes are repeated as NumPy does.
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let part = Bound::new(key.py(), self.__getitem__(key)?)?;
-        let module = key.py().import("crossdock._values")?;
-        module.call_method1("assign", (part, value))?;
+        let assign = ("crossdock._values", "assign");
+        python_calls::function(key.py(), assign, (part, value))?;
         Ok(())
     }
 

@@ -32,6 +32,7 @@ mod event;
 mod exchange;
 #[cfg(test)]
 mod far_memory;
+mod foreign;
 mod hooks;
 mod host_array;
 mod host_bytes;
@@ -91,6 +92,7 @@ pub use costs::{Cost, CostCache, CostOrigin};
 pub use device::Device;
 pub use error::Error;
 pub use event::Event;
+pub use foreign::{ReleaseGate, release_through};
 pub use hooks::Hooks;
 pub use host_array::HostArray;
 pub use host_services::log_level_changed;

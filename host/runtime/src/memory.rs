@@ -10,6 +10,7 @@ use crossdock_sdk::dlpack::Ownership;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
 use crate::release::Release;
@@ -39,9 +40,9 @@ enum Owner {
     /// Allocated from the device's plugin.
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
-    Received { _tensor: Ownership },
+    Received { _tensor: Foreign },
     /// A native object of others that the plugin adopted; they keep it until then.
-    Native { _tensor: Ownership },
+    Native { _tensor: Foreign },
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
@@ -96,7 +97,9 @@ impl Memory {
         tensor: Ownership,
         read_only: bool,
     ) -> Self {
-        let owner = Owner::Received { _tensor: tensor };
+        let owner = Owner::Received {
+            _tensor: Foreign::new(tensor),
+        };
         Self::new(device, address, size, kind, owner).with_read_only(read_only)
     }
 
@@ -118,7 +121,9 @@ impl Memory {
                 .hooks()
                 .adopt(device.index(), handle, MemoryKind::DEVICE, 1)
         }?;
-        let owner = Owner::Native { _tensor: tensor };
+        let owner = Owner::Native {
+            _tensor: Foreign::new(tensor),
+        };
         let mut adopted = Self::new(device, address, 1, MemoryKind::DEVICE, owner);
         adopted.size = adopted.device.hooks().pointer_query(address)?.size;
         Ok(adopted.with_read_only(read_only))

@@ -18,6 +18,7 @@
 //! | `progress`, `awaited` | how far a command is: asking the driver, and waiting with a limit |
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
+//! | `word` | what can be no object of a driver |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
 
 mod awaited;
@@ -47,6 +48,7 @@ mod transfer;
 mod users;
 mod usm;
 mod view;
+mod word;
 
 pub use plugin::OpenCl;
 

@@ -20,6 +20,7 @@ use crate::{
     plugin::{OpenCl, limit_of},
     progress::Progress,
     stream::Stream,
+    word::can_be_object,
 };
 
 impl Streams for OpenCl {
@@ -129,8 +130,12 @@ impl Wrap for OpenCl {
         if word == 0 {
             return Err(Fault::invalid(OPERATION, "0 is no command queue").into());
         }
+        let raw = std::ptr::with_exposed_provenance_mut(word);
+        if !can_be_object(device, raw) || self.pointers.by_handle(native).is_some() {
+            return Err(Fault::invalid(OPERATION, "the word is no command queue").into());
+        }
         // SAFETY: `wrap` needs a live command queue: the caller promises it.
-        let stream = unsafe { Stream::wrap(device, std::ptr::with_exposed_provenance_mut(word)) }?;
+        let stream = unsafe { Stream::wrap(device, raw) }?;
         Ok(StreamHandle::from_raw(self.streams.insert(stream)))
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     plugin::{OpenCl, not_owner},
     rect::{Dimension, Plan},
     stream::Stream,
+    word::can_be_object,
 };
 
 impl Strided for OpenCl {
@@ -76,6 +77,10 @@ impl Adopt for OpenCl {
                     .filter(|_| foreign.word != 0);
                 let whole = whole.ok_or_else(|| Fault::invalid("adopt", "no such object"))?;
                 let raw = raw_of(foreign.word)?;
+                let is_queue = |stream: &Arc<Stream>| stream.queue.word() == foreign.word;
+                if !can_be_object(device, raw) || self.streams.all().iter().any(is_queue) {
+                    return Err(Fault::invalid("adopt", "the word is no memory object").into());
+                }
                 // SAFETY: `adopt_native` needs a live memory object: the caller vouches for it.
                 (
                     unsafe { Allocation::adopt_native(device, raw, whole) }?,

@@ -23,6 +23,7 @@
 //!
 //! DLPack lets a consumer call the deleter from any thread; both managed types are `Send` because of that rule.
 
+mod blocks;
 mod data_word;
 mod device_type;
 mod dims;
@@ -39,6 +40,7 @@ mod tensor_view;
 mod validate;
 mod views;
 
+pub use blocks::serial_of;
 pub use data_word::DataWord;
 pub use device_type::{Device, DeviceType};
 pub use dtype::{Dtype, DtypeCode};
@@ -52,7 +54,7 @@ pub use layout::{
     DLPackManagedTensorToPyObjectNoSync, DLPackSetError, DLPackVersion, DLTensor, VERSION,
 };
 pub use produced::{Managed, Produced, export, export_legacy, is_own_export, owner_of, take_owner};
-pub use received::{Ownership, Received};
+pub use received::{Deleter, Ownership, Received};
 pub use strided::{Layout, MAX_RANK, Span};
 pub use tensor_view::{Place, TensorView};
 pub use validate::validate;

@@ -1,10 +1,10 @@
-//! Managed tensors made here: one allocation holds the C struct, the owner, the shape and the strides.
+//! Managed tensors made here: one block holds the C struct, the owner, the shape and the strides.
 #![expect(
     unsafe_code,
-    reason = "the C struct, the owner and a tail of numbers share one allocation"
+    reason = "the C struct, the owner and a tail of numbers share one block"
 )]
 
-use std::alloc::{self, Layout as MemoryLayout};
+use std::alloc::Layout as MemoryLayout;
 use std::any::TypeId;
 use std::ffi::c_void;
 use std::fmt;
@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
+use super::blocks::{Class, WIDEST};
 use super::error::DlpackError;
 use super::flags::Flags;
 use super::layout::{DLManagedTensor, DLManagedTensorVersioned, DLTensor, VERSION};
@@ -78,14 +79,19 @@ impl<M: Managed> Produced<M> {
     ) -> Result<Self, DlpackError> {
         M::check(layout, place.flags)?;
         let rank = layout.rank();
-        let (memory, tail) = memory_of::<M, O>(rank)?;
-        // SAFETY: `memory` has the size of a block at least, which is not zero.
-        let start = unsafe { alloc::alloc(memory) };
-        let Some(block) = NonNull::new(start.cast::<Block<M, O>>()) else {
-            return Err(DlpackError::OutOfMemory {
-                bytes: memory.size(),
-            });
+        const {
+            assert!(
+                align_of::<Block<M, O>>() <= WIDEST,
+                "no block is so aligned"
+            )
         };
+        let (memory, tail) = memory_of::<M, O>(rank)?;
+        let class = Class::for_memory(memory);
+        let taken = class.and_then(|class| Some((class, class.take()?)));
+        let (class, start) = taken.ok_or(DlpackError::OutOfMemory {
+            bytes: memory.size(),
+        })?;
+        let (block, start) = (start.cast::<Block<M, O>>(), start.as_ptr().cast::<u8>());
         let mut shape = std::ptr::null_mut();
         let mut strides = std::ptr::null_mut();
         if rank > 0 {
@@ -102,7 +108,7 @@ impl<M: Managed> Produced<M> {
         let managed = M::filled(tensor, start.cast(), place.flags);
         let head = Head {
             managed,
-            memory,
+            class,
             owner_type: &OwnerOf::<M, O>::TYPE,
         };
         // SAFETY: `block` is a fresh allocation for exactly this type.
@@ -200,13 +206,15 @@ pub unsafe fn take_owner<M: Managed, O: Send + 'static>(managed: NonNull<M>) -> 
     // SAFETY: the caller's promise, passed on.
     let block = unsafe { block_of::<M, O>(managed) }?.as_ptr();
     // SAFETY: alive, and written as this type.
-    let memory = unsafe { (*block).head.memory };
+    let class = unsafe { (*block).head.class };
     // SAFETY: the owner lies inside the block.
     let owner = unsafe { &raw const (*block).owner };
     // SAFETY: alive; the block is freed below, so that nobody drops the owner a second time.
     let owner = unsafe { owner.read() };
-    // SAFETY: allocated with the same allocator and this layout, and given up by the caller.
-    unsafe { alloc::dealloc(block.cast(), memory) };
+    // SAFETY: alive, and given up by the caller.
+    unsafe { M::end(block.cast()) };
+    // SAFETY: taken from this class.
+    unsafe { class.give(block.cast()) };
     Some(owner)
 }
 
@@ -234,7 +242,7 @@ unsafe fn block_of<M: Managed, O: Send + 'static>(
 #[repr(C)]
 struct Head<M> {
     managed: M,
-    memory: MemoryLayout,
+    class: Class,
     owner_type: &'static OwnerType,
 }
 
@@ -322,7 +330,7 @@ fn tensor_of(layout: &Layout, place: Place, (shape, strides): (*mut i64, *mut i6
 unsafe fn release_behind_fence<M: Managed>(managed: *mut M) {
     let head = managed.cast::<Head<M>>();
     // SAFETY: every export begins with a `Head`. The consumer may have written to `managed`, not to what follows it.
-    let memory = unsafe { (*head).memory };
+    let class = unsafe { (*head).class };
     // SAFETY: as above.
     let owner_type = unsafe { (*head).owner_type };
     let start = managed.cast::<u8>();
@@ -330,8 +338,10 @@ unsafe fn release_behind_fence<M: Managed>(managed: *mut M) {
     let owner = unsafe { start.add(owner_type.at) };
     // SAFETY: the owner is alive, and this is the only release.
     let _panicked = fence(|| unsafe { (owner_type.drop)(owner) });
-    // SAFETY: allocated with the same allocator and this layout.
-    unsafe { alloc::dealloc(start, memory) };
+    // SAFETY: the struct is not looked at any more.
+    unsafe { M::end(managed) };
+    // SAFETY: taken from this class, and given up by the caller.
+    unsafe { class.give(start.cast()) };
 }
 
 /// The deleter of every export in the struct of DLPack 1.x. Not generic, so that its address tells who made a tensor.
@@ -352,6 +362,11 @@ unsafe extern "C" fn delete_legacy(managed: *mut DLManagedTensor) {
     }
 }
 
+/// The deleter of exports that were released: a consumer that calls it once more does no harm.
+unsafe extern "C" fn ended<M>(_managed: *mut M) {
+    let _nothing = fence(|| ());
+}
+
 /// A cast to the type that the offset was aligned for by a memory layout.
 const fn cast_aligned<T>(pointer: *mut u8) -> *mut T {
     pointer.cast()
@@ -363,7 +378,7 @@ mod sealed {
     use super::{
         DLManagedTensor, DLManagedTensorVersioned, DLTensor, DlpackError, Flags, Layout, c_void,
     };
-    use super::{VERSION, delete_legacy, delete_versioned};
+    use super::{VERSION, delete_legacy, delete_versioned, ended};
 
     /// A struct that an export can be.
     #[expect(unnameable_types, reason = "nobody else can name a sealed trait")]
@@ -377,9 +392,22 @@ mod sealed {
         /// # Safety
         /// `managed` is a live struct of this layout.
         unsafe fn identity(managed: *const Self) -> (*mut c_void, bool);
+        /// Makes it a struct that no import takes, and that may be released again.
+        ///
+        /// # Safety
+        /// `managed` is an export that is released now.
+        unsafe fn end(managed: *mut Self);
     }
 
     impl Sealed for DLManagedTensorVersioned {
+        #[inline]
+        unsafe fn end(managed: *mut Self) {
+            // SAFETY: the caller's promise: memory of ours.
+            unsafe { (*managed).deleter = Some(ended) };
+            // SAFETY: as above.
+            unsafe { (*managed).version.major = 0 };
+        }
+
         #[inline]
         fn check(_layout: &Layout, _flags: Flags) -> Result<(), DlpackError> {
             Ok(())
@@ -411,6 +439,14 @@ mod sealed {
     }
 
     impl Sealed for DLManagedTensor {
+        #[inline]
+        unsafe fn end(managed: *mut Self) {
+            // SAFETY: the caller's promise: memory of ours.
+            unsafe { (*managed).deleter = Some(ended) };
+            // SAFETY: as above.
+            unsafe { (*managed).dl_tensor.ndim = -1 };
+        }
+
         fn check(layout: &Layout, flags: Flags) -> Result<(), DlpackError> {
             let what = if flags.contains(Flags::READ_ONLY) {
                 "read-only"

@@ -4,7 +4,9 @@
     reason = "the struct belongs to somebody else and is read through a raw pointer"
 )]
 
+use std::ffi::c_void;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::data_word::DataWord;
@@ -173,29 +175,44 @@ unsafe impl Send for Ownership {}
 // SAFETY: through `&Ownership` the struct is only read, nobody writes to it, and `owner_of` asks for a `Sync` owner.
 unsafe impl Sync for Ownership {}
 
-impl Drop for Ownership {
-    fn drop(&mut self) {
-        match self.0 {
+/// A deleter as a function of any tensor: DLPack's two differ in what their pointer points to.
+pub type Deleter = unsafe extern "C" fn(tensor: *mut c_void);
+
+impl Ownership {
+    /// The right and duty in other hands: the deleter, where there is one, is to be called once with the
+    /// pointer, on any thread.
+    #[must_use]
+    #[inline]
+    pub fn into_deleter(self) -> (Option<Deleter>, *mut c_void) {
+        ManuallyDrop::new(self).deleter()
+    }
+
+    #[inline]
+    fn deleter(&self) -> (Option<Deleter>, *mut c_void) {
+        let (place, tensor): (*const Option<Deleter>, _) = match self.0 {
             Struct::Versioned(managed) => {
                 // SAFETY: the struct is alive; the deleter's place is the same in all versions.
-                let deleter = unsafe { &raw const (*managed.as_ptr()).deleter };
-                // SAFETY: as above; nobody promised that it is aligned.
-                let deleter = unsafe { deleter.read_unaligned() };
-                if let Some(deleter) = deleter {
-                    // SAFETY: owned, and released only here. The struct is not touched afterwards.
-                    unsafe { deleter(managed.as_ptr()) };
-                }
+                let place = unsafe { &raw const (*managed.as_ptr()).deleter };
+                (place.cast(), managed.as_ptr().cast())
             }
             Struct::Legacy(managed) => {
                 // SAFETY: the struct is alive.
-                let deleter = unsafe { &raw const (*managed.as_ptr()).deleter };
-                // SAFETY: as above; nobody promised that it is aligned.
-                let deleter = unsafe { deleter.read_unaligned() };
-                if let Some(deleter) = deleter {
-                    // SAFETY: owned, and released only here. The struct is not touched afterwards.
-                    unsafe { deleter(managed.as_ptr()) };
-                }
+                let place = unsafe { &raw const (*managed.as_ptr()).deleter };
+                (place.cast(), managed.as_ptr().cast())
             }
+        };
+        // SAFETY: alive, though nobody promised that it is aligned; functions that differ in what their
+        // pointer points to are called alike.
+        (unsafe { place.read_unaligned() }, tensor)
+    }
+}
+
+impl Drop for Ownership {
+    #[inline]
+    fn drop(&mut self) {
+        if let (Some(deleter), tensor) = self.deleter() {
+            // SAFETY: owned, and released only here. The struct is not touched afterwards.
+            unsafe { deleter(tensor) };
         }
     }
 }

@@ -40,7 +40,7 @@ extern "C" {
 /** The version of the table: another major one cannot be used. */
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
-#define XD_API_MINOR 3u
+#define XD_API_MINOR 4u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
@@ -495,6 +495,9 @@ typedef struct xd_session_state {
 typedef void (*xd_log_function)(void *word, uint32_t level, const char *target,
                                 const char *message);
 
+/** Calls `deleter(tensor)` once before it returns, or never, which leaks the tensor. */
+typedef void (*xd_release_gate)(void (*deleter)(void *tensor), void *tensor);
+
 /** \name The library */
 /**@{*/
 
@@ -513,6 +516,14 @@ int32_t xd_exiting(void);
 
 /** \brief How many frees were left out because the process was exiting, or is a fork. */
 uint64_t xd_counted_leaks(void);
+
+/**
+ * \brief Calls the deleters of tensors that others made through a function, in the whole process and
+ * from now on: for those whose deleters need what does not live as long as the process, as Python's do.
+ * \param[in] gate  Called on any thread, also on several at once, until the process ends.
+ * \return `XD_CONFLICT` where another function was set before; `XD_INVALID` for NULL. Since table 1.4.
+ */
+xd_error *xd_release_through(xd_release_gate gate);
 
 /**
  * \brief Sends the log to a function.
@@ -843,6 +854,9 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * \param[in] options  NULL: it is ready when this returns.
  * \param[out] managed  Whoever takes it calls its deleter once, on any thread. It does not need the
  *                      tensor's handle.
+ *
+ * The eight bytes before the struct are a number that changes when it is released, and that may be read
+ * for ever: whoever only passes the struct on can tell whether it is gone. Since table 1.4.
  *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
  */
@@ -1453,6 +1467,7 @@ typedef struct xd_api {
                                            xd_host_array *array);
     xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
+    xd_error *(*release_through)(xd_release_gate gate);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

@@ -41,6 +41,7 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     xd_device *out = NULL;
     xd_tensor *made = NULL;
     REFUSED(xd_trace_start(NULL));
+    REFUSED(xd_release_through(NULL));
     REFUSED(xd_runtime_make_default(NULL));
     REFUSED(xd_runtime_plugin_at(NULL, 0, (xd_plugin_entry **)&out));
     REFUSED(xd_runtime_refused_at(NULL, 0, (xd_error **)&out));

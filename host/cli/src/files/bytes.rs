@@ -3,17 +3,18 @@
 
 use std::{fs::File, io, path::Path, sync::Arc};
 
-use memmap2::Mmap;
+use memmap2::{MmapMut, MmapOptions};
 
 /// Shared bytes; clones are cheap and keep the mapping alive.
 #[derive(Debug, Clone)]
 pub(crate) enum Bytes {
-    Mapped(Arc<Mmap>),
+    Mapped(Arc<MmapMut>),
     Owned(Arc<Vec<u8>>),
 }
 
 impl Bytes {
-    /// Maps a regular file.
+    /// Maps a regular file. Its pages may be written, for this process alone: a kernel may write to memory
+    /// that it was told not to write. They are not reserved, since a file may be larger than memory.
     pub(crate) fn map(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for a writer, so the kind is asked first.
         if !path.metadata()?.is_file() {
@@ -23,10 +24,10 @@ impl Bytes {
             ));
         }
         let file = File::open(path)?;
-        // SAFETY: the mapping is read-only and private to this process's view of the file.
-        // A program that shortens the file under us raises SIGBUS, as with every mapped file;
-        // the documentation of `copy` says so.
-        let mapped = unsafe { Mmap::map(&file) }?;
+        // SAFETY: the mapping is private to this process, and only read here. A program that shortens
+        // the file under us raises SIGBUS, as with every mapped file; the documentation of `copy`
+        // says so.
+        let mapped = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file) }?;
         Ok(Self::Mapped(Arc::new(mapped)))
     }
 }
@@ -43,5 +44,29 @@ impl AsRef<[u8]> for Bytes {
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Owned(Arc::new(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_four_times_the_memory_is_mapped_and_its_pages_may_be_written() {
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = memory.split_whitespace().nth(1).unwrap();
+        // In KiB.
+        let size = 4 * 1024 * total.parse::<u64>().unwrap();
+        let path = std::env::temp_dir().join(format!("crossdock-large-{}", std::process::id()));
+        File::create(&path).unwrap().set_len(size).unwrap();
+        let bytes = Bytes::map(&path);
+        std::fs::remove_file(&path).unwrap();
+        let bytes = bytes.unwrap();
+        assert_eq!(bytes.as_ref().len() as u64, size);
+        assert_eq!(bytes.as_ref().last(), Some(&0));
+        let first = format!("{:x}-", bytes.as_ref().as_ptr().addr());
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.starts_with(&first)).unwrap();
+        assert!(line.contains(" rw-p "), "{line}");
     }
 }

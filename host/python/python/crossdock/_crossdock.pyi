@@ -235,6 +235,7 @@ def _adopt_native(
     what: tuple[Dtype, Sequence[int], int],
     owner: object,
     stream: Stream | None,
+    known: builtins.bool,
 ) -> Tensor: ...
 
 # Order.

@@ -52,7 +52,8 @@ def load(
     """The tensor of a `.npy` file, or the tensors by name of a `.npz` or `.safetensors` file.
 
     The file is mapped, and the tensors are read-only views of it: nothing is read before it is
-    used, and the file must not be shortened while they live. Compressed members of a `.npz` are
+    used, and the file must not be shortened while they live. Who writes all the same, as PyTorch
+    does, changes pages of this process, and never the file. Compressed members of a `.npz` are
     copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """
     path = os.fspath(path)
@@ -107,12 +108,24 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
 
 
 def _mapped(path: str) -> Any:
+    """The file's pages, which may be written: for this process alone, as many as were written."""
     import mmap
 
+    # Not reserved, since few are ever written, and a file may be larger than memory.
+    private = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000)
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ValueError("it is empty")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            return mmap.mmap(file.fileno(), 0, private, mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError:
+            # A system that reserves all the same.
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _read_only(data: Any) -> Any:
+    """A view that says so, of what could be written."""
+    return memoryview(data).toreadonly()
 
 
 def _npy_file(path: str) -> Tensor:
@@ -139,7 +152,7 @@ def _npy(data: Any, begin: int, end: int) -> Tensor:
     if not isinstance(header["fortran_order"], bool):
         raise ValueError("its header does not say in which order the elements are")
     order = shape[::-1] if header["fortran_order"] else shape
-    tensor = xd._from_bytes(data, dtype, order, offset=offset)
+    tensor = xd._from_bytes(_read_only(data), dtype, order, offset=offset)
     if offset + tensor.nbytes > end:
         raise ValueError("its array is cut off")
     axes = range(len(shape))
@@ -198,7 +211,10 @@ def _safetensors_file(path: str) -> dict[str, Tensor]:
             raise ValueError(f"`{name}` has the unknown dtype {entry['dtype']!r}")
         begin, end = entry["data_offsets"]
         tensor = xd._from_bytes(
-            data, _SAFETENSORS[entry["dtype"]], tuple(entry["shape"]), offset=8 + length + begin
+            _read_only(data),
+            _SAFETENSORS[entry["dtype"]],
+            tuple(entry["shape"]),
+            offset=8 + length + begin,
         )
         if end - begin != tensor.nbytes or begin < 0:
             raise ValueError(f"`{name}` has {tensor.nbytes} bytes, not those of {begin} to {end}")

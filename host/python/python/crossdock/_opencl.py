@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from . import _crossdock as xd
 from ._asarray import extents_of
 from ._crossdock import Stream, Tensor
@@ -18,8 +20,8 @@ def from_opencl(
 ) -> Tensor:
     """A compact tensor over OpenCL memory that another library made, without a copy.
 
-    `mem` is a PyOpenCL `Buffer`, an object with `int_ptr`, or the `cl_mem` as an integer, which is
-    believed; or fine-grained SVM of PyOpenCL. It is kept while the tensor lives. `offset` is in
+    `mem` is a PyOpenCL `Buffer`, or fine-grained SVM of PyOpenCL; or an integer, the `cl_mem` of a
+    tensor that is alive here (what others made: `pyopencl.MemoryObject.from_int_ptr`). It is kept while the tensor lives. `offset` is in
     bytes. `queue` (PyOpenCL's, or a `Stream`) is the one whose work writes the memory: what is done
     with the tensor waits for it. Without one, the memory is taken to be ready.
 
@@ -31,12 +33,13 @@ def from_opencl(
     if offset < 0:
         raise ValueError(f"offset {offset} is before the memory")
     devices = [device for device in xd.devices() if device.type == "opencl"]
-    address = getattr(mem, "svm_ptr", None)
+    address = mem.svm_ptr if _is_own(mem, "SVMPointer") else None
+    believed = _is_own(mem, "MemoryObjectHolder")
     if address is None:
-        handle: Any = mem if type(mem) is int else getattr(mem, "int_ptr", None)
-        if handle is None:
+        handle: Any = mem.int_ptr if believed else mem
+        if type(handle) is not int:
             kind = type(mem).__name__
-            raise TypeError(f"{kind} is no memory of OpenCL: give a Buffer or its int_ptr")
+            raise TypeError(f"{kind} is no memory of OpenCL: give a Buffer of PyOpenCL")
     reasons = []
     for device in devices:
         try:
@@ -45,11 +48,18 @@ def from_opencl(
                 return _of_svm(mem, address, device, stream, (dtype, extents, offset))
             # While the tensor lives, its consumers may name the queue.
             owner = (mem, stream)
-            return xd._adopt_native(device, handle, (dtype, extents, offset), owner, stream)
+            what = (dtype, extents, offset)
+            return xd._adopt_native(device, handle, what, owner, stream, not believed)
         except xd.DeviceError as error:
             reasons.append(f"{device}: {error}")
     why = "; ".join(reasons) if reasons else "no OpenCL device is here"
     raise xd.UnsupportedDeviceError(f"no device here can take the OpenCL memory: {why}")
+
+
+def _is_own(thing: Any, kind: str) -> bool:
+    """Whether it is PyOpenCL's own: drivers crash on what is no object of theirs."""
+    own = getattr(sys.modules.get("pyopencl"), kind, None)
+    return own is not None and issubclass(type(thing), own)
 
 
 def _stream(device: Any, queue: Any) -> Stream | None:

@@ -1,0 +1,50 @@
+//! Tensors of others, whose deleters may need what only a gate of their own can promise: an
+//! interpreter that still lives.
+#![expect(unsafe_code, reason = "hands deleters to a function of the caller's")]
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
+
+use crossdock_sdk::dlpack::{Deleter, Ownership};
+
+/// Calls `deleter(tensor)` once before it returns, or never: then the tensor is leaked.
+pub type ReleaseGate = unsafe extern "C" fn(deleter: Deleter, tensor: *mut c_void);
+
+static GATE: OnceLock<ReleaseGate> = OnceLock::new();
+
+/// Gives back every tensor of others through `gate`, from now on and in the whole process. `false`
+/// where another gate was set before, which stays.
+///
+/// # Safety
+/// - `gate` may be called on any thread until the process ends, and is as [`ReleaseGate`] says.
+#[must_use]
+pub unsafe fn release_through(gate: ReleaseGate) -> bool {
+    std::ptr::fn_addr_eq(*GATE.get_or_init(|| gate), gate)
+}
+
+/// A tensor of others, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Foreign(ManuallyDrop<Ownership>);
+
+impl Foreign {
+    #[inline]
+    pub(crate) const fn new(tensor: Ownership) -> Self {
+        Self(ManuallyDrop::new(tensor))
+    }
+}
+
+impl Drop for Foreign {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: taken here and nowhere else.
+        let tensor = unsafe { ManuallyDrop::take(&mut self.0) };
+        let Some(gate) = GATE.get() else {
+            return drop(tensor);
+        };
+        if let (Some(deleter), tensor) = tensor.into_deleter() {
+            // SAFETY: whoever set the gate promised that it may be called with a tensor that is owned.
+            unsafe { gate(deleter, tensor) };
+        }
+    }
+}
