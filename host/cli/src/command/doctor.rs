@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 impl Diagnosis {
     /// Looks at a file, and probes it unless it is one that was seen before.
     fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
-        let Ok(found) = loader::preflight(&path) else {
+        let Ok(found) = loader::preflight(&path, &loader::Environment::of_process()) else {
             // Who loads it tells why it is refused, in the same words.
             return self.add(path.clone(), Vec::new(), probe(&path));
         };
