@@ -1,8 +1,9 @@
 //! Bytes that a tensor can own: a mapped file, or memory of ours.
 #![expect(unsafe_code, reason = "mapping a file")]
 
-use std::{fs::File, io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
+use crossdock_sdk::regular;
 use memmap2::Mmap;
 
 /// Shared bytes; clones are cheap and keep the mapping alive.
@@ -15,14 +16,7 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// Maps a regular file.
     pub(crate) fn map(path: &Path) -> io::Result<Self> {
-        // Opening a pipe would wait for a writer, so the kind is asked first.
-        if !path.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
-        }
-        let file = File::open(path)?;
+        let file = regular::open(path)?;
         // SAFETY: the mapping is read-only and private to this process's view of the file.
         // A program that shortens the file under us raises SIGBUS, as with every mapped file;
         // the documentation of `copy` says so.
