@@ -39,6 +39,17 @@ fn a_trace_into_a_pipe_or_a_device_is_a_warning() {
 }
 
 #[test]
+fn a_trace_may_have_a_name_that_is_no_utf8() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(std::ffi::OsStr::from_bytes(b"t\xff"));
+    let mut command = limited("true", &["route", "cpu", "cpu"]);
+    let (code, told) = ends(command.env("CROSSDOCK_TRACE", &file));
+    assert_eq!(code, 0, "{told}");
+    assert!(fs::read(&file).unwrap().starts_with(b"["));
+}
+
+#[test]
 fn costs_replace_nothing_but_a_regular_file() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = c_plugin::build(folder.path(), "mine", &c_plugin::Code::default());

@@ -85,6 +85,9 @@ fn words_of_the_command_line_are_shown_escaped() {
 #[test]
 fn what_a_plugin_says_is_shown_escaped() {
     let folder = tempfile::tempdir().unwrap();
+    let array = folder.path().join("a.npy");
+    fs::write(&array, npy("4, 6", "False", &[7; 96])).unwrap();
+    let array = array.to_str().unwrap().to_owned();
     let bytes: String = NASTY.bytes().map(|byte| format!("\\{byte:03o}")).collect();
     let log = format!(
         "if (host && host->log) host->log(host->context, 1, text_of(\"a{bytes}\"), text_of(\"{bytes}\\nerror: b\"));"
@@ -95,7 +98,6 @@ fn what_a_plugin_says_is_shown_escaped() {
     let absent = format!(
         "static const char d[] = \"{bytes}\"; memset(out, 0, sizeof *out); out->state = XD_PROBE_ABSENT; strcpy((char *)out->detail, d); return XD_OK;"
     );
-    let vendor = format!("-DXD_TEST_VENDOR=\"vendor={bytes}\"");
     let plugins = [
         ("log", ("ext_open", log.as_str())),
         ("name", ("ext_device_info", &name)),
@@ -111,13 +113,12 @@ fn what_a_plugin_says_is_shown_escaped() {
     for (title, first_in) in plugins {
         let code = c_plugin::Code {
             first_in,
-            flags: &[&vendor],
             ..c_plugin::Code::default()
         };
         let plugin = c_plugin::build(folder.path(), title, &code);
         let lines: &[&[&str]] = match title {
             "log" => &[&["devices"]],
-            "fails" => &[&["matrix"], &["matrix", "--json", "-"]],
+            "fails" => &[&["copy", "--to", "ext_dev", &array]],
             _ => &[
                 &["devices"],
                 &["devices", "--json"],
@@ -138,6 +139,23 @@ fn what_a_plugin_says_is_shown_escaped() {
     };
     let plugin = c_plugin::build(folder.path(), "paths", &code);
     run(crossdock(&["doctor", "--plugin"]).arg(&plugin));
+    // What it says of itself is read without running it: the vendor's name as three marks.
+    let mut bytes = fs::read(&plugin).unwrap();
+    let at = bytes
+        .windows(16)
+        .position(|part| part == b"vendor=crossdock")
+        .unwrap();
+    bytes[at + 7..at + 16].copy_from_slice("\u{202e}\u{2066}\u{200f}".as_bytes());
+    fs::write(&plugin, bytes).unwrap();
+    for subcommand in ["devices", "doctor"] {
+        let mut command = crossdock(&[subcommand, "--json", "--plugin"]);
+        let output = command.arg(&plugin).output().unwrap();
+        assert!(
+            out(&output).contains("\\u202e\\u2066\\u200f"),
+            "{}",
+            out(&output)
+        );
+    }
 }
 
 #[test]
