@@ -1,7 +1,6 @@
 //! The command against files and folders of others: whose they are, what they hold, what they are named.
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by it, in what it shares too"
 )]
 

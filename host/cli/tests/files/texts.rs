@@ -132,6 +132,11 @@ fn what_a_plugin_says_is_shown_escaped() {
             assert!(!err(&output).contains("\nerror: b"), "{}", err(&output));
         }
     }
+}
+
+#[test]
+fn what_the_file_of_a_plugin_says_is_shown_escaped() {
+    let folder = tempfile::tempdir().unwrap();
     let flags = [&*format!("-Wl,-rpath,/opt/{NASTY}")];
     let code = c_plugin::Code {
         flags: &flags,
