@@ -7,9 +7,13 @@
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
 //! | [`fence`] | the one place where a panic is stopped |
+//! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
 pub mod dlpack;
 pub mod fence;
 pub mod plugin;
 pub mod pointers;
+pub mod regular;
+pub mod shown;
+pub mod trust;

@@ -31,7 +31,7 @@ PYTHONS = {
 CACHE = tempfile.TemporaryDirectory(prefix="crossdock-")
 
 # What would choose another Python, or make the outputs differ, whoever runs these tests.
-STEERING = ("VIRTUAL_ENV", "CONDA_PREFIX", "CROSSDOCK_PYTHON", "CROSSDOCK_TRUST_PATHS")
+STEERING = ("VIRTUAL_ENV", "CONDA_PREFIX", "CROSSDOCK_PYTHON")
 
 
 @cache

@@ -1,9 +1,12 @@
 //! The command's log: warnings, and what `CROSSDOCK_LOG` asks for besides.
 
+use std::io::Write as _;
+
+use crossdock_sdk::shown::escaped;
 use env_logger::Builder;
 use log::LevelFilter;
 
-use crate::screen;
+use crate::{failure::one_line, screen};
 
 const VARIABLE: &str = "CROSSDOCK_LOG";
 
@@ -27,6 +30,12 @@ pub(crate) fn begin(quiet: bool) {
     };
     let mut log = Builder::new();
     log.filter_level(unasked).parse_filters(&asked);
+    // What a plugin logs is neither several lines nor a command for the terminal.
+    log.format(|out, line| {
+        let (level, target) = (line.level(), one_line(line.target()));
+        let text = one_line(&line.args().to_string());
+        writeln!(out, "[{level:<5} {}] {}", escaped(&target), escaped(&text))
+    });
     // `init` panics where a logger is there already, which a plugin could have brought.
     if let Err(taken) = log.try_init() {
         screen::talk(quiet, &format!("no log: {taken}"));

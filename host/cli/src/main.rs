@@ -7,32 +7,24 @@ mod failure;
 mod files;
 mod globals;
 mod log_lines;
+mod outputs;
 mod progress;
 mod report;
 mod screen;
 mod session;
 mod table;
+mod temporary;
+mod text;
 mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::{args::Cli, failure::Failure};
+use crate::{args::Cli, exit::Exit, failure::Failure};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(words::marked(std::env::args_os().collect())) {
-        Ok(cli) => cli,
-        Err(asked) => return usage(&asked).into(),
-    };
-    let color = match cli.globals.color {
-        clap::ColorChoice::Always => anstream::ColorChoice::Always,
-        clap::ColorChoice::Never => anstream::ColorChoice::Never,
-        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
-    };
-    color.write_global();
-    log_lines::begin(cli.globals.quiet);
-    let exit = match cli.command.run(&cli.globals) {
+    let exit = match run() {
         Ok(exit) => exit,
         Err(Failure::Closed) => exit::DONE,
         Err(Failure::Problem(problem)) => {
@@ -43,14 +35,29 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Help and version are results; all else on this way is a wrong command line.
-fn usage(asked: &clap::Error) -> exit::Exit {
-    let exit = if asked.use_stderr() {
-        exit::USAGE
-    } else {
-        exit::DONE
+fn run() -> Result<Exit, Failure> {
+    let cli = match Cli::try_parse_from(words::marked(std::env::args_os().collect())) {
+        Ok(cli) => cli,
+        Err(asked) => return usage(&asked),
     };
-    // A closed pipe is the reader's choice, here as everywhere.
-    drop(asked.print());
-    exit
+    let color = match cli.globals.color {
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+    };
+    color.write_global();
+    log_lines::begin(cli.globals.quiet);
+    cli.command.run(&cli.globals)
+}
+
+/// Help and version are results; all else on this way is a wrong command line, whose words are anybody's.
+fn usage(asked: &clap::Error) -> Result<Exit, Failure> {
+    let text = asked.render();
+    if asked.use_stderr() {
+        let text = text.to_string();
+        screen::failed(text.strip_prefix("error:").unwrap_or(&text));
+        return Ok(exit::USAGE);
+    }
+    screen::program(&text.ansi().to_string())?;
+    Ok(exit::DONE)
 }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crossdock_sdk::shown::escaped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::one_line;
 
 /// Bytes done, shown on a terminal only, and only once the work takes long.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ impl Progress {
 
     /// Says what is worked on.
     pub(crate) fn begin(&mut self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(escaped(&one_line(what)).into_owned());
         self.show_when_long();
     }
 

@@ -1,7 +1,5 @@
 //! What is here, as `devices` and `doctor` tell it: the JSON form and the text.
 
-use std::path::PathBuf;
-
 use crossdock::{Device, Plugin, PluginState, Runtime, loader};
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +7,7 @@ use crate::{
     failure::{Problem, one_line},
     screen::{self, BAD, DIM, HEADING},
     table::{Cell, Table},
+    text::Text,
 };
 
 /// Everything that was found, and what was not.
@@ -41,7 +40,7 @@ pub(crate) struct PluginRow {
     pub(crate) version: String,
     pub(crate) vendor: String,
     /// `None` for the one that is built in.
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) path: Option<String>,
     /// `ready`, `absent` or `broken`.
     pub(crate) state: String,
     /// Why it is absent or broken.
@@ -102,22 +101,22 @@ impl Report {
     }
 
     /// The text for people.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> Text {
         let mut out = self.device_table();
         let mut section = |title: &str, rows: Vec<(String, String)>| {
             if rows.is_empty() {
                 return;
             }
-            out.push_str(&format!("\n{HEADING}{title}{HEADING:#}\n"));
+            out.plain("\n").styled(HEADING, title).plain("\n");
             let widest = rows
                 .iter()
                 .map(|(name, _)| name.chars().count())
                 .max()
                 .unwrap_or(0);
             for (name, detail) in rows {
-                let line = format!("  {DIM}{name:widest$}{DIM:#}  {}", one_line(&detail));
-                out.push_str(line.trim_end());
-                out.push('\n');
+                let detail = format!("  {}", one_line(&detail));
+                out.plain("  ").styled(DIM, format!("{name:widest$}"));
+                out.plain(detail.trim_end()).plain("\n");
             }
         };
         let absent = self
@@ -133,16 +132,17 @@ impl Report {
                 .collect(),
         );
         if !self.refused.is_empty() {
-            out.push_str(&format!("\n{HEADING}Refused{HEADING:#}\n"));
+            out.plain("\n").styled(HEADING, "Refused").plain("\n");
             for problem in &self.refused {
                 let text = problem.to_string().replace('\n', "\n  ");
-                out.push_str(&format!("  {BAD}refused:{BAD:#} {text}\n"));
+                out.plain("  ").styled(BAD, "refused:");
+                out.plain(format!(" {text}\n"));
             }
         }
         out
     }
 
-    fn device_table(&self) -> String {
+    fn device_table(&self) -> Text {
         let mut table = Table::new(&["DEVICE", "NAME", "PLUGIN", "MEMORY", "CAPABILITIES"]);
         for device in &self.devices {
             table.row(vec![
@@ -153,7 +153,7 @@ impl Report {
                 Cell::left(device.capabilities.join(", ")),
             ]);
         }
-        table.render()
+        table.text()
     }
 }
 
@@ -193,7 +193,7 @@ impl PluginRow {
             name: plugin.name().to_owned(),
             version: plugin.version().to_owned(),
             vendor: plugin.vendor().to_owned(),
-            path: plugin.path().map(ToOwned::to_owned),
+            path: plugin.path().map(|path| path.display().to_string()),
             state: state.to_owned(),
             detail,
         }

@@ -1,10 +1,14 @@
-//! What is written where: results on stdout, talk on stderr.
+//! What is written where: results on stdout, talk on stderr. Words for people pass through [`Text`].
 
 use std::io::{self, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use crossdock_sdk::shown::steers;
 
-use crate::failure::{Failure, Problem};
+use crate::{
+    failure::{Failure, Problem},
+    text::Text,
+};
 
 /// Bold, for headings.
 pub(crate) const HEADING: Style = Style::new().bold();
@@ -15,8 +19,13 @@ pub(crate) const DIM: Style = AnsiColor::Yellow.on_default();
 /// For what is wrong.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Writes a result.
-pub(crate) fn result(text: &str) -> Result<(), Failure> {
+/// Writes a result for people.
+pub(crate) fn result(text: impl Into<Text>) -> Result<(), Failure> {
+    program(&text.into().render())
+}
+
+/// Writes a result for a program, as it is.
+pub(crate) fn program(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
@@ -27,30 +36,49 @@ pub(crate) fn result(text: &str) -> Result<(), Failure> {
 
 /// Writes a result as JSON, on lines of its own.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
-    result(&json_text(value)?)
+    program(&json_text(value)?)
 }
 
-/// The JSON text of a value, with a newline at its end.
+/// The JSON text of a value, with a newline at its end. It may be read on a terminal too, so what JSON
+/// lets stand in a text is written out where it steers one.
 pub(crate) fn json_text<T: serde::Serialize>(value: &T) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    Ok(text + "\n")
+    let mut out = String::with_capacity(text.len() + 1);
+    for letter in text.chars() {
+        if letter != '\n' && steers(letter) {
+            out.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            out.push(letter);
+        }
+    }
+    out.push('\n');
+    Ok(out)
 }
 
 /// Tells a person something that is no result.
 pub(crate) fn talk(quiet: bool, text: &str) {
     if !quiet {
-        say(&format!("{text}\n"));
+        say(&Text::from(format!("{text}\n")));
     }
 }
 
 /// Tells what is wrong, in three lines.
 pub(crate) fn problem(problem: &Problem) {
-    say(&format!("{BAD}error:{BAD:#} {problem}\n"));
+    failed(&format!(" {problem}\n"));
 }
 
-fn say(text: &str) {
+/// Tells what is behind `error:`.
+pub(crate) fn failed(text: &str) {
+    say(Text::new().styled(BAD, "error:").plain(text));
+}
+
+fn say(text: &Text) {
     // With a closed stderr there is nobody left to tell.
-    drop(anstream::stderr().lock().write_all(text.as_bytes()));
+    drop(
+        anstream::stderr()
+            .lock()
+            .write_all(text.render().as_bytes()),
+    );
 }
 
 /// Bytes for people, in binary units.
@@ -83,6 +111,14 @@ pub(crate) fn seconds(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_holds_nothing_that_steers_and_means_the_same() {
+        let value = "a\n\u{1b}\u{7f}\u{9b}\u{202e}ü";
+        let text = json_text(&value).unwrap();
+        assert!(!text.trim_end().contains(steers), "{text}");
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), value);
+    }
 
     #[test]
     fn sizes_and_times_keep_their_unit_readable() {

@@ -1,10 +1,9 @@
 //! An aligned table of text.
 
-use std::fmt::Write as _;
-
 use anstyle::Style;
+use crossdock_sdk::shown::escaped;
 
-use crate::{failure::one_line, screen::HEADING};
+use crate::{failure::one_line, screen::HEADING, text::Text};
 
 /// Rows under headings; every column is as wide as its widest cell.
 #[derive(Debug)]
@@ -33,8 +32,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The text, styled; `anstream` takes the styles out where they do not belong.
-    pub(crate) fn render(&self) -> String {
+    /// The table as text.
+    pub(crate) fn text(&self) -> Text {
         let mut widths: Vec<usize> = self.headings.iter().map(|text| width(text)).collect();
         for row in &self.rows {
             for (widest, cell) in widths.iter_mut().zip(row) {
@@ -53,7 +52,7 @@ impl Table {
                 right,
             }
         });
-        let mut out = String::new();
+        let mut out = Text::new();
         line(&mut out, &headings.collect::<Vec<_>>(), &widths);
         for row in &self.rows {
             line(&mut out, row, &widths);
@@ -66,7 +65,8 @@ impl Cell {
     /// At the left edge of its column.
     pub(crate) fn left(text: impl AsRef<str>) -> Self {
         Self {
-            text: one_line(text.as_ref()),
+            // As it will be seen, since that makes its width.
+            text: escaped(&one_line(text.as_ref())).into_owned(),
             style: Style::new(),
             right: false,
         }
@@ -86,7 +86,7 @@ impl Cell {
     }
 }
 
-fn line(out: &mut String, cells: &[Cell], widths: &[usize]) {
+fn line(out: &mut Text, cells: &[Cell], widths: &[usize]) {
     let mut pending = 0;
     for (index, (cell, widest)) in cells.iter().zip(widths).enumerate() {
         let room = widest.saturating_sub(width(&cell.text));
@@ -98,11 +98,9 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize]) {
             pending += before;
             continue;
         }
-        let (style, text) = (cell.style, &cell.text);
-        // Writing to a string cannot fail.
-        write!(out, "{:before$}{style}{text}{style:#}", "").ok();
+        out.plain(" ".repeat(before)).styled(cell.style, &cell.text);
     }
-    out.push('\n');
+    out.plain("\n");
 }
 
 fn width(text: &str) -> usize {
@@ -122,7 +120,7 @@ mod tests {
             Cell::right("100000"),
             Cell::left("x"),
         ]);
-        let text = anstream::adapter::strip_str(&table.render()).to_string();
+        let text = anstream::adapter::strip_str(&table.text().render()).to_string();
         assert_eq!(
             text,
             "NAME      SIZE  NOTE\na           10\nlonger  100000  x\n"

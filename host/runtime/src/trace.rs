@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crossdock_sdk::regular;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
@@ -52,7 +53,7 @@ struct Trace {
     failed: Option<io::Error>,
 }
 
-/// Starts a trace into `path`, which is created, or emptied where it exists.
+/// Starts a trace into `path`, a regular file that is created, or emptied where it exists.
 ///
 /// # Errors
 /// [`Error::Misuse`] when there is a trace already, another process writes this file, it cannot be
@@ -206,11 +207,10 @@ pub(crate) fn record(
 
 impl Trace {
     fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        // A pipe would keep the whole program waiting for who reads it.
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false);
+        let file = regular::open_with(options, path)?;
         // SAFETY: an open file; the call changes nothing but its lock.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         if locked != 0 {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::privilege;
+use crossdock_sdk::{regular, trust};
 
 /// The place of one executable's answer. Few places serve all, so that nothing piles up.
 pub(crate) struct Page {
@@ -23,7 +23,7 @@ const PAGES: u64 = 64;
 impl Page {
     /// The page of an executable whose answer hangs on nothing but its file; not that of a shim.
     pub(crate) fn of(executable: &Path, question: &str) -> Option<Self> {
-        if privilege::is_privileged() || !is_program(executable) {
+        if trust::is_privileged() || !is_program(executable) {
             return None;
         }
         let mut hasher = DefaultHasher::new();
@@ -39,7 +39,9 @@ impl Page {
     pub(crate) fn read(&self) -> Option<Vec<u8>> {
         let places = [self.file.parent()?, &self.file];
         let ours = places.iter().all(|place| is_ours(place));
-        let content = ours.then(|| fs::read(&self.file).ok()).flatten()?;
+        let mut content = Vec::new();
+        let mut file = ours.then(|| regular::open(&self.file).ok()).flatten()?;
+        file.read_to_end(&mut content).ok()?;
         content.strip_prefix(&*self.key).map(<[u8]>::to_vec)
     }
 

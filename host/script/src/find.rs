@@ -1,13 +1,16 @@
 //! Finding Python: which of the candidates is taken, and why the others are not.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crossdock_sdk::{regular, trust};
 
 use crate::candidate::{self, Candidate};
 use crate::choice::{Choice, number, version};
 use crate::explain::{Place, Search};
+use crate::library;
 use crate::probe::{Answer, probe};
 use crate::reason::Reason;
-use crate::{library, privilege};
 
 /// How a caller wants Python to be found and started.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +37,7 @@ pub fn search(options: &Options) -> Search {
 
 /// As [`search`]; a Python of another version than `needed` is refused.
 pub(crate) fn search_for(options: &Options, needed: Option<(u8, u8)>) -> Search {
-    let privileged = privilege::is_privileged();
+    let privileged = trust::is_privileged();
     let (candidates, mandatory) = match candidate::named(options, privileged) {
         Some(named) => (vec![named], true),
         None => (candidate::all(options, privileged), false),
@@ -73,6 +76,11 @@ fn judge(
     }
     trusted(path)?;
     let answer = probe(path)?;
+    // A shim starts another one, whose modules come from these folders.
+    for part in [&answer.executable, &answer.prefix, &answer.base_prefix] {
+        trusted(part)?;
+    }
+    environment_is_whole(&answer.executable)?;
     let version = usable(&answer)?;
     if let Some(loaded) = needed.filter(|needed| *needed != version) {
         let is = number(&answer.version_text).to_owned();
@@ -116,7 +124,11 @@ fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
     let Some(environment) = folder.filter(|folder| folder.join("pyvenv.cfg").is_file()) else {
         return Ok(());
     };
-    let text = std::fs::read_to_string(environment.join("pyvenv.cfg")).unwrap_or_default();
+    let settings = environment.join("pyvenv.cfg");
+    trusted(&settings)?;
+    let mut text = String::new();
+    // What cannot be read names no Python that is gone.
+    let _read = regular::open(&settings).and_then(|mut file| file.read_to_string(&mut text));
     let home = text.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "home").then(|| PathBuf::from(value.trim()))
@@ -130,11 +142,14 @@ fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
     }
 }
 
-/// Whoever may write there decides what runs here.
+/// Whoever may write there decides what runs here: the rule that holds for plugins.
 fn trusted(file: &Path) -> Result<(), Reason> {
-    match privilege::writable_by_all(file) {
-        Some(place) => Err(Reason::Writable(place)),
-        None => Ok(()),
+    if file.as_os_str().is_empty() || trust::is_waived() {
+        return Ok(());
+    }
+    match trust::check(file, trust::user()) {
+        Ok(_real) => Ok(()),
+        Err(error) => Err(Reason::Untrusted(error)),
     }
 }
 

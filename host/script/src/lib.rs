@@ -28,7 +28,6 @@ mod loaded;
 mod native;
 mod open;
 mod package;
-mod privilege;
 mod probe;
 mod reason;
 mod requirements;

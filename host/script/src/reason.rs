@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crossdock_sdk::{shown::shell_word, trust::Untrusted};
 use thiserror::Error;
 
 use crate::find::OLDEST;
@@ -16,7 +17,7 @@ pub enum Reason {
     /// The installation that an environment was made from is gone.
     #[error(
         "the Python that the environment was made from is gone (`{}`); recreate the venv: \
-         python3 -m venv --clear '{}'", home.display(), environment.display()
+         python3 -m venv --clear {}", home.display(), shell_word(environment)
     )]
     HomeGone {
         /// Where it was.
@@ -24,12 +25,9 @@ pub enum Reason {
         /// The environment's folder.
         environment: PathBuf,
     },
-    /// Everybody may write here.
-    #[error(
-        "everybody may change `{}`; chmod o-w it, or set CROSSDOCK_TRUST_PATHS=1",
-        .0.display()
-    )]
-    Writable(PathBuf),
+    /// Somebody else could have put it there.
+    #[error("{0}; {hint}", hint = .0.hint())]
+    Untrusted(Untrusted),
     /// The system does not start it: what it said.
     #[error("it cannot be started: {0}")]
     NotStarted(String),

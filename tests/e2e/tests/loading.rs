@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crossdock::loader::{self, Preflight, Remark};
 use crossdock::{Error, PluginState, Runtime, Tensor};
 use crossdock_e2e::{compile_plugin, ext_dev, root, throwing};
 use crossdock_sdk::abi::Status;
@@ -19,6 +20,10 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 fn open() -> Runtime {
     Runtime::builder().search(false).open().unwrap()
+}
+
+fn preflight(file: &Path) -> Preflight {
+    loader::preflight(file, &loader::Environment::of_process()).unwrap()
 }
 
 fn faulty(folder: &Path, fault: &str) -> PathBuf {
@@ -435,8 +440,8 @@ fn l4_31_static_thread_storage_is_named_as_the_cause() {
     fs::write(&source, format!("{plugin}\n{more}")).unwrap();
     let flags = ["-ftls-model=initial-exec"];
     let file = compile_plugin(&source, folder.path(), &flags);
-    let seen = crossdock::loader::preflight(&file).unwrap();
-    assert!(seen.remarks.contains(&crossdock::loader::Remark::StaticTls));
+    let seen = preflight(&file);
+    assert!(seen.remarks.contains(&Remark::StaticTls));
     let error = open().load(&file).unwrap_err();
     assert!(
         error.hint().contains("DF_STATIC_TLS"),
@@ -477,10 +482,10 @@ fn l4_6_an_export_list_keeps_a_plugins_own_symbols_its_own() {
         });
     // Without an export list a plugin gets the program's.
     assert_eq!(answers, [2, 1, 7]);
-    let remarks = crossdock::loader::preflight(&open_names).unwrap().remarks;
-    let told = remarks.iter().any(|remark| {
-        matches!(remark, crossdock::loader::Remark::Exports { names } if names.contains(&"own".to_owned()))
-    });
+    let remarks = preflight(&open_names).remarks;
+    let told = remarks.iter().any(
+        |remark| matches!(remark, Remark::Exports { names } if names.contains(&"own".to_owned())),
+    );
     assert!(told, "{remarks:?}");
 }
 

@@ -9,6 +9,7 @@ use crate::{
     globals::Globals,
     screen, session,
     table::{Cell, Table},
+    text::Text,
 };
 
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     if arguments.json {
         screen::json(&bench)?;
     } else {
-        screen::result(&text(&bench))?;
+        screen::result(text(&bench))?;
     }
     let failed: Vec<&CopyRow> = bench.copies.iter().filter(|row| row.is_failed).collect();
     for row in &failed {
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     Ok(Exit::broken_if(!failed.is_empty()))
 }
 
-fn text(bench: &Bench) -> String {
+fn text(bench: &Bench) -> Text {
     let mut calls = Table::new(&["CALL", "DEVICE", "TIME"]);
     for call in &bench.calls {
         calls.row(vec![
@@ -56,7 +57,9 @@ fn text(bench: &Bench) -> String {
             copies.row(line(first, rows));
         }
     }
-    format!("{}\n{}", calls.render(), copies.render())
+    let mut out = calls.text();
+    out.plain("\n").append(copies.text());
+    out
 }
 
 /// The sizes of one route side by side, and the bandwidth of the largest.

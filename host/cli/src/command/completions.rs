@@ -24,6 +24,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         "crossdock",
         &mut script,
     );
-    screen::result(&String::from_utf8_lossy(&script))?;
+    screen::program(&String::from_utf8_lossy(&script))?;
     Ok(exit::DONE)
 }

@@ -11,6 +11,7 @@ use crate::{
     exit::Exit,
     failure::{Failure, Problem},
     globals::Globals,
+    outputs::Outputs,
     screen,
 };
 
@@ -74,6 +75,11 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    let read = [Some(&arguments.plugin), arguments.known_failures.as_ref()];
+    let mut outputs = Outputs::beside(read.into_iter().flatten().map(PathBuf::as_path));
+    if let Some(path) = &arguments.junit {
+        outputs.claim(path)?;
+    }
     let known = arguments.known_failures.as_deref().map(KnownFailures::read);
     let known = known.transpose()?.unwrap_or_default();
     screen::talk(
@@ -90,13 +96,13 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         return Err(Problem::new(arguments.what(), "it has no device here", hint).into());
     }
     if let Some(path) = &arguments.junit {
-        write_junit(path, &reports)?;
+        write_junit(path, &reports, &mut outputs)?;
     }
     if arguments.json {
         screen::json(&reports)?;
     } else {
         for report in &reports {
-            screen::result(&format!("{}\n", report.to_string().trim_end()))?;
+            screen::result(format!("{}\n", report.to_string().trim_end()))?;
         }
     }
     let nothing = reports.iter().all(|report| report.cases.is_empty());
@@ -147,15 +153,13 @@ fn in_process(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
         .collect()
 }
 
-fn write_junit(path: &Path, reports: &[Report]) -> Result<(), Failure> {
+fn write_junit(path: &Path, reports: &[Report], outputs: &mut Outputs) -> Result<(), Failure> {
     for (index, report) in reports.iter().enumerate() {
         let mut name = path.as_os_str().to_owned();
         if index > 0 {
             name.push(format!(".{index}"));
         }
-        let path = PathBuf::from(name);
-        std::fs::write(&path, report.junit())
-            .map_err(|error| Problem::file("write", &path, &error))?;
+        outputs.write(Path::new(&name), &report.junit())?;
     }
     Ok(())
 }

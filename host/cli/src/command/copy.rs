@@ -1,6 +1,9 @@
 //! `crossdock copy`: tensors of files to a device and back, verified bit for bit.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use clap::Args;
 use crossdock::{Device, RouteChoice, Runtime};
@@ -9,8 +12,9 @@ use crossdock_sdk::dlpack;
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
-    files::{self, FileTensor, TensorFile},
+    files::{self, FileTensor, Part, TensorFile},
     globals::Globals,
+    outputs::Outputs,
     progress::Progress,
     screen, session,
     table::{Cell, Table},
@@ -43,6 +47,13 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         .flat_map(TensorFile::tensors)
         .map(|t| t.layout.bytes())
         .sum();
+    let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
+    if let Some(folder) = &arguments.out {
+        for part in read.iter().flat_map(|file| &file.parts) {
+            outputs.claim(&folder.join(&part.name))?;
+        }
+        make_folder(folder)?;
+    }
     let mut work = Work {
         runtime: &runtime,
         device: &device,
@@ -52,22 +63,16 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let mut written = Vec::new();
     for file in &read {
         for part in &file.parts {
-            let copied: Result<Vec<Vec<u8>>, Failure> = part
-                .tensors
-                .iter()
-                .map(|tensor| work.copy(file, tensor))
-                .collect();
-            let copied = copied?;
-            if let Some(folder) = &arguments.out {
-                written.push(files::write(folder, &file.path, part, &copied)?);
-            }
+            let target = arguments.out.as_ref().map(|folder| folder.join(&part.name));
+            work.part(file, part, target.as_deref(), &mut outputs)?;
+            written.extend(target);
         }
     }
     let Work {
         progress, table, ..
     } = work;
     drop(progress);
-    screen::result(&table.render())?;
+    screen::result(table.text())?;
     for path in written {
         screen::talk(globals.quiet, &format!("wrote {}", path.display()));
     }
@@ -78,6 +83,15 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     Ok(exit::DONE)
 }
 
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    // Only the folder that was named: a parent that is missing is a slip of the pen.
+    let made = std::fs::create_dir(folder);
+    Ok(made.map_err(|error| Problem::file("make the folder", folder, &error))?)
+}
+
 struct Work<'a> {
     runtime: &'a Runtime,
     device: &'a Device,
@@ -86,15 +100,37 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Copies the tensors of a part one after another, and writes each where a file was asked for.
+    fn part(
+        &mut self,
+        file: &TensorFile,
+        part: &Part,
+        target: Option<&Path>,
+        outputs: &mut Outputs,
+    ) -> Result<(), Failure> {
+        let mut output = target.map(|target| outputs.begin(target)).transpose()?;
+        if let Some(output) = &mut output {
+            output.write(&part.header)?;
+        }
+        for tensor in &part.tensors {
+            let copied = self.copy(file, tensor)?;
+            if let Some(output) = &mut output {
+                output.write(&copied)?;
+            }
+        }
+        output.map_or(Ok(()), |output| outputs.finish(output))
+    }
+
     /// Copies one tensor and returns what the device has, in the order of the file.
     fn copy(&mut self, file: &TensorFile, tensor: &FileTensor) -> Result<Vec<u8>, Failure> {
         self.progress.begin(&tensor.name);
-        let source = tensor.on_host(self.runtime)?;
+        let loaded = tensor.loaded()?;
+        let source = loaded.on_host(self.runtime)?;
         let started = Instant::now();
         let (copy, route) = source.to(self.device, RouteChoice::Best)?;
         let took = started.elapsed().as_secs_f64();
         let back = tensor.file_order(&copy)?;
-        if tensor.stored() != Some(back.as_slice()) {
+        if loaded.stored() != Some(back.as_slice()) {
             let what = format!("copy `{}` of `{}`", tensor.name, file.path.display());
             let why = format!(
                 "what `{}` gave back differs from the file",

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     if arguments.json {
         screen::json(&report)?;
     } else {
-        screen::result(&report.text())?;
+        screen::result(report.text())?;
     }
     session::require(globals, &session::types(&runtime))?;
     Ok(exit::DONE)

@@ -15,11 +15,12 @@ use super::{
 };
 use crate::{
     exit::Exit,
-    failure::{Failure, Problem},
+    failure::{Failure, Problem, one_line},
     globals::Globals,
     report::{BROKEN, PluginRow, Report},
     screen::{self, HEADING},
     session,
+    text::Text,
 };
 
 #[derive(Debug, Args)]
@@ -39,11 +40,11 @@ struct Diagnosis {
 
 #[derive(Debug, Serialize)]
 struct FileRow {
-    path: PathBuf,
+    path: String,
     /// `ready`, `absent`, `broken`, `duplicate`, or `refused` for all that never answered.
     state: String,
     /// The file that it is another name or copy of; then it was not probed.
-    duplicate_of: Option<PathBuf>,
+    duplicate_of: Option<String>,
     /// What a person should know, though it refuses nothing.
     remarks: Vec<String>,
     /// What it printed, which is never shown whole.
@@ -69,10 +70,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         .filter(|plugin| plugin.state == BROKEN);
     let mut problems: Vec<Problem> = broken
         .map(|plugin| {
-            let at = plugin
-                .path
-                .as_ref()
-                .map(|path| format!(" `{}`", path.display()));
+            let at = plugin.path.as_ref().map(|path| format!(" `{path}`"));
             let what = format!("use plugin `{}`{}", plugin.name, at.unwrap_or_default());
             Problem::new(
                 what,
@@ -87,7 +85,9 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         screen::json(&diagnosis)?;
     } else {
         let shown = std::mem::take(&mut report.refused);
-        screen::result(&(report.text() + &remarks(&diagnosis.files)))?;
+        let mut text = report.text();
+        text.append(remarks(&diagnosis.files));
+        screen::result(text)?;
         diagnosis.report.refused = shown;
     }
     for problem in &problems {
@@ -106,16 +106,16 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 impl Diagnosis {
     /// Looks at a file, and probes it unless it is one that was seen before.
     fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
-        let Ok(found) = loader::preflight(&path) else {
+        let Ok(found) = loader::preflight(&path, &loader::Environment::of_process()) else {
             // Who loads it tells why it is refused, in the same words.
             return self.add(path.clone(), Vec::new(), probe(&path));
         };
         let first = seen.iter().find(|(_, first)| first.is_duplicate_of(&found));
         if let Some((first, _)) = first {
             return self.files.push(FileRow {
-                path,
+                path: path.display().to_string(),
                 state: "duplicate".to_owned(),
-                duplicate_of: Some(first.clone()),
+                duplicate_of: Some(first.display().to_string()),
                 remarks: Vec::new(),
                 printed_bytes: 0,
             });
@@ -152,7 +152,7 @@ impl Diagnosis {
             }
         };
         self.files.push(FileRow {
-            path,
+            path: path.display().to_string(),
             state,
             duplicate_of: None,
             remarks,
@@ -162,19 +162,26 @@ impl Diagnosis {
 }
 
 /// What the files' owners should know, for people.
-fn remarks(files: &[FileRow]) -> String {
-    let mut out = String::new();
+fn remarks(files: &[FileRow]) -> Text {
+    let mut out = Text::new();
     for file in files {
         let copy = file.duplicate_of.as_ref();
-        let copy = copy.map(|first| format!("duplicate of `{}`", first.display()));
+        let copy = copy.map(|first| format!("duplicate of `{first}`"));
         for remark in copy.iter().chain(&file.remarks) {
-            out.push_str(&format!("  `{}`: {remark}\n", file.path.display()));
+            out.plain(format!(
+                "  `{}`: {}\n",
+                one_line(&file.path),
+                one_line(remark)
+            ));
         }
     }
     if out.is_empty() {
         return out;
     }
-    format!("\n{HEADING}Remarks{HEADING:#}\n{out}")
+    let mut titled = Text::new();
+    titled.plain("\n").styled(HEADING, "Remarks").plain("\n");
+    titled.append(out);
+    titled
 }
 
 /// The files to probe: given ones first, whatever they are, then what the search finds.

@@ -1,10 +1,17 @@
 //! The list of cases that are known to fail: what it excuses, and what in it is out of date.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use crossdock_conformance::{Outcome, Report};
+use crossdock_sdk::regular;
 
 use crate::failure::{Failure, Problem};
+
+/// More than the names of all cases with a remark each.
+const LONGEST: u64 = 1 << 20;
 
 /// Names of cases, one a line; what comes after a `#` is a remark.
 #[derive(Debug, Default)]
@@ -16,8 +23,10 @@ pub(crate) struct KnownFailures {
 impl KnownFailures {
     /// Reads a list; a name that no case has is an error, since it would excuse nothing.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Problem::file("read", path, &error))?;
+        let mut text = String::new();
+        let read =
+            regular::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        read.map_err(|error| Problem::file("read", path, &error))?;
         let lines = text
             .lines()
             .map(|line| line.split('#').next().unwrap_or(""));

@@ -14,8 +14,10 @@ use crate::{
     failure::{Failure, Problem},
     files,
     globals::Globals,
+    outputs::Outputs,
     screen, session,
     table::{Cell, Table},
+    text::Text,
 };
 
 #[derive(Debug, Args)]
@@ -35,6 +37,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    let on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let json = arguments.json.as_deref().filter(|_| !on_stdout);
+    let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
+    for path in json.iter().copied().chain(arguments.html.as_deref()) {
+        outputs.claim(path)?;
+    }
     let runtime = session::open_for_work(globals)?;
     let mut tensors = Vec::new();
     for path in &arguments.files {
@@ -46,20 +54,21 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         })?;
     }
     let matrix = run_pairs(&runtime, &tensors, arguments.route, globals.quiet)?;
-    let on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
-    if !on_stdout {
-        screen::result(&text(&matrix))?;
+    if on_stdout {
+        screen::json(&matrix)?;
+    } else {
+        screen::result(text(&matrix))?;
     }
-    if let Some(path) = &arguments.json {
-        let json = screen::json_text(&matrix)?;
-        if on_stdout {
-            screen::result(&json)?;
-        } else {
-            write(path, &json, globals)?;
-        }
+    let mut write = |path: &Path, text: &str| {
+        outputs.write(path, text)?;
+        screen::talk(globals.quiet, &format!("wrote {}", path.display()));
+        Ok::<_, Failure>(())
+    };
+    if let Some(path) = json {
+        write(path, &screen::json_text(&matrix)?)?;
     }
     if let Some(path) = &arguments.html {
-        write(path, &matrix_page::page(&matrix), globals)?;
+        write(path, &matrix_page::page(&matrix))?;
     }
     let bad = matrix.pairs.iter().filter(|pair| pair.outcome.is_bad());
     let bad: Vec<&Pair> = bad.collect();
@@ -71,13 +80,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     Ok(Exit::broken_if(!bad.is_empty()))
 }
 
-fn write(path: &Path, text: &str, globals: &Globals) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Problem::file("write", path, &error))?;
-    screen::talk(globals.quiet, &format!("wrote {}", path.display()));
-    Ok(())
-}
-
-fn text(matrix: &Matrix) -> String {
+fn text(matrix: &Matrix) -> Text {
     let headings = [
         "FROM", "TO", "ROUTE", "COPIED", "TIME", "GB/s", "VERIFIED", "WHY NOT",
     ];
@@ -105,7 +108,9 @@ fn text(matrix: &Matrix) -> String {
             Cell::left(&pair.why),
         ]);
     }
-    format!("{}{}", summary(matrix), table.render())
+    let mut out = Text::from(summary(matrix));
+    out.append(table.text());
+    out
 }
 
 fn summary(matrix: &Matrix) -> String {

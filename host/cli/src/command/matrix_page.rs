@@ -2,6 +2,8 @@
 
 use std::f64::consts::TAU;
 
+use crossdock_sdk::shown::escaped;
+
 use super::matrix_run::{Matrix, Outcome, Pair};
 use crate::screen;
 
@@ -33,18 +35,16 @@ pub(crate) fn page(matrix: &Matrix) -> String {
     parts.concat()
 }
 
-/// Makes text harmless between tags and inside quoted attributes.
+/// Makes text harmless between tags and inside quoted attributes, and readable as it stands.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in escaped(text).chars() {
         match letter {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(letter),
-            other if other.is_control() => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }

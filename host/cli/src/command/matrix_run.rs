@@ -81,7 +81,7 @@ pub(crate) fn run_pairs(
     asked: RouteArgument,
     quiet: bool,
 ) -> Result<Matrix, Failure> {
-    let payloads: Result<Vec<Payload>, Error> = tensors
+    let payloads: Result<Vec<Payload>, Failure> = tensors
         .iter()
         .map(|tensor| Payload::read(runtime, tensor))
         .collect();
@@ -120,9 +120,10 @@ struct Payload {
 }
 
 impl Payload {
-    fn read(runtime: &Runtime, tensor: &FileTensor) -> Result<Self, Error> {
-        let bytes = tensor.on_host(runtime)?.read()?;
-        let layout = Layout::compact(tensor.layout.dtype(), tensor.layout.shape())?;
+    fn read(runtime: &Runtime, tensor: &FileTensor) -> Result<Self, Failure> {
+        let bytes = tensor.loaded()?.on_host(runtime)?.read()?;
+        let layout = Layout::compact(tensor.layout.dtype(), tensor.layout.shape());
+        let layout = layout.map_err(Error::from)?;
         let other = bytes.iter().map(|byte| !byte).collect();
         Ok(Self {
             name: tensor.name.clone(),

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         Problem::new(what, error.to_string(), "give a smaller shape")
     })?;
     let route = crossdock::explain(&layout, &from, &to, arguments.route.into());
-    screen::result(&format!("{}\n", route.to_string().trim_end()))?;
+    screen::result(format!("{}\n", route.to_string().trim_end()))?;
     Ok(Exit::broken_if(route.kind == RouteKind::Refused))
 }
 

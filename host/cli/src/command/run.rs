@@ -7,6 +7,7 @@ use std::process::Command;
 
 use clap::Args;
 use crossdock_script::{Choice, Options, missing_requirements, script_of, search};
+use crossdock_sdk::shown::shell_word;
 
 use super::run_runtime::{self, Shared};
 use crate::{
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     };
     let search = search(&options);
     if arguments.explain {
-        screen::result(&format!("{search}\n"))?;
+        screen::result(format!("{search}\n"))?;
         return Ok(Exit::broken_if(search.choice.is_none()));
     }
     for refused in search.passed_over() {
@@ -110,14 +111,16 @@ fn requirements(choice: &Choice, arguments: &[OsString]) -> Result<(), Problem> 
         None => wanted.clone(),
     };
     let named: Vec<String> = packages.iter().map(named).collect();
-    let quoted = packages.iter().map(|(wanted, _)| format!("'{wanted}'"));
+    let quoted = packages
+        .iter()
+        .map(|(wanted, _)| shell_word(wanted.as_ref()));
     let quoted: Vec<String> = quoted.collect();
     Err(Problem::new(
         what,
         format!("`{}` lacks {}", choice.prefix.display(), named.join(", ")),
         format!(
             "{} -m pip install {}",
-            choice.executable.display(),
+            shell_word(&choice.executable),
             quoted.join(" ")
         ),
     ))

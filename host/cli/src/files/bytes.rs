@@ -1,8 +1,9 @@
 //! Bytes that a tensor can own: a mapped file, or memory of ours.
 #![expect(unsafe_code, reason = "mapping a file")]
 
-use std::{fs::File, io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
+use crossdock_sdk::regular;
 use memmap2::{MmapMut, MmapOptions};
 
 /// Shared bytes; clones are cheap and keep the mapping alive.
@@ -16,14 +17,7 @@ impl Bytes {
     /// Maps a regular file. Its pages may be written, for this process alone: a kernel may write to memory
     /// that it was told not to write. They are not reserved, since a file may be larger than memory.
     pub(crate) fn map(path: &Path) -> io::Result<Self> {
-        // Opening a pipe would wait for a writer, so the kind is asked first.
-        if !path.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
-        }
-        let file = File::open(path)?;
+        let file = regular::open(path)?;
         // SAFETY: the mapping is private to this process, and only read here. A program that shortens
         // the file under us raises SIGBUS, as with every mapped file; the documentation of `copy`
         // says so.
@@ -58,7 +52,7 @@ mod tests {
         // In KiB.
         let size = 4 * 1024 * total.parse::<u64>().unwrap();
         let path = std::env::temp_dir().join(format!("crossdock-large-{}", std::process::id()));
-        File::create(&path).unwrap().set_len(size).unwrap();
+        std::fs::File::create(&path).unwrap().set_len(size).unwrap();
         let bytes = Bytes::map(&path);
         std::fs::remove_file(&path).unwrap();
         let bytes = bytes.unwrap();

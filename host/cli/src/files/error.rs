@@ -14,6 +14,8 @@ pub(crate) enum FileError {
     Header(#[source] io::Error),
     #[error("its array takes {bytes} bytes after the header; the file ends before")]
     Short { bytes: u64 },
+    #[error("it goes on after its array")]
+    Long,
     #[error("its elements are records; only plain numbers travel")]
     Records,
     #[error("its dtype `{dtype}` is big-endian; only little-endian numbers travel")]

@@ -1,14 +1,18 @@
-//! Reading a file's tensors without copying them, and writing the same file again.
+//! A file's tensors, mapped or unpacked when they are needed, and what it takes to write the file again.
 
 use std::{
-    io::Write as _,
+    ffi::OsString,
     path::{Path, PathBuf},
 };
 
 use crossdock::{Runtime, Tensor};
 use crossdock_sdk::dlpack::Layout;
 
-use super::{Bytes, FileError, npy, npz, safetensors};
+use super::{
+    Bytes, FileError, npy,
+    npz::{self, Member},
+    safetensors,
+};
 use crate::failure::{self, Failure, Problem};
 
 /// One tensor of a file.
@@ -17,9 +21,25 @@ pub(crate) struct FileTensor {
     /// The name inside the file; a `.npy` has none and takes the file's.
     pub(crate) name: String,
     pub(crate) layout: Layout,
-    pub(crate) bytes: Bytes,
+    pub(crate) source: Source,
+}
+
+/// Where the bytes of a tensor are.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// At hand; the first element lies at `offset`.
+    Bytes { bytes: Bytes, offset: u64 },
+    /// In an archive, from which they are unpacked each time.
+    Member(Member),
+}
+
+/// A tensor with its bytes at hand.
+#[derive(Debug)]
+pub(crate) struct Loaded<'a> {
+    layout: &'a Layout,
+    bytes: Bytes,
     /// Where the first element lies in `bytes`.
-    pub(crate) offset: u64,
+    offset: u64,
 }
 
 /// A file as it can be written again: parts, each the bytes before its tensors, and the tensors.
@@ -33,7 +53,7 @@ pub(crate) struct TensorFile {
 #[derive(Debug)]
 pub(crate) struct Part {
     /// The file name to write.
-    pub(crate) name: String,
+    pub(crate) name: OsString,
     /// The file's bytes before the first tensor.
     pub(crate) header: Vec<u8>,
     /// In the order of their bytes, without gaps.
@@ -41,10 +61,17 @@ pub(crate) struct Part {
 }
 
 impl FileTensor {
-    /// The tensor on `cpu:0`, over the bytes of the file themselves.
-    pub(crate) fn on_host(&self, runtime: &Runtime) -> Result<Tensor, crossdock::Error> {
-        let owner = Box::new(self.bytes.clone());
-        Tensor::from_host_memory(runtime, owner, self.offset, &self.layout)
+    /// With its bytes at hand: those of an archive are unpacked for as long as this lives.
+    pub(crate) fn loaded(&self) -> Result<Loaded<'_>, Failure> {
+        let (bytes, offset) = match &self.source {
+            Source::Bytes { bytes, offset } => (bytes.clone(), *offset),
+            Source::Member(member) => (member.unpacked(&self.layout)?, 0),
+        };
+        Ok(Loaded {
+            layout: &self.layout,
+            bytes,
+            offset,
+        })
     }
 
     /// The elements in the order in which a file stores them, from a tensor of this layout.
@@ -56,8 +83,16 @@ impl FileTensor {
         let axes: Vec<usize> = (0..self.layout.rank()).rev().collect();
         tensor.permute(&axes)?.read()
     }
+}
 
-    /// The stored bytes of this tensor.
+impl Loaded<'_> {
+    /// The tensor on `cpu:0`, over these bytes themselves.
+    pub(crate) fn on_host(&self, runtime: &Runtime) -> Result<Tensor, crossdock::Error> {
+        let owner = Box::new(self.bytes.clone());
+        Tensor::from_host_memory(runtime, owner, self.offset, self.layout)
+    }
+
+    /// The stored bytes of the tensor.
     pub(crate) fn stored(&self) -> Option<&[u8]> {
         let begin = usize::try_from(self.offset).ok()?;
         let length = usize::try_from(self.layout.bytes()).ok()?;
@@ -74,58 +109,26 @@ impl TensorFile {
 /// Reads the headers of a file and maps its tensors.
 pub(crate) fn read(path: &Path) -> Result<TensorFile, Failure> {
     let bytes = Bytes::map(path).map_err(|error| Problem::file("read", path, &error))?;
-    let name = path
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = path.file_name().unwrap_or_default();
     let extension = path
         .extension()
         .map(|extension| extension.to_string_lossy().to_lowercase());
     let parts = match extension.as_deref() {
         Some("npy") => npy::part(name, bytes).map(|part| vec![part]),
-        Some("npz") => npz::parts(&name, &bytes),
+        Some("npz") => npz::parts(path, name, &bytes),
         Some("safetensors") => safetensors::part(name, bytes).map(|part| vec![part]),
         _ => Err(FileError::Extension),
     };
-    let parts = parts.map_err(|error| {
-        let hint = "give a whole .npy, .npz or .safetensors file of plain numbers";
-        Problem::new(
-            format!("read the tensors of `{}`", path.display()),
-            failure::chain(&error),
-            hint,
-        )
-    })?;
+    let parts = parts.map_err(|error| unreadable(path, &error))?;
     Ok(TensorFile {
         path: path.to_owned(),
         parts,
     })
 }
 
-/// Writes a part under its name in `folder`, whole or not at all.
-pub(crate) fn write(
-    folder: &Path,
-    source: &Path,
-    part: &Part,
-    tensors: &[Vec<u8>],
-) -> Result<PathBuf, Failure> {
-    let target = folder.join(&part.name);
-    let failed = |error: &std::io::Error| Problem::file("write", &target, error);
-    if let (Ok(from), Ok(to)) = (source.canonicalize(), target.canonicalize())
-        && from == to
-    {
-        let what = format!("write `{}`", target.display());
-        let why = "it is the file that is being read";
-        return Err(Problem::new(what, why, "give another folder to `--out`").into());
-    }
-    if !folder.is_dir() {
-        // Only the folder that was named: a parent that is missing is a slip of the pen.
-        let made = std::fs::create_dir(folder);
-        made.map_err(|error| Problem::file("make the folder", folder, &error))?;
-    }
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
-    for bytes in std::iter::once(&part.header).chain(tensors) {
-        file.write_all(bytes).map_err(|error| failed(&error))?;
-    }
-    file.persist(&target)
-        .map_err(|error| failed(&error.error))?;
-    Ok(target)
+/// What is told of a file whose tensors cannot be read.
+pub(super) fn unreadable(path: &Path, error: &FileError) -> Failure {
+    let hint = "give a whole .npy, .npz or .safetensors file of plain numbers";
+    let what = format!("read the tensors of `{}`", path.display());
+    Problem::new(what, failure::chain(error), hint).into()
 }

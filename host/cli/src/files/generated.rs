@@ -2,7 +2,7 @@
 
 use crossdock_sdk::dlpack::{DlpackError, Dtype, Layout};
 
-use super::{Bytes, FileTensor};
+use super::{Bytes, FileTensor, Source};
 
 /// A picture, a weight and a large one; their bytes have no short period.
 pub(crate) fn generated() -> Result<Vec<FileTensor>, DlpackError> {
@@ -17,8 +17,7 @@ pub(crate) fn generated() -> Result<Vec<FileTensor>, DlpackError> {
         Ok(FileTensor {
             name: format!("generated {name}"),
             layout,
-            bytes,
-            offset: 0,
+            source: Source::Bytes { bytes, offset: 0 },
         })
     };
     shapes.into_iter().map(make).collect()

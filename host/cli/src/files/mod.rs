@@ -5,10 +5,11 @@ mod error;
 mod file;
 mod generated;
 mod npy;
+mod npy_header;
 mod npz;
 mod safetensors;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use error::FileError;
-pub(crate) use file::{FileTensor, TensorFile, read, write};
+pub(crate) use file::{FileTensor, Part, Source, TensorFile, read};
 pub(crate) use generated::generated;

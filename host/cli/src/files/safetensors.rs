@@ -1,15 +1,17 @@
 //! The tensors of a `.safetensors` file.
 
+use std::ffi::OsStr;
+
 use crossdock_sdk::dlpack::{Dtype, Layout};
 use safetensors::SafeTensors;
 
 use super::{
     Bytes, FileError,
-    file::{FileTensor, Part},
+    file::{FileTensor, Part, Source},
 };
 
 /// The whole file: its header and its tensors in the order of their bytes.
-pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, FileError> {
+pub(super) fn part(name: &OsStr, bytes: Bytes) -> Result<Part, FileError> {
     let whole = bytes.as_ref();
     // This checks that the tensors lie one after the other and fill the file.
     let parsed = SafeTensors::deserialize(whole)?;
@@ -25,17 +27,21 @@ pub(super) fn part(name: String, bytes: Bytes) -> Result<Part, FileError> {
         let layout = layout_of(view.dtype(), view.shape());
         let layout = layout.map_err(|error| error.in_tensor(name))?;
         let bytes = bytes.clone();
-        tensors.push(FileTensor {
+        let tensor = FileTensor {
             name: name.to_owned(),
             layout,
-            bytes,
-            offset: begin as u64,
-        });
+            source: Source::Bytes {
+                bytes,
+                offset: begin as u64,
+            },
+        };
+        tensors.push((begin, tensor));
     }
-    tensors.sort_by_key(|tensor| (tensor.offset, tensor.layout.bytes()));
+    tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.layout.bytes()));
+    let tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     let header = whole.get(..data_at).unwrap_or_default().to_vec();
     Ok(Part {
-        name,
+        name: name.to_owned(),
         header,
         tensors,
     })

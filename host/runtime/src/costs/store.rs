@@ -1,9 +1,10 @@
 //! The file of measured costs: JSON that is replaced as a whole and never believed unchecked.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use crossdock_sdk::regular;
 use serde::{Deserialize, Serialize};
 
 use super::table::PairCosts;
@@ -120,19 +121,19 @@ impl Store {
     fn content(&self) -> Option<Content> {
         let mut text = Vec::new();
         let file = self.file.as_deref()?;
-        // Opening a pipe would wait for a writer.
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
-        let mut opened = File::open(file).ok()?.take(MOST_BYTES);
+        let mut opened = regular::open(file).ok()?.take(MOST_BYTES);
         opened.read_to_end(&mut text).ok()?;
         let content: Content = serde_json::from_slice(&text).ok()?;
         (content.version == VERSION).then_some(content)
     }
 }
 
-/// Writes beside the file and renames: a reader sees the old content or the new one.
+/// Writes beside the file and renames: a reader sees the old content or the new one. What is no regular
+/// file stays: a rename would replace the system's `/dev/null`, or a link by what it leads to.
 fn replace(file: &Path, content: &Content) -> io::Result<()> {
+    if file.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
+        return Err(regular::not_regular());
+    }
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let mut beside = file.as_os_str().to_owned();

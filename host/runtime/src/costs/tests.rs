@@ -220,6 +220,32 @@ fn a_file_that_cannot_be_written_costs_nothing_but_the_measuring() {
 }
 
 #[test]
+fn nothing_but_a_regular_file_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let made = std::process::Command::new("mkfifo")
+        .arg(at("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    fs::write(at("theirs"), "text").unwrap();
+    symlink(at("theirs"), at("link")).unwrap();
+    symlink("/dev/null", at("null")).unwrap();
+    let routing = Arc::new(Routing::new(None, &CostCache::Off));
+    let pair = PairIdentity::new(&device::<18>(&routing), &device::<19>(&routing));
+    for name in ["pipe", "link", "null"] {
+        let kind = || fs::symlink_metadata(at(name)).unwrap().file_type();
+        let before = kind();
+        let store = Store::new(Some(&at(name)), 1);
+        store.write(&pair, &costs());
+        assert_eq!(store.read(&pair), None, "{name}");
+        assert_eq!(kind(), before, "{name}");
+    }
+    assert_eq!(fs::read_to_string(at("theirs")).unwrap(), "text");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+}
+
+#[test]
 fn a_measurement_that_failed_is_tried_again_and_not_for_ever() {
     let routing = Arc::new(Routing::new(None, &CostCache::Memory));
     let (from, to) = (device::<16>(&routing), device::<17>(&routing));

@@ -1,5 +1,7 @@
 //! Which layers the environment of the process asks for.
 
+use std::ffi::OsStr;
+
 use super::fault_plan::FaultPlan;
 use super::layer::Layer;
 use crate::error::Error;
@@ -23,7 +25,7 @@ pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
 
 /// Begins the trace that `CROSSDOCK_TRACE` asks for.
 pub(crate) fn begin_trace(privileged: bool) {
-    if let Some(file) = obeyed(TRACE, std::env::var(TRACE).ok(), privileged)
+    if let Some(file) = obeyed(TRACE, std::env::var_os(TRACE), privileged)
         && !crate::trace::is_on()
         && let Err(error) = crate::trace::start(&file)
     {
@@ -34,8 +36,8 @@ pub(crate) fn begin_trace(privileged: bool) {
 const TRACE: &str = "CROSSDOCK_TRACE";
 
 /// A variable's value, unless it is empty or the process is privileged.
-fn obeyed(name: &str, value: Option<String>, privileged: bool) -> Option<String> {
-    let value = value.filter(|value| !value.is_empty())?;
+fn obeyed<T: AsRef<OsStr>>(name: &str, value: Option<T>, privileged: bool) -> Option<T> {
+    let value = value.filter(|value| !value.as_ref().is_empty())?;
     if privileged {
         warn(&format!("`{name}` is ignored: this process is privileged"));
         return None;

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use object::{
-    NativeEndian,
+    NativeEndian, SectionIndex,
     elf::{self, FileHeader64, Rela64, Sym64},
     read::elf::{
         ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
@@ -17,11 +17,14 @@ use object::{
 use super::{
     describe::Description,
     dynamic::{Needs, check_dynamic},
+    names::Names,
     preflight::{Flavour, Remark},
     refused::PreflightError,
+    root_symbol,
+    segments::Segments,
 };
 
-pub(super) type Header = FileHeader64<NativeEndian>;
+type Header = FileHeader64<NativeEndian>;
 pub(super) type File<'a> = ElfFile64<'a, NativeEndian>;
 pub(super) type Refused<'a> = &'a dyn Fn(&str) -> PreflightError;
 
@@ -48,8 +51,7 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
     };
     let file = File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
     let mut remarks = Vec::new();
-    check_sections(&file, bytes, &damaged, &mut remarks)?;
-    let section = section_bytes(&file, bytes, b".crossdock");
+    let section = check_sections(&file, bytes, &damaged, &mut remarks)?;
     let section = section.ok_or_else(|| PreflightError::NoDescription {
         path: path.to_owned(),
     })?;
@@ -59,9 +61,11 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
             source,
         })?;
     let Needs { needed, run_path } = check_dynamic(&file, &damaged, &mut remarks)?;
-    check_symbols(&file, &damaged, &mut remarks)?;
+    let symbols = file.elf_dynamic_symbol_table();
+    let names = linked_names(&file, symbols.string_section(), &damaged)?;
+    check_symbols(&file, names, &damaged, &mut remarks)?;
     check_relocations(&file, bytes, &damaged, &mut remarks)?;
-    let flavour = find_root(path, &file, bytes, &damaged)?;
+    let flavour = find_root(path, &file, names, &damaged)?;
     Ok(Image {
         description,
         flavour,
@@ -174,28 +178,43 @@ fn check_length(path: &Path, bytes: &[u8]) -> Result<(), PreflightError> {
     let sections = header
         .section_headers(endian, bytes)
         .map_err(|error| damaged(&error))?;
+    let mut total: u64 = 0;
     for section in sections {
         if let Some((offset, size)) = section.file_range(endian) {
             inside(offset, size, "section")?;
+            total = total.saturating_add(size);
         }
+    }
+    // No byte is looked at twice, however many sections say that it is theirs.
+    if total > has {
+        return Err(damaged(&"its sections lie over each other"));
     }
     Ok(())
 }
 
-/// Sections that can be read. Blank ones, and tables of zeros in code, may have been built so.
-fn check_sections(
-    file: &File<'_>,
-    bytes: &[u8],
+/// Sections that can be read. Blank ones, and tables of zeros in code, may have been built so. Gives
+/// the plugin's description.
+fn check_sections<'a>(
+    file: &File<'a>,
+    bytes: &'a [u8],
     damaged: Refused<'_>,
     remarks: &mut Vec<Remark>,
-) -> Result<(), PreflightError> {
+) -> Result<Option<&'a [u8]>, PreflightError> {
     let (endian, sections) = (file.endian(), file.elf_section_table());
+    let names = file.elf_header().shstrndx(endian, bytes);
+    let names = names.map_err(|error| damaged(&error.to_string()))?;
+    let names = linked_names(file, SectionIndex(names as usize), damaged)?;
+    let mut description = None;
     for (index, section) in sections.iter().enumerate().skip(1) {
-        let name = sections.section_name(endian, section).unwrap_or_default();
+        let name = names.at(section.sh_name(endian).into(), LONGEST_NAME);
+        let name = name.unwrap_or_default();
         if section.sh_type(endian) == elf::SHT_NULL || name.is_empty() {
             let part = format!("section {index}");
             remarks.push(Remark::Blank { part });
             continue;
+        }
+        if name == b".crossdock" && description.is_none() {
+            description = section.data(endian, bytes).ok();
         }
         let code = elf::SHF_EXECINSTR.0;
         if section.sh_flags(endian).0 & code == 0 || section.sh_type(endian) != elf::SHT_PROGBITS {
@@ -216,12 +235,25 @@ fn check_sections(
             remarks.push(Remark::Blank { part });
         }
     }
-    Ok(())
+    Ok(description)
 }
 
-/// Each dynamic symbol has a name, and the hash table that the linker asks is not blank.
+/// The table of names in a section that another one links to.
+pub(super) fn linked_names<'a>(
+    file: &File<'a>,
+    section: SectionIndex,
+    damaged: Refused<'_>,
+) -> Result<Names<'a>, PreflightError> {
+    let section = file.elf_section_table().section(section);
+    let bytes = section.and_then(|section| section.data(file.endian(), file.data()));
+    let bytes = bytes.map_err(|error| damaged(&error.to_string()))?;
+    Names::new(bytes).ok_or_else(|| damaged("its table of names is blank or cut off"))
+}
+
+/// Each dynamic symbol has a name.
 fn check_symbols(
     file: &File<'_>,
+    names: Names<'_>,
     damaged: Refused<'_>,
     remarks: &mut Vec<Remark>,
 ) -> Result<(), PreflightError> {
@@ -231,15 +263,14 @@ fn check_symbols(
     }
     let (mut unique, mut exports) = (Vec::new(), Vec::new());
     for (index, symbol) in symbols.enumerate().filter(|(index, _)| index.0 != 0) {
-        let name = symbols
-            .symbol_name(endian, symbol)
-            .map_err(|error| damaged(&format!("its dynamic symbol {index}: {error}")))?;
+        let at = u64::from(symbol.st_name(endian));
+        let name = names.at(at, LONGEST_NAME).unwrap_or_default();
         if name.is_empty() && symbol.st_type() != elf::STT_SECTION {
             return Err(damaged(&format!("its dynamic symbol {index} has no name")));
         }
         let is_root = [C_ROOT, RUST_ROOT]
             .iter()
-            .any(|root| root.as_bytes() == name);
+            .any(|root| names.is(at, root.as_bytes()));
         if !symbol.is_undefined(endian) && symbol.st_bind() == elf::STB_GLOBAL && !is_root {
             exports.push(String::from_utf8_lossy(name).into_owned());
         }
@@ -253,15 +284,7 @@ fn check_symbols(
     if !exports.is_empty() {
         remarks.push(Remark::Exports { names: exports });
     }
-    let hash = file
-        .elf_section_table()
-        .gnu_hash_header(endian, file.data());
-    match hash.map_err(|error| damaged(&error.to_string()))? {
-        Some(hash) if hash.bucket_count.get(endian) == 0 || hash.bloom_count.get(endian) == 0 => {
-            Err(damaged("its hash table of symbols is blank"))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// No relocation that the linker makes leads outside or names a symbol that is not there, and not all
@@ -274,6 +297,7 @@ fn check_relocations(
 ) -> Result<(), PreflightError> {
     let endian = file.endian();
     let symbols = file.elf_dynamic_symbol_table().len();
+    let segments = Segments::of(file);
     let is_loaded = |flags: elf::SectionFlags| flags.0 & elf::SHF_ALLOC.0 != 0;
     let sections = file.elf_section_table().iter();
     for section in sections.filter(|section| is_loaded(section.sh_flags(endian))) {
@@ -296,7 +320,7 @@ fn check_relocations(
         {
             let known =
                 usize::try_from(entry.r_sym(endian, false)).is_ok_and(|sym| sym < symbols.max(1));
-            if !known || !is_mapped(file, entry.r_offset(endian)) {
+            if !known || !segments.has(entry.r_offset(endian)) {
                 return Err(damaged(&format!("its relocation {index} leads outside")));
             }
         }
@@ -308,16 +332,13 @@ fn check_relocations(
 fn find_root(
     path: &Path,
     file: &File<'_>,
-    bytes: &[u8],
+    names: Names<'_>,
     damaged: Refused<'_>,
 ) -> Result<Flavour, PreflightError> {
     let (endian, symbols) = (file.endian(), file.elf_dynamic_symbol_table());
     let defined = |name: &str| -> Option<&Sym64<NativeEndian>> {
         symbols.iter().find(|symbol| {
-            !symbol.is_undefined(endian)
-                && symbols
-                    .symbol_name(endian, symbol)
-                    .is_ok_and(|found| found == name.as_bytes())
+            !symbol.is_undefined(endian) && names.is(symbol.st_name(endian).into(), name.as_bytes())
         })
     };
     let (symbol, name, flavour) = match (defined(RUST_ROOT), defined(C_ROOT)) {
@@ -329,25 +350,10 @@ fn find_root(
             });
         }
     };
-    let tables = file.elf_section_table();
-    let hash = tables
-        .gnu_hash(endian, bytes)
-        .map_err(|error| damaged(&error.to_string()))?;
-    if let Some((hash, _)) = hash {
-        let versions = tables
-            .versions(endian, bytes)
-            .ok()
-            .flatten()
-            .unwrap_or_default();
-        let number = elf::gnu_hash(name.as_bytes());
-        if hash
-            .find(endian, name.as_bytes(), number, None, symbols, &versions)
-            .is_none()
-        {
-            return Err(damaged(
-                "its hash table of symbols does not lead to the root symbol",
-            ));
-        }
+    if !root_symbol::is_found(file, names, name, damaged)? {
+        return Err(damaged(
+            "its hash table of symbols does not lead to the root symbol",
+        ));
     }
     let content = file_bytes_at(file, symbol.st_value(endian)).and_then(|bytes| bytes.get(..8));
     // A Rust root is data, and its first words may be filled by relocations.
@@ -357,13 +363,6 @@ fn find_root(
         )));
     }
     Ok(flavour)
-}
-
-fn section_bytes<'a>(file: &File<'_>, bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let (_, section) = file
-        .elf_section_table()
-        .section_by_name(file.endian(), name)?;
-    section.data(file.endian(), bytes).ok()
 }
 
 /// The file's bytes from an address to the end of its segment.
@@ -376,18 +375,6 @@ pub(super) fn file_bytes_at<'a>(file: &File<'a>, address: u64) -> Option<&'a [u8
             let data = s.data(endian, file.data()).ok()?;
             let offset = usize::try_from(address.checked_sub(s.p_vaddr(endian))?).ok()?;
             data.get(offset..).filter(|rest| !rest.is_empty())
-        })
-}
-
-fn is_mapped(file: &File<'_>, address: u64) -> bool {
-    let endian = file.endian();
-    file.elf_program_headers()
-        .iter()
-        .filter(|s| s.p_type(endian) == elf::PT_LOAD)
-        .any(|s| {
-            address
-                .checked_sub(s.p_vaddr(endian))
-                .is_some_and(|offset| offset < s.p_memsz(endian))
         })
 }
 
@@ -410,6 +397,8 @@ pub(super) const C_ROOT: &str = "crossdock_plugin";
 /// What a Rust plugin exports: the header of its root module.
 pub(super) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 
+/// So much of a name of a section or a symbol is looked at.
+const LONGEST_NAME: usize = 256;
 const MAGIC: &[u8] = b"\x7fELF";
 const HEADER: u64 = 64;
 

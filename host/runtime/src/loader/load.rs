@@ -7,7 +7,7 @@ use crossdock_sdk::abi::{ABI_MAJOR, ABI_MINOR};
 
 use super::open::{open_c, open_rust};
 use super::surroundings::Surroundings;
-use super::{AbiVersion, Environment, Flavour, Preflight, check_ownership, preflight};
+use super::{AbiVersion, Environment, Flavour, Preflight, preflight};
 use crate::error::Error;
 use crate::layers::Layer;
 use crate::opened::{self, Source, open_once};
@@ -18,14 +18,9 @@ use crate::plugin::{Plugin, PluginIdentity};
 /// # Errors
 /// Who else may write to it, or why it is no plugin for this host.
 pub(crate) fn inspect(path: &Path, environment: &Environment) -> Result<Preflight, Error> {
-    let found = preflight(path).map_err(|error| Error::Load {
+    let found = preflight(path, environment).map_err(|error| Error::Load {
         path: path.to_owned(),
         why: format!("{error}: {}", error.why()),
-        hint: error.hint(),
-    })?;
-    check_ownership(&found.path, environment).map_err(|error| Error::Load {
-        path: path.to_owned(),
-        why: error.why(),
         hint: error.hint(),
     })?;
     let host = AbiVersion {

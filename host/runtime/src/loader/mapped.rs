@@ -18,23 +18,25 @@ pub(super) fn is_mapped_from(address: *const u8, file: &File) -> Option<bool> {
     // SAFETY: the page is only there to be found in the list of mappings, and is never read.
     let sample = unsafe { MmapOptions::new().len(1).map_copy_read_only(file) }.ok()?;
     // The list of mappings names devices in its own way on some file systems, so both are asked there.
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let maps = fs::read("/proc/self/maps").ok()?;
     let wanted = file_at(&maps, sample.as_ptr().addr())?;
     Some(file_at(&maps, address.addr()) == Some(wanted))
 }
 
-/// Device and inode of the mapping with `address`: `START-END MODE OFFSET DEVICE INODE [PATH]`.
-fn file_at(maps: &str, address: usize) -> Option<(&str, &str)> {
-    maps.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
+/// Device and inode of the mapping with `address`: `START-END MODE OFFSET DEVICE INODE [PATH]`. Bytes,
+/// since the path may be any.
+fn file_at(maps: &[u8], address: usize) -> Option<(&str, &str)> {
+    maps.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut words = line.split(|byte| *byte == b' ');
+        let mut word = || std::str::from_utf8(words.next()?).ok();
+        let (start, end) = word()?.split_once('-')?;
         let start = usize::from_str_radix(start, 16).ok()?;
         let end = usize::from_str_radix(end, 16).ok()?;
         if !(start..end).contains(&address) {
             return None;
         }
-        let mut words = words.skip(2);
-        Some((words.next()?, words.next()?))
+        let (_mode, _offset) = (word()?, word()?);
+        Some((word()?, word()?))
     })
 }
 
@@ -111,10 +113,29 @@ mod tests {
 
     #[test]
     fn a_line_of_the_list_is_found_by_an_address_inside() {
-        let maps = "7f00-7f10 r-xp 00001000 fd:01 42  /a b\n7f10-7f20 rw-p 00000000 00:00 0\n";
+        let maps = b"6f00-6f10 r-xp 0 fd:01 7  /\xff\n7f00-7f10 r-xp 00001000 fd:01 42  /a b\n\
+                     7f10-7f20 rw-p 00000000 00:00 0\n";
         assert_eq!(file_at(maps, 0x7f0f), Some(("fd:01", "42")));
         assert_eq!(file_at(maps, 0x7f10), Some(("00:00", "0")));
         assert_eq!(file_at(maps, 0x7f20), None);
+    }
+
+    #[test]
+    fn a_mapping_of_a_name_that_is_no_utf8_hides_no_other() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let name = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+        fs::write(folder.path().join(name), "x").unwrap();
+        let odd = File::open(folder.path().join(name)).unwrap();
+        // SAFETY: nobody shortens the file while it is mapped.
+        let odd_map = unsafe { MmapOptions::new().map(&odd) }.unwrap();
+        let own = File::open(std::env::current_exe().unwrap()).unwrap();
+        // In the code of this program, and in no mapping of another file.
+        static HERE: [u8; 4] = *b"here";
+        let here = HERE.as_ptr();
+        assert_eq!(is_mapped_from(here, &own), Some(true));
+        assert_eq!(is_mapped_from(here, &odd), Some(false));
+        assert_eq!(is_mapped_from(odd_map.as_ptr(), &odd), Some(true));
     }
 
     #[test]

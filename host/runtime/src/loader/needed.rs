@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::path::Path;
 
+use crossdock_sdk::trust;
+
 use super::process;
 
 /// Whether a needed library is loaded already, or lies where the linker looks.
@@ -20,7 +22,7 @@ pub(super) fn is_found(name: &str, plugin: &Path, run_path: &[String]) -> bool {
     let variable = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let named = variable
         .split([':', ';'])
-        .filter(|_| !process::is_privileged());
+        .filter(|_| !trust::is_privileged());
     own.chain(named.map(ToOwned::to_owned))
         .chain(STANDARD.map(ToOwned::to_owned))
         .any(|folder| Path::new(&folder).join(name).exists())

@@ -101,8 +101,11 @@ impl Mapped {
         match is_from(&library, root, &found.file) {
             Some(true) => {}
             None => {
-                let path = found.path.display();
-                log::warn!(target: "crossdock::load", "cannot see what `{path}` was loaded from");
+                return Err(refuse(
+                    &found.path,
+                    "the system does not tell which file was loaded from its path",
+                    "mount `/proc`, where `/proc/self/maps` tells it",
+                ));
             }
             Some(false) if known => return Self::of_copy(found, root),
             Some(false) => {
@@ -136,8 +139,8 @@ impl Mapped {
         let copy = copy.map_err(|error| cannot(&error.to_string()))?;
         let library = open_library(&copy.path, 0).map_err(|error| cannot(&cause(&error)))?;
         let library = ManuallyDrop::new(library);
-        if is_from(&library, root, &copy.file) == Some(false) {
-            return Err(cannot("the copy was replaced"));
+        if is_from(&library, root, &copy.file) != Some(true) {
+            return Err(cannot("it was replaced, or the system does not tell"));
         }
         let (new, at) = (found.path.display(), copy.path.display());
         log::info!(target: "crossdock::load", "the new build of `{new}` is loaded as `{at}`");

@@ -4,9 +4,10 @@ use std::{
     collections::HashSet,
     ffi::OsString,
     fs, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use crossdock_sdk::trust::{self, Untrusted};
 
 use super::process;
 
@@ -66,49 +67,6 @@ pub struct Search {
     pub warnings: Vec<String>,
 }
 
-/// Why a path is not trusted.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PathError {
-    /// It belongs to somebody else.
-    #[error(
-        "trust `{}` for the plugin `{}`: it belongs to user {owner}",
-        .at.display(),
-        .plugin.display()
-    )]
-    Owner {
-        /// The plugin's file.
-        plugin: PathBuf,
-        /// The file or the folder above it that breaks the rule.
-        at: PathBuf,
-        /// Its owner.
-        owner: u32,
-    },
-    /// Others can change it.
-    #[error(
-        "trust `{}` for the plugin `{}`: others can write to it",
-        .at.display(),
-        .plugin.display()
-    )]
-    Writable {
-        /// The plugin's file.
-        plugin: PathBuf,
-        /// The file or the folder above it that breaks the rule.
-        at: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It cannot be looked at.
-    #[error("look at the owner of `{}`", .at.display())]
-    Look {
-        /// The path.
-        at: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
-
 impl Environment {
     /// The environment of this process.
     #[must_use]
@@ -121,9 +79,9 @@ impl Environment {
             plugins: std::env::var_os("CROSSDOCK_PLUGINS"),
             device_order: std::env::var_os("CROSSDOCK_DEVICE_ORDER"),
             trust_paths: std::env::var_os("CROSSDOCK_TRUST_PATHS").is_some_and(|v| v == "1"),
-            privileged: process::is_privileged(),
+            privileged: trust::is_privileged(),
             beside: executable.into_iter().chain(library).collect(),
-            user: process::user(),
+            user: trust::user(),
         }
     }
 
@@ -154,39 +112,6 @@ impl Environment {
             .into_iter()
             .filter(|(_, is_set)| self.privileged && *is_set);
         names.map(|(name, _)| format!("`{name}` is ignored: this process is privileged"))
-    }
-}
-
-impl PathError {
-    /// Why this is refused.
-    #[must_use]
-    pub fn why(&self) -> String {
-        match self {
-            Self::Owner { .. } => {
-                "a plugin and the folders above it must belong to root or to you, \
-                                   since its owner could run any code here"
-                    .to_owned()
-            }
-            Self::Writable { mode, .. } => {
-                format!(
-                    "its mode is {:04o}, so others could put their code there",
-                    mode & 0o7777
-                )
-            }
-            Self::Look { source, .. } => source.to_string(),
-        }
-    }
-
-    /// What to do about it.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Owner { at, .. } => {
-                format!("chown \"$(id -un)\" '{}', or set {RELAX}", at.display())
-            }
-            Self::Writable { at, .. } => format!("chmod go-w '{}', or set {RELAX}", at.display()),
-            Self::Look { at, .. } => format!("make `{}` readable for this user", at.display()),
-        }
     }
 }
 
@@ -224,47 +149,19 @@ pub fn search(given: &[PathBuf], environment: &Environment) -> Search {
     found
 }
 
-/// Refuses a plugin that somebody else could have written: the file and every folder up to the
-/// root must belong to root or the user, and not be writable by group or others. The sticky
-/// bit of a folder exempts that folder.
+/// The real path of a plugin that nobody else could have written, by the rule of
+/// [`crossdock_sdk::trust`]; of any plugin where the environment waives it.
 ///
 /// # Errors
-/// The first file or folder that breaks the rule.
-pub fn check_ownership(path: &Path, environment: &Environment) -> Result<(), PathError> {
-    if environment.trust_paths && !environment.privileged {
-        return Ok(());
+/// The first thing on the way to the file that breaks the rule.
+pub fn check_ownership(path: &Path, environment: &Environment) -> Result<PathBuf, Untrusted> {
+    if !environment.trust_paths || environment.privileged {
+        return trust::check(path, environment.user);
     }
-    let look = |at: &Path| {
-        let at = at.to_owned();
-        move |source| PathError::Look { at, source }
-    };
-    let file = path.canonicalize().map_err(look(path))?;
-    // A link is replaced in the folder where it lies, so that folder counts too.
-    let named_in = match path.parent() {
-        Some(folder) => Some(folder.canonicalize().map_err(look(folder))?),
-        None => None,
-    };
-    let above = named_in.as_deref().into_iter().flat_map(Path::ancestors);
-    for at in file.ancestors().chain(above) {
-        let facts = fs::symlink_metadata(at).map_err(look(at))?;
-        let (plugin, at) = (file.clone(), at.to_owned());
-        if facts.uid() != 0 && facts.uid() != environment.user {
-            return Err(PathError::Owner {
-                plugin,
-                at,
-                owner: facts.uid(),
-            });
-        }
-        let exempt = facts.is_dir() && facts.mode() & STICKY != 0;
-        if facts.mode() & OTHERS_WRITE != 0 && !exempt {
-            return Err(PathError::Writable {
-                plugin,
-                at,
-                mode: facts.mode(),
-            });
-        }
-    }
-    Ok(())
+    path.canonicalize().map_err(|error| Untrusted::Look {
+        at: path.to_owned(),
+        why: error.to_string(),
+    })
 }
 
 /// The folders in their order; relative ones of the environment become warnings.
@@ -332,7 +229,3 @@ fn plugin_name(file: &str) -> Option<&str> {
         .strip_suffix(".so")?;
     (!name.is_empty()).then_some(name)
 }
-
-const STICKY: u32 = 0o1000;
-const OTHERS_WRITE: u32 = 0o022;
-const RELAX: &str = "CROSSDOCK_TRUST_PATHS=1 for a checkout of your own";

@@ -3,15 +3,17 @@
 use std::{
     fmt,
     fs::{self, File, OpenOptions},
-    io::{self, Read as _},
+    io,
     os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use super::{
+    content,
     describe::{AbiVersion, Description},
     image::{self, Image},
     needed,
+    paths::{Environment, check_ownership},
     refused::PreflightError,
 };
 
@@ -222,28 +224,20 @@ impl fmt::Display for Remark {
     }
 }
 
-/// Looks at a file. A pipe or a folder is refused at once, and no bytes make it panic.
+/// Looks at a file, once it is known that nobody else could have written it. A pipe or a folder is
+/// refused at once, and no bytes make it panic or take long.
 ///
 /// # Errors
-/// What the file is instead of a plugin.
-pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
+/// Whose the file is, or what it is instead of a plugin.
+pub fn preflight(path: &Path, environment: &Environment) -> Result<Preflight, PreflightError> {
     let named = || path.to_owned();
-    let canonical = path
-        .canonicalize()
+    path.canonicalize()
         .map_err(|source| unreachable_path(path, source))?;
-    // Without O_NONBLOCK the open of a pipe waits for a writer.
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY)
-        .open(&canonical)
-        .map_err(|source| match special_kind(&canonical) {
-            // A socket cannot be opened at all.
-            Some(kind) => PreflightError::NotAFile {
-                path: named(),
-                kind,
-            },
-            None => unreachable_path(path, source),
-        })?;
+    let real = check_ownership(path, environment).map_err(|source| PreflightError::Untrusted {
+        path: named(),
+        source,
+    })?;
+    let file = open(path, &real)?;
     let read = |source| PreflightError::Read {
         path: named(),
         source,
@@ -255,24 +249,21 @@ pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
             kind,
         });
     }
-    let identity = FileIdentity::of(&file).map_err(read)?;
-    let mut bytes = Vec::new();
-    let limited = file.by_ref().take(LIMIT + 1).read_to_end(&mut bytes);
-    limited.map_err(read)?;
-    if bytes.len() as u64 > LIMIT {
+    if facts.len() > LIMIT {
         let source = io::Error::new(io::ErrorKind::FileTooLarge, format!("over {LIMIT} bytes"));
         return Err(read(source));
     }
+    let identity = FileIdentity::of(&file).map_err(read)?;
     let Image {
         description,
         flavour,
         needed,
         run_path,
         remarks,
-    } = image::inspect(path, &bytes)?;
+    } = image::inspect(path, &content::read(&file, facts.len()).map_err(read)?)?;
     Ok(Preflight {
         identity,
-        path: canonical,
+        path: real,
         flavour,
         description,
         needed,
@@ -284,6 +275,22 @@ pub fn preflight(path: &Path) -> Result<Preflight, PreflightError> {
             seconds: facts.mtime(),
             nanoseconds: facts.mtime_nsec(),
         },
+    })
+}
+
+/// Opens a file without waiting for what is none.
+fn open(path: &Path, real: &Path) -> Result<File, PreflightError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY)
+        .open(real);
+    opened.map_err(|source| match special_kind(real) {
+        // A socket cannot be opened at all.
+        Some(kind) => PreflightError::NotAFile {
+            path: path.to_owned(),
+            kind,
+        },
+        None => unreachable_path(path, source),
     })
 }
 

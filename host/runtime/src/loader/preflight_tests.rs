@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use super::*;
 
 /// A folder with `good.so`, the plugin that the other files are made from.
-struct Made {
+pub(super) struct Made {
     folder: TempDir,
 }
 
 impl Made {
     /// Compiled once for all tests; each gets a folder of its own.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
         let made = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -30,15 +30,15 @@ impl Made {
         made
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn good(&self) -> Vec<u8> {
+    pub(super) fn good(&self) -> Vec<u8> {
         fs::read(self.path("good.so")).unwrap()
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         fs::write(self.path(name), bytes).unwrap();
         self.path(name)
     }
@@ -57,9 +57,18 @@ impl Made {
     }
 }
 
+/// A look wherever the files of tests lie.
+pub(super) fn look(path: &Path) -> Result<Preflight, PreflightError> {
+    let environment = Environment {
+        trust_paths: true,
+        ..Environment::default()
+    };
+    preflight(path, &environment)
+}
+
 /// The error, after the check that it has three lines and names the file.
 fn refused(path: &Path) -> PreflightError {
-    let error = preflight(path).expect_err("the file should be refused");
+    let error = look(path).expect_err("the file should be refused");
     let lines = [error.to_string(), error.why(), error.hint()];
     assert!(
         lines[0].contains(path.to_str().unwrap()),
@@ -77,7 +86,7 @@ fn refused(path: &Path) -> PreflightError {
 #[test]
 fn a_good_c_plugin_passes_and_tells_what_it_is() {
     let made = Made::new();
-    let seen = preflight(&made.path("good.so")).unwrap();
+    let seen = look(&made.path("good.so")).unwrap();
     assert_eq!(
         (seen.flavour, seen.description.name.as_str()),
         (Flavour::C, "tiny")
@@ -90,7 +99,7 @@ fn a_good_c_plugin_passes_and_tells_what_it_is() {
     );
     assert_eq!(seen.remarks, []);
     symlink(made.path("good.so"), made.path("link.so")).unwrap();
-    let again = preflight(&made.path("link.so")).unwrap();
+    let again = look(&made.path("link.so")).unwrap();
     assert_eq!(
         (again.identity, again.path),
         (seen.identity, seen.path.clone())
@@ -139,9 +148,9 @@ fn no_hole_anywhere_makes_the_look_panic() {
         let mut bytes = good.clone();
         let end = good.len().min(start + 512);
         bytes[start..end].fill(0);
-        refusals += u32::from(preflight(&made.write("hole.so", &bytes)).is_err());
+        refusals += u32::from(look(&made.write("hole.so", &bytes)).is_err());
         bytes[start..end].fill(0xff);
-        refusals += u32::from(preflight(&made.write("hole.so", &bytes)).is_err());
+        refusals += u32::from(look(&made.write("hole.so", &bytes)).is_err());
     }
     assert!(refusals > 0);
 }
@@ -277,7 +286,7 @@ fn static_thread_storage_and_absolute_run_paths_are_remarked() {
     let made = Made::new();
     let source = format!("{SOURCE}\n__thread int mine; int *spot(void) {{ return &mine; }}");
     let flags = ["-ftls-model=initial-exec", "-Wl,-rpath,/opt/mine:$ORIGIN"];
-    let seen = preflight(&made.compile("tls.so", &source, &flags)).unwrap();
+    let seen = look(&made.compile("tls.so", &source, &flags)).unwrap();
     assert!(
         seen.remarks.contains(&Remark::StaticTls),
         "{:?}",
@@ -361,7 +370,7 @@ fn the_refusals_have_distinct_messages() {
         made.path("missing.so"),
     ];
     let mut texts: HashSet<String> = paths.iter().map(|path| refused(path).why()).collect();
-    let version = preflight(&made.path("good.so")).unwrap();
+    let version = look(&made.path("good.so")).unwrap();
     texts.insert(
         version
             .check_version(AbiVersion { major: 2, minor: 0 })

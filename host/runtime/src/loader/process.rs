@@ -3,18 +3,6 @@
 
 use std::{ffi::CStr, os::unix::ffi::OsStrExt, path::PathBuf, ptr};
 
-/// The effective user.
-pub(super) fn user() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
-}
-
-/// Whether the process has rights that its caller does not have (set-user-id, capabilities).
-pub(super) fn is_privileged() -> bool {
-    // SAFETY: it reads a vector that the kernel wrote before the program began.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
 /// The file that this code was loaded from: the executable or a library.
 pub(super) fn own_file() -> Option<PathBuf> {
     let mut info = libc::Dl_info {

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crossdock_sdk::{shown::shell_word, trust::Untrusted};
+
 use super::describe::{AbiVersion, DescribeError};
 
 /// A file that is no plugin for this host. None of its code ran.
@@ -15,6 +17,15 @@ pub enum PreflightError {
         path: PathBuf,
         /// Where the link leads, when it is one.
         link: Option<PathBuf>,
+    },
+    /// Somebody else could have put it there.
+    #[error("trust the plugin `{}`", .path.display())]
+    Untrusted {
+        /// The file as it was named.
+        path: PathBuf,
+        /// What breaks the rule of owners.
+        #[source]
+        source: Untrusted,
     },
     /// The system does not let this user read it.
     #[error("open the plugin `{}` without permission", .path.display())]
@@ -129,6 +140,7 @@ impl PreflightError {
             }
             Self::NoPermission { .. } => "this user may not read it".to_owned(),
             Self::NotAFile { .. } => "a plugin is a regular file".to_owned(),
+            Self::Untrusted { source, .. } => source.to_string(),
             Self::Read { source, .. } => source.to_string(),
             Self::NotALibrary { seen, .. } => format!("it is {seen}"),
             Self::WrongMachine { found, wanted, .. } => {
@@ -162,7 +174,8 @@ impl PreflightError {
     pub fn hint(&self) -> String {
         match self {
             Self::NotFound { .. } => "check the path".to_owned(),
-            Self::NoPermission { path } => format!("chmod u+r '{}'", path.display()),
+            Self::Untrusted { source, .. } => source.hint(),
+            Self::NoPermission { path } => format!("chmod u+r {}", shell_word(path)),
             Self::NotAFile { .. } => {
                 "name the plugin's file; folders go into `CROSSDOCK_PLUGIN_PATH`".to_owned()
             }

@@ -1,0 +1,140 @@
+//! Files that are not whole yet, which neither a failure nor a signal leaves behind.
+#![expect(unsafe_code, reason = "removes files in the handler of a signal")]
+
+use std::{
+    ffi::{CString, c_char, c_int},
+    fs::{File, OpenOptions},
+    io,
+    mem::MaybeUninit,
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    ptr,
+    sync::{
+        Once,
+        atomic::{AtomicPtr, AtomicU32, Ordering},
+    },
+};
+
+use crossdock_sdk::fence::fence;
+
+/// The names of the files there are. Whoever takes a name out of its place owns it.
+static NAMES: [AtomicPtr<c_char>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+
+/// A new file in a folder, removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    _name: Name,
+}
+
+impl Temporary {
+    /// Makes a file with the mode that the umask says.
+    pub(crate) fn new_in(folder: &Path) -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        static WATCH: Once = Once::new();
+        WATCH.call_once(watch);
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!(".crossdock-{}-{number}", std::process::id()));
+            let name = Name::of(&path)?;
+            let mut options = OpenOptions::new();
+            // Only a new file: what lies there under this name may lead elsewhere.
+            match options.write(true).create_new(true).mode(0o666).open(&path) {
+                Ok(file) => {
+                    return Ok(Self {
+                        path,
+                        file,
+                        _name: name,
+                    });
+                }
+                Err(error) => {
+                    name.forget();
+                    if error.kind() != io::ErrorKind::AlreadyExists {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A name's place in the list.
+#[derive(Debug)]
+struct Name(&'static AtomicPtr<c_char>);
+
+impl Name {
+    fn of(path: &Path) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?.into_raw();
+        let free = NAMES.iter().find(|place| {
+            let (none, order) = (ptr::null_mut(), Ordering::AcqRel);
+            place
+                .compare_exchange(none, name, order, Ordering::Relaxed)
+                .is_ok()
+        });
+        free.map(Self).ok_or_else(|| {
+            // SAFETY: the pointer was made by `into_raw`, and no place took it.
+            drop(unsafe { CString::from_raw(name) });
+            io::Error::other("too many files are written at once")
+        })
+    }
+
+    fn take(&self) -> Option<CString> {
+        let name = self.0.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: it was made by `into_raw`, and the swap gave it to us alone.
+        (!name.is_null()).then(|| unsafe { CString::from_raw(name) })
+    }
+
+    /// The file is not ours.
+    fn forget(self) {
+        drop(self.take());
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if let Some(name) = self.take() {
+            // SAFETY: a C string. Where the file was renamed there is none of this name.
+            unsafe { libc::unlink(name.as_ptr()) };
+        }
+    }
+}
+
+/// Handles the signals that end a process, unless whoever started it has them ignored.
+#[expect(
+    clippy::fn_to_numeric_cast_any,
+    reason = "the C library takes handlers as numbers"
+)]
+fn watch() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks for the action and changes none.
+        unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroed, and every bit pattern of it is an action.
+        let mut action = unsafe { action.assume_init() };
+        if action.sa_sigaction != libc::SIG_DFL {
+            continue;
+        }
+        let handler: extern "C" fn(c_int) = remove_all;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESETHAND;
+        // SAFETY: the handler makes only calls that a handler may make.
+        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
+}
+
+/// Removes the files, and lets the signal end the process as it does without a handler.
+extern "C" fn remove_all(signal: c_int) {
+    // Nothing in here panics; a fence that catches nothing makes no call.
+    let _done = fence(|| {
+        for place in &NAMES {
+            let name = place.swap(ptr::null_mut(), Ordering::AcqRel);
+            if !name.is_null() {
+                // SAFETY: a C string that the swap gave to us alone; it is never freed.
+                unsafe { libc::unlink(name) };
+            }
+        }
+        // SAFETY: a valid signal, which has its default action again.
+        unsafe { libc::raise(signal) };
+    });
+}
