@@ -84,6 +84,30 @@ fn work_replaces_what_is_of_its_kind_on_its_stream_and_nothing_else() {
 }
 
 #[test]
+fn a_read_replaces_no_read_on_another_stream_or_on_none() {
+    let (device, _) = device::<44>();
+    let [one, other] = [(); 2].map(|()| Stream::new(&device).unwrap());
+    let [a, b, c, d] = events(&device);
+    let pending = Pending::default();
+    pending.enter(mark(Some(&one), &a, Access::Read), &[]);
+    pending.enter(mark(Some(&other), &b, Access::Read), &after(&a));
+    pending.enter(mark(None, &c, Access::Read), &after(&b));
+    pending.enter(mark(None, &d, Access::Read), &after(&c));
+    assert_eq!(ends(&pending), [a, b, c, d]);
+}
+
+#[test]
+fn reads_that_are_over_do_not_pile_up() {
+    let (device, _) = device::<45>();
+    let pending = Pending::default();
+    for _ in 0..500 {
+        let (stream, [read]) = (Stream::new(&device).unwrap(), events(&device));
+        pending.enter(mark(Some(&stream), &read, Access::Read), &[]);
+    }
+    assert!(ends(&pending).len() < 100);
+}
+
+#[test]
 fn a_write_replaces_what_it_waited_for_and_a_read_does_not() {
     let (device, _) = device::<25>();
     let [one, other, third] = [(); 3].map(|()| Stream::new(&device).unwrap());
