@@ -138,11 +138,9 @@ impl OnQuarantine for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if life::exiting() || self.device.hooks().is_forked() {
-            life::count_leak();
-            return;
-        }
-        if let Err(error) = self.device.hooks().event_destroy(self.handle) {
+        if let Err(error) = self.device.hooks().event_destroy(self.handle)
+            && !life::is_over(&error)
+        {
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }
     }
