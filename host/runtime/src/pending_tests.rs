@@ -1,5 +1,6 @@
 //! Marks of work: what replaces them, what they hold, and what is told of failures.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -94,6 +95,21 @@ fn a_read_replaces_no_read_on_another_stream_or_on_none() {
     pending.enter(mark(None, &c, Access::Read), &after(&b));
     pending.enter(mark(None, &d, Access::Read), &after(&c));
     assert_eq!(ends(&pending), [a, b, c, d]);
+}
+
+#[test]
+fn an_event_is_given_back_while_others_look_for_work() {
+    let (device, given) = device::<48>();
+    let pending = Arc::new(Pending::default());
+    let [over, next] = events(&device);
+    assert!(over.is_done().unwrap());
+    pending.enter(mark(None, &over, Access::Read), &[]);
+    drop(over);
+    let looks = Arc::clone(&pending);
+    let (step, is_done) = lines_plugin::meanwhile(move || drop(looks.before(Access::Both)));
+    *given.in_event_destroy.lock().unwrap() = Some(step);
+    pending.enter(mark(None, &next, Access::Read), &[]);
+    assert!(is_done.load(SeqCst));
 }
 
 #[test]
@@ -233,6 +249,22 @@ fn much_work_on_one_stream_leaves_one_mark() {
     for tensor in [target, source] {
         assert_eq!(ends(tensor.memory().pending()).len(), 1);
     }
+}
+
+#[test]
+fn named_work_on_one_stream_leaves_one_mark_of_each_kind() {
+    let (device, _) = device::<49>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    for _ in 0..3 {
+        tensor.used_on(&stream).unwrap();
+    }
+    assert_eq!(ends(tensor.memory().pending()).len(), 1);
+    for _ in 0..3 {
+        tensor.written_on(&stream).unwrap();
+    }
+    assert_eq!(ends(tensor.memory().pending()).len(), 2);
 }
 
 #[test]

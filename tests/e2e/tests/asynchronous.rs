@@ -306,6 +306,29 @@ fn memory_is_freed_in_the_stream_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
+    let rig = Rig::new();
+    let one = rig.device("vpi:0");
+    let stream = Stream::new(&one).unwrap();
+    let tensor = Tensor::from_bytes(&one, &layout(4096), &numbers(4096)).unwrap();
+    let faults = "call:free_async@1+=UNSUPPORTED";
+    rig.control.inject(faults).unwrap();
+    rig.held(|| {
+        tensor.fill(&[1; 4], Some(&stream)).unwrap();
+        drop(tensor);
+    });
+    rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
+    rig.control.clear_faults();
+    drop(stream);
+    rig.is_clean();
+    let left = rig.control.leaks();
+    assert!(
+        !left.iter().any(|text| text.contains("allocate")),
+        "{left:?}"
+    );
+}
+
+#[test]
 fn a_strided_copy_and_a_fill_follow_the_stream() {
     let rig = Rig::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));

@@ -1,12 +1,12 @@
-//! Pinned and managed memory of others, on devices that claim to be CUDA and ROCm: DLPack calls such
-//! memory a device, and the host reads it where it is.
+//! Pinned and managed memory of others, on devices that claim to be `cuda` and `rocm`: DLPack calls
+//! such memory a device, and the host reads it where it is.
 #![expect(unsafe_code, reason = "hands managed tensors over by their pointers")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crossdock::{Error, RouteChoice, RouteKind, Runtime, Tensor};
-use crossdock_e2e::{compile_plugin, root};
+use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Tensor};
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root};
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 use crossdock_sdk::dlpack::{
     DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
@@ -16,11 +16,17 @@ use crossdock_sdk::dlpack::{
 const ALL: u64 = 4096;
 const ALIAS: RouteChoice = RouteChoice::Only(RouteKind::Alias);
 
+/// The CPU, one that the host reads (`ext_dev`), `cuda` and `rocm`.
 fn runtime(folder: &Path) -> Runtime {
     let source = root().join("tests/plugins/accelerators.c");
     let file = compile_plugin(&source, folder, &[]);
-    let builder = Runtime::builder().search(false).plugin(file);
-    builder.costs(crossdock::CostCache::Off).open().unwrap()
+    open(&[file, ext_dev(folder)])
+}
+
+fn open(files: &[PathBuf]) -> Runtime {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let add = |builder: RuntimeBuilder, file| builder.plugin(file);
+    files.iter().fold(builder, add).open().unwrap()
 }
 
 fn named(id: &str) -> Device {
@@ -52,6 +58,14 @@ fn import(
     // SAFETY: a live export that nobody else owns.
     let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
     Tensor::import(runtime, received)
+}
+
+/// Whose it is said to be where it is none of the claimed device's.
+fn found(refused: Result<Tensor, Error>) -> String {
+    match refused {
+        Err(Error::Claim { found, .. }) => found,
+        other => unreachable!("{other:?}"),
+    }
 }
 
 #[test]
@@ -100,10 +114,8 @@ fn device_memory_is_the_hosts_under_no_name_and_the_device_that_owns_it_under_an
     let runtime = runtime(folder.path());
     let memory = memory(&runtime, "cuda:1", MemoryKind::DEVICE);
     for says in ["cpu:0", "cuda_host:0", "cuda_managed:0", "rocm_host:0"] {
-        match import(&runtime, memory, (named(says), 64, Flags::NONE)) {
-            Err(Error::Claim { found, .. }) => assert!(found.contains("cuda:1"), "{found}"),
-            other => panic!("{says}: {other:?}"),
-        }
+        let found = found(import(&runtime, memory, (named(says), 64, Flags::NONE)));
+        assert!(found.contains("cuda:1"), "{says}: {found}");
     }
     for says in ["cuda:1", "cuda:2", "rocm:0"] {
         let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
@@ -133,5 +145,86 @@ fn memory_of_nobody_is_the_hosts_where_its_type_says_that_the_host_reads_it() {
     for says in ["cuda:0", "vulkan:0"] {
         let refused = import(&runtime, memory, (named(says), 64, Flags::NONE));
         assert!(refused.is_err(), "{says}");
+    }
+}
+
+#[test]
+fn device_memory_that_the_host_reads_is_the_hosts_by_the_hosts_names_and_no_other_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let memory = memory(&runtime, "ext_dev:0", MemoryKind::DEVICE);
+    for (says, is) in [
+        ("ext_dev:0", "ext_dev:0"),
+        ("cpu:0", "cpu:0"),
+        ("cuda_host:0", "cpu:0"),
+    ] {
+        let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
+        assert_eq!(tensor.dlpack_device(), named(is), "{says}");
+    }
+    let found = found(import(&runtime, memory, (named("cuda:0"), 64, Flags::NONE)));
+    assert!(found.contains("ext_dev:0"), "{found}");
+}
+
+#[test]
+fn host_memory_is_a_devices_where_that_registered_it_and_the_hosts_beyond() {
+    let runtime = open(&[asynchronous()]);
+    let import = |memory, says, count| import(&runtime, memory, (named(says), count, Flags::NONE));
+    let mut bytes = vec![7_u8; 3 * 4096];
+    let nobodys = Address::pointer(bytes.as_mut_ptr().expose_provenance() as u64);
+    let hosts = memory(&runtime, "cpu:0", MemoryKind::DEVICE);
+    let refused = found(import(hosts, "vpi:0", 64));
+    assert!(refused.contains("cpu:0"), "{refused}");
+    let device = runtime.device(named("vpi:0")).unwrap();
+    for memory in [nobodys, hosts] {
+        let word = usize::try_from(memory.as_pointer().unwrap()).unwrap();
+        let pointer = std::ptr::with_exposed_provenance_mut(word);
+        let hooks = device.plugin().hooks();
+        // SAFETY: so many bytes, which live until they are unregistered.
+        unsafe { hooks.register_host(0, pointer, 4096) }.unwrap();
+        let tensor = import(memory, "vpi:0", 4096).unwrap();
+        assert_eq!(tensor.device().id(), named("vpi:0"));
+        assert!(import(memory, "vpi:0", 4097).is_err());
+        drop(tensor);
+        // SAFETY: registered above, and nobody uses it as the device's.
+        let end = || unsafe { hooks.unregister_host(0, pointer) }.unwrap();
+        if memory == hosts {
+            let refused = found(import(memory, "vpi:1", 64));
+            assert!(refused.contains("cpu:0"), "{refused}");
+            end();
+            continue;
+        }
+        // Nobody else knows it, so the device may be corrected, and the host has more of it.
+        assert_eq!(
+            import(memory, "vpi:1", 64).unwrap().device().id(),
+            named("vpi:0")
+        );
+        let all = import(memory, "cpu:0", 3 * 4096).unwrap();
+        assert_eq!(all.dlpack_device(), Device::CPU);
+        drop(all);
+        end();
+    }
+}
+
+#[test]
+fn pinned_memory_that_the_host_has_elsewhere_is_the_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/claims.c");
+    let runtime = open(&[compile_plugin(&source, folder.path(), &["-DELSEWHERE"])]);
+    let claim = (named("ext_dev:0"), 1, Flags::NONE);
+    let tensor = import(&runtime, Address::pointer(1 << 40), claim).unwrap();
+    assert_eq!(tensor.memory_kind(), MemoryKind::DEVICE);
+}
+
+#[test]
+fn a_tensor_without_elements_is_where_it_says_whatever_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for device in runtime.devices() {
+        for address in [0, 64] {
+            let claim = (device.id(), 0, Flags::NONE);
+            let tensor = import(&runtime, Address::pointer(address), claim).unwrap();
+            assert_eq!(tensor.device(), &device);
+            assert!(tensor.read().unwrap().is_empty());
+        }
     }
 }
