@@ -3,7 +3,8 @@
  * \brief The plugin of `ext_dev.c`, which says of every address that it knows it, or fails.
  *
  * ALLOCATED: as device memory of its own. REGISTERED: as memory of others that it registered.
- * WRONG_DEVICE: as memory of a device that it does not have. FAILS: every pointer query fails.
+ * WRONG_DEVICE: as memory of a device that it does not have. ELSEWHERE: as pinned memory that the host
+ * has at another address. FAILS: every pointer query fails.
  */
 #define crossdock_plugin crossdock_plugin_honest
 #include "ext_dev.c"
@@ -29,6 +30,11 @@ static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address 
     out->flags = XD_POINTER_FOREIGN;
 #elif defined(WRONG_DEVICE)
     out->device = 9;
+#elif defined(ELSEWHERE)
+    out->kind = XD_MEMORY_PINNED;
+    out->device_pointer = address->word;
+    out->host_pointer = address->word + 4096;
+    out->flags = XD_POINTER_HOST_ACCESSIBLE;
 #endif
     return XD_OK;
 #endif

@@ -91,10 +91,8 @@ pub(crate) fn split(tensor: &Tensor) -> Result<(Tensor, Tensor), Error> {
     let run = 8_i64 >> bits.trailing_zeros().min(3);
     let last = layout.numel() % run;
     let whole = layout.numel() - last;
-    let part = |count: i64| {
-        let part = Layout::compact(layout.dtype(), &[count])?;
-        part.with_padding(layout.is_padded())
-    };
+    // Padded elements fill whole bytes, so these are packed.
+    let part = |count: i64| Layout::compact(layout.dtype(), &[count]);
     let body = part(whole)?;
     let behind = tensor.offset().saturating_add(body.bytes());
     let first = tensor.view(body, tensor.offset());

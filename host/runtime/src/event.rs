@@ -141,17 +141,15 @@ impl OnQuarantine for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if life::exiting() || self.device.hooks().is_forked() {
-            life::count_leak();
-            return;
-        }
         let hooks = self.device.hooks();
         let ended = if self.by_host {
             hooks.host_event_destroy(self.handle)
         } else {
             hooks.event_destroy(self.handle)
         };
-        if let Err(error) = ended {
+        if let Err(error) = ended
+            && !life::is_over(&error)
+        {
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }
     }

@@ -298,13 +298,12 @@ impl Hooks {
     #[cold]
     fn not_called(&self, hook: &str) -> Error {
         self.count_release(hook);
-        if self.is_quarantined() {
-            return self.failure(hook, Status::PANIC, QUARANTINED);
-        }
         if self.is_forked() {
             self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
-        } else {
+        } else if life::exiting() {
             self.failure(hook, Status::EXITING, "the process is exiting")
+        } else {
+            self.failure(hook, Status::PANIC, QUARANTINED)
         }
     }
 

@@ -11,8 +11,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::Hooks;
-use crate::life;
 use crate::stream::done;
+use crate::stream_core::destroy;
 
 /// A plugin's internal streams that nobody has, idle ones and ones whose work is still running.
 #[derive(Debug, Default)]
@@ -226,10 +226,7 @@ impl Drop for InternalStream {
 
 /// Destroys a stream unless others hold it.
 fn let_go(hooks: &Hooks, made: Arc<Made>) {
-    if let Some(last) = Arc::into_inner(made)
-        && let Err(error) = hooks.stream_destroy(last.handle)
-        && !life::is_over(&error)
-    {
-        log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+    if let Some(last) = Arc::into_inner(made) {
+        destroy(hooks, last.handle);
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, MemoryInfo,
@@ -54,6 +55,7 @@ pub(crate) struct Given {
     pub(crate) in_retire: Mutex<Option<Step>>,
     pub(crate) in_query: Mutex<Option<Step>>,
     pub(crate) in_stream_query: Mutex<Option<Step>>,
+    pub(crate) in_event_destroy: Mutex<Option<Step>>,
 }
 
 impl Given {
@@ -79,6 +81,7 @@ impl Given {
             in_retire: Mutex::new(None),
             in_query: Mutex::new(None),
             in_stream_query: Mutex::new(None),
+            in_event_destroy: Mutex::new(None),
         }
     }
 
@@ -110,6 +113,24 @@ impl Given {
     }
 }
 
+/// A step that lets another thread do something meanwhile, and whether that ended: whoever needs a
+/// lock that is held over the hook does not.
+pub(crate) fn meanwhile(work: impl Fn() + Send + Sync + 'static) -> (Step, Arc<AtomicBool>) {
+    let (is_done, work) = (Arc::<AtomicBool>::default(), Arc::new(work));
+    let done = Arc::clone(&is_done);
+    let step = move || {
+        let (told, hears) = std::sync::mpsc::channel();
+        let work = Arc::clone(&work);
+        std::thread::spawn(move || {
+            work();
+            let _late = told.send(());
+        });
+        let is_over = hears.recv_timeout(Duration::from_secs(10)).is_ok();
+        done.store(is_over, SeqCst);
+    };
+    (Arc::new(step), is_done)
+}
+
 /// Takes the step that a test put there, once.
 fn once(place: &Mutex<Option<Step>>) {
     let step = place.lock().unwrap().take();
@@ -126,7 +147,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 48] = [const { Given::new() }; 48];
+static GIVEN: [Given; 56] = [const { Given::new() }; 56];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -303,6 +324,7 @@ impl<const N: usize> Streams for Lines<N> {
 
     fn event_destroy(&self, _: EventHandle) -> Result<(), Error> {
         GIVEN[N].events.fetch_sub(1, SeqCst);
+        once(&GIVEN[N].in_event_destroy);
         Ok(())
     }
 }

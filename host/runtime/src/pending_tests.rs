@@ -1,5 +1,6 @@
 //! Marks of work: what replaces them, what they hold, and what is told of failures.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -81,6 +82,45 @@ fn work_replaces_what_is_of_its_kind_on_its_stream_and_nothing_else() {
     pending.enter(mark(None, &e, Access::Write), &[]);
     pending.enter(mark(None, &f, Access::Write), &[]);
     assert_eq!(ends(&pending), [b, c, d, e, f], "nothing comes later there");
+}
+
+#[test]
+fn a_read_replaces_no_read_on_another_stream_or_on_none() {
+    let (device, _) = device::<44>();
+    let [one, other] = [(); 2].map(|()| Stream::new(&device).unwrap());
+    let [a, b, c, d] = events(&device);
+    let pending = Pending::default();
+    pending.enter(mark(Some(&one), &a, Access::Read), &[]);
+    pending.enter(mark(Some(&other), &b, Access::Read), &after(&a));
+    pending.enter(mark(None, &c, Access::Read), &after(&b));
+    pending.enter(mark(None, &d, Access::Read), &after(&c));
+    assert_eq!(ends(&pending), [a, b, c, d]);
+}
+
+#[test]
+fn an_event_is_given_back_while_others_look_for_work() {
+    let (device, given) = device::<48>();
+    let pending = Arc::new(Pending::default());
+    let [over, next] = events(&device);
+    assert!(over.is_done().unwrap());
+    pending.enter(mark(None, &over, Access::Read), &[]);
+    drop(over);
+    let looks = Arc::clone(&pending);
+    let (step, is_done) = lines_plugin::meanwhile(move || drop(looks.before(Access::Both)));
+    *given.in_event_destroy.lock().unwrap() = Some(step);
+    pending.enter(mark(None, &next, Access::Read), &[]);
+    assert!(is_done.load(SeqCst));
+}
+
+#[test]
+fn reads_that_are_over_do_not_pile_up() {
+    let (device, _) = device::<45>();
+    let pending = Pending::default();
+    for _ in 0..500 {
+        let (stream, [read]) = (Stream::new(&device).unwrap(), events(&device));
+        pending.enter(mark(Some(&stream), &read, Access::Read), &[]);
+    }
+    assert!(ends(&pending).len() < 100);
 }
 
 #[test]
@@ -209,6 +249,22 @@ fn much_work_on_one_stream_leaves_one_mark() {
     for tensor in [target, source] {
         assert_eq!(ends(tensor.memory().pending()).len(), 1);
     }
+}
+
+#[test]
+fn named_work_on_one_stream_leaves_one_mark_of_each_kind() {
+    let (device, _) = device::<49>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    for _ in 0..3 {
+        tensor.used_on(&stream).unwrap();
+    }
+    assert_eq!(ends(tensor.memory().pending()).len(), 1);
+    for _ in 0..3 {
+        tensor.written_on(&stream).unwrap();
+    }
+    assert_eq!(ends(tensor.memory().pending()).len(), 2);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::error::Error;
+use crate::hooks::Hooks;
 use crate::life;
 use crate::plugin::Plugin;
 
@@ -110,16 +111,18 @@ impl std::fmt::Debug for StreamCore {
 impl Drop for StreamCore {
     fn drop(&mut self) {
         // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
-        if self.origin == Origin::Default {
-            return;
+        if self.origin != Origin::Default {
+            destroy(self.plugin.hooks(), self.handle);
         }
-        if life::exiting() || self.plugin.hooks().is_forked() {
-            life::count_leak();
-            return;
-        }
-        if let Err(error) = self.plugin.hooks().stream_destroy(self.handle) {
-            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
-        }
+    }
+}
+
+/// Gives a stream back to its plugin. At exit and in the child of a fork it is a counted leak.
+pub(crate) fn destroy(hooks: &Hooks, stream: StreamHandle) {
+    if let Err(error) = hooks.stream_destroy(stream)
+        && !life::is_over(&error)
+    {
+        log::error!(target: "crossdock::stream", "{error}: {}", error.why());
     }
 }
 

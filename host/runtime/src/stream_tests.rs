@@ -77,6 +77,27 @@ fn threads_that_wrap_a_native_at_once_get_one_and_the_others_give_theirs_back() 
 }
 
 #[test]
+fn a_handle_is_given_back_while_others_look_for_streams() {
+    let device = device(&lines_plugin::plugin::<46>());
+    *given::<46>().in_wrap.lock().unwrap() = meet(2);
+    let looks = device.clone();
+    let (step, is_done) = lines_plugin::meanwhile(move || drop(Stream::find(&looks, 77)));
+    *given::<46>().in_destroy.lock().unwrap() = Some(step);
+    let streams = at_once(2, || wrap(&device, 77));
+    assert!(are_one(&streams) && is_done.load(SeqCst));
+}
+
+#[test]
+fn streams_that_ended_leave_nothing() {
+    let device = device(&lines_plugin::plugin::<47>());
+    for native in 77..177 {
+        drop(wrap(&device, native));
+    }
+    let left = format!("{:?}", device.plugin().streams());
+    assert_eq!(left.matches("Entry {").count(), 1, "{left}");
+}
+
+#[test]
 fn equal_devices_of_two_runtimes_have_equal_streams() {
     let plugin = lines_plugin::plugin::<2>();
     let (one, other) = (device(&plugin), device(&plugin));
@@ -100,7 +121,12 @@ fn the_streams_of_two_devices_of_one_plugin_stay_apart() {
     assert_eq!(Stream::find(&other, 77), None);
     let second = wrap(&other, 77);
     assert_ne!(first, second);
+    assert_ne!(first, wrap(&one, 78));
     assert_eq!((first.device(), second.device()), (&one, &other));
+    let [first, second] = [&one, &other].map(|device| Stream::default_of(device).unwrap());
+    assert_ne!(first, second);
+    assert_eq!(Stream::default_of(&one).unwrap(), first);
+    assert_eq!(Stream::default_of(&other).unwrap(), second);
 }
 
 #[test]
@@ -234,6 +260,9 @@ fn streams_without_a_native_are_told_apart() {
     *given::<40>().no_native.lock().unwrap() = Some(Status::UNSUPPORTED);
     let made = Stream::new(&device).unwrap();
     assert_ne!(Stream::default_of(&device).unwrap(), made);
+    // The plugin's own handle is its stream, whoever asked for it first.
+    *given::<40>().in_default.lock().unwrap() = meet(2);
+    assert!(are_one(&at_once(2, || Stream::default_of(&device).unwrap())));
     // Without the answer one stream could become two.
     *given::<40>().no_native.lock().unwrap() = Some(Status::VENDOR);
     let told = Stream::new(&device).map(drop).unwrap_err();

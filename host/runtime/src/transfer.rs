@@ -5,9 +5,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{
-    Address, Capabilities, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs,
-};
+use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::device::Device;
@@ -142,12 +140,6 @@ pub(crate) fn copy_packed(
     stream: Option<&Stream>,
 ) -> Result<(), Error> {
     let maker = dst.device();
-    if !maker
-        .capabilities()
-        .contains(Capabilities::SUB_BYTE_STRIDES)
-    {
-        return Err(maker.hooks().missing("copy_strided"));
-    }
     between(maker, dst, src, |dst, src, touched| {
         order::run(maker, stream, touched, |stream| {
             // SAFETY: both layouts lie inside their memories, which remember the work and outlive

@@ -134,6 +134,25 @@ fn strided_elements_of_any_length_are_read_and_written() {
 }
 
 #[test]
+fn a_tensor_without_elements_goes_everywhere_without_a_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::INT16, &[3, 0]).unwrap();
+    for from in runtime.devices() {
+        let tensor = Tensor::from_bytes(&from, &layout, &[]).unwrap();
+        tensor.fill(&[1, 2], None).unwrap();
+        tensor.write(&[]).unwrap();
+        for to in runtime.devices() {
+            let (moved, route) = tensor.to(&to, crossdock::RouteChoice::Best).unwrap();
+            assert_eq!(moved.layout().shape(), [3, 0], "{route}");
+            assert!(moved.read().unwrap().is_empty(), "{route}");
+            let apart = Tensor::empty(&to, &layout).unwrap();
+            apart.copy_from(&tensor, None).unwrap();
+        }
+    }
+}
+
+#[test]
 fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());

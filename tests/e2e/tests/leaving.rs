@@ -105,9 +105,19 @@ fn l4_29_a_plugin_may_log_after_exit_began() {
     assert!(text.contains("logs_late: the process ends"), "{text}");
 }
 
+#[test]
+fn a_plugin_is_told_in_the_child_that_it_was_forked() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/logs_late.c");
+    let plugin = compile_plugin(&source, folder.path(), &[]);
+    let output = leave("fork", &[plugin]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("the child of a fork").count(), 1, "{text}");
+}
+
 /// Ends the program that drops lent memory, so often.
-fn drop_lent_memory(scenario: &str) {
-    for round in 0..20 {
+fn drop_lent_memory(scenario: &str, rounds: u32) {
+    for round in 0..rounds {
         let mut program = Command::new(env!("CARGO_BIN_EXE_dropping"));
         let output = program.arg(scenario).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
@@ -121,10 +131,21 @@ fn drop_lent_memory(scenario: &str) {
 
 #[test]
 fn an_exit_while_dropped_memory_is_copied_leaves_it_to_the_copies() {
-    drop_lent_memory("copies");
+    drop_lent_memory("copies", 20);
 }
 
 #[test]
 fn an_exit_waits_for_a_release_that_has_begun() {
-    drop_lent_memory("release");
+    drop_lent_memory("release", 20);
+}
+
+#[test]
+fn an_exit_waits_for_no_release_that_is_over_or_that_a_child_does_not_have() {
+    drop_lent_memory("released", 1);
+    drop_lent_memory("stuck-fork", 1);
+}
+
+#[test]
+fn an_exit_goes_on_without_a_release_that_does_not_end() {
+    drop_lent_memory("stuck", 1);
 }

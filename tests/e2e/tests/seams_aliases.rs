@@ -1,7 +1,7 @@
 //! A tensor that goes to and fro between devices that share its memory.
 
 use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Tensor};
-use crossdock_e2e::{plugin_file, report};
+use crossdock_e2e::{asynchronous, plugin_file, report};
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 #[test]
@@ -24,4 +24,24 @@ fn a_tensor_that_goes_to_and_fro_can_be_dropped() {
     }
     assert_eq!(tensor.read().unwrap(), [7; 4096]);
     drop(tensor);
+}
+
+#[test]
+fn an_alias_of_an_alias_is_on_the_device_that_was_asked_for() {
+    let Some(file) = plugin_file("cpu") else {
+        return report("skipped: the CPU plugin was not built as a file in this run");
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).plugin(asynchronous()).open().unwrap();
+    let [first, second, third] =
+        ["cpu:0", "cpu:1", "vpi:0"].map(|id| runtime.device(id.parse().unwrap()).unwrap());
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    let source = Tensor::from_bytes(&first, &layout, &[7; 4096]).unwrap();
+    let mut tensor = source.clone();
+    for device in [&second, &third, &first] {
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        (tensor, _) = tensor.to(device, choice).unwrap();
+        assert_eq!(tensor.device(), device);
+    }
+    assert_eq!(tensor.address(), source.address());
 }

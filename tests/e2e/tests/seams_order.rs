@@ -148,6 +148,23 @@ fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
 }
 
 #[test]
+fn a_write_of_a_part_at_once_does_not_hide_that_the_rest_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let tensor = bytes_of(&cpu, 64, 1);
+    tensor.fill(&[2], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    part(&tensor, 0, 8).write(&[3; 8]).unwrap();
+    assert!(part(&tensor, 8, 56).read().is_err(), "nobody wrote it");
+    tensor.write(&[4; 64]).unwrap();
+    assert_eq!(tensor.read().unwrap(), [4; 64]);
+}
+
+#[test]
 fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
     let Some(runtime) = runtime() else {
         return;
@@ -160,6 +177,36 @@ fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
     assert!(stream.synchronize(LIMIT).is_err());
     part(&tensor, 8, 8).written_on(&stream).unwrap();
     assert!(part(&tensor, 0, 8).read().is_err(), "nobody wrote it");
+}
+
+#[test]
+fn naming_work_on_a_part_that_is_there_twice_does_not_hide_that_the_other_part_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (stream, gate) = held(&device(&runtime, "cpu:0"));
+    let twice = Layout::strided(Dtype::UINT8, &[2, 2, 64], &[0, 64, 1]).unwrap();
+    let lent = Box::new(vec![1_u8; 128]);
+    let tensor = Tensor::from_host_memory(&runtime, lent, 0, &twice).unwrap();
+    // As many bytes as the memory has, and half of these twice.
+    let all = |len| AxisSlice {
+        start: 0,
+        step: 1,
+        len,
+    };
+    let half = |start| {
+        let half = AxisSlice {
+            start,
+            step: 1,
+            len: 1,
+        };
+        tensor.slice(&[all(2), half, all(64)]).unwrap()
+    };
+    half(0).written_on(&stream).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    half(1).written_on(&stream).unwrap();
+    assert!(half(0).read().is_err(), "nobody wrote it");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 #![expect(unsafe_code, reason = "maps memory of its own")]
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crossdock::{Error, Runtime, Stream, Tensor, exiting};
 use crossdock_sdk::dlpack::{AxisSlice, Device, Dtype, Layout};
@@ -15,6 +17,10 @@ const COPIED: [usize; 2] = [BYTES, 6 << 20];
 static LAST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static IS_BACK: AtomicBool = AtomicBool::new(false);
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+/// Whether a release never ends.
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+/// When the exit began that nothing is to hold up.
+static SWIFT_EXIT: OnceLock<Instant> = OnceLock::new();
 
 /// Pages that are unmapped when they are given back.
 struct Pages(NonNull<u8>);
@@ -55,6 +61,9 @@ impl Drop for Pages {
             end("lent memory was given back after the exit had begun");
         }
         HAS_BEGUN.store(true, Ordering::SeqCst);
+        while IS_STUCK.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
         // SAFETY: mapped with this length, and nobody uses it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), BYTES) };
         IS_BACK.store(true, Ordering::SeqCst);
@@ -68,8 +77,16 @@ extern "C" fn at_exit() {
             std::thread::yield_now();
         }
     }
-    if HAS_BEGUN.load(Ordering::SeqCst) && !IS_BACK.load(Ordering::SeqCst) {
+    let is_stuck = IS_STUCK.load(Ordering::SeqCst);
+    if HAS_BEGUN.load(Ordering::SeqCst) && !IS_BACK.load(Ordering::SeqCst) && !is_stuck {
         end("the exit overtook a release");
+    }
+    // As long as it would have waited for a release.
+    if SWIFT_EXIT
+        .get()
+        .is_some_and(|begun| begun.elapsed() >= Duration::from_secs(2))
+    {
+        end("the exit waited for nothing");
     }
 }
 
@@ -91,21 +108,54 @@ fn main() {
         end("atexit");
     }
     let dropped = match scenario.as_str() {
-        "copies" => drop_behind(2),
-        "release" => drop_behind(1).inspect(|()| {
-            while !HAS_BEGUN.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
+        "copies" => drop_behind(2).map(drop),
+        "release" => drop_behind(1).map(|_| wait_for_begin()),
+        "released" => drop_behind(1).and_then(|runtime| {
+            runtime.wait_for_releases(None)?;
+            SWIFT_EXIT.get_or_init(Instant::now);
+            Ok(())
         }),
+        "stuck" | "stuck-fork" => {
+            IS_STUCK.store(true, Ordering::SeqCst);
+            drop_behind(1).map(|_| wait_for_begin())
+        }
         _ => end("unknown scenario"),
     };
     if let Err(error) = dropped {
         end(&format!("{error}: {}", error.why()));
     }
+    if scenario == "stuck-fork" {
+        fork_and_exit();
+    }
+}
+
+fn wait_for_begin() {
+    while !HAS_BEGUN.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+}
+
+/// Lets a child, which does not have the thread of the release, exit; and this process end at once.
+fn fork_and_exit() -> ! {
+    // SAFETY: the child only ends, by the way of every process.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        SWIFT_EXIT.get_or_init(Instant::now);
+        // SAFETY: it ends the process, after what was registered for that.
+        unsafe { libc::exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if ended != child || status != 0 {
+        end(&format!("the child ended with status {status:#x}"));
+    }
+    // SAFETY: it ends the process.
+    unsafe { libc::_exit(0) }
 }
 
 /// Drops lent memory, which so many streams are copying.
-fn drop_behind(streams: usize) -> Result<(), Error> {
+fn drop_behind(streams: usize) -> Result<Runtime, Error> {
     let Some(pages) = Pages::new() else {
         end("mmap");
     };
@@ -128,8 +178,8 @@ fn drop_behind(streams: usize) -> Result<(), Error> {
     let work = COPIED.into_iter().zip(&LAST).rev().take(streams);
     let copies: Result<Vec<_>, Error> = work.rev().map(copy).collect();
     drop(lent);
-    Box::leak(Box::new((copies?, runtime)));
-    Ok(())
+    Box::leak(Box::new((copies?, runtime.clone())));
+    Ok(runtime)
 }
 
 fn end(text: &str) -> ! {

@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "registers destructors and forks")]
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossdock::{Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks, late_log};
@@ -43,10 +43,33 @@ extern "C" fn at_the_very_end() {
     }
 }
 
+/// What is dropped once the exit has begun.
+static HELD: Mutex<Option<(Stream, Event, [Tensor; 2])>> = Mutex::new(None);
+
+/// A stream, an event and memory of the CPU, and memory of others.
+fn hold() -> Result<(), crossdock::Error> {
+    let Some((runtime, _)) = KEPT.get() else {
+        return Ok(());
+    };
+    let cpu = runtime.device(Device::CPU)?;
+    let (stream, event) = (Stream::new(&cpu)?, Event::host(&cpu)?);
+    let layout = Layout::compact(Dtype::UINT8, &[64])?;
+    let lent = Box::new(Foreign(vec![1; 64]));
+    let lent = Tensor::from_host_memory(runtime, lent, 0, &layout)?;
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    *held = Some((stream, event, [Tensor::empty(&cpu, &layout)?, lent]));
+    Ok(())
+}
+
 extern "C" fn registered_before() {
     use_everything(&[Status::EXITING]);
     if counted_leaks() == 0 {
         fail("no release was counted as a leak");
+    }
+    let before = counted_leaks();
+    drop(HELD.lock().unwrap_or_else(PoisonError::into_inner).take());
+    if counted_leaks() != before + 4 {
+        fail("a stream, an event and two memories are four leaks");
     }
 }
 
@@ -84,7 +107,11 @@ fn main() {
     let answers = use_everything(&[Status::OK]);
     match scenario.as_str() {
         "static-destructor" => AT_THE_VERY_END.store(true, Ordering::Relaxed),
-        "atexit-before" => {}
+        "atexit-before" => {
+            if let Err(error) = hold() {
+                fail(&format!("{error}: {}", error.why()));
+            }
+        }
         "atexit-after" => at_exit(registered_after),
         "thread-local" => AT_THREAD_END.set(Some(AtEnd(kept.1.clone()))),
         "detached-thread" => start_busy_threads(),

@@ -1,0 +1,230 @@
+//! Pinned and managed memory of others, on devices that claim to be `cuda` and `rocm`: DLPack calls
+//! such memory a device, and the host reads it where it is.
+#![expect(unsafe_code, reason = "hands managed tensors over by their pointers")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::path::{Path, PathBuf};
+
+use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Tensor};
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root};
+use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
+use crossdock_sdk::dlpack::{
+    DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
+};
+
+/// Bytes of each allocation.
+const ALL: u64 = 4096;
+const ALIAS: RouteChoice = RouteChoice::Only(RouteKind::Alias);
+
+/// The CPU, one that the host reads (`ext_dev`), `cuda` and `rocm`.
+fn runtime(folder: &Path) -> Runtime {
+    let source = root().join("tests/plugins/accelerators.c");
+    let file = compile_plugin(&source, folder, &[]);
+    open(&[file, ext_dev(folder)])
+}
+
+fn open(files: &[PathBuf]) -> Runtime {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let add = |builder: RuntimeBuilder, file| builder.plugin(file);
+    files.iter().fold(builder, add).open().unwrap()
+}
+
+fn named(id: &str) -> Device {
+    id.parse().unwrap()
+}
+
+/// Memory that somebody else has from the plugin of a device.
+fn memory(runtime: &Runtime, id: &str, kind: MemoryKind) -> Address {
+    let device = runtime.device(named(id)).unwrap();
+    let args = AllocateArgs {
+        size: ALL,
+        alignment: 256,
+        kind,
+        device: device.index(),
+    };
+    device.plugin().hooks().allocate(args).unwrap()
+}
+
+/// So many bytes of it, as somebody hands them over who says where they are.
+fn import(
+    runtime: &Runtime,
+    memory: Address,
+    (claimed, count, flags): (Device, i64, Flags),
+) -> Result<Tensor, Error> {
+    let layout = Layout::compact(Dtype::UINT8, &[count]).unwrap();
+    let data = DataWord::from_addr(usize::try_from(memory.as_pointer().unwrap()).unwrap());
+    let view = TensorView::new(layout, data, 0, claimed, flags).unwrap();
+    let produced = Produced::new((), &view).unwrap();
+    // SAFETY: a live export that nobody else owns.
+    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
+    Tensor::import(runtime, received)
+}
+
+/// Whose it is said to be where it is none of the claimed device's.
+fn found(refused: Result<Tensor, Error>) -> String {
+    match refused {
+        Err(Error::Claim { found, .. }) => found,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+#[test]
+fn memory_that_is_called_by_its_kind_stays_its_owners_and_the_host_shares_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let cpu = runtime.device(Device::CPU).unwrap();
+    for (id, kind, claimed) in [
+        ("cuda:0", MemoryKind::PINNED, "cuda_host:0"),
+        ("cuda:2", MemoryKind::MANAGED, "cuda_managed:0"),
+        ("rocm:1", MemoryKind::PINNED, "rocm_host:0"),
+    ] {
+        let memory = memory(&runtime, id, kind);
+        // Whoever knows the device alone means the same memory.
+        for says in [claimed, id] {
+            let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
+            assert_eq!(tensor.device().id(), named(id), "{says}");
+            assert_eq!(tensor.dlpack_device(), named(claimed), "{says}");
+            assert_eq!(tensor.memory_kind(), kind, "{says}");
+            let explained = tensor.explain(&cpu, RouteChoice::Best);
+            let (shared, _) = tensor.to(&cpu, ALIAS).unwrap();
+            assert_eq!(explained.kind, RouteKind::Alias, "{says}");
+            assert_eq!(shared.address().as_pointer(), memory.as_pointer());
+        }
+        let too_long = import(&runtime, memory, (named(claimed), 4097, Flags::NONE));
+        assert!(matches!(too_long, Err(Error::Exchange(_))), "{too_long:?}");
+    }
+}
+
+#[test]
+fn pinned_memory_that_is_called_the_hosts_is_the_hosts_within_its_allocation() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let memory = memory(&runtime, "cuda:1", MemoryKind::PINNED);
+    let tensor = import(&runtime, memory, (Device::CPU, 4096, Flags::NONE)).unwrap();
+    assert_eq!(tensor.dlpack_device(), Device::CPU);
+    assert_eq!(tensor.memory_kind(), MemoryKind::HOST);
+    assert_eq!(tensor.address().as_pointer(), memory.as_pointer());
+    let too_long = import(&runtime, memory, (Device::CPU, 4097, Flags::NONE));
+    assert!(matches!(too_long, Err(Error::Exchange(_))), "{too_long:?}");
+}
+
+#[test]
+fn device_memory_is_the_hosts_under_no_name_and_the_device_that_owns_it_under_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let memory = memory(&runtime, "cuda:1", MemoryKind::DEVICE);
+    for says in ["cpu:0", "cuda_host:0", "cuda_managed:0", "rocm_host:0"] {
+        let found = found(import(&runtime, memory, (named(says), 64, Flags::NONE)));
+        assert!(found.contains("cuda:1"), "{says}: {found}");
+    }
+    for says in ["cuda:1", "cuda:2", "rocm:0"] {
+        let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
+        assert_eq!(tensor.dlpack_device(), named("cuda:1"), "{says}");
+        let cpu = runtime.device(Device::CPU).unwrap();
+        assert!(tensor.to(&cpu, ALIAS).is_err(), "{says}");
+    }
+}
+
+#[test]
+fn memory_of_nobody_is_the_hosts_where_its_type_says_that_the_host_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let bytes = [7_u8; 64];
+    let memory = Address::pointer(bytes.as_ptr().expose_provenance() as u64);
+    for says in [
+        "cpu:0",
+        "cpu:3",
+        "cuda_host:0",
+        "cuda_managed:1",
+        "rocm_host:0",
+    ] {
+        let tensor = import(&runtime, memory, (named(says), 64, Flags::READ_ONLY)).unwrap();
+        assert_eq!(tensor.dlpack_device(), Device::CPU, "{says}");
+        assert!(tensor.is_read_only() && tensor.read().unwrap() == bytes);
+    }
+    for says in ["cuda:0", "vulkan:0"] {
+        let refused = import(&runtime, memory, (named(says), 64, Flags::NONE));
+        assert!(refused.is_err(), "{says}");
+    }
+}
+
+#[test]
+fn device_memory_that_the_host_reads_is_the_hosts_by_the_hosts_names_and_no_other_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let memory = memory(&runtime, "ext_dev:0", MemoryKind::DEVICE);
+    for (says, is) in [
+        ("ext_dev:0", "ext_dev:0"),
+        ("cpu:0", "cpu:0"),
+        ("cuda_host:0", "cpu:0"),
+    ] {
+        let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
+        assert_eq!(tensor.dlpack_device(), named(is), "{says}");
+    }
+    let found = found(import(&runtime, memory, (named("cuda:0"), 64, Flags::NONE)));
+    assert!(found.contains("ext_dev:0"), "{found}");
+}
+
+#[test]
+fn host_memory_is_a_devices_where_that_registered_it_and_the_hosts_beyond() {
+    let runtime = open(&[asynchronous()]);
+    let import = |memory, says, count| import(&runtime, memory, (named(says), count, Flags::NONE));
+    let mut bytes = vec![7_u8; 3 * 4096];
+    let nobodys = Address::pointer(bytes.as_mut_ptr().expose_provenance() as u64);
+    let hosts = memory(&runtime, "cpu:0", MemoryKind::DEVICE);
+    let refused = found(import(hosts, "vpi:0", 64));
+    assert!(refused.contains("cpu:0"), "{refused}");
+    let device = runtime.device(named("vpi:0")).unwrap();
+    for memory in [nobodys, hosts] {
+        let word = usize::try_from(memory.as_pointer().unwrap()).unwrap();
+        let pointer = std::ptr::with_exposed_provenance_mut(word);
+        let hooks = device.plugin().hooks();
+        // SAFETY: so many bytes, which live until they are unregistered.
+        unsafe { hooks.register_host(0, pointer, 4096) }.unwrap();
+        let tensor = import(memory, "vpi:0", 4096).unwrap();
+        assert_eq!(tensor.device().id(), named("vpi:0"));
+        assert!(import(memory, "vpi:0", 4097).is_err());
+        drop(tensor);
+        // SAFETY: registered above, and nobody uses it as the device's.
+        let end = || unsafe { hooks.unregister_host(0, pointer) }.unwrap();
+        if memory == hosts {
+            let refused = found(import(memory, "vpi:1", 64));
+            assert!(refused.contains("cpu:0"), "{refused}");
+            end();
+            continue;
+        }
+        // Nobody else knows it, so the device may be corrected, and the host has more of it.
+        assert_eq!(
+            import(memory, "vpi:1", 64).unwrap().device().id(),
+            named("vpi:0")
+        );
+        let all = import(memory, "cpu:0", 3 * 4096).unwrap();
+        assert_eq!(all.dlpack_device(), Device::CPU);
+        drop(all);
+        end();
+    }
+}
+
+#[test]
+fn pinned_memory_that_the_host_has_elsewhere_is_the_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/claims.c");
+    let runtime = open(&[compile_plugin(&source, folder.path(), &["-DELSEWHERE"])]);
+    let claim = (named("ext_dev:0"), 1, Flags::NONE);
+    let tensor = import(&runtime, Address::pointer(1 << 40), claim).unwrap();
+    assert_eq!(tensor.memory_kind(), MemoryKind::DEVICE);
+}
+
+#[test]
+fn a_tensor_without_elements_is_where_it_says_whatever_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for device in runtime.devices() {
+        for address in [0, 64] {
+            let claim = (device.id(), 0, Flags::NONE);
+            let tensor = import(&runtime, Address::pointer(address), claim).unwrap();
+            assert_eq!(tensor.device(), &device);
+            assert!(tensor.read().unwrap().is_empty());
+        }
+    }
+}
