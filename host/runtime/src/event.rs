@@ -8,7 +8,6 @@ use crossdock_sdk::abi::{EventHandle, Status};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::hooks::OnQuarantine;
 use crate::life;
 use crate::stream::done;
 
@@ -40,10 +39,7 @@ impl Event {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
     pub fn host(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create_host(device.index())?;
-        let event = Self::new(device, handle, true);
-        let inner: Arc<Inner> = Arc::clone(&event.0);
-        device.hooks().watch_quarantine(inner);
-        Ok(event)
+        Ok(Self::new(device, handle, true))
     }
 
     fn new(device: &Device, handle: EventHandle, by_host: bool) -> Self {
@@ -56,7 +52,8 @@ impl Event {
     }
 
     /// Completes an event of [`Event::host`]: with `OK`, or with a failure that its waiters see:
-    /// `VENDOR`, `DEVICE_LOST` and `OOM_DEVICE` as they are, every other status as `VENDOR`.
+    /// `VENDOR`, `DEVICE_LOST` and `OOM_DEVICE` as they are, every other status as `VENDOR`. Once a hook
+    /// of the plugin panicked, they see `VENDOR` in any case.
     ///
     /// # Errors
     /// [`Error::Hook`]: `INVALID` for another kind of event, and for a second completion. After any
@@ -132,13 +129,6 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-impl OnQuarantine for Inner {
-    /// Nobody can complete it any more, so it fails now, and what waits for it goes on.
-    fn quarantined(&self, _why: &Error) {
-        self.device.hooks().fail_host_event(self.handle);
-    }
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
         let hooks = self.device.hooks();
@@ -161,38 +151,28 @@ mod tests {
     use crate::Runtime;
     use crate::Stream;
     use crate::lines_plugin::{self, given};
-    use std::sync::Mutex;
-
-    /// Lets go of what it holds as soon as it is told of a panic.
-    #[derive(Debug, Default)]
-    struct LetsGo(Mutex<Option<Event>>);
-
-    impl OnQuarantine for LetsGo {
-        fn quarantined(&self, _why: &Error) {
-            drop(self.0.lock().unwrap().take());
-        }
-    }
 
     #[test]
-    fn an_event_of_the_host_that_is_dropped_while_others_are_told_of_a_panic_fails_too() {
+    fn events_of_the_host_end_with_a_failure_after_a_panic_and_at_no_other_time() {
         const PLUGIN: usize = 24;
         let plugin = lines_plugin::plugin::<PLUGIN>();
         let runtime = Runtime::builder().search(false).open().unwrap();
         assert!(runtime.register(&plugin).unwrap());
         let device = runtime.device_of(&plugin, 0).unwrap();
-        let lets_go = Arc::new(LetsGo::default());
-        // Told before the event is.
-        let first: Arc<LetsGo> = Arc::clone(&lets_go);
-        device.hooks().watch_quarantine(first);
-        let event = Event::host(&device).unwrap();
-        let handle = event.handle();
-        *lets_go.0.lock().unwrap() = Some(event);
+        let [completed, dropped] = [(); 2].map(|()| Event::host(&device).unwrap());
+        let handles = [completed.handle(), dropped.handle()];
         let given = given::<PLUGIN>();
         *given.in_stream_query.lock().unwrap() = Some(Arc::new(|| panic!("a plugin's mistake")));
-        let stream = Stream::new(&device).unwrap();
-        let panicked = stream.is_idle().unwrap_err();
+        let panicked = Stream::new(&device).unwrap().is_idle().unwrap_err();
         assert_eq!(panicked.status(), Some(Status::PANIC));
-        assert!(lets_go.0.lock().unwrap().is_none());
-        assert_eq!(given.failure(handle), Some(Status::VENDOR));
+        // What waits for them may still have to wait for what completes them.
+        assert_eq!(handles.map(|handle| given.failure(handle)), [None, None]);
+        completed.complete(Status::OK).unwrap();
+        drop(dropped);
+        let failed = Some(Status::VENDOR);
+        assert_eq!(
+            handles.map(|handle| given.failure(handle)),
+            [failed, failed]
+        );
     }
 }

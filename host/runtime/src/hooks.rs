@@ -33,7 +33,7 @@ pub struct Hooks {
 
 /// What waits for something that a plugin will not do once it is quarantined.
 pub(crate) trait OnQuarantine: std::fmt::Debug + Send + Sync {
-    /// A hook panicked, as this error says: none is called any more but to fail the host's events.
+    /// A hook panicked, as this error says: none is called any more but `event_complete`.
     fn quarantined(&self, error: &Error);
 }
 
@@ -119,7 +119,7 @@ impl Hooks {
         &self.own
     }
 
-    /// Whether a hook panicked, after which none is called any more but to fail the host's events.
+    /// Whether a hook panicked, after which none is called any more but `event_complete`.
     #[inline]
     pub fn is_quarantined(&self) -> bool {
         self.quarantined.load(Ordering::Acquire)
@@ -335,8 +335,7 @@ impl Hooks {
         self.quarantine_if_panicked(error)
     }
 
-    /// Calls no hook any more after a panic, and tells those who wait for the plugin, among them the
-    /// host's events, which fail.
+    /// Calls no hook any more after a panic, and tells those who wait for the plugin.
     fn quarantine_if_panicked(&self, error: Error) -> Error {
         if error.status() == Some(Status::PANIC) {
             self.quarantined.store(true, Ordering::Release);

@@ -119,11 +119,16 @@ impl Hooks {
         group_hook!(self, host_events.event_create_host, (device, &raw mut out)).map(|()| out)
     }
 
-    /// Completes it.
+    /// Completes it. After a panic this is still done, with a failure: threads inside the plugin's
+    /// hooks, and its devices, would wait for the event for ever.
     ///
     /// # Errors
     /// What the hook answered.
     pub fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
+        if self.is_quarantined() {
+            self.fail_host_event(event);
+            return Ok(());
+        }
         group_hook!(self, host_events.event_complete, (event, status))
     }
 
@@ -153,10 +158,10 @@ impl Hooks {
         ended
     }
 
-    /// Fails an event that the host completes, of a plugin that is not called any more but for this:
-    /// threads inside its hooks, and its devices, would wait for the event for ever. Past the layers:
-    /// none has a later call to judge, and an injected fault must not keep this from the plugin.
-    pub(crate) fn fail_host_event(&self, event: EventHandle) {
+    /// Fails an event that the host completes, of a plugin that is not called any more but for this.
+    /// Past the layers: none has a later call to judge, and an injected fault must not keep it from
+    /// the plugin.
+    fn fail_host_event(&self, event: EventHandle) {
         let target = self.own_target();
         let complete = target.table().host_events();
         let Some(complete) = complete.and_then(|group| group.event_complete) else {

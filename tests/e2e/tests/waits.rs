@@ -125,8 +125,8 @@ fn who_waits_for_opencl_is_told_that_a_hook_panicked() {
 }
 
 #[test]
-fn who_copies_through_a_queue_that_stands_still_goes_on_when_a_hook_panicked() {
-    let name = "who_copies_through_a_queue_that_stands_still_goes_on_when_a_hook_panicked";
+fn who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_panic() {
+    let name = "who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_panic";
     let faults = ("CROSSDOCK_FAULT", "asynchronous.event_complete:1=PANIC");
     // All streams share one hardware queue, also that of a copy which ends before it returns.
     let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
@@ -137,6 +137,8 @@ fn who_copies_through_a_queue_that_stands_still_goes_on_when_a_hook_panicked() {
         assert_eq!(copied.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
         let completed = held.gate.complete(Status::OK);
         assert_eq!(status(&completed), Some(Status::PANIC));
+        assert_eq!(copied.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
+        held.gate.complete(Status::OK).unwrap();
         assert_eq!(copied.recv_timeout(LIMIT.unwrap_or_default()), Ok(None));
     }
 }

@@ -307,7 +307,7 @@ fn static_thread_storage_and_absolute_run_paths_are_remarked() {
 fn relocations_that_a_build_kept_refuse_nothing() {
     let made = Made::new();
     let kept = made.compile("kept.so", SOURCE, &["-Wl,--emit-relocs"]);
-    let seen = preflight(&kept).unwrap();
+    let seen = look(&kept).unwrap();
     assert_eq!(seen.remarks, []);
 }
 
@@ -317,7 +317,7 @@ fn tables_of_zeros_and_blank_sections_and_relocations_are_remarked() {
     let table = "\n__attribute__((section(\".text.table\"))) const char zeros[4096] = {0};";
     let source = format!("{SOURCE}{table}");
     let flags = ["-Wa,--no-warn", "-Wl,-z,separate-code"];
-    let seen = preflight(&made.compile("table.so", &source, &flags)).unwrap();
+    let seen = look(&made.compile("table.so", &source, &flags)).unwrap();
     let is_blank = |remark: &&Remark| matches!(remark, Remark::Blank { .. });
     let blank = |seen: &Preflight| -> Vec<String> {
         let remarks = seen.remarks.iter().filter(is_blank);
@@ -349,7 +349,7 @@ fn tables_of_zeros_and_blank_sections_and_relocations_are_remarked() {
     let is_comment = |at: &usize| number(&bytes, at + 8) == 0x30;
     let comment = headers.clone().find(is_comment).unwrap();
     bytes[comment..comment + 64].fill(0);
-    let found = blank(&preflight(&made.write("blank.so", &bytes)).unwrap());
+    let found = blank(&look(&made.write("blank.so", &bytes)).unwrap());
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("its section"), "{found:?}");
     assert!(found[1].contains("its relocation 1 is blank"), "{found:?}");
