@@ -101,7 +101,7 @@ def late(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("late") / "late.so"
     source = Path(__file__).with_name("late_in_c.c")
     include = sysconfig.get_path("include")
-    command = ["cc", "-shared", "-fPIC", "-pthread", "-I", include, source, "-o", library]
+    command = ["cc", "-shared", "-fPIC", "-pthread", "-I", include, str(source), "-o", str(library)]
     subprocess.run(command, check=True)
     return library
 

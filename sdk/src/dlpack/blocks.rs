@@ -4,8 +4,9 @@
 //! Some consumers run a capsule's deleter and leave the capsule as if it still owned its tensor.
 //! Before each block lies a serial number that changes with each release, which tells.
 //!
-//! Each thread has free blocks of its own. What is too many goes to a list for all, as a whole, and who
-//! has none takes that whole list: so no lock is needed, which a fork could leave locked.
+//! Each thread has free blocks of its own. What is too many goes to a list for all, and who has none
+//! takes that list, keeps a part and puts the rest back: so no lock is needed, which a fork could leave
+//! locked.
 #![expect(unsafe_code, reason = "free blocks are a list in raw memory")]
 
 use std::alloc::{self, Layout as MemoryLayout};
@@ -13,7 +14,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// What lies before a block.
 #[repr(C, align(16))]
@@ -35,12 +36,17 @@ const CLASSES: usize = 2 * LENGTHS;
 pub(super) const WIDEST: usize = 128;
 /// What is asked of the system at once, at least.
 const CHUNK: usize = 1 << 16;
-/// So many more given than taken go to the list for all.
+/// So many more given than taken go to the list for all, and so many are taken from it.
 const MOST: u32 = 64;
+/// How often a thread looks again for the list that another one is about to put back.
+const PATIENCE: u32 = 64;
 
 /// The list for all, by class.
 static SPARE: [AtomicPtr<Before>; CLASSES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CLASSES];
+
+/// How many threads took the list of a class and did not put the rest back yet.
+static HOLDERS: [AtomicU32; CLASSES] = [const { AtomicU32::new(0) }; CLASSES];
 
 /// The free blocks of a thread.
 struct Own([List; CLASSES]);
@@ -107,13 +113,23 @@ impl Class {
         }
     }
 
-    /// The list for all, or a new chunk, becomes the thread's own; its first block is taken.
+    /// A part of the list for all, or a new chunk, becomes the thread's own; its first block is taken.
     #[cold]
     fn refill(self) -> Option<NonNull<Before>> {
-        let spare = SPARE
-            .get(self.0)?
-            .swap(std::ptr::null_mut(), Ordering::AcqRel);
-        let first = NonNull::new(spare).or_else(|| self.chunk())?;
+        let holders = HOLDERS.get(self.0)?;
+        let mut first = self.part(holders);
+        // Else each thread that comes in that moment would make new blocks, which stay for ever. A
+        // thread that a fork left behind puts nothing back.
+        for _ in 0..PATIENCE {
+            if first.is_some() || holders.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+            first = self.part(holders);
+        }
+        let first = first
+            .or_else(|| self.part(holders))
+            .or_else(|| self.chunk())?;
         // SAFETY: a free block that is this thread's.
         let rest = unsafe { first.as_ref() }.next;
         let kept = OWN.try_with(|own| own.0.get(self.0).map(|own| own.first.set(rest)));
@@ -121,6 +137,25 @@ impl Class {
             self.spare(rest, last_of(rest));
         }
         Some(first)
+    }
+
+    /// Takes at most [`MOST`] blocks from the list for all.
+    fn part(self, holders: &AtomicU32) -> Option<NonNull<Before>> {
+        let spare = SPARE.get(self.0)?;
+        holders.fetch_add(1, Ordering::AcqRel);
+        let first = spare.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        let rest = cut(first);
+        // Mostly nobody gave any meanwhile; else the lists become one.
+        let nothing = std::ptr::null_mut();
+        let is_back = rest.is_null()
+            || spare
+                .compare_exchange(nothing, rest, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if !is_back {
+            self.spare(rest, last_of(rest));
+        }
+        holders.fetch_sub(1, Ordering::AcqRel);
+        NonNull::new(first)
     }
 
     /// New blocks, which are a list.
@@ -220,6 +255,23 @@ impl Drop for Own {
     }
 }
 
+/// Ends a list behind its first [`MOST`] blocks, and gives the rest.
+fn cut(first: *mut Before) -> *mut Before {
+    let mut last = first;
+    for _ in 1..MOST {
+        if last.is_null() {
+            return last;
+        }
+        // SAFETY: free blocks of one list, which is this thread's.
+        last = unsafe { (*last).next };
+    }
+    if last.is_null() {
+        return last;
+    }
+    // SAFETY: as above.
+    unsafe { std::ptr::replace(&raw mut (*last).next, std::ptr::null_mut()) }
+}
+
 fn last_of(first: *mut Before) -> *mut Before {
     let mut last = first;
     loop {
@@ -279,6 +331,28 @@ mod tests {
         assert_eq!(again, first);
         // SAFETY: taken above.
         unsafe { class.give(again.as_ptr()) };
+    }
+
+    #[test]
+    fn a_list_is_cut_behind_what_one_thread_takes() {
+        let class = class(7000, 8).unwrap();
+        let taken: Vec<_> = (0..3 * MOST).map(|_| class.take().unwrap()).collect();
+        for block in &taken {
+            // SAFETY: taken above.
+            unsafe { class.give(block.as_ptr()) };
+        }
+        // All but a part were given to all, and come back in parts.
+        let holders = &HOLDERS[class.0];
+        let part = class.part(holders).unwrap();
+        let mut count = 1;
+        let mut last = part.as_ptr();
+        // SAFETY: free blocks that are this thread's.
+        while let Some(next) = NonNull::new(unsafe { (*last).next }) {
+            (last, count) = (next.as_ptr(), count + 1);
+        }
+        assert!(count <= MOST, "{count}");
+        assert_eq!(holders.load(Ordering::Relaxed), 0);
+        class.spare(part.as_ptr(), last);
     }
 
     #[test]
