@@ -104,15 +104,16 @@ mod tests {
 
     #[test]
     fn a_run_takes_what_begins_in_it_or_at_its_end_and_reaches_its_end() {
-        // Bytes 2 and 3.
-        let patch = of(20, 10);
+        // Bytes 2 to 4.
+        let patch = of(20, 18);
         let is_taken = |first| [1, 8, 16].map(|length| patch.takes(first, length));
-        assert_eq!(is_taken(8), [false; 3], "before it");
-        assert_eq!(is_taken(16), [false, false, true]);
-        assert_eq!(is_taken(24), [true; 3]);
-        assert_eq!(is_taken(30), [true; 3]);
-        assert_eq!(is_taken(32), [true; 3], "at its end");
-        assert_eq!(is_taken(40), [false; 3], "behind a gap");
+        assert_eq!(is_taken(8), [false; 3]);
+        assert!(!patch.takes(8, 32), "begins before it");
+        assert_eq!(is_taken(24), [false, false, true]);
+        assert_eq!(is_taken(32), [true; 3]);
+        assert_eq!(is_taken(38), [true; 3]);
+        assert_eq!(is_taken(40), [true; 3], "at its end");
+        assert_eq!(is_taken(48), [false; 3], "behind a gap");
         let mut empty = patch;
         empty.take();
         assert!(empty.takes(0, 1) && empty.takes(800, 9));
