@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_three_forms_are_read_and_what_is_odd_becomes_a_warning() {
         let text = "GPU-00000000-0000-0000-0000-00000000002a, 0000:03:00.0,opencl:1,opencl:1,x,,0:";
-        let odd = "+000000000000000000000000000002a,ab,x.y";
+        let odd = "+000000000000000000000000000002b,ab,x.y";
         let (order, warnings) = DeviceOrder::parse(&format!("{text},{odd}"));
         let mut uuid = [0; 16];
         uuid[15] = 42;

@@ -213,6 +213,11 @@ mod tests {
         })
     }
 
+    fn place(index: &[i64], strides: &[i64]) -> i64 {
+        let steps = index.iter().zip(strides).map(|(at, stride)| at * stride);
+        steps.sum()
+    }
+
     #[test]
     fn elements_of_any_width_go_where_their_strides_say_and_all_between_them_stays() {
         let given = noise(3);
@@ -221,11 +226,8 @@ mod tests {
                 let firsts = (first + 8 * i64::from(bits % 8 == 0), 3 * first);
                 let (mut written, mut expected) = (noise(4), noise(4));
                 for index in indexes(shape) {
-                    let place = |strides: &[i64]| {
-                        let steps = index.iter().zip(strides).map(|(at, stride)| at * stride);
-                        steps.sum::<i64>() * i64::from(bits)
-                    };
-                    let (to, from) = (firsts.0 + place(to), firsts.1 + place(from));
+                    let to = firsts.0 + place(&index, to) * i64::from(bits);
+                    let from = firsts.1 + place(&index, from) * i64::from(bits);
                     copied(i64::from(bits), (&mut expected, to), (&given, from));
                 }
                 let (dst, src) = bases(&mut written, &given);
