@@ -10,7 +10,7 @@ use crossdock_sdk::dlpack::{Device, Dtype, Layout};
 use counting::counted;
 
 #[test]
-fn an_exchange_of_an_own_tensor_of_any_rank_is_one_allocation() {
+fn an_exchange_of_an_own_tensor_of_any_rank_is_at_most_one_allocation() {
     let runtime = Runtime::builder().search(false).open().unwrap();
     let cpu = runtime.device(Device::CPU).unwrap();
     for rank in 0..=64 {
@@ -24,10 +24,7 @@ fn an_exchange_of_an_own_tensor_of_any_rank_is_one_allocation() {
         });
         assert_eq!(back.address(), tensor.address());
         let ((), dropped) = counted(|| drop(back));
-        assert_eq!(
-            (exported, looked_up, imported, dropped),
-            (1, 0, 0, 0),
-            "rank {rank}"
-        );
+        assert!(exported <= 1, "rank {rank}: {exported}");
+        assert_eq!((looked_up, imported, dropped), (0, 0, 0), "rank {rank}");
     }
 }

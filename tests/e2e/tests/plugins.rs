@@ -93,9 +93,15 @@ fn a_plugin_that_one_runtime_retires_goes_on_for_the_other_and_can_come_back() {
     }
     assert!(plugin.is_retired());
     assert!(Tensor::empty(&theirs, &layout).is_err());
+    // This plugin has one state, so it is opened anew once nobody holds it.
+    let refused = here.load(&file).unwrap_err();
+    assert_eq!(refused.status(), Some(Status::CONFLICT));
+    let closed = Arc::downgrade(&plugin);
+    drop((plugin, mine, theirs, again, tensor, other));
+    assert_eq!(closed.strong_count(), 0);
     let anew = here.load(&file).unwrap();
-    assert!(!Arc::ptr_eq(&anew, &plugin));
     let device = here.devices().pop().unwrap();
+    assert!(Arc::ptr_eq(device.plugin(), &anew));
     assert!(Tensor::from_bytes(&device, &layout, &[4; 100]).is_ok());
 }
 

@@ -1,15 +1,15 @@
 //! Bytes that a tensor can own: a mapped file, or memory of ours.
 #![expect(unsafe_code, reason = "mapping a file")]
 
-use std::{io, path::Path, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
 
 use crossdock_sdk::regular;
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{Mmap, MmapOptions};
 
 /// Shared bytes; clones are cheap and keep the mapping alive.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Bytes {
-    Mapped(Arc<MmapMut>),
+    Mapped(Arc<dyn AsRef<[u8]> + Send + Sync>),
     Owned(Arc<Vec<u8>>),
 }
 
@@ -21,7 +21,12 @@ impl Bytes {
         // SAFETY: the mapping is private to this process, and only read here. A program that shortens
         // the file under us raises SIGBUS, as with every mapped file; the documentation of `copy`
         // says so.
-        let mapped = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file) }?;
+        if let Ok(mapped) = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file) } {
+            return Ok(Self::Mapped(Arc::new(mapped)));
+        }
+        // The system counts pages that may be written as memory, and the process may have no more.
+        // SAFETY: as above.
+        let mapped = unsafe { Mmap::map(&file) }?;
         Ok(Self::Mapped(Arc::new(mapped)))
     }
 }
@@ -29,9 +34,15 @@ impl Bytes {
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Self::Mapped(mapped) => mapped,
+            Self::Mapped(mapped) => (**mapped).as_ref(),
             Self::Owned(owned) => owned,
         }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.as_ref().len())
     }
 }
 

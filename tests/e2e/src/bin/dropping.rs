@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossdock::{Error, Runtime, Stream, Tensor, exiting};
+use crossdock::{Error, Event, Runtime, Stream, Tensor, exiting};
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Device, Dtype, Layout};
 
 const BYTES: usize = 48 << 20;
@@ -163,6 +164,9 @@ fn drop_behind(streams: usize) -> Result<Runtime, Error> {
     let cpu = runtime.device(Device::CPU)?;
     let layout = |bytes: usize| Layout::compact(Dtype::UINT8, &[i64::try_from(bytes).unwrap_or(0)]);
     let lent = Tensor::from_host_memory(&runtime, Box::new(pages), 0, &layout(BYTES)?)?;
+    let gate = Event::host(&cpu)?;
+    // A release that is to be stuck is to be none of this thread.
+    let is_held = IS_STUCK.load(Ordering::SeqCst);
     let copy = |(bytes, last): (usize, &AtomicU64)| {
         let part = AxisSlice {
             start: 0,
@@ -172,12 +176,19 @@ fn drop_behind(streams: usize) -> Result<Runtime, Error> {
         let copy = Tensor::from_bytes(&cpu, &layout(bytes)?, &vec![0; bytes])?;
         let begin = copy.address().as_pointer().unwrap_or(0);
         last.store(begin + bytes as u64 - 1, Ordering::SeqCst);
-        copy.copy_from(&lent.slice(&[part])?, Some(&Stream::new(&cpu)?))?;
+        let stream = Stream::new(&cpu)?;
+        if is_held {
+            stream.wait(&gate)?;
+        }
+        copy.copy_from(&lent.slice(&[part])?, Some(&stream))?;
         Ok(copy)
     };
     let work = COPIED.into_iter().zip(&LAST).rev().take(streams);
     let copies: Result<Vec<_>, Error> = work.rev().map(copy).collect();
     drop(lent);
+    if is_held {
+        gate.complete(Status::OK)?;
+    }
     Box::leak(Box::new((copies?, runtime.clone())));
     Ok(runtime)
 }

@@ -88,6 +88,10 @@ pub(crate) struct State {
     pub(crate) pending: usize,
     /// Operations that started, ever.
     pub(crate) ran: u64,
+    /// How many had started, and since when no other one did, while somebody waits.
+    pub(crate) still: (u64, Instant),
+    /// When somebody waited last.
+    pub(crate) waited: Instant,
     pub(crate) calls: u64,
     pub(crate) ops: u64,
     pub(crate) last_call: Instant,
@@ -122,6 +126,8 @@ impl State {
             held: 0,
             pending: 0,
             ran: 0,
+            still: (0, Instant::now()),
+            waited: Instant::now(),
             calls: 0,
             ops: 0,
             last_call: Instant::now(),

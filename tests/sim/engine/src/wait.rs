@@ -89,6 +89,17 @@ impl State {
             })
     }
 
+    /// Notes whether anything moved, in a wait that goes on or that follows another one closely: hosts
+    /// wait in slices.
+    fn look_whether_still(&mut self, standstill: Duration) {
+        let now = Instant::now();
+        let is_apart = now.duration_since(self.waited) > standstill / 4;
+        if is_apart || self.still.0 != self.ran || self.held > 0 || self.is_busy() {
+            self.still = (self.ran, now);
+        }
+        self.waited = now;
+    }
+
     fn choose(&mut self, goal: &Goal) -> Option<usize> {
         match (self.config.policy, goal) {
             (Policy::Threads, _) => None,
@@ -107,8 +118,8 @@ impl Shared {
         limit: Option<Duration>,
     ) -> Result<Locked<'a>, Error> {
         let began = Instant::now();
-        let mut still = (state.ran, began);
         loop {
+            state.look_whether_still(self.config.standstill);
             if state.reached(goal) {
                 return Ok(state);
             }
@@ -128,20 +139,19 @@ impl Shared {
             if late && !state.reached(goal) {
                 return Err(Self::late(&state, goal));
             }
-            if still.0 != state.ran || state.held > 0 || state.is_busy() {
-                still = (state.ran, Instant::now());
-            }
-            let patience = self.config.standstill.saturating_sub(still.1.elapsed());
+            let since = state.still.1;
+            let patience = self.config.standstill.saturating_sub(since.elapsed());
             if patience.is_zero() {
                 if let Some(report) = state.stands_still() {
                     state.add(report);
                 }
-                still.1 = Instant::now();
+                state.still.1 = Instant::now();
             }
             let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
             let patience = patience.max(Duration::from_millis(1));
             let pause = left.map_or(patience, |left| left.min(patience));
             state = threads::pause(self, state, Some(pause));
+            state.waited = Instant::now();
         }
     }
 

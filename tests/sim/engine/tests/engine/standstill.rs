@@ -4,7 +4,7 @@
     reason = "submits waits for words that the tests keep alive"
 )]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossdock_sim_engine::{Condition, Config, Error, Policy, ReportKind, Site, Word};
 
@@ -143,6 +143,39 @@ fn a_wait_that_nothing_moves_for_long_is_reported_and_goes_on() {
             ReportKind::Standstill,
             "{policy:?}"
         );
+    }
+}
+
+#[test]
+fn many_short_waits_in_a_row_find_a_standstill_as_a_long_one_does() {
+    for policy in POLICIES {
+        let standstill = Duration::from_millis(100);
+        let config = Config {
+            policy,
+            standstill,
+            idle: None,
+            ..Config::default()
+        };
+        let machine = Machine::with(config);
+        let (a, host) = (machine.stream(), machine.host_event());
+        machine.wait(a, host);
+        let site = Site::here("synchronize_stream");
+        let end = Instant::now() + LIMIT;
+        while machine.0.reports().is_empty() && Instant::now() < end {
+            let slice = Some(Duration::from_millis(10));
+            let waited = machine.0.synchronize_stream(site, a, slice);
+            assert!(matches!(waited, Err(Error::TimedOut)), "{policy:?}");
+        }
+        assert_eq!(
+            machine.only_report().kind,
+            ReportKind::Standstill,
+            "{policy:?}"
+        );
+        machine
+            .0
+            .complete(Site::here("complete"), host, Ok(()))
+            .unwrap();
+        machine.synchronize(a).unwrap();
     }
 }
 
