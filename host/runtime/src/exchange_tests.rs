@@ -1,4 +1,5 @@
-//! Native objects of others: adopted where their plugin does not have them as its own.
+//! Native objects of others: adopted where their plugin does not have them as its own. And memory that
+//! the host reaches at another address than its device.
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::runtime::Runtime;
 use crate::table::Table;
 use crate::tensor::Tensor;
 
-/// A plugin with handles. Its test has a number, so that tests at once do not count each other's.
+/// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
+/// not count each other's.
 struct Handles<const N: usize>;
 
 /// Objects of sixteen bytes: nobody's that it knows, one of others that it has seen, its own.
@@ -52,7 +54,9 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
         // SAFETY: every bit pattern is a `DeviceInfo`.
         let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
         info.dl_type = DeviceType::EXT_DEV.raw();
-        info.address_form = AddressForm::HANDLE;
+        if N != 3 {
+            info.address_form = AddressForm::HANDLE;
+        }
         Ok(info)
     }
 
@@ -73,6 +77,9 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     }
 
     fn pointer_query(&self, at: Address) -> Result<PointerInfo, Error> {
+        if let Some(word) = at.as_pointer() {
+            return Ok(addressed(word));
+        }
         if at.word == UNKNOWN {
             return Ok(PointerInfo::default());
         }
@@ -87,6 +94,22 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
         }
         Ok(info)
     }
+}
+
+/// Sixteen bytes at 0x1000, that the host has at 0x9000.
+fn addressed(word: u64) -> PointerInfo {
+    let (is_hosts, is_devices) = (word & !15 == 0x9000, word & !15 == 0x1000);
+    let mut info = PointerInfo::default();
+    if is_hosts || is_devices {
+        info.kind = MemoryKind::DEVICE;
+        info.base = Address::pointer(0x1000);
+        info.size = 16;
+    }
+    if is_hosts {
+        info.host_pointer = word;
+        info.device_pointer = word - 0x8000;
+    }
+    info
 }
 
 impl<const N: usize> Adopt for Handles<N> {
@@ -130,6 +153,9 @@ fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::E
     let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
     // SAFETY: a live managed tensor that is handed over.
     let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
+    if N == 3 {
+        return Tensor::import(&runtime, received);
+    }
     // SAFETY: the plugin's objects are numbers, which live for ever.
     unsafe { Tensor::adopt_native(&runtime, received) }
 }
@@ -161,4 +187,15 @@ fn elements_beyond_an_adopted_object_are_refused_and_it_is_let_go() {
         "{refused:?}"
     );
     assert_eq!(ADOPTIONS[2].load(SeqCst), 0);
+}
+
+#[test]
+fn a_view_that_the_host_has_of_device_memory_is_the_memory_where_the_device_has_it() {
+    for word in [0x9004, 0x1004] {
+        let tensor = take::<3>(word, 12).unwrap();
+        assert_eq!(tensor.address().as_pointer(), Some(0x1004));
+        let refused = take::<3>(word, 13).map(drop);
+        let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
+        assert!(is_exchange, "{refused:?}");
+    }
 }
