@@ -20,11 +20,11 @@ use crate::table::Table;
 use crate::tensor::Tensor;
 
 /// A plugin that copies nothing, and fails when a test wants. It makes strided copies of whatever
-/// (0), of its own memory (1), of nothing (2).
+/// (0), of its own memory (1), of nothing (2, 3).
 struct Failing<const N: usize>;
 
-static STEPS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-static FAILS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static STEPS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+static FAILS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 fn step<const N: usize>(operation: &'static str) -> Result<(), Error> {
     if STEPS[N].fetch_add(1, SeqCst) + 1 == FAILS[N].load(SeqCst) {
@@ -81,7 +81,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Failing<N> {
 impl<const N: usize> Strided for Failing<N> {
     unsafe fn copy_strided(&self, args: StridedArgs, _: StreamHandle) -> Result<(), Error> {
         let is_own = |side: Side| side.kind != MemoryKind::HOST;
-        if N == 2 || (N == 1 && !(is_own(args.dst) && is_own(args.src))) {
+        if N >= 2 || (N == 1 && !(is_own(args.dst) && is_own(args.src))) {
             return Err(Error::new(Status::UNSUPPORTED, "copy_strided", "not this"));
         }
         step::<N>("copy_strided")
@@ -159,4 +159,18 @@ fn a_plugin_that_copies_strided_elements_of_its_own_packs_what_the_host_reads_an
 #[test]
 fn a_plugin_that_copies_bytes_alone_reads_the_span_and_writes_row_by_row() {
     assert_eq!(steps::<2>(), [2, 5, 1, 5, 2, 1, 1]);
+}
+
+#[test]
+fn the_bits_beside_the_last_packed_element_that_is_read_are_zero() {
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let plugin = device::<3>(&runtime);
+    let every_other = Layout::strided("uint4".parse().unwrap(), &[3], &[2]).unwrap();
+    let tensor = Tensor::empty(&plugin, &every_other).unwrap();
+    let strided = tensor.view(every_other, 0);
+    let mut room = [MaybeUninit::new(0xff_u8); 2];
+    read_into(&strided, &mut room).unwrap();
+    // SAFETY: both were initialised.
+    let read = room.map(|byte| unsafe { byte.assume_init() });
+    assert_eq!(read, [0, 0]);
 }
