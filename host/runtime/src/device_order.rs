@@ -113,11 +113,14 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::far_memory;
+    use crate::runtime::Runtime;
 
     #[test]
     fn the_three_forms_are_read_and_what_is_odd_becomes_a_warning() {
         let text = "GPU-00000000-0000-0000-0000-00000000002a, 0000:03:00.0,opencl:1,opencl:1,x,,0:";
-        let (order, warnings) = DeviceOrder::parse(text);
+        let odd = "+000000000000000000000000000002b,ab,x.y";
+        let (order, warnings) = DeviceOrder::parse(&format!("{text},{odd}"));
         let mut uuid = [0; 16];
         uuid[15] = 42;
         let place = Entry::Place {
@@ -126,6 +129,21 @@ mod tests {
         };
         let pci = Entry::Pci("0000:03:00.0".to_owned());
         assert_eq!(order.entries, [Entry::Uuid(uuid), pci, place]);
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert_eq!(warnings.len(), 6, "{warnings:?}");
+    }
+
+    #[test]
+    fn what_names_no_device_is_told_as_it_stands_there() {
+        let runtime = Runtime::builder().search(false).open().unwrap();
+        let plugin = far_memory::plugin::<0>();
+        assert!(runtime.register(&plugin).unwrap());
+        let here = format!("{}:0", plugin.name());
+        let gone = ["other:0".to_owned(), format!("{}:9", plugin.name())];
+        let (order, warnings) = DeviceOrder::parse(&format!("{here},{}", gone.join(",")));
+        assert_eq!(warnings, [""; 0]);
+        let told = order.unmatched(&runtime.devices());
+        let expected =
+            gone.map(|entry| format!("the device order names `{entry}`, which is not here"));
+        assert_eq!(told, expected);
     }
 }

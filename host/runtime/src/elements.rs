@@ -109,3 +109,7 @@ pub(crate) fn copy_edge(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> 
         done => done,
     }
 }
+
+#[cfg(test)]
+#[path = "elements_tests.rs"]
+mod tests;

@@ -345,3 +345,7 @@ fn foreign_host_memory(claimed: Device, view: &TensorView) -> Result<Verified, E
         kind: MemoryKind::HOST,
     })
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

@@ -91,3 +91,73 @@ fn set(bytes: &mut [u8], first: i64, length: i64) {
         *byte |= ones;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(first: i64, length: i64) -> Patch {
+        let mut patch = Patch::default();
+        patch.add(first, length, (&[0xff; 8], 0));
+        patch
+    }
+
+    #[test]
+    fn a_run_takes_what_begins_in_it_or_at_its_end_and_reaches_its_end() {
+        // Bytes 2 to 4.
+        let patch = of(20, 18);
+        let is_taken = |first| [1, 8, 16].map(|length| patch.takes(first, length));
+        assert_eq!(is_taken(8), [false; 3]);
+        assert!(!patch.takes(8, 32), "begins before it");
+        assert_eq!(is_taken(24), [false, false, true]);
+        assert_eq!(is_taken(32), [true; 3]);
+        assert_eq!(is_taken(38), [true; 3]);
+        assert_eq!(is_taken(40), [true; 3], "at its end");
+        assert_eq!(is_taken(48), [false; 3], "behind a gap");
+        let mut empty = patch;
+        empty.take();
+        assert!(empty.takes(0, 1) && empty.takes(800, 9));
+    }
+
+    /// Writes the patch into `memory`, and names the runs that it read first.
+    fn flush(patch: &mut Patch, memory: &mut [u8]) -> Vec<(i64, usize)> {
+        let mut reads = Vec::new();
+        let at = |byte: i64| usize::try_from(byte).unwrap();
+        patch
+            .complete(|byte, old| {
+                reads.push((byte, old.len()));
+                old.copy_from_slice(&memory[at(byte)..][..old.len()]);
+                Ok(())
+            })
+            .unwrap();
+        let (byte, bytes) = patch.take();
+        memory[at(byte)..][..bytes.len()].copy_from_slice(&bytes);
+        reads
+    }
+
+    #[test]
+    fn only_bytes_that_are_new_in_part_are_read_and_keep_their_other_bits() {
+        let mut memory = [0b0101_0101; 8];
+        let mut patch = of(20, 24);
+        assert_eq!(flush(&mut patch, &mut memory), [(2, 1), (5, 1)]);
+        let old = 0b0101_0101;
+        let expected = [old, old, 0xf5, 0xff, 0xff, 0x5f, old, old];
+        assert_eq!(memory, expected);
+        // The next run is not mistaken for new where that one was.
+        patch.add(9, 2, (&[0], 3));
+        patch.add(12, 1, (&[0xff], 7));
+        patch.add(25, 1, (&[0], 0));
+        assert_eq!(flush(&mut patch, &mut memory), [(1, 3)]);
+        assert_eq!(memory, [old, 0b0101_0001, 0xf5, 0xfd, 0xff, 0x5f, old, old]);
+    }
+
+    #[test]
+    fn whole_bytes_are_read_from_any_bit_and_nothing_is_read_first() {
+        let mut memory = [0; 6];
+        let mut patch = Patch::default();
+        patch.add(8, 16, (&[0x21, 0x43, 0x65], 4));
+        patch.add(24, 8, (&[0x87], 0));
+        assert_eq!(flush(&mut patch, &mut memory), []);
+        assert_eq!(memory, [0, 0x32, 0x54, 0x87, 0, 0]);
+    }
+}

@@ -125,3 +125,7 @@ impl Name {
 fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

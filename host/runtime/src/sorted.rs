@@ -134,3 +134,133 @@ fn walk(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossdock_sdk::dlpack::Dtype;
+
+    /// Shapes and strides of elements that do not overlap.
+    const CASES: [(&[i64], &[i64]); 12] = [
+        (&[], &[]),
+        (&[1], &[7]),
+        (&[5], &[1]),
+        (&[5], &[-1]),
+        (&[5], &[3]),
+        (&[3, 1], &[1, 0]),
+        (&[2, 3], &[3, 1]),
+        (&[2, 3], &[1, 2]),
+        (&[2, 3], &[4, 1]),
+        (&[2, 1, 3], &[-4, 9, 1]),
+        (&[2, 3, 4], &[-30, 2, -6]),
+        (&[3, 2, 2], &[2, 24, -9]),
+    ];
+
+    fn layout((shape, strides): (&[i64], &[i64])) -> Layout {
+        Layout::strided(Dtype::UINT8, shape, strides).unwrap()
+    }
+
+    /// The places of all indexes, the last axis running fastest.
+    fn places(shape: &[i64], strides: &[i64]) -> Vec<i64> {
+        let axes = shape.iter().zip(strides);
+        axes.fold(vec![0], |before, (extent, stride)| {
+            let with = |place: i64| (0..*extent).map(move |at| place + at * stride);
+            before.into_iter().flat_map(with).collect()
+        })
+    }
+
+    /// The places of the elements and which of those given they are, in address order.
+    fn in_order(case: (&[i64], &[i64])) -> (Vec<i64>, Vec<i64>) {
+        let mut elements: Vec<(i64, i64)> = places(case.0, case.1).into_iter().zip(0..).collect();
+        elements.sort_unstable();
+        elements.into_iter().unzip()
+    }
+
+    /// What `each` is called with; an end to what has none.
+    fn all(
+        run: impl FnOnce(&mut dyn FnMut(i64) -> Result<(), Error>) -> Result<(), Error>,
+    ) -> Vec<i64> {
+        let mut seen = Vec::new();
+        let mut more = |place| {
+            seen.push(place);
+            if seen.len() > 1000 {
+                return Err(Error::misuse("walk", "there is no end"));
+            }
+            Ok(())
+        };
+        run(&mut more).unwrap();
+        seen
+    }
+
+    #[test]
+    fn rows_and_parts_are_the_elements_in_address_order() {
+        for case in CASES {
+            let sorted = Sorted::of(&layout(case)).unwrap();
+            let (expected, given) = in_order(case);
+            let spread = |first: i64, shape: &[i64], strides: &[i64]| {
+                places(shape, strides)
+                    .into_iter()
+                    .map(move |place| first + place)
+                    .collect::<Vec<_>>()
+            };
+            let row = [sorted.row.cast_signed()];
+            let rows = all(|each| sorted.rows(each));
+            let by_rows: Vec<i64> = rows
+                .iter()
+                .flat_map(|first| spread(*first, &row, &[1]))
+                .collect();
+            assert_eq!(by_rows, expected, "{case:?}");
+            assert_eq!(
+                spread(sorted.given_first, &sorted.shape, &sorted.given),
+                given,
+                "{case:?}"
+            );
+            for depth in 0..=sorted.depth() {
+                let parts = sorted.parts(depth);
+                let firsts = all(|each| parts.each(each));
+                let by_parts: Vec<i64> = firsts
+                    .iter()
+                    .flat_map(|first| spread(*first, &parts.shape, &parts.strides))
+                    .collect();
+                assert_eq!(by_parts, expected, "{case:?} by parts of depth {depth}");
+                let count = usize::try_from(parts.count).unwrap();
+                assert_eq!(count * firsts.len(), expected.len(), "{case:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_are_as_given_where_their_addresses_rise_with_their_index() {
+        for case in CASES {
+            let rises = in_order(case).1.is_sorted();
+            assert_eq!(
+                Sorted::of(&layout(case)).unwrap().is_as_given(),
+                rises,
+                "{case:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_are_as_long_as_they_can_be() {
+        let rows = CASES.map(|case| {
+            let sorted = Sorted::of(&layout(case)).unwrap();
+            (sorted.row, sorted.depth())
+        });
+        let expected = [
+            (1, 0),
+            (1, 0),
+            (5, 0),
+            (5, 0),
+            (1, 1),
+            (3, 0),
+            (6, 0),
+            (6, 0),
+            (3, 1),
+            (3, 1),
+            (1, 3),
+            (1, 3),
+        ];
+        assert_eq!(rows, expected);
+    }
+}

@@ -132,3 +132,122 @@ unsafe fn copy_within_byte(count: i64, dst: (*mut u8, i64), src: (*const u8, i64
 fn distance(bit: i64) -> isize {
     isize::try_from(bit.div_euclid(8)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes on either side of a base, so that bits before it are there too.
+    const MIDDLE: usize = 64;
+
+    /// Bytes of which no two that are near are alike.
+    fn noise(seed: u8) -> Vec<u8> {
+        let next = |byte: &u8| Some(byte.wrapping_mul(73).wrapping_add(29));
+        std::iter::successors(Some(seed), next)
+            .take(4 * MIDDLE)
+            .collect()
+    }
+
+    fn bit_at(at: i64) -> (usize, u8) {
+        let byte = MIDDLE.wrapping_add_signed(distance(at));
+        (byte, 1 << at.rem_euclid(8))
+    }
+
+    /// What [`copy_bits`] is to do, bit by bit.
+    fn copied(count: i64, dst: (&mut [u8], i64), src: (&[u8], i64)) {
+        for bit in 0..count {
+            let (to, mask) = bit_at(dst.1 + bit);
+            let (from, given) = bit_at(src.1 + bit);
+            dst.0[to] &= !mask;
+            if src.0[from] & given != 0 {
+                dst.0[to] |= mask;
+            }
+        }
+    }
+
+    fn bases(dst: &mut [u8], src: &[u8]) -> (*mut u8, *const u8) {
+        (dst[MIDDLE..].as_mut_ptr(), src[MIDDLE..].as_ptr())
+    }
+
+    #[test]
+    fn bits_go_from_any_bit_to_any_other_and_those_beside_them_stay() {
+        let given = noise(1);
+        for count in 0..27 {
+            for (to, from) in (-9..9).flat_map(|to| (-9..9).map(move |from| (to, from))) {
+                let (mut written, mut expected) = (noise(2), noise(2));
+                copied(count, (&mut expected, to), (&given, from));
+                let (dst, src) = bases(&mut written, &given);
+                // SAFETY: the bits are near the middle of the bytes.
+                unsafe { copy_bits(count, (dst, to), (src, from)) };
+                assert!(written == expected, "{count} bits from {from} to {to}");
+            }
+        }
+    }
+
+    /// A shape and the strides of both sides.
+    type Case<'a> = (&'a [i64], &'a [i64], &'a [i64]);
+
+    const CASES: [Case<'_>; 12] = [
+        (&[], &[], &[]),
+        (&[0], &[1], &[1]),
+        (&[0, 3], &[3, 1], &[3, 1]),
+        // The strides of single elements and of nothing are never walked.
+        (&[1], &[i64::MAX], &[i64::MIN]),
+        (&[5], &[1], &[1]),
+        (&[5], &[2], &[1]),
+        (&[5], &[1], &[3]),
+        (&[5], &[-1], &[1]),
+        (&[3, 1], &[1, 9], &[2, 0]),
+        (&[4, 3], &[5, 1], &[4, 1]),
+        (&[2, 3, 2], &[1, 2, 6], &[6, 2, 1]),
+        (&[2, 3, 2], &[6, -2, 1], &[-7, 2, 1]),
+    ];
+
+    /// The indexes of a shape, the last axis running fastest.
+    fn indexes(shape: &[i64]) -> Vec<Vec<i64>> {
+        shape.iter().fold(vec![Vec::new()], |before, extent| {
+            let with = |index: Vec<i64>| {
+                (0..*extent).map(move |at| index.iter().copied().chain([at]).collect())
+            };
+            before.into_iter().flat_map(with).collect()
+        })
+    }
+
+    fn place(index: &[i64], strides: &[i64]) -> i64 {
+        let steps = index.iter().zip(strides).map(|(at, stride)| at * stride);
+        steps.sum()
+    }
+
+    #[test]
+    fn elements_of_any_width_go_where_their_strides_say_and_all_between_them_stays() {
+        let given = noise(3);
+        for (shape, to, from) in CASES {
+            for (bits, first) in [1_u32, 2, 4, 6, 8, 16, 24].map(|bits| (bits, i64::from(bits))) {
+                let firsts = (first + 8 * i64::from(bits % 8 == 0), 3 * first);
+                let (mut written, mut expected) = (noise(4), noise(4));
+                for index in indexes(shape) {
+                    let to = firsts.0 + place(&index, to) * i64::from(bits);
+                    let from = firsts.1 + place(&index, from) * i64::from(bits);
+                    copied(i64::from(bits), (&mut expected, to), (&given, from));
+                }
+                let (dst, src) = bases(&mut written, &given);
+                let dst = Places {
+                    base: dst,
+                    first: firsts.0,
+                    strides: to,
+                };
+                let src = Places {
+                    base: src,
+                    first: firsts.1,
+                    strides: from,
+                };
+                // SAFETY: the elements are near the middle of the bytes.
+                unsafe { copy(bits, shape, dst, src) };
+                assert!(
+                    written == expected,
+                    "{bits} bits, {shape:?}, {to:?}, {from:?}"
+                );
+            }
+        }
+    }
+}

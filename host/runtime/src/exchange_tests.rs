@@ -1,0 +1,201 @@
+//! Native objects of others: adopted where their plugin does not have them as its own. And memory that
+//! the host reaches at another address than its device.
+#![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crossdock_sdk::abi::{
+    Address, AddressForm, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerFlags,
+    PointerInfo, ProbeInfo, StreamHandle,
+};
+use crossdock_sdk::dlpack::{
+    DLManagedTensorVersioned, DataWord, DeviceType, Dtype, Flags, Layout, Produced, Received,
+    TensorView,
+};
+use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe, table_of};
+
+use crate::plugin::{Plugin, PluginIdentity};
+use crate::runtime::Runtime;
+use crate::table::Table;
+use crate::tensor::Tensor;
+
+/// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
+/// not count each other's.
+struct Handles<const N: usize>;
+
+/// Objects of sixteen bytes: nobody's that it knows, one of others that it has seen, its own.
+const UNKNOWN: u64 = 0x10;
+const SEEN: u64 = 0x20;
+const OWN: u64 = 0x30;
+/// Added to the handle of an object by its adoption.
+const ADOPTED: u64 = 0x1000;
+
+static ADOPTIONS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
+    const DESCRIPTION: &'static str =
+        describe!(name = "handles", vendor = "test", devices = "ext_dev");
+    const GROUPS: Groups<Self> = Groups::new().adopt();
+
+    fn probe() -> Result<ProbeInfo, Error> {
+        Ok(ProbeInfo::ready(1, "1.0"))
+    }
+
+    fn open(_: Host) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn device_count(&self) -> u32 {
+        1
+    }
+
+    fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
+        // SAFETY: every bit pattern is a `DeviceInfo`.
+        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
+        info.dl_type = DeviceType::EXT_DEV.raw();
+        if N != 3 {
+            info.address_form = AddressForm::HANDLE;
+        }
+        Ok(info)
+    }
+
+    fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
+        Ok(MemoryInfo::default())
+    }
+
+    fn allocate(&self, _: AllocateArgs) -> Result<Address, Error> {
+        Ok(Address::handle(OWN, 0))
+    }
+
+    unsafe fn free(&self, _: Address, _: MemoryKind) -> Result<(), Error> {
+        Ok(())
+    }
+
+    unsafe fn copy(&self, _: CopyArgs, _: StreamHandle) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn pointer_query(&self, at: Address) -> Result<PointerInfo, Error> {
+        if let Some(word) = at.as_pointer() {
+            return Ok(addressed(word));
+        }
+        if at.word == UNKNOWN {
+            return Ok(PointerInfo::default());
+        }
+        let mut info = PointerInfo {
+            kind: MemoryKind::DEVICE,
+            base: Address::handle(at.word, 0),
+            size: 16,
+            ..PointerInfo::default()
+        };
+        if at.word == SEEN {
+            info.flags = PointerFlags::FOREIGN;
+        }
+        Ok(info)
+    }
+}
+
+/// Sixteen bytes at 0x1000, that the host has at 0x9000.
+fn addressed(word: u64) -> PointerInfo {
+    let (is_hosts, is_devices) = (word & !15 == 0x9000, word & !15 == 0x1000);
+    let mut info = PointerInfo::default();
+    if is_hosts || is_devices {
+        info.kind = MemoryKind::DEVICE;
+        info.base = Address::pointer(0x1000);
+        info.size = 16;
+    }
+    if is_hosts {
+        info.host_pointer = word;
+        info.device_pointer = word - 0x8000;
+    }
+    info
+}
+
+impl<const N: usize> Adopt for Handles<N> {
+    unsafe fn adopt(
+        &self,
+        _: u32,
+        foreign: Address,
+        _: MemoryKind,
+        _: u64,
+    ) -> Result<Address, Error> {
+        ADOPTIONS[N].fetch_add(1, SeqCst);
+        Ok(Address::handle(foreign.word + ADOPTED, 0))
+    }
+
+    fn release_adopted(&self, _: u32, _: Address) -> Result<(), Error> {
+        ADOPTIONS[N].fetch_sub(1, SeqCst);
+        Ok(())
+    }
+}
+
+/// What becomes of a tensor of so many bytes in this object.
+fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
+    let identity = PluginIdentity {
+        name: format!("handles{N}"),
+        vendor: "test".to_owned(),
+        version: "1.0.0".to_owned(),
+        devices: vec!["ext_dev".to_owned()],
+        path: None,
+    };
+    // SAFETY: the sdk made this table; it is a constant of this program.
+    let table = unsafe { Table::read(table_of::<Handles<N>>()) }.unwrap();
+    let plugin = Arc::new(Plugin::start(identity, table, &[]));
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    assert!(runtime.register(&plugin).unwrap());
+    let id = runtime.device_of(&plugin, 0).unwrap().id();
+    let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
+    let data = DataWord::from_ptr(std::ptr::without_provenance_mut(
+        usize::try_from(word).unwrap(),
+    ));
+    let view = TensorView::new(layout, data, 0, id, Flags::default()).unwrap();
+    let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
+    // SAFETY: a live managed tensor that is handed over.
+    let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
+    if N == 3 {
+        return Tensor::import(&runtime, received);
+    }
+    // SAFETY: the plugin's objects are numbers, which live for ever.
+    unsafe { Tensor::adopt_native(&runtime, received) }
+}
+
+#[test]
+fn an_object_of_others_is_adopted_whether_its_plugin_has_seen_it_or_not() {
+    for word in [UNKNOWN, SEEN] {
+        let tensor = take::<0>(word, 16).unwrap();
+        assert_eq!(tensor.address(), Address::handle(word + ADOPTED, 0));
+        assert_eq!(ADOPTIONS[0].load(SeqCst), 1);
+        drop(tensor);
+        assert_eq!(ADOPTIONS[0].load(SeqCst), 0);
+    }
+}
+
+#[test]
+fn an_object_that_is_the_plugins_own_and_an_empty_tensor_are_not_adopted() {
+    let own = take::<1>(OWN, 16).unwrap();
+    assert_eq!(own.address(), Address::handle(OWN, 0));
+    let empty = take::<1>(UNKNOWN, 0).unwrap();
+    assert_eq!((empty.nbytes(), ADOPTIONS[1].load(SeqCst)), (0, 0));
+}
+
+#[test]
+fn elements_beyond_an_adopted_object_are_refused_and_it_is_let_go() {
+    let refused = take::<2>(UNKNOWN, 17).map(drop);
+    assert!(
+        matches!(refused, Err(crate::error::Error::Exchange(_))),
+        "{refused:?}"
+    );
+    assert_eq!(ADOPTIONS[2].load(SeqCst), 0);
+}
+
+#[test]
+fn a_view_that_the_host_has_of_device_memory_is_the_memory_where_the_device_has_it() {
+    for word in [0x9004, 0x1004] {
+        let tensor = take::<3>(word, 12).unwrap();
+        assert_eq!(tensor.address().as_pointer(), Some(0x1004));
+        let refused = take::<3>(word, 13).map(drop);
+        let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
+        assert!(is_exchange, "{refused:?}");
+    }
+}
