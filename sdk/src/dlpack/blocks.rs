@@ -269,7 +269,8 @@ fn cut(first: *mut Before) -> *mut Before {
         return last;
     }
     // SAFETY: as above.
-    unsafe { std::ptr::replace(&raw mut (*last).next, std::ptr::null_mut()) }
+    let last = unsafe { &mut *last };
+    std::mem::replace(&mut last.next, std::ptr::null_mut())
 }
 
 fn last_of(first: *mut Before) -> *mut Before {
