@@ -2,21 +2,19 @@
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo,
     Side, Status, StreamHandle, StridedArgs,
 };
-use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
-use crossdock_sdk::plugin::{Error, Groups, Host, Strided, describe, table_of};
+use crossdock_sdk::dlpack::{Dtype, Layout};
+use crossdock_sdk::plugin::{Error, Groups, Host, Strided, describe};
 
 use super::{copy_edge, packed, read_into, unpack, write};
 use crate::device::Device;
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::plugin_in_test;
 use crate::runtime::Runtime;
-use crate::table::Table;
 use crate::tensor::Tensor;
 
 /// A plugin that copies nothing, and fails when a test wants. It makes strided copies of whatever
@@ -51,10 +49,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Failing<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        // SAFETY: every bit pattern is a `DeviceInfo`.
-        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
-        info.dl_type = DeviceType::EXT_DEV.raw();
-        Ok(info)
+        Ok(plugin_in_test::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -89,16 +84,7 @@ impl<const N: usize> Strided for Failing<N> {
 }
 
 fn device<const N: usize>(runtime: &Runtime) -> Device {
-    let identity = PluginIdentity {
-        name: format!("failing{N}"),
-        vendor: "test".to_owned(),
-        version: "1.0.0".to_owned(),
-        devices: vec!["ext_dev".to_owned()],
-        path: None,
-    };
-    // SAFETY: the sdk made this table; it is a constant of this program.
-    let table = unsafe { Table::read(table_of::<Failing<N>>()) }.unwrap();
-    let plugin = Arc::new(Plugin::start(identity, table, &[]));
+    let plugin = plugin_in_test::start::<Failing<N>>(format!("failing{N}"));
     assert!(runtime.register(&plugin).unwrap());
     runtime.device_of(&plugin, 0).unwrap()
 }

@@ -2,7 +2,6 @@
 //! the host reaches at another address than its device.
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crossdock_sdk::abi::{
@@ -10,14 +9,12 @@ use crossdock_sdk::abi::{
     PointerInfo, ProbeInfo, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
-    DLManagedTensorVersioned, DataWord, DeviceType, Dtype, Flags, Layout, Produced, Received,
-    TensorView,
+    DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
-use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe, table_of};
+use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::plugin_in_test;
 use crate::runtime::Runtime;
-use crate::table::Table;
 use crate::tensor::Tensor;
 
 /// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
@@ -51,9 +48,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        // SAFETY: every bit pattern is a `DeviceInfo`.
-        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
-        info.dl_type = DeviceType::EXT_DEV.raw();
+        let mut info = plugin_in_test::device_info();
         if N != 3 {
             info.address_form = AddressForm::HANDLE;
         }
@@ -132,16 +127,7 @@ impl<const N: usize> Adopt for Handles<N> {
 
 /// What becomes of a tensor of so many bytes in this object.
 fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
-    let identity = PluginIdentity {
-        name: format!("handles{N}"),
-        vendor: "test".to_owned(),
-        version: "1.0.0".to_owned(),
-        devices: vec!["ext_dev".to_owned()],
-        path: None,
-    };
-    // SAFETY: the sdk made this table; it is a constant of this program.
-    let table = unsafe { Table::read(table_of::<Handles<N>>()) }.unwrap();
-    let plugin = Arc::new(Plugin::start(identity, table, &[]));
+    let plugin = plugin_in_test::start::<Handles<N>>(format!("handles{N}"));
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let id = runtime.device_of(&plugin, 0).unwrap().id();

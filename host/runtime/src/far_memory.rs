@@ -14,12 +14,12 @@ use crossdock_sdk::abi::{
     ProbeInfo, Status, StreamHandle,
 };
 use crossdock_sdk::dlpack::DeviceType;
-use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe, table_of};
+use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::device::Device;
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::plugin::Plugin;
+use crate::plugin_in_test;
 use crate::routing::Routing;
-use crate::table::Table;
 
 /// The plugin with this number; each has its own memory and its own counts.
 pub(crate) struct Far<const N: usize>;
@@ -62,16 +62,7 @@ pub(crate) fn asked<const N: usize>() -> &'static Asked {
 
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
-    let identity = PluginIdentity {
-        name: format!("far{N}"),
-        vendor: "test".to_owned(),
-        version: "1.0.0".to_owned(),
-        devices: vec!["ext_dev".to_owned()],
-        path: None,
-    };
-    // SAFETY: the sdk made this table; it is a constant of this program.
-    let table = unsafe { Table::read(table_of::<Far<N>>()) }.unwrap();
-    Arc::new(Plugin::start(identity, table, &[]))
+    plugin_in_test::start::<Far<N>>(format!("far{N}"))
 }
 
 /// The one device of plugin `N`.
@@ -99,9 +90,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        // SAFETY: every bit pattern is a `DeviceInfo`.
-        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
-        info.dl_type = DeviceType::EXT_DEV.raw();
+        let mut info = plugin_in_test::device_info();
         info.capabilities = Capabilities::REGISTER;
         Ok(info)
     }

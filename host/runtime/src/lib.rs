@@ -60,6 +60,8 @@ mod pending_tests;
 mod place;
 mod plan;
 mod plugin;
+#[cfg(test)]
+mod plugin_in_test;
 mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]

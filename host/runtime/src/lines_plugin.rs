@@ -11,11 +11,10 @@ use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, MemoryInfo,
     MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
-use crossdock_sdk::dlpack::DeviceType;
-use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe, table_of};
+use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe};
 
-use crate::plugin::{Plugin, PluginIdentity};
-use crate::table::Table;
+use crate::plugin::Plugin;
+use crate::plugin_in_test;
 
 /// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
 /// the default stream.
@@ -162,16 +161,7 @@ pub(crate) fn given<const N: usize>() -> &'static Given {
 
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
-    let identity = PluginIdentity {
-        name: format!("lines{N}"),
-        vendor: "test".to_owned(),
-        version: "1.0.0".to_owned(),
-        devices: vec!["ext_dev".to_owned()],
-        path: None,
-    };
-    // SAFETY: the sdk made this table; it is a constant of this program.
-    let table = unsafe { Table::read(table_of::<Lines<N>>()) }.unwrap();
-    Arc::new(Plugin::start(identity, table, &[]))
+    plugin_in_test::start::<Lines<N>>(format!("lines{N}"))
 }
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
@@ -196,10 +186,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
         if GIVEN[N].is_silent.load(SeqCst) {
             return Err(Error::new(Status::RETIRED, "device_info", "it was retired"));
         }
-        // SAFETY: every bit pattern is a `DeviceInfo`.
-        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
-        info.dl_type = DeviceType::EXT_DEV.raw();
-        Ok(info)
+        Ok(plugin_in_test::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {

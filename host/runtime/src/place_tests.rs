@@ -8,13 +8,12 @@ use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo,
     StreamHandle,
 };
-use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
-use crossdock_sdk::plugin::{Error, Groups, Host, describe, table_of};
+use crossdock_sdk::dlpack::{Dtype, Layout};
+use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 
 use super::may_overlap;
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::plugin_in_test;
 use crate::runtime::Runtime;
-use crate::table::Table;
 use crate::tensor::Tensor;
 
 /// The plugin with this number: its memory is wherever a test says, and so is what it knows of it.
@@ -51,10 +50,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        // SAFETY: every bit pattern is a `DeviceInfo`.
-        let mut info: DeviceInfo = unsafe { std::mem::zeroed() };
-        info.dl_type = DeviceType::EXT_DEV.raw();
-        Ok(info)
+        Ok(plugin_in_test::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -84,16 +80,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
 
 /// Sixteen bytes of plugin `N` at this address.
 fn memory<const N: usize>(address: Address) -> Tensor {
-    let identity = PluginIdentity {
-        name: format!("told{N}"),
-        vendor: "test".to_owned(),
-        version: "1.0.0".to_owned(),
-        devices: vec!["ext_dev".to_owned()],
-        path: None,
-    };
-    // SAFETY: the sdk made this table; it is a constant of this program.
-    let table = unsafe { Table::read(table_of::<Told<N>>()) }.unwrap();
-    let plugin = Arc::new(Plugin::start(identity, table, &[]));
+    let plugin = plugin_in_test::start::<Told<N>>(format!("told{N}"));
     let runtime = runtime();
     assert!(runtime.register(&plugin).unwrap());
     *SAY[N].next.lock().unwrap() = address;
