@@ -144,11 +144,10 @@ impl Line<'_> {
     fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Earlier>, Error> {
         let mut earlier = Vec::new();
         for mark in marks {
-            let is_native = self.on().is_some() && mark.is_of_one_plugin();
-            let is_there = mark.stream.as_ref() == Some(self.stream());
-            // A stream of another plugin stands between the two: where that plugin breaks down, it goes
-            // on too early.
-            let is_covered = is_there && self.on().is_some();
+            // Not where a stream of another plugin stands between the two: where that plugin breaks
+            // down, it goes on too early.
+            let is_covered = mark.stream.is_some() && mark.stream.as_ref() == self.on();
+            let is_native = mark.is_of_one_plugin();
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
             let may_fail = access.is_write() || mark.access == Access::Read;
