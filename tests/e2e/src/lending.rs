@@ -91,15 +91,17 @@ impl Drop for Lent {
         if let Some(leave) = &self.leave {
             let _left = leave.lock().unwrap().recv();
         }
+        // Who still reads it gets other bytes.
+        self.bytes.fill(0);
         self.is_back.store(true, Ordering::SeqCst);
     }
 }
 
 impl Lent {
-    fn new(leave: Option<Receiver<()>>) -> (Self, Arc<AtomicBool>) {
+    fn new(bytes: usize, leave: Option<Receiver<()>>) -> (Self, Arc<AtomicBool>) {
         let is_back = Arc::<AtomicBool>::default();
         let lent = Self {
-            bytes: vec![7; ALL],
+            bytes: vec![7; bytes],
             is_back: Arc::clone(&is_back),
             leave: leave.map(Mutex::new),
         };
@@ -107,16 +109,26 @@ impl Lent {
     }
 }
 
-/// A read-only tensor of others.
+/// A read-only tensor of others, whose bytes are all 7, and whether it was given back.
 pub fn lent(runtime: &Runtime, leave: Option<Receiver<()>>) -> (Tensor, Arc<AtomicBool>) {
-    let (owner, is_back) = Lent::new(leave);
-    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout()).unwrap();
+    lent_with(runtime, ALL, leave)
+}
+
+/// The same with so many bytes.
+pub fn lent_with(
+    runtime: &Runtime,
+    bytes: usize,
+    leave: Option<Receiver<()>>,
+) -> (Tensor, Arc<AtomicBool>) {
+    let (owner, is_back) = Lent::new(bytes, leave);
+    let layout = Layout::compact(Dtype::UINT8, &[i64::try_from(bytes).unwrap()]).unwrap();
+    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout).unwrap();
     (tensor, is_back)
 }
 
 /// A tensor of others that may be written.
 pub fn writable(runtime: &Runtime) -> (Tensor, Arc<AtomicBool>) {
-    let (mut owner, is_back) = Lent::new(None);
+    let (mut owner, is_back) = Lent::new(ALL, None);
     let data = DataWord::from_ptr(owner.bytes.as_mut_ptr().cast());
     let device = crossdock_sdk::dlpack::Device::CPU;
     let view = TensorView::new(layout(), data, 0, device, Flags::NONE).unwrap();

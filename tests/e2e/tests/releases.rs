@@ -11,6 +11,7 @@ use std::time::Duration;
 use crossdock::{
     CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
 };
+use crossdock_e2e::lending::{held, lent_with};
 use crossdock_e2e::with_faults;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -32,43 +33,6 @@ fn layout() -> Layout {
     Layout::compact(Dtype::UINT8, &[1 << 16]).unwrap()
 }
 
-/// Host memory of somebody who notes that it was given back.
-struct Lent {
-    bytes: Vec<u8>,
-    is_back: Arc<AtomicBool>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.bytes.fill(0);
-        self.is_back.store(true, Ordering::SeqCst);
-    }
-}
-
-/// A tensor of others, and whether it was given back.
-fn lent(runtime: &Runtime) -> (Tensor, Arc<AtomicBool>) {
-    let is_back = Arc::<AtomicBool>::default();
-    let owner = Lent {
-        bytes: vec![7; 1 << 16],
-        is_back: Arc::clone(&is_back),
-    };
-    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout()).unwrap();
-    (tensor, is_back)
-}
-
-/// A stream whose work waits until the event is completed.
-fn held(device: &Device) -> (Stream, Event) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    stream.wait(&gate).unwrap();
-    (stream, gate)
-}
-
 /// A copy of a lent tensor that is held, and the tensor dropped.
 struct Copying {
     runtime: Runtime,
@@ -80,7 +44,7 @@ struct Copying {
 impl Copying {
     fn begin() -> Self {
         let runtime = runtime();
-        let (source, is_back) = lent(&runtime);
+        let (source, is_back) = lent_with(&runtime, 1 << 16, None);
         let (stream, gate) = held(&cpu(&runtime));
         let (copy, _) = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
         drop(source);
@@ -151,7 +115,7 @@ fn lent_memory_is_leaked_where_a_hook_panicked_while_it_was_copied() {
     let name = "lent_memory_is_leaked_where_a_hook_panicked_while_it_was_copied";
     if with_faults(name, "cpu.memory_info:*=PANIC") {
         let runtime = runtime();
-        let (source, is_back) = lent(&runtime);
+        let (source, is_back) = lent_with(&runtime, 1 << 16, None);
         let (stream, gate) = held(&cpu(&runtime));
         let copied = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
         assert!(cpu(&runtime).memory().is_err());
@@ -167,7 +131,7 @@ fn lent_memory_whose_copy_panicked_is_leaked_and_can_be_used_no_more() {
     let name = "lent_memory_whose_copy_panicked_is_leaked_and_can_be_used_no_more";
     if with_faults(name, "cpu.copy:*=PANIC") {
         let runtime = runtime();
-        let (source, is_back) = lent(&runtime);
+        let (source, is_back) = lent_with(&runtime, 1 << 16, None);
         let device = cpu(&runtime);
         let copied = source.to_on(&device, DIRECT, &Stream::new(&device).unwrap());
         assert_eq!(copied.map(drop).unwrap_err().status(), Some(Status::PANIC));
@@ -230,7 +194,7 @@ fn first_byte(tensor: &Tensor) -> u8 {
 fn memory_whose_work_is_over_is_given_back_at_once() {
     let runtime = runtime();
     let device = cpu(&runtime);
-    let (source, is_back) = lent(&runtime);
+    let (source, is_back) = lent_with(&runtime, 1 << 16, None);
     let stream = Stream::new(&device).unwrap();
     let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
     stream.synchronize(LIMIT).unwrap();
@@ -242,7 +206,7 @@ fn memory_whose_work_is_over_is_given_back_at_once() {
 #[test]
 fn readiness_of_a_producers_work_holds_no_release_up() {
     let runtime = runtime();
-    let (source, is_back) = lent(&runtime);
+    let (source, is_back) = lent_with(&runtime, 1 << 16, None);
     let (stream, gate) = held(&cpu(&runtime));
     source.ready_on(&stream).unwrap();
     assert!(source.ready().is_some(), "who uses it waits");
@@ -255,7 +219,7 @@ fn readiness_of_a_producers_work_holds_no_release_up() {
 fn a_read_behind_the_producers_work_holds_the_release_up() {
     let runtime = runtime();
     let device = cpu(&runtime);
-    let (source, is_back) = lent(&runtime);
+    let (source, is_back) = lent_with(&runtime, 1 << 16, None);
     let (producing, gate) = held(&device);
     source.ready_on(&producing).unwrap();
     let (copy, _) = source
@@ -273,7 +237,7 @@ fn a_read_behind_the_producers_work_holds_the_release_up() {
 #[test]
 fn work_of_others_that_was_named_holds_the_release_up_behind_readiness_too() {
     let runtime = runtime();
-    let (source, is_back) = lent(&runtime);
+    let (source, is_back) = lent_with(&runtime, 1 << 16, None);
     let (stream, gate) = held(&cpu(&runtime));
     source.written_on(&stream).unwrap();
     source.ready_on(&stream).unwrap();

@@ -4,7 +4,8 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock_e2e::lending::held;
 use crossdock_e2e::{plugin_file, report};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
@@ -31,13 +32,6 @@ fn bytes_of(device: &Device, count: i64, byte: u8) -> Tensor {
     let tensor = Tensor::empty(device, &layout).unwrap();
     tensor.fill(&[byte], None).unwrap();
     tensor
-}
-
-/// A stream whose work waits until the event is completed.
-fn held(device: &Device) -> (Stream, Event) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    stream.wait(&gate).unwrap();
-    (stream, gate)
 }
 
 fn part(tensor: &Tensor, start: i64, len: i64) -> Tensor {

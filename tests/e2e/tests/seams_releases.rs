@@ -2,14 +2,14 @@
 //! work on it.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::Barrier;
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::{plugin_file, report};
+use crossdock_e2e::lending::{held, lent_with};
+use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -17,21 +17,6 @@ const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 const MOMENT: Duration = Duration::from_millis(20);
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 const BYTES: usize = 1 << 16;
-
-/// Runs the test once more in a process of its own whose plugins have these faults. `true` there.
-fn with_faults(test: &str, faults: &str) -> bool {
-    const CHILD: &str = "CROSSDOCK_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .env("CROSSDOCK_FAULT", faults)
-        .status();
-    assert!(status.unwrap().success(), "{faults}");
-    false
-}
 
 /// The CPU, and the plugin of this file; `None` where this run did not build it.
 fn runtime_with(file: &str) -> Option<Runtime> {
@@ -55,49 +40,6 @@ fn filled(device: &Device, byte: u8) -> Tensor {
     Tensor::from_bytes(device, &layout(), &[byte; BYTES]).unwrap()
 }
 
-/// Host memory of somebody who notes that it was given back, and may be slow to take it.
-struct Lent {
-    bytes: Vec<u8>,
-    is_back: Arc<AtomicBool>,
-    taken_after: Mutex<Option<Receiver<()>>>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let taken_after = self.taken_after.lock().unwrap().take();
-        if let Some(go) = taken_after {
-            let _told = go.recv();
-        }
-        self.bytes.fill(0);
-        self.is_back.store(true, Ordering::SeqCst);
-    }
-}
-
-/// A tensor of others, and whether it was given back.
-fn lent(runtime: &Runtime, taken_after: Option<Receiver<()>>) -> (Tensor, Arc<AtomicBool>) {
-    let is_back = Arc::<AtomicBool>::default();
-    let owner = Lent {
-        bytes: vec![7; BYTES],
-        is_back: Arc::clone(&is_back),
-        taken_after: Mutex::new(taken_after),
-    };
-    let tensor = Tensor::from_host_memory(runtime, Box::new(owner), 0, &layout()).unwrap();
-    (tensor, is_back)
-}
-
-/// A stream whose work waits until the event is completed.
-fn held(device: &Device) -> (Stream, Event) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    stream.wait(&gate).unwrap();
-    (stream, gate)
-}
-
 #[test]
 fn memory_that_a_stream_was_told_to_free_is_not_freed_again() {
     let name = "memory_that_a_stream_was_told_to_free_is_not_freed_again";
@@ -110,7 +52,7 @@ fn memory_that_a_stream_was_told_to_free_is_not_freed_again() {
     let cpu = device(&runtime, "cpu:0");
     // Who gives things back is busy, so what was freed already can be somebody else's by then.
     let (go, taken_after) = channel();
-    let (source, _is_back) = lent(&runtime, Some(taken_after));
+    let (source, _is_back) = lent_with(&runtime, BYTES, Some(taken_after));
     let (stream, gate) = held(&cpu);
     let copy = source.to_on(&cpu, DIRECT, &stream).unwrap();
     drop(source);
@@ -141,7 +83,7 @@ fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
     for round in 0..300 {
         // The work is this plugin's and the stream is the other's; one of both copies is held.
         let stream = Stream::new(&other).unwrap();
-        let (source, is_back) = lent(&runtime, None);
+        let (source, is_back) = lent_with(&runtime, BYTES, None);
         let (holding, gate) = held(&here);
         let (slow, fast) = (filled(&here, 0), filled(&here, 0));
         slow.fill(&[1], Some(&holding)).unwrap();
@@ -225,7 +167,7 @@ fn waiting_for_releases_covers_what_an_alias_held() {
     };
     let opencl = device(&runtime, "opencl:0");
     for round in 0..100 {
-        let (source, is_back) = lent(&runtime, None);
+        let (source, is_back) = lent_with(&runtime, BYTES, None);
         let alias = RouteChoice::Only(RouteKind::Alias);
         let (alias, _route) = source.to(&opencl, alias).unwrap();
         drop(source);
@@ -246,7 +188,7 @@ fn waiting_for_releases_covers_plugins_that_were_retired_here() {
     };
     // Read-only and shared: the plugin has no other memory that a stream does not free itself.
     let of_file = device(&runtime, "cpu:1");
-    let (source, _is_back) = lent(&runtime, None);
+    let (source, _is_back) = lent_with(&runtime, BYTES, None);
     let adopted = source.to(&of_file, RouteChoice::Only(RouteKind::Alias));
     let (adopted, _route) = adopted.unwrap();
     let (stream, gate) = held(&of_file);
