@@ -2,9 +2,9 @@
 //! work on it.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::sync::Barrier;
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};

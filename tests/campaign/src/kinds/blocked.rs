@@ -27,9 +27,10 @@ const OTHER: usize = 1;
 /// How many calls there are to try.
 const BODIES: usize = 41;
 
-/// Every call for every stream, device, width and form.
+/// Every call for every stream, device and width; the form turns, so each call meets each of them
+/// with each width and between each two devices.
 pub(super) fn count(devices: &[String]) -> u64 {
-    (devices.len().pow(3) * Element::ALL.len() * FORMS.len() * BODIES) as u64
+    (devices.len().pow(3) * Element::ALL.len() * BODIES) as u64
 }
 
 /// The cases of each call with each element, on the first of so many devices.
@@ -49,7 +50,9 @@ pub(super) fn case(devices: &[String], language: Language, number: u64) -> Case 
     };
     let count = devices.len();
     let (index, place) = (digit(BODIES), [digit(count), digit(count), digit(count)]);
-    let (element, form) = (Element::ALL[digit(6)], FORMS[digit(4)]);
+    let width = digit(Element::ALL.len());
+    let element = Element::ALL[width];
+    let form = FORMS[(index + place.iter().sum::<usize>() + width) % FORMS.len()];
     let body = bodies(place[2], form).swap_remove(index);
     let [stream, from, to] = place.map(|device| &devices[device]);
     Case {

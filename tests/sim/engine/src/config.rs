@@ -45,8 +45,8 @@ pub struct Config {
     pub devices: u32,
     /// Memory of each.
     pub memory_bytes: u64,
-    /// Hardware queues of each device, at least 1. Streams share them in order of creation, round
-    /// robin; a queue is in order, so a wait at its head blocks all streams behind it.
+    /// Hardware queues of each device, at least 1. A new stream gets one with the fewest streams,
+    /// in turn; a queue is in order, so a wait at its head blocks all streams behind it.
     pub queues: usize,
     /// Who runs operations.
     pub policy: Policy,

@@ -97,7 +97,7 @@ pub(crate) struct State {
     pub(crate) last_call: Instant,
     pub(crate) over: bool,
     next_handle: u64,
-    /// Streams made on each device, for the turn of its queues.
+    /// The hardware queue of each device from which the next stream's is looked for.
     turns: BTreeMap<u32, usize>,
 }
 
@@ -163,12 +163,25 @@ impl State {
         Epoch { actor, time }
     }
 
-    /// The hardware queue of the next stream on a device.
+    /// The hardware queue of the next stream on a device: of those with the fewest streams, the
+    /// first from the turn on.
     pub(crate) fn next_queue(&mut self, device: u32) -> usize {
+        let count = self.config.queues;
+        let first = count * usize::try_from(device).unwrap_or(0);
+        let mut streams = vec![0_usize; count];
+        for stream in self.streams.values().filter(|stream| !stream.destroyed) {
+            let own = stream.queue.checked_sub(first);
+            if let Some(streams) = own.and_then(|own| streams.get_mut(own)) {
+                *streams += 1;
+            }
+        }
         let turn = self.turns.entry(device).or_default();
-        let queue = *turn % self.config.queues;
-        *turn += 1;
-        queue + self.config.queues * usize::try_from(device).unwrap_or(0)
+        let from_turn = (0..count).map(|step| (*turn + step) % count);
+        let queue = from_turn
+            .min_by_key(|queue| streams.get(*queue))
+            .unwrap_or(0);
+        *turn = queue + 1;
+        first + queue
     }
 
     /// An actor for a new stream: one of a stream whose work the host knows to be over, if any.

@@ -79,6 +79,33 @@ fn the_same_program_runs_on_two_hardware_queues() {
 }
 
 #[test]
+fn a_later_stream_shares_no_queue_with_one_that_lives_while_another_is_free() {
+    for policy in POLICIES {
+        let machine = machine(policy, 2);
+        let mut memory = [0_u64];
+        let word = Word {
+            address: address_mut(&mut memory),
+            bits: 64,
+            value: 1,
+        };
+        let lives = machine.stream();
+        let passing = machine.stream();
+        machine
+            .0
+            .destroy_stream(Site::here("destroy_stream"), passing)
+            .unwrap();
+        let (again, site) = (machine.stream(), Site::here("wait_word"));
+        // SAFETY: the word outlives the work.
+        unsafe { machine.0.wait_word(site, lives, word, Condition::Equal) }.unwrap();
+        // SAFETY: as above.
+        unsafe { machine.0.write_word(Site::here("write_word"), again, word) }.unwrap();
+        machine.synchronize(lives).unwrap();
+        machine.drain();
+        assert_eq!(machine.0.reports(), [], "{policy:?}");
+    }
+}
+
+#[test]
 fn an_event_behind_a_wait_for_the_host_stands_still_until_the_host_completes_it() {
     for policy in POLICIES {
         let machine = machine(policy, 1);
