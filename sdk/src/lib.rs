@@ -7,9 +7,11 @@
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
 //! | [`fence`] | the one place where a panic is stopped |
+//! | [`deadline`] | waits with a limit |
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
+pub mod deadline;
 pub mod dlpack;
 pub mod fence;
 pub mod plugin;

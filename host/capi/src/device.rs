@@ -4,9 +4,9 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPluginEntry};
+use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
-use crate::input;
 use crate::object::{borrow, give, look, retain};
 use crate::plugin::PluginObject;
 
@@ -56,7 +56,7 @@ pub(crate) extern "C" fn xd_device_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_device_synchronize", || {
-        Ok(borrow(device)?.synchronize(input::limit(limit_ns))?)
+        Ok(borrow(device)?.synchronize(limit(limit_ns))?)
     })
 }
 

@@ -3,9 +3,9 @@
 
 use crossdock::Event;
 use crossdock_api::{Failure, Out, Owned, Ref, Status, XdDevice, XdEvent};
+use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
-use crate::input;
 use crate::object::{borrow, give, retain};
 
 #[unsafe(no_mangle)]
@@ -43,7 +43,7 @@ pub(crate) extern "C" fn xd_event_is_done(event: Ref<'_, XdEvent>, out: Out<'_, 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_synchronize(event: Ref<'_, XdEvent>, limit_ns: u64) -> Failure {
     fence_call("xd_event_synchronize", || {
-        Ok(borrow(event)?.synchronize(input::limit(limit_ns))?)
+        Ok(borrow(event)?.synchronize(limit(limit_ns))?)
     })
 }
 

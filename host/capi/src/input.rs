@@ -2,13 +2,11 @@
 #![expect(unsafe_code, reason = "reads what callers vouch for in words")]
 
 use std::mem::MaybeUninit;
-use std::time::Duration;
 
 use crossdock::RouteChoice;
 use crossdock_api::{
-    CopyMode, DLDataType, MAX_RANK, NO_LIMIT, Ref, RouteKind, Text, XdArguments, XdExportOptions,
-    XdLayout, XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions,
-    XdSessionOptions,
+    CopyMode, DLDataType, MAX_RANK, Ref, RouteKind, Text, XdArguments, XdExportOptions, XdLayout,
+    XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -62,11 +60,6 @@ pub(crate) unsafe fn array_mut<'a, T>(
     }
     // SAFETY: not NULL, because there are values, and writable for them by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })
-}
-
-/// A limit in nanoseconds; the highest number is none.
-pub(crate) fn limit(nanoseconds: u64) -> Option<Duration> {
-    (nanoseconds != NO_LIMIT).then(|| Duration::from_nanos(nanoseconds))
 }
 
 /// Whether memory of this size can exist.

@@ -8,6 +8,7 @@ use crossdock_api::{
     DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPluginEntry,
     XdRuntime, XdRuntimeOptions,
 };
+use crossdock_sdk::deadline::limit;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
@@ -134,7 +135,7 @@ pub(crate) extern "C" fn xd_runtime_wait_for_releases(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_runtime_wait_for_releases", || {
-        Ok(borrow(runtime)?.wait_for_releases(input::limit(limit_ns))?)
+        Ok(borrow(runtime)?.wait_for_releases(limit(limit_ns))?)
     })
 }
 

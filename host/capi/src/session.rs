@@ -14,6 +14,7 @@ use crossdock_api::{
     XdTensor, XdValue,
 };
 use crossdock_script::{Limits, Outcome, Session, Settings, State, Value};
+use crossdock_sdk::deadline;
 
 use crate::boundary::{fence_call, fence_free, fence_into, optional};
 use crate::failure::Refusal;
@@ -81,7 +82,7 @@ fn limits(default: Limits, timeout_ns: u64, grace_ns: u64) -> Limits {
     Limits {
         timeout: match timeout_ns {
             0 => default.timeout,
-            limit => input::limit(limit),
+            limit => deadline::limit(limit),
         },
         grace: match grace_ns {
             0 => default.grace,

@@ -6,9 +6,9 @@
 
 use crossdock::{Chain, Stream};
 use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStream};
+use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
-use crate::input;
 use crate::object::{borrow, give, look, retain};
 
 #[unsafe(no_mangle)]
@@ -110,7 +110,7 @@ pub(crate) extern "C" fn xd_stream_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_stream_synchronize", || {
-        Ok(borrow(stream)?.synchronize(input::limit(limit_ns))?)
+        Ok(borrow(stream)?.synchronize(limit(limit_ns))?)
     })
 }
 

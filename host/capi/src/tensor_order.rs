@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 
 use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
+use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_into};
 use crate::failure::Refusal;
@@ -51,7 +52,7 @@ pub(crate) extern "C" fn xd_tensor_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_tensor_synchronize", || {
-        Ok(borrow_tensor(tensor)?.synchronize(input::limit(limit_ns))?)
+        Ok(borrow_tensor(tensor)?.synchronize(limit(limit_ns))?)
     })
 }
 

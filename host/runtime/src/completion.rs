@@ -12,9 +12,10 @@
 use std::ffi::c_void;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{HostFunction, Status};
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
 use crate::chain::{Chain, Passing};
@@ -111,14 +112,13 @@ pub(crate) enum End {
 /// # Errors
 /// `TIMEOUT`, or what the plugin answered where nobody can say whether the work is over.
 pub(crate) fn wait_for_end(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
-    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
+    let deadline = Deadline::after(limit);
     let failure = match event.synchronize(limit) {
         Ok(()) => return Ok(End::Done),
         Err(error) if is_timeout(&error, limit) => return Err(error),
         Err(error) => error,
     };
-    match pass(event, left) {
+    match pass(event, deadline) {
         Ok(()) => Ok(End::Failed(failure)),
         Err(error) if is_timeout(&error, limit) => Err(error),
         Err(_) => Err(failure),
@@ -130,12 +130,14 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
 }
 
 /// Blocks until a stream of ours has passed the event.
-fn pass(event: &Event, left: impl Fn() -> Option<Duration>) -> Result<(), Error> {
+fn pass(event: &Event, deadline: Deadline) -> Result<(), Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event.handle())?;
     // The first answer reports the failure that the event brought.
-    match stream.synchronize(left()) {
-        Err(error) if error.status() != Some(Status::TIMEOUT) => stream.synchronize(left()),
+    match stream.synchronize(deadline.left()) {
+        Err(error) if error.status() != Some(Status::TIMEOUT) => {
+            stream.synchronize(deadline.left())
+        }
         passed => passed,
     }
 }

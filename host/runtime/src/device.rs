@@ -1,10 +1,12 @@
 //! A device: one entry of one plugin, under the DLPack pair by which the outside addresses it.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, Status};
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
@@ -17,8 +19,19 @@ use crate::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Device(Arc<Inner>);
+
+/// What a device is, without the inside of its plugin: events and streams of it are shown too.
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("id", &self.0.id)
+            .field("name", &self.0.name)
+            .field("plugin", &self.0.plugin.name())
+            .finish_non_exhaustive()
+    }
+}
 
 /// A device that keeps neither itself nor its plugin alive.
 #[derive(Debug)]
@@ -31,7 +44,6 @@ impl WeakDevice {
     }
 }
 
-#[derive(Debug)]
 struct Inner {
     id: dlpack::Device,
     index: u32,
@@ -190,15 +202,14 @@ impl Device {
             }
             default => default.ok(),
         };
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
+        let deadline = Deadline::after(limit);
         let mut outcome = Ok(());
         for stream in Stream::all_of(self) {
             // A stream that failed, perhaps another runtime's, hides no work of those behind it.
-            outcome = outcome.and(stream.synchronize(left()));
+            outcome = outcome.and(stream.synchronize(deadline.left()));
         }
         let internal = self.plugin().internal_streams();
-        outcome.and(internal.synchronize(self.hooks(), self.index(), left))
+        outcome.and(internal.synchronize(self.hooks(), self.index(), deadline))
     }
 
     /// The plugin that offers it.
@@ -272,8 +283,8 @@ impl Hash for Device {
     }
 }
 
-impl std::fmt::Display for Device {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.id.fmt(f)
     }
 }

@@ -175,4 +175,20 @@ mod tests {
             [failed, failed]
         );
     }
+
+    #[test]
+    fn an_event_and_a_stream_are_shown_in_a_line() {
+        let plugin = lines_plugin::plugin::<55>();
+        let runtime = Runtime::builder().search(false).open().unwrap();
+        assert!(runtime.register(&plugin).unwrap());
+        let device = runtime.device_of(&plugin, 0).unwrap();
+        let event = format!("{:?}", Event::host(&device).unwrap());
+        let stream = format!("{:?}", Stream::new(&device).unwrap());
+        for shown in [event, stream] {
+            assert!(
+                shown.contains(plugin.name()) && shown.len() < 512,
+                "{shown}"
+            );
+        }
+    }
 }

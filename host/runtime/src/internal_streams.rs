@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
+use crossdock_sdk::deadline::Deadline;
 
 use crate::chain::{self, Chain, Passing};
 use crate::device::Device;
@@ -96,7 +97,7 @@ impl InternalStreams {
         &self,
         hooks: &Hooks,
         device: u32,
-        left: impl Fn() -> Option<Duration>,
+        deadline: Deadline,
     ) -> Result<(), Error> {
         let is_timeout = |error: &Error| error.status() == Some(Status::TIMEOUT);
         let mut late = None;
@@ -105,7 +106,7 @@ impl InternalStreams {
                 return;
             }
             // One that another thread takes meanwhile had nothing left to do.
-            let ended = hooks.wait_for_stream(one.handle, left());
+            let ended = hooks.wait_for_stream(one.handle, deadline.left());
             late = ended.err().filter(is_timeout);
         });
         late.map_or(Ok(()), Err)

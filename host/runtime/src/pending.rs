@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crossdock_sdk::deadline::Deadline;
 
 use crate::chain::Passing;
 use crate::completion::{self, End};
@@ -200,12 +202,11 @@ impl Pending {
     /// last write, each time: the content is undefined until somebody writes it again, so a write
     /// asks only that the earlier work has ended.
     pub(crate) fn synchronize(&self, access: Access, limit: Option<Duration>) -> Result<(), Error> {
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = Deadline::after(limit);
         let mut failure = None;
         for mark in self.before(access) {
             let event = mark.end?;
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            match completion::wait_for_end(&event, left)? {
+            match completion::wait_for_end(&event, deadline.left())? {
                 End::Failed(error) if !access.is_write() && mark.access.is_write() => {
                     failure = failure.or(Some(error));
                 }

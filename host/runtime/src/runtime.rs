@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossdock_sdk::abi::DeviceInfo;
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::builder::RuntimeBuilder;
@@ -272,15 +273,14 @@ impl Runtime {
             let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));
         }
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = Deadline::after(limit);
         let mut plugins = self.plugins();
         plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
         // What is given back may have kept memory of another plugin, and each plugin is in such a
         // chain once.
         for _ in 0..plugins.len() {
             for plugin in &plugins {
-                let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-                if !plugin.completions().outstanding().wait(left) {
+                if !plugin.completions().outstanding().wait(deadline.left()) {
                     let why =
                         "work still uses dropped memory: synchronize its stream, or wait longer";
                     return Err(plugin.hooks().timeout(OPERATION, why));

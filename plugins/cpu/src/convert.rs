@@ -1,7 +1,5 @@
 //! From this plugin's own answers to the contract's.
 
-use std::time::Duration;
-
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::plugin::Error;
 
@@ -55,9 +53,4 @@ pub(crate) fn ended(
 ) -> Result<(), Error> {
     let pending = || Error::new(otherwise, operation, "the work is still pending");
     outcome(operation, ended.ok_or_else(pending)?)
-}
-
-/// A limit in nanoseconds; the largest number is none.
-pub(crate) fn limit(timeout_ns: u64) -> Option<Duration> {
-    (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns))
 }

@@ -3,12 +3,13 @@
 
 use core::ffi::c_void;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
+use crossdock_sdk::deadline::{Deadline, limit};
 use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing};
 
-use crate::convert::{ended, limit, outcome};
+use crate::convert::{ended, outcome};
 use crate::device::check_index;
 use crate::event::{Event, Failure};
 use crate::plugin::Cpu;
@@ -41,11 +42,10 @@ impl Cpu {
 
     /// Waits until all streams are idle.
     pub(crate) fn drain(&self, deadline_ns: u64) -> Result<(), Error> {
-        let end = limit(deadline_ns).and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = Deadline::after(limit(deadline_ns));
         for stream in self.streams.all() {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             // A stream whose work failed is as idle as one whose work succeeded.
-            if stream.synchronize(left).is_none() {
+            if stream.synchronize(deadline.left()).is_none() {
                 let why = "a stream still has work";
                 return Err(Error::new(Status::TIMEOUT, "retire", why));
             }

@@ -5,10 +5,10 @@
 use std::{
     ffi::c_void,
     sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crossdock_sdk::fence::fence;
+use crossdock_sdk::{deadline::Deadline, fence::fence};
 
 use crate::{
     fault::Fault,
@@ -71,14 +71,13 @@ impl Waiter {
     /// Sleeps until told. PoCL 3 tells nobody of a command that fails, so the status is asked for
     /// now and then as well.
     fn wait(&self, mark: &Mark, limit: Duration) -> Result<Progress, Fault> {
-        let deadline = Instant::now().checked_add(limit);
+        let deadline = Deadline::after(Some(limit));
         loop {
-            if let Some(told) = self.sleep(deadline.map_or(LOOK_AGAIN, time_left)) {
+            if let Some(told) = self.sleep(deadline.left().unwrap_or(LOOK_AGAIN)) {
                 return Ok(Progress::of(told));
             }
             let now = progress(mark)?;
-            let is_late = deadline.is_some_and(|deadline| time_left(deadline).is_zero());
-            if now.is_over() || is_late {
+            if now.is_over() || deadline.left() == Some(Duration::ZERO) {
                 return Ok(now);
             }
         }
@@ -97,10 +96,6 @@ impl Waiter {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
         self.told.notify_all();
     }
-}
-
-fn time_left(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now())
 }
 
 extern "C" fn waiter_fired(_event: *mut c_void, status: i32, word: *mut c_void) {

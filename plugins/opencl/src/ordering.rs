@@ -11,13 +11,14 @@ use std::{
 
 use crossdock_sdk::{
     abi::{Address, DefaultStream, EventHandle, HostFunction, MemoryKind, Status, StreamHandle},
+    deadline::limit,
     plugin::{AsyncMemory, Error, HostCalls, HostEvents, Streams, Timing, Wrap},
 };
 
 use crate::{
     event::Event,
     fault::{Fault, Kind},
-    plugin::{OpenCl, limit_of},
+    plugin::OpenCl,
     progress::Progress,
     stream::Stream,
     word::can_be_object,
@@ -74,7 +75,7 @@ impl Streams for OpenCl {
 
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_synchronize")?;
-        let ended = stream.synchronize(limit_of(timeout_ns));
+        let ended = stream.synchronize(limit(timeout_ns));
         self.seen(ended, || late("stream_synchronize"))
     }
 
@@ -108,7 +109,7 @@ impl Streams for OpenCl {
 
     fn event_synchronize(&self, event: EventHandle, timeout_ns: u64) -> Result<(), Error> {
         let event = self.event(event, "event_synchronize")?;
-        let ended = event.synchronize(limit_of(timeout_ns));
+        let ended = event.synchronize(limit(timeout_ns));
         self.seen(ended, || late("event_synchronize"))
     }
 

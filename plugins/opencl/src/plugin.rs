@@ -4,12 +4,9 @@
     reason = "freeing and copying are unsafe to call in the contract"
 )]
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
 };
 
 use crossdock_sdk::{
@@ -17,6 +14,7 @@ use crossdock_sdk::{
         Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
         MemoryKind, PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
     },
+    deadline::{Deadline, limit},
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
 };
 
@@ -155,11 +153,10 @@ impl Plugin for OpenCl {
     fn retire(&self, deadline_ns: u64) -> Result<(), Error> {
         self.retired.store(true, Ordering::Release);
         self.driver.gate.check("retire")?;
-        let end = limit_of(deadline_ns).and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = Deadline::after(limit(deadline_ns));
         for stream in self.streams.all() {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             // A stream whose work failed is as drained as one whose work succeeded.
-            if !stream.synchronize(left)?.is_over() {
+            if !stream.synchronize(deadline.left())?.is_over() {
                 let why = "a stream still has work";
                 return Err(Fault::new(Kind::Timeout, "retire", why).into());
             }
@@ -381,11 +378,6 @@ pub(crate) fn base_of(allocation: &Allocation) -> Address {
         (Some(handle), _) => Address::handle(handle, 0),
         (None, host) => Address::pointer(host.unwrap_or(0)),
     }
-}
-
-/// A time limit of the contract; `u64::MAX` is none.
-pub(crate) fn limit_of(timeout_ns: u64) -> Option<Duration> {
-    (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns))
 }
 
 /// The refusal of an address that nobody vouched for.

@@ -7,9 +7,10 @@
 use std::{
     ffi::c_void,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use crossdock_sdk::deadline::Deadline;
 use opencl3::{command_queue as cl, types::cl_event};
 
 use crate::{
@@ -158,15 +159,14 @@ impl Stream {
     /// The next wait goes on with the point of one that was too short: however often a thread waits for
     /// a stream that stands still, it has one marker more.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let deadline = Deadline::after(limit);
         let older = self.awaited().clone();
         let failure = match older.map(|older| self.pass(&older, limit)).transpose()? {
             Some(Progress::Running) => return Ok(Progress::Running),
             Some(Progress::Failed(fault)) => Some(fault),
             Some(Progress::Done) | None => None,
         };
-        self.pass(&Arc::new(self.present_end(failure)?), left())
+        self.pass(&Arc::new(self.present_end(failure)?), deadline.left())
     }
 
     /// What another thread puts behind it is not over with it, and is told by a later wait.

@@ -361,7 +361,8 @@ typedef struct xd_async_memory_hooks {
 
 /** Open-ended facts about a device. */
 typedef struct xd_attribute_hooks {
-    /** Answers one numeric attribute; keys are listed in the plugin guide.
+    /** Answers one numeric attribute. Keys and units are the plugin's own, and its documents
+     * list them; the contract gives no key a meaning.
      *
      * Threads: any.
      * Blocks:  no.

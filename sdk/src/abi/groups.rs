@@ -315,7 +315,8 @@ pub struct AsyncMemoryHooks {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct AttributeHooks {
-    /// Answers one numeric attribute; keys are listed in the plugin guide.
+    /// Answers one numeric attribute. Keys and units are the plugin's own, and its documents list
+    /// them; the contract gives no key a meaning.
     ///
     /// Threads: any.
     /// Blocks:  no.

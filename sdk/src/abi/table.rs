@@ -224,8 +224,8 @@ pub struct PluginTable {
         ) -> Status,
     >,
     /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays
-    /// freeable. The deadline counts from the call on; what is refused answers `Retired`, and work
-    /// that ran on past the deadline can still be waited for.
+    /// freeable. The deadline counts from the call on, in nanoseconds, and `u64::MAX` is none; what is
+    /// refused answers `Retired`, and work that ran on past the deadline can still be waited for.
     ///
     /// Threads: one at a time.
     /// Blocks:  yes, up to the deadline.

@@ -78,7 +78,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// None in a correct plugin.
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error>;
 
-    /// Refuses new work and drains. Does nothing unless overridden.
+    /// Refuses new work and drains, for `deadline_ns` nanoseconds at most; `u64::MAX` is no limit. Does
+    /// nothing unless overridden.
     ///
     /// # Errors
     /// `TIMEOUT`.

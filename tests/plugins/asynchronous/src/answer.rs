@@ -1,7 +1,5 @@
 //! From the engine's answers to the contract's.
 
-use std::time::Duration;
-
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::plugin::Error;
 use crossdock_sim_engine as sim;
@@ -43,9 +41,4 @@ pub(crate) fn queried(
         )),
         Err(error) => Err(refused(operation, &error)),
     }
-}
-
-/// A limit in nanoseconds; the largest number is none.
-pub(crate) fn limit(timeout_ns: u64) -> Option<Duration> {
-    (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns))
 }

@@ -15,10 +15,11 @@ use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginTable, PointerInfo,
     ProbeInfo, Status, StreamHandle,
 };
+use crossdock_sdk::deadline::limit;
 use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, describe, table_of};
 use crossdock_sim_engine::{self as sim, Engine, Site};
 
-use crate::answer::{limit, refused};
+use crate::answer::refused;
 use crate::control::{CONTROL, Control};
 use crate::handles::Handles;
 use crate::lent::{Lent, Views};

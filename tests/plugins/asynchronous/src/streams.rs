@@ -4,10 +4,11 @@
 use std::ffi::c_void;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
+use crossdock_sdk::deadline::limit;
 use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap};
 use crossdock_sim_engine::{self as sim, Site};
 
-use crate::answer::{limit, queried, refused};
+use crate::answer::{queried, refused};
 use crate::plugin::Asynchronous;
 
 /// A stream of the host's: one of its own, or another name of one.
