@@ -213,6 +213,40 @@ def test_a_queue_of_pyopencl_is_a_stream(queue: Any) -> None:
         assert there.to("cpu", non_blocking=True).tolist() == [1] * 4
 
 
+def test_read_only_host_memory_is_an_object_that_refuses_writes_of_others() -> None:
+    content = np.arange(4096, dtype=np.uint8)
+    content.flags.writeable = False
+    tensor = xd.from_dlpack(content).to(OPENCL, copy=False)
+    assert tensor.readonly
+    shared = cl.MemoryObject.from_int_ptr(tensor.cl_mem, retain=True)
+    only = cl.mem_flags.READ_ONLY | cl.mem_flags.HOST_READ_ONLY
+    assert shared.flags & only == only
+    ours = cl.CommandQueue.from_int_ptr(xd.current_stream(OPENCL).native_handle, retain=True)
+    with pytest.raises(cl.Error, match="INVALID_OPERATION"):
+        cl.enqueue_copy(ours, shared, np.zeros(4096, np.uint8))
+    assert tensor.tolist() == content.tolist() == (np.arange(4096) % 256).tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.fill(0)
+    writable = xd.from_dlpack(content.copy()).to(OPENCL, copy=False)
+    shared = cl.MemoryObject.from_int_ptr(writable.cl_mem, retain=True)
+    assert shared.flags & only == 0 and not writable.readonly
+
+
+def test_a_buffer_that_the_host_may_only_read_is_read_only(queue: Any) -> None:
+    flags = cl.mem_flags.HOST_READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    mem = cl.Buffer(queue.context, flags, hostbuf=np.arange(4, dtype=np.float32))
+    tensor = xd.from_opencl(mem, shape=4, dtype="float32")
+    assert tensor.readonly and tensor.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="read-only"):
+        tensor[0] = 7
+    # What kernels only read, the host may write.
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    mem = cl.Buffer(queue.context, flags, hostbuf=np.arange(4, dtype=np.float32))
+    tensor = xd.from_opencl(mem, shape=4, dtype="float32")
+    tensor[0] = 7
+    assert tensor.tolist() == [7, 1, 2, 3]
+
+
 def test_memory_without_a_handle_has_none() -> None:
     assert not hasattr(xd.ones(3), "cl_mem") and not hasattr(xd.zeros(0, device=OPENCL), "cl_mem")
 

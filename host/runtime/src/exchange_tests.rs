@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crossdock_sdk::abi::{
-    Address, AddressForm, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerFlags,
-    PointerInfo, ProbeInfo, StreamHandle,
+    Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
+    PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
     DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
@@ -114,6 +114,7 @@ impl<const N: usize> Adopt for Handles<N> {
         foreign: Address,
         _: MemoryKind,
         _: u64,
+        _: AdoptFlags,
     ) -> Result<Address, Error> {
         ADOPTIONS[N].fetch_add(1, SeqCst);
         Ok(Address::handle(foreign.word + ADOPTED, 0))

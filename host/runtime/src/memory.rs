@@ -4,7 +4,9 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, MemoryKind, Side};
+use crossdock_sdk::abi::{
+    Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, PointerFlags, Side,
+};
 use crossdock_sdk::dlpack::Ownership;
 
 use crate::completion;
@@ -117,16 +119,21 @@ impl Memory {
         let handle = Address::handle(word, 0);
         // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
         let address = unsafe {
-            device
-                .hooks()
-                .adopt(device.index(), handle, MemoryKind::DEVICE, 1)
+            device.hooks().adopt(
+                device.index(),
+                handle,
+                MemoryKind::DEVICE,
+                1,
+                AdoptFlags::empty(),
+            )
         }?;
         let owner = Owner::Native {
             _tensor: Foreign::new(tensor),
         };
         let mut adopted = Self::new(device, address, 1, MemoryKind::DEVICE, owner);
-        adopted.size = adopted.device.hooks().pointer_query(address)?.size;
-        Ok(adopted.with_read_only(read_only))
+        let info = adopted.device.hooks().pointer_query(address)?;
+        adopted.size = info.size;
+        Ok(adopted.with_read_only(read_only || info.flags.contains(PointerFlags::READ_ONLY)))
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
@@ -142,11 +149,16 @@ impl Memory {
     pub(crate) fn adopt(device: &Device, tensor: &Tensor) -> Result<Self, Error> {
         device.check_listed("adopt")?;
         let of = tensor.memory();
+        let flags = if of.read_only {
+            AdoptFlags::READ_ONLY
+        } else {
+            AdoptFlags::empty()
+        };
         // SAFETY: the new memory holds the keeper of `of`, so the foreign bytes outlive the adoption.
         let address = unsafe {
             device
                 .hooks()
-                .adopt(device.index(), of.address, MemoryKind::HOST, of.size)
+                .adopt(device.index(), of.address, MemoryKind::HOST, of.size, flags)
         }?;
         let owner = Owner::Adopted {
             of: tensor.keeper().clone(),

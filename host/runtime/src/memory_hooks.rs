@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{Address, FillArgs, MemoryKind, StreamHandle, StridedArgs};
+use crossdock_sdk::abi::{Address, AdoptFlags, FillArgs, MemoryKind, StreamHandle, StridedArgs};
 
 use crate::error::Error;
 use crate::hooks::{ErrorOut, Hooks, group_hook};
@@ -48,12 +48,13 @@ impl Hooks {
         foreign: Address,
         kind: MemoryKind,
         size: u64,
+        flags: AdoptFlags,
     ) -> Result<Address, Error> {
         let mut out = Address::default();
         group_hook!(
             self,
             adopt.adopt,
-            (device, &raw const foreign, kind, size, &raw mut out)
+            (device, &raw const foreign, kind, size, flags, &raw mut out)
         )
         .map(|()| out)
     }

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DeviceInfo, FillArgs, MemoryInfo, MemoryKind, PluginTable,
-    PointerInfo, ProbeInfo, Status, StreamHandle, StridedArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, FillArgs, MemoryInfo, MemoryKind,
+    PluginTable, PointerInfo, ProbeInfo, Status, StreamHandle, StridedArgs,
 };
 use crossdock_sdk::plugin::{
     Adopt, AsyncMemory, Error, Fill, Groups, Host, Plugin, Register, Strided, describe, table_of,
@@ -171,6 +171,8 @@ impl Adopt for Cpu {
         foreign: Address,
         kind: MemoryKind,
         size: u64,
+        // Its copies are ordinary stores, and nobody asks for one into such memory.
+        _flags: AdoptFlags,
     ) -> Result<Address, Error> {
         check_index("adopt", device)?;
         if !matches!(kind, MemoryKind::HOST | MemoryKind::PINNED) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crossdock_plugin_cpu::{Cpu, table};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, EventHandle, Features, FillArgs, HostFunction, MemoryKind,
-    PointerFlags, Side, Status, StreamHandle, StridedArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, EventHandle, Features, FillArgs, HostFunction,
+    MemoryKind, PointerFlags, Side, Status, StreamHandle, StridedArgs,
 };
 use crossdock_sdk::plugin::{
     Adopt, AsyncMemory, Error, Fill, Host, HostCalls, HostEvents, Plugin, Register, Streams,
@@ -281,9 +281,9 @@ fn memory_that_is_adopted_twice_stays_known_until_both_end() {
     let whole = host(memory.as_ptr()).address;
     let part = whole.advanced(16).unwrap();
     // SAFETY: the array outlives both adoptions.
-    let first = unsafe { cpu.adopt(0, whole, MemoryKind::HOST, 64) }.unwrap();
+    let first = unsafe { cpu.adopt(0, whole, MemoryKind::HOST, 64, AdoptFlags::empty()) }.unwrap();
     // SAFETY: as above.
-    let second = unsafe { cpu.adopt(0, part, MemoryKind::HOST, 8) }.unwrap();
+    let second = unsafe { cpu.adopt(0, part, MemoryKind::HOST, 8, AdoptFlags::empty()) }.unwrap();
     assert_eq!(
         (first.as_pointer(), second.as_pointer()),
         (whole.as_pointer(), part.as_pointer())

@@ -7,7 +7,7 @@ use crate::{
     handle::{Mark, Queue},
     memory::{Allocation, Flavour},
     progress,
-    view::{Suspended, View, map, map_later, unmap},
+    view::{Range, Suspended, View, map, map_later, unmap},
 };
 
 impl Allocation {
@@ -17,8 +17,14 @@ impl Allocation {
         match &self.memory {
             Some(memory) if self.flavour == Flavour::Device => {
                 self.settle()?;
-                let pointer = map(&self.device.queue, memory, offset, size)?;
-                self.views.add(View::new(pointer, offset, size));
+                let access = self.access;
+                let range = Range {
+                    offset,
+                    size,
+                    access,
+                };
+                let pointer = map(&self.device.queue, memory, range)?;
+                self.views.add(View::new(pointer, range));
                 Ok(pointer)
             }
             _ => Err(Fault::unsupported(
@@ -104,7 +110,16 @@ impl Allocation {
         };
         self.settle()?;
         let (offset, size) = self.range(0, self.size)?;
-        let mapped = map(&self.device.queue, memory, offset, size)?;
+        let access = self.access;
+        let mapped = map(
+            &self.device.queue,
+            memory,
+            Range {
+                offset,
+                size,
+                access,
+            },
+        )?;
         let mark = unmap(&self.device.queue, memory, mapped)?;
         progress::finish(&mark)
     }

@@ -22,7 +22,7 @@ use crate::{
     handle::{Mark, Memory, TARGET, word_of},
     progress::{self, Progress},
     users::Users,
-    view::{Views, map, unmap},
+    view::{Access, Range, Views, map, unmap},
 };
 
 /// What an allocation is made of.
@@ -46,6 +46,8 @@ pub(crate) struct Allocation {
     pub(crate) size: u64,
     /// Whether the bytes or the object are somebody else's.
     pub(crate) adopted: bool,
+    /// What the host may do with an object: it refuses to be mapped for more.
+    pub(crate) access: Access,
     pub(crate) memory: Option<Memory>,
     pub(crate) host: Option<HostAddress>,
     /// What the driver gave, where `host` is an aligned place inside it.
@@ -98,7 +100,7 @@ impl Allocation {
         }
         let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_ALLOC_HOST_PTR;
         let memory = create(device, flags, bytes, std::ptr::null_mut())?;
-        let whole = HostAddress(map(&device.queue, &memory, 0, bytes)?);
+        let whole = HostAddress(map(&device.queue, &memory, all_of(bytes))?);
         let host = whole.aligned(alignment);
         let mut made = Self::new(device, Flavour::Pinned, size, Some(memory), host);
         made.whole = Some(whole);
@@ -135,14 +137,16 @@ impl Allocation {
         ))
     }
 
-    /// Makes a memory object over host memory of others.
+    /// Makes a memory object over host memory of others, which kernels and the host may use so.
     ///
     /// # Safety
-    /// `size` bytes at `host` are readable and writable until the allocation is dropped.
+    /// `size` bytes at `host` are readable, and writable as `access` says, until the allocation is
+    /// dropped.
     pub(crate) unsafe fn adopt_host(
         device: &Arc<Device>,
         host: NonNull<c_void>,
         size: u64,
+        access: Access,
     ) -> Result<Self, Fault> {
         if !device.aliases_host {
             return Err(Fault::unsupported(
@@ -151,11 +155,20 @@ impl Allocation {
             ));
         }
         let bytes = checked_size(device, size)?;
-        let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_USE_HOST_PTR;
-        let memory = create(device, flags, bytes, host.as_ptr())?;
+        let flags = match access {
+            Access::Read => cl::CL_MEM_READ_ONLY | cl::CL_MEM_HOST_READ_ONLY,
+            Access::ReadWrite => cl::CL_MEM_READ_WRITE,
+        };
+        let memory = create(
+            device,
+            flags | cl::CL_MEM_USE_HOST_PTR,
+            bytes,
+            host.as_ptr(),
+        )?;
         let address = Some(HostAddress(host));
         let mut made = Self::new(device, Flavour::Device, size, Some(memory), address);
         made.adopted = true;
+        made.access = access;
         Ok(made)
     }
 
@@ -171,7 +184,7 @@ impl Allocation {
         let bytes = checked_size(device, size)?;
         let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_USE_HOST_PTR;
         let memory = create(device, flags, bytes, host.as_ptr())?;
-        let whole = map(&device.queue, &memory, 0, bytes)?;
+        let whole = map(&device.queue, &memory, all_of(bytes))?;
         let address = Some(HostAddress(host));
         let mut made = Self::new(device, Flavour::Pinned, size, Some(memory), address);
         made.whole = Some(HostAddress(whole));
@@ -212,8 +225,12 @@ impl Allocation {
                 format!("the memory object has {actual} bytes, not {size}"),
             ));
         }
+        let is_read_only = fact(&memory, cl::CL_MEM_FLAGS)? & cl::CL_MEM_HOST_READ_ONLY != 0;
         let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
         made.adopted = true;
+        if is_read_only {
+            made.access = Access::Read;
+        }
         Ok(made)
     }
 
@@ -309,6 +326,7 @@ impl Allocation {
             flavour,
             size,
             adopted: false,
+            access: Access::ReadWrite,
             memory,
             host,
             whole: None,
@@ -364,6 +382,15 @@ impl HostAddress {
 unsafe impl Send for HostAddress {}
 // SAFETY: as above.
 unsafe impl Sync for HostAddress {}
+
+/// An object's bytes, for whatever the host likes.
+const fn all_of(size: usize) -> Range {
+    Range {
+        offset: 0,
+        size,
+        access: Access::ReadWrite,
+    }
+}
 
 /// A memory object; `host` is null or outlives it.
 pub(crate) fn create(

@@ -30,6 +30,7 @@ use crate::{
     pointers::Pointers,
     stream::Stream,
     table::Table,
+    view::Access,
 };
 
 /// OpenCL, opened.
@@ -329,6 +330,7 @@ impl OpenCl {
             (host != 0, PointerFlags::HOST_ACCESSIBLE),
             (found.flavour == Flavour::Managed, PointerFlags::MANAGED),
             (found.adopted, PointerFlags::FOREIGN),
+            (found.access == Access::Read, PointerFlags::READ_ONLY),
         ] {
             if holds {
                 flags = flags.with(flag);

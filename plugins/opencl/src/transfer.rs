@@ -7,7 +7,10 @@
 use std::{ffi::c_void, ptr::NonNull, slice, sync::Arc};
 
 use crossdock_sdk::{
-    abi::{Address, AddressForm, CopyArgs, FillArgs, MemoryKind, Side, StreamHandle, StridedArgs},
+    abi::{
+        Address, AddressForm, AdoptFlags, CopyArgs, FillArgs, MemoryKind, Side, StreamHandle,
+        StridedArgs,
+    },
     plugin::{Adopt, Error, Fill, Map, Register, Strided},
 };
 
@@ -20,6 +23,7 @@ use crate::{
     plugin::{OpenCl, not_owner},
     rect::{Dimension, Plan},
     stream::Stream,
+    view::Access,
     word::can_be_object,
 };
 
@@ -59,6 +63,7 @@ impl Adopt for OpenCl {
         foreign: Address,
         kind: MemoryKind,
         size: u64,
+        flags: AdoptFlags,
     ) -> Result<Address, Error> {
         self.check("adopt")?;
         let device = self.device(device, "adopt")?;
@@ -66,9 +71,17 @@ impl Adopt for OpenCl {
             (MemoryKind::HOST, AddressForm::POINTER) => {
                 let start = NonNull::new(pointer_of(foreign)?)
                     .ok_or_else(|| Fault::invalid("adopt", "the address is null"))?;
+                let access = if flags.contains(AdoptFlags::READ_ONLY) {
+                    Access::Read
+                } else {
+                    Access::ReadWrite
+                };
                 // SAFETY: `adopt_host` needs `size` usable bytes until the release: the caller
                 // promises them.
-                (unsafe { Allocation::adopt_host(device, start, size) }?, 0)
+                (
+                    unsafe { Allocation::adopt_host(device, start, size, access) }?,
+                    0,
+                )
             }
             (MemoryKind::DEVICE, AddressForm::HANDLE) => {
                 let whole = foreign

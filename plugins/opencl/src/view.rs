@@ -10,7 +10,7 @@ use std::{
 use opencl3::{
     command_queue,
     memory::{CL_MAP_READ, CL_MAP_WRITE},
-    types::{CL_BLOCKING, CL_NON_BLOCKING, cl_bool},
+    types::{CL_BLOCKING, CL_NON_BLOCKING, cl_bool, cl_map_flags},
 };
 
 use crate::{
@@ -19,24 +19,43 @@ use crate::{
     handle::{Mark, Memory, Queue},
 };
 
+/// What the host may do with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
+impl Access {
+    const fn of_mapping(self) -> cl_map_flags {
+        match self {
+            Self::Read => CL_MAP_READ,
+            Self::ReadWrite => CL_MAP_READ | CL_MAP_WRITE,
+        }
+    }
+}
+
 /// One mapping.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
     pointer: NonNull<c_void>,
-    offset: usize,
-    size: usize,
+    range: Range,
+}
+
+/// The bytes that are mapped, and for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) offset: usize,
+    pub(crate) size: usize,
+    pub(crate) access: Access,
 }
 
 // SAFETY: an address is a number; whoever reads through it answers for the access.
 unsafe impl Send for View {}
 
 impl View {
-    pub(crate) const fn new(pointer: NonNull<c_void>, offset: usize, size: usize) -> Self {
-        Self {
-            pointer,
-            offset,
-            size,
-        }
+    pub(crate) const fn new(pointer: NonNull<c_void>, range: Range) -> Self {
+        Self { pointer, range }
     }
 
     pub(crate) const fn pointer(&self) -> NonNull<c_void> {
@@ -119,19 +138,13 @@ impl Drop for Suspended<'_> {
 }
 
 /// Maps a range for the host, and waits until the host may use it.
-pub(crate) fn map(
-    queue: &Queue,
-    memory: &Memory,
-    offset: usize,
-    size: usize,
-) -> Result<NonNull<c_void>, Fault> {
-    enqueue_map(queue, memory, (offset, size), CL_BLOCKING).map(|(pointer, _)| pointer)
+pub(crate) fn map(queue: &Queue, memory: &Memory, range: Range) -> Result<NonNull<c_void>, Fault> {
+    enqueue_map(queue, memory, range, CL_BLOCKING).map(|(pointer, _)| pointer)
 }
 
 /// Maps a range again, behind what is queued; the driver has to choose the same address.
 pub(crate) fn map_later(queue: &Queue, memory: &Memory, view: &View) -> Result<Mark, Fault> {
-    let range = (view.offset, view.size);
-    let (pointer, mark) = enqueue_map(queue, memory, range, CL_NON_BLOCKING)?;
+    let (pointer, mark) = enqueue_map(queue, memory, view.range, CL_NON_BLOCKING)?;
     if pointer != view.pointer {
         return Err(Fault::new(
             Kind::Vendor,
@@ -145,7 +158,7 @@ pub(crate) fn map_later(queue: &Queue, memory: &Memory, view: &View) -> Result<M
 fn enqueue_map(
     queue: &Queue,
     memory: &Memory,
-    (offset, size): (usize, usize),
+    range: Range,
     blocking: cl_bool,
 ) -> Result<(NonNull<c_void>, Mark), Fault> {
     queue.gate().check(MAP)?;
@@ -157,9 +170,9 @@ fn enqueue_map(
             queue.raw(),
             memory.raw(),
             blocking,
-            CL_MAP_READ | CL_MAP_WRITE,
-            offset,
-            size,
+            range.access.of_mapping(),
+            range.offset,
+            range.size,
             &mut address,
             0,
             std::ptr::null(),

@@ -287,7 +287,8 @@ typedef struct xd_register_hooks {
 typedef struct xd_adopt_hooks {
     /** Gives device memory that aliases `size` bytes at `foreign`: host memory
      * (`XD_MEMORY_HOST`, form pointer) or the vendor's own memory object (`XD_MEMORY_DEVICE`,
-     * form handle), for which the caller vouches.
+     * form handle), for which the caller vouches. `flags` are `XD_ADOPT_*`; the vendor's own
+     * object has none.
      *
      * Threads: any.
      * Blocks:  may.
@@ -297,8 +298,8 @@ typedef struct xd_adopt_hooks {
      * Since:   table 1.0.
      */
     xd_status (*adopt)(xd_plugin_handle plugin, uint32_t device, const xd_address *foreign,
-                       xd_memory_kind kind, uint64_t size, xd_address *out,
-                       xd_plugin_error **error);
+                       xd_memory_kind kind, uint64_t size, xd_adopt_flags flags,
+                       xd_address *out, xd_plugin_error **error);
     /** Ends an adoption; host memory then holds what the device wrote.
      *
      * Threads: any.

@@ -149,6 +149,12 @@ typedef uint32_t xd_pointer_flags;
 /** Not allocated by the plugin: registered or adopted. */
 #define XD_POINTER_FOREIGN (UINT32_C(1) << 3)
 
+/** How host memory is adopted. */
+typedef uint32_t xd_adopt_flags;
+/** Its owner forbids writes: nobody asks the plugin for one. The vendor's object is made read-only
+ * where there is such a thing, so that kernels and other libraries are refused too. */
+#define XD_ADOPT_READ_ONLY (UINT32_C(1) << 0)
+
 /** UTF-8 text by pointer and length; not NUL-terminated. NULL with length 0 is the empty text. */
 typedef struct xd_text {
     /** First byte, or NULL when `len` is 0. */

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use abi_stable::StableAbi;
 
 use super::{
-    Address, EventHandle, FillArgs, HostFunction, MemoryKind, PluginHandle, RawError, Status,
-    StreamHandle, StridedArgs,
+    Address, AdoptFlags, EventHandle, FillArgs, HostFunction, MemoryKind, PluginHandle, RawError,
+    Status, StreamHandle, StridedArgs,
 };
 
 /// Streams of others.
@@ -200,7 +200,7 @@ pub struct RegisterHooks {
 pub struct AdoptHooks {
     /// Gives device memory that aliases `size` bytes at `foreign`: host memory
     /// (`MemoryKind::HOST`, form pointer) or the vendor's own memory object (`MemoryKind::DEVICE`,
-    /// form handle), for which the caller vouches.
+    /// form handle), for which the caller vouches. The vendor's own object has no flags.
     ///
     /// Threads: any.
     /// Blocks:  may.
@@ -214,6 +214,7 @@ pub struct AdoptHooks {
             foreign: *const Address,
             kind: MemoryKind,
             size: u64,
+            flags: AdoptFlags,
             out: *mut Address,
             error: *mut *mut RawError,
         ) -> Status,

@@ -42,7 +42,8 @@ pub use table::{
     ABI_MAJOR, ABI_MINOR, C_ENTRY_SYMBOL, DESCRIPTION_MAGIC, Features, PluginTable, PluginTableRef,
 };
 pub use types::{
-    Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DefaultStream, DeviceInfo,
-    EventHandle, FillArgs, HostFunction, HostServices, MemoryInfo, MemoryKind, PluginHandle,
-    PointerFlags, PointerInfo, ProbeInfo, ProbeState, Side, StreamHandle, StridedArgs,
+    Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DefaultStream,
+    DeviceInfo, EventHandle, FillArgs, HostFunction, HostServices, MemoryInfo, MemoryKind,
+    PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, Side, StreamHandle,
+    StridedArgs,
 };

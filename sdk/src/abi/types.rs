@@ -195,6 +195,15 @@ bits!(
     }
 );
 
+bits!(
+    /// How host memory is adopted.
+    AdoptFlags(u32) {
+        /// Its owner forbids writes: nobody asks the plugin for one. The vendor's object is made
+        /// read-only where there is such a thing, so that kernels and other libraries are refused too.
+        READ_ONLY = 0;
+    }
+);
+
 /// A place in memory: an address, or a handle with a byte offset.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use super::{Error, Host, Plugin};
 use crate::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
     HostFunction, HostServices, MemoryInfo, MemoryKind, PluginHandle, PointerInfo, ProbeInfo,
     RawError, Status, StreamHandle, StridedArgs,
 };
@@ -41,6 +41,7 @@ plain_arguments!(
     StreamHandle,
     EventHandle,
     MemoryKind,
+    AdoptFlags,
     DefaultStream,
     Status
 );
@@ -338,7 +339,9 @@ shims!(Register {
 } RegisterHooks);
 
 shims!(Adopt {
-    unsafe adopt(device: u32, foreign: *const Address, kind: MemoryKind, size: u64) -> Address;
+    unsafe adopt(
+        device: u32, foreign: *const Address, kind: MemoryKind, size: u64, flags: AdoptFlags
+    ) -> Address;
     safe release_adopted(device: u32, adopted: *const Address);
 } AdoptHooks);
 

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 
 use super::{Error, Groups, Host};
 use crate::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
     HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
     StridedArgs,
 };
@@ -262,7 +262,7 @@ pub trait Register: Plugin {
 
 /// Memory of others without a copy.
 pub trait Adopt: Plugin {
-    /// Gives device memory that aliases the foreign memory.
+    /// Gives device memory that aliases the foreign memory, in these ways.
     ///
     /// # Errors
     /// `UNSUPPORTED` when the device cannot reach it.
@@ -275,6 +275,7 @@ pub trait Adopt: Plugin {
         foreign: Address,
         kind: MemoryKind,
         size: u64,
+        flags: AdoptFlags,
     ) -> Result<Address, Error>;
     /// Ends an adoption.
     ///

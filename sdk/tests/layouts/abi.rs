@@ -62,6 +62,7 @@ fn scalars() -> Vec<Layout> {
         scalar!(DefaultStream as xd_default_stream),
         scalar!(Capabilities as xd_capabilities),
         scalar!(PointerFlags as xd_pointer_flags),
+        scalar!(AdoptFlags as xd_adopt_flags),
         scalar!(Features as xd_features),
         scalar!(HostFunction as xd_host_function),
     ]

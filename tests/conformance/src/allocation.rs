@@ -3,8 +3,8 @@
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, FillArgs, MemoryKind, PointerInfo, Side, StreamHandle,
-    StridedArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, FillArgs, MemoryKind, PointerInfo, Side,
+    StreamHandle, StridedArgs,
 };
 
 use crate::host_memory::HostMemory;
@@ -71,13 +71,14 @@ impl<'h> Allocation<'h> {
         hooks: &'h Hooks,
         device: u32,
         mut memory: HostMemory,
+        flags: AdoptFlags,
     ) -> Result<Self, Error> {
         let size = memory.size();
         let foreign = Address::pointer(memory.expose());
         // SAFETY: `adopt` needs
         // - memory that is valid until the adoption ends: `memory` moves into the result, which
         //   gives it back after `release_adopted` only, and leaks it when that fails.
-        let address = unsafe { hooks.adopt(device, foreign, MemoryKind::HOST, size) }?;
+        let address = unsafe { hooks.adopt(device, foreign, MemoryKind::HOST, size, flags) }?;
         let side = Side {
             address,
             kind: MemoryKind::DEVICE,

@@ -17,9 +17,10 @@ use std::sync::Mutex;
 
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo, EventHandle,
-    Features, FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle, PluginTable,
-    PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
+    Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
+    DeviceInfo, EventHandle, Features, FillHooks, HostCallHooks, HostFunction, MemoryKind,
+    PluginHandle, PluginTable, PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks,
+    StridedArgs, StridedHooks,
 };
 
 use faulty::{ErrorOut, group, open, sound};
@@ -376,6 +377,46 @@ fn a_host_function_that_runs_at_once_is_found() {
     });
     finds(&report, "a_host_function_runs_when_the_stream_reaches_it");
     finds(&report, "a_host_function_on_a_destroyed_stream_never_runs");
+}
+
+#[test]
+fn an_adoption_that_writes_into_read_only_memory_is_found() {
+    unsafe extern "C" fn writes(
+        plugin: PluginHandle,
+        device: u32,
+        foreign: *const Address,
+        kind: MemoryKind,
+        size: u64,
+        flags: AdoptFlags,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let sound = unsafe { sound().adopt.as_ptr().read() }.adopt.unwrap();
+        if flags.contains(AdoptFlags::READ_ONLY) {
+            // SAFETY: the suite gives an address.
+            let word = unsafe { foreign.read() }.word;
+            let byte = std::ptr::with_exposed_provenance_mut::<u8>(usize::try_from(word).unwrap());
+            // SAFETY: the suite adopts bytes of its own.
+            let changed = unsafe { byte.read() } ^ 1;
+            // SAFETY: as above.
+            unsafe { byte.write(changed) };
+        }
+        // SAFETY: the call is handed on.
+        unsafe { sound(plugin, device, foreign, kind, size, flags, out, error) }
+    }
+    let report = report_of(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let adopt = unsafe { table.adopt.as_ptr().read() };
+        table.adopt = group(AdoptHooks {
+            adopt: Some(writes),
+            ..adopt
+        });
+    });
+    finds(
+        &report,
+        "host_memory_that_is_adopted_read_only_is_read_and_stays_as_it_is",
+    );
 }
 
 #[test]

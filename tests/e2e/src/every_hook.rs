@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, FillArgs, HostFunction, MemoryKind, Side,
-    Status, StreamHandle, StridedArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, FillArgs, HostFunction, MemoryKind,
+    Side, Status, StreamHandle, StridedArgs,
 };
 
 const PAGE: usize = 4096;
@@ -168,7 +168,7 @@ fn foreign_memory(hooks: &Hooks, address: Address, answers: &mut Answers) {
     let mut kept = answers.add("unregister_host", ended).is_none() && registered.is_some();
     let foreign = Address::pointer(host.expose_provenance() as u64);
     // SAFETY: `pages` is kept where the adoption does not end.
-    let adopted = unsafe { hooks.adopt(0, foreign, MemoryKind::HOST, BYTES) };
+    let adopted = unsafe { hooks.adopt(0, foreign, MemoryKind::HOST, BYTES, AdoptFlags::empty()) };
     let adopted = answers.add("adopt", adopted);
     let ended = hooks.release_adopted(0, adopted.unwrap_or_default());
     kept |= answers.add("release_adopted", ended).is_none() && adopted.is_some();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossdock::{Hooks, Runtime, Table, Tensor};
 use crossdock_e2e::every_hook::every_hook;
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
     HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
     StridedArgs,
 };
@@ -180,7 +180,14 @@ impl Register for Panics {
 }
 
 impl Adopt for Panics {
-    unsafe fn adopt(&self, _: u32, _: Address, _: MemoryKind, _: u64) -> Result<Address, Error> {
+    unsafe fn adopt(
+        &self,
+        _: u32,
+        _: Address,
+        _: MemoryKind,
+        _: u64,
+        _: AdoptFlags,
+    ) -> Result<Address, Error> {
         turn("adopt")
     }
     fn release_adopted(&self, _: u32, _: Address) -> Result<(), Error> {

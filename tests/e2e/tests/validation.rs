@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use crossdock::{Device, Error, Hooks, Layer, Runtime};
 use crossdock_e2e::everything_behind;
 use crossdock_sdk::abi::{
-    Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, FillArgs, MemoryKind, Side, Status,
-    StreamHandle, StridedArgs,
+    Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, FillArgs, MemoryKind,
+    Side, Status, StreamHandle, StridedArgs,
 };
 
 /// Runs a check on each device of a runtime whose plugins are validated.
@@ -125,8 +125,15 @@ fn lesson_4_18_memory_ends_in_the_way_in_which_it_began() {
         let host = vec![0_u64; 4096];
         let foreign = Address::pointer(host.as_ptr().expose_provenance() as u64);
         // SAFETY: `host` lives longer than the adoption.
-        let adopted =
-            unsafe { hooks(device).adopt(device.index(), foreign, MemoryKind::HOST, 4096) };
+        let adopted = unsafe {
+            hooks(device).adopt(
+                device.index(),
+                foreign,
+                MemoryKind::HOST,
+                4096,
+                AdoptFlags::empty(),
+            )
+        };
         let Ok(adopted) = adopted else {
             return;
         };

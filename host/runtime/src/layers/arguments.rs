@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
     HostFunction, MemoryInfo, MemoryKind, PointerInfo, Status, StreamHandle, StridedArgs,
 };
 
@@ -60,7 +60,7 @@ macro_rules! values {
     )*};
 }
 values!(u32, u64, *mut c_void, StreamHandle, EventHandle);
-values!(MemoryKind, DefaultStream, Status, HostFunction);
+values!(MemoryKind, AdoptFlags, DefaultStream, Status, HostFunction);
 
 macro_rules! inputs {
     ($($input:ty),*) => {$(

@@ -7,11 +7,11 @@
 use std::ffi::c_void;
 
 use crossdock_sdk::abi::{
-    Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DefaultStream,
-    DeviceInfo, EventHandle, FillArgs, FillHooks, HostCallHooks, HostEventHooks, HostFunction,
-    MapHooks, MemoryInfo, MemoryKind, PluginHandle, PluginTable, PointerInfo, RegisterHooks,
-    StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks, TimingHooks,
-    WrapHooks,
+    Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
+    DefaultStream, DeviceInfo, EventHandle, FillArgs, FillHooks, HostCallHooks, HostEventHooks,
+    HostFunction, MapHooks, MemoryInfo, MemoryKind, PluginHandle, PluginTable, PointerInfo,
+    RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
+    TimingHooks, WrapHooks,
 };
 use crossdock_sdk::fence::{fence, fence_with_message};
 
@@ -174,6 +174,7 @@ hooks! {
             foreign: *const Address,
             kind: MemoryKind,
             size: u64,
+            flags: AdoptFlags,
             address: *mut Address
         );
         ReleaseAdopted release_adopted(device: u32, address: *const Address);

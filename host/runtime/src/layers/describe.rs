@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 
 use crossdock_sdk::abi::{
-    Address, AddressForm, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, MemoryInfo, MemoryKind, PointerInfo, Side, Status, StreamHandle, StridedArgs,
+    Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo,
+    EventHandle, FillArgs, HostFunction, MemoryInfo, MemoryKind, PointerInfo, Side, Status,
+    StreamHandle, StridedArgs,
 };
 use crossdock_sdk::plugin::read_fixed_text;
 use serde_json::{Value, json};
@@ -75,6 +76,7 @@ describe! {
     EventHandle: |event| json!(hexadecimal(event.raw()));
     MemoryKind: |kind| json!(kind_name(*kind));
     DefaultStream: |which| json!(which.0);
+    AdoptFlags: |flags| json!(if flags.contains(AdoptFlags::READ_ONLY) { "read-only" } else { "" });
     Address: |address| json!(address_text(*address));
     AllocateArgs: |args| json!({
         "bytes": args.size,

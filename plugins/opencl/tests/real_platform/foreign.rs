@@ -7,7 +7,9 @@ use std::{
 
 use crossdock_plugin_opencl::OpenCl;
 use crossdock_sdk::{
-    abi::{Address, AllocateArgs, MemoryKind, PointerFlags, Side, Status, StreamHandle},
+    abi::{
+        Address, AdoptFlags, AllocateArgs, MemoryKind, PointerFlags, Side, Status, StreamHandle,
+    },
     plugin::{Adopt, Plugin, Streams, Wrap},
 };
 use opencl3::{
@@ -34,11 +36,13 @@ fn an_adopted_object_of_others_outlives_their_release() {
         MemoryKind::UNOWNED
     );
     // SAFETY: a live memory object.
-    let too_large = unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 513) };
+    let too_large =
+        unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 513, AdoptFlags::empty()) };
     assert_eq!(status(too_large), Status::INVALID);
     for _ in 0..2 {
         // SAFETY: a live memory object.
-        let adopted = unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 512) };
+        let adopted =
+            unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 512, AdoptFlags::empty()) };
         assert_eq!(adopted.unwrap(), foreign);
     }
     // SAFETY: the reference that `create_buffer` gave.
@@ -98,7 +102,8 @@ fn an_object_and_a_queue_of_a_context_of_their_own_are_used_there() {
     let (raw, queue) = (raw.unwrap(), queue_in(context, device_id));
     let foreign = Address::handle(raw.expose_provenance() as u64, 0);
     // SAFETY: a live memory object.
-    let adopted = unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 4096) }.unwrap();
+    let adopted =
+        unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, 4096, AdoptFlags::empty()) }.unwrap();
     // SAFETY: a live queue.
     let stream = unsafe { plugin.stream_wrap(0, queue.expose_provenance() as u64) }.unwrap();
     assert_eq!(plugin.pointer_query(adopted).unwrap().device, 0);

@@ -1,7 +1,10 @@
 //! Memory that host and device share, and copies that this plugin refuses.
 
 use crossdock_sdk::{
-    abi::{Address, Capabilities, MemoryKind, PointerFlags, Status, StreamHandle, StridedArgs},
+    abi::{
+        Address, AdoptFlags, Capabilities, MemoryKind, PointerFlags, Status, StreamHandle,
+        StridedArgs,
+    },
     plugin::{Adopt, Map, Plugin, Streams, Strided},
 };
 
@@ -77,7 +80,7 @@ fn adopted_host_memory_is_the_same_memory_and_comes_back() {
     let mut memory = counted(10_000);
     let start = Address::pointer(memory.as_mut_ptr().expose_provenance() as u64 + 1);
     // SAFETY: the vector outlives the adoption.
-    let adopted = unsafe { plugin.adopt(0, start, MemoryKind::HOST, 9_999) };
+    let adopted = unsafe { plugin.adopt(0, start, MemoryKind::HOST, 9_999, AdoptFlags::empty()) };
     if !plugin
         .device_info(0)
         .unwrap()

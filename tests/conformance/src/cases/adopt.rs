@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Capabilities, MemoryKind, PointerFlags, Status};
+use crossdock_sdk::abi::{AdoptFlags, Capabilities, MemoryKind, PointerFlags, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
@@ -15,6 +15,11 @@ pub(super) const CASES: &[Case] = &[
         "the_device_reads_adopted_host_memory",
         "Gives device memory that aliases `size` bytes of host memory.",
         device_reads,
+    ),
+    Case::core(
+        "host_memory_that_is_adopted_read_only_is_read_and_stays_as_it_is",
+        "Its owner forbids writes: nobody asks the plugin for one.",
+        reads_read_only,
     ),
     Case::core(
         "the_host_reads_what_the_device_wrote_after_release",
@@ -48,7 +53,27 @@ const BYTES: usize = 16_384;
 fn adopt<'h>(subject: &Subject<'h>, seed: u64) -> Result<Allocation<'h>, crate::case::Unmet> {
     subject.needs(Capabilities::ADOPT_HOST)?;
     let host = HostMemory::new(&pattern(seed, BYTES));
-    Ok(Allocation::adopt(subject.hooks(), subject.device(), host)?)
+    let flags = AdoptFlags::empty();
+    Ok(Allocation::adopt(
+        subject.hooks(),
+        subject.device(),
+        host,
+        flags,
+    )?)
+}
+
+fn reads_read_only(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::ADOPT_HOST)?;
+    let host = HostMemory::new(&pattern(78, BYTES));
+    let flags = AdoptFlags::READ_ONLY;
+    let adopted = Allocation::adopt(subject.hooks(), subject.device(), host, flags)?;
+    same_bytes(
+        "what the device reads",
+        &adopted.read(0, BYTES)?,
+        &pattern(78, BYTES),
+    )?;
+    let found = adopted.release()?.content();
+    same_bytes("host memory after the release", &found, &pattern(78, BYTES))
 }
 
 fn device_reads(subject: &Subject<'_>) -> Verdict {

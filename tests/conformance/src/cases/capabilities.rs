@@ -1,7 +1,7 @@
 //! A capability that is off answers `UNSUPPORTED`, and nothing was changed.
 
 use crossdock::Error;
-use crossdock_sdk::abi::{Capabilities, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::abi::{AdoptFlags, Capabilities, MemoryKind, Status, StreamHandle};
 
 use crate::allocation::{Allocation, Place, copy_strided, fill};
 use crate::case::{Case, Verdict, answers, same_bytes, skipped};
@@ -128,7 +128,7 @@ fn adoption_is_off(subject: &Subject<'_>) -> Verdict {
     let host = HostMemory::new(&pattern(43, 8192));
     unsupported(
         "adopt",
-        &Allocation::adopt(subject.hooks(), subject.device(), host),
+        &Allocation::adopt(subject.hooks(), subject.device(), host, AdoptFlags::empty()),
     )
 }
 

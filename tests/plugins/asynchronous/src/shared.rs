@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{Address, MemoryKind, Status};
+use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, Status};
 use crossdock_sdk::plugin::{Adopt, Error, Map, Register};
 use crossdock_sim_engine::{self as sim, Access, Site};
 
@@ -87,6 +87,7 @@ impl Adopt for Asynchronous {
         foreign: Address,
         kind: MemoryKind,
         size: u64,
+        _flags: AdoptFlags,
     ) -> Result<Address, Error> {
         let operation = "adopt";
         let is_host = matches!(kind, MemoryKind::HOST | MemoryKind::PINNED);
