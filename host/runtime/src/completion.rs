@@ -18,7 +18,7 @@ use crossdock_sdk::abi::{HostFunction, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, OnFailure};
 use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::OnQuarantine;
@@ -47,8 +47,8 @@ impl Completions {
 /// What is done when work is over.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// Complete a host event, which tells its waiters what became of the work as asked for.
-    Complete(Event, Passing),
+    /// Complete a host event: with the failure of the work where its waiters are to inherit that.
+    Complete(Event, OnFailure),
     /// Give something back when this other work is over too.
     Release(Release, Vec<Mark>),
 }
@@ -64,8 +64,8 @@ impl Then {
     /// Does it: the work before `event` is over.
     fn run(self, event: &Event) {
         match self {
-            Self::Complete(host_event, Passing::End) => complete(&host_event, Status::OK),
-            Self::Complete(host_event, Passing::Failure) => {
+            Self::Complete(host_event, OnFailure::Ignore) => complete(&host_event, Status::OK),
+            Self::Complete(host_event, OnFailure::Inherit) => {
                 let status = event.synchronize(None).err().map_or(Status::OK, failure_of);
                 complete(&host_event, status);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::{self, Chain, Passing};
+use crate::chain::{self, Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -180,8 +180,8 @@ impl InternalStream {
     ///
     /// # Errors
     /// As [`chain::wait`].
-    pub(crate) fn wait(&self, event: &Event, passing: Passing) -> Result<Chain, Error> {
-        chain::wait(&self.device, event, passing, |own| self.wait_for_own(own))
+    pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+        chain::wait(&self.device, event, on_failure, |own| self.wait_for_own(own))
     }
 
     /// An event at its present end.

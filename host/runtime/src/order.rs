@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -136,7 +136,7 @@ impl Line<'_> {
     fn begin(&self) -> Result<(), Error> {
         match self {
             Self::On(_) => Ok(()),
-            Self::For(stream, own) => own.wait(&stream.record()?, Passing::Failure).map(drop),
+            Self::For(stream, own) => own.wait(&stream.record()?, OnFailure::Inherit).map(drop),
         }
     }
 
@@ -169,14 +169,14 @@ impl Line<'_> {
     /// Makes it wait for an event, and for its failure only if the work may not fail.
     fn wait(&self, event: &Event, may_fail: bool) -> Result<Chain, Error> {
         // What looks like a failure of the work may be one of the question, so it is waited for.
-        let passing = if may_fail && event.is_done().is_err() {
-            Passing::End
+        let on_failure = if may_fail && event.is_done().is_err() {
+            OnFailure::Ignore
         } else {
-            Passing::Failure
+            OnFailure::Inherit
         };
         match self {
-            Self::On(stream) => stream.wait_as(event, passing),
-            Self::For(_, own) => own.wait(event, passing),
+            Self::On(stream) => stream.wait_with(event, on_failure),
+            Self::For(_, own) => own.wait(event, on_failure),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::Passing;
+use crate::chain::OnFailure;
 use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
@@ -256,7 +256,7 @@ fn all_of(last: &Event, others: &[Event]) -> Option<Event> {
     }
     let stream = InternalStream::take(last.device()).ok()?;
     for event in others.iter().chain([last]) {
-        stream.wait(event, Passing::Failure).ok()?;
+        stream.wait(event, OnFailure::Inherit).ok()?;
     }
     stream.record().ok()
 }

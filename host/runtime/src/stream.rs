@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
-use crate::chain::{self, Chain, Passing};
+use crate::chain::{self, Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -122,12 +122,12 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]; the failure of the work before the event where that is known already.
     pub fn wait(&self, event: &Event) -> Result<Chain, Error> {
-        self.wait_as(event, Passing::Failure)
+        self.wait_with(event, OnFailure::Inherit)
     }
 
-    /// As [`Stream::wait`], with what the stream learns of the work.
-    pub(crate) fn wait_as(&self, event: &Event, passing: Passing) -> Result<Chain, Error> {
-        chain::wait(self.device(), event, passing, |own| self.wait_for_own(own))
+    /// As [`Stream::wait`], with what becomes of the stream when the work has failed.
+    pub(crate) fn wait_with(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+        chain::wait(self.device(), event, on_failure, |own| self.wait_for_own(own))
     }
 
     /// Waits for an event of the stream's own plugin.
@@ -158,9 +158,7 @@ impl Stream {
     ) -> Result<T, Error> {
         self.0.take_turn(call)
     }
-}
 
-impl Stream {
     /// Puts work of another plugin between two points of this stream, one caller at a time.
     pub(crate) fn take_foreign_turn<T>(
         &self,
