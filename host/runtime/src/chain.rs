@@ -100,7 +100,7 @@ fn bridge(
 ) -> Result<(Chain, Option<Event>), Error> {
     let host_event = match Event::host(device) {
         Err(error) if error.is_unsupported() => {
-            match completion::wait_for_end(event, None)? {
+            match completion::block_until_over(event, None)? {
                 End::Failed(error) if on_failure == OnFailure::Inherit => return Err(error),
                 End::Done | End::Failed(_) => {}
             }

@@ -111,7 +111,7 @@ pub(crate) enum End {
 ///
 /// # Errors
 /// `TIMEOUT`, or what the plugin answered where nobody can say whether the work is over.
-pub(crate) fn wait_for_end(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
+pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
     let deadline = Deadline::after(limit);
     let failure = match event.synchronize(limit) {
         Ok(()) => return Ok(End::Done),
@@ -261,7 +261,7 @@ fn by_thread(waiting: &Arc<Waiting>) -> Result<(), Error> {
     // A thread that does not start drops what it owns, so this is only lent.
     let lent = Arc::clone(waiting);
     let wait = move || {
-        let ended = wait_for_end(&lent.event, None);
+        let ended = block_until_over(&lent.event, None);
         match (lent.take(), ended) {
             (Some(then), Ok(_)) => then.run(&lent.event),
             (Some(then), Err(error)) => then.give_up(error),

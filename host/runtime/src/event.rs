@@ -91,7 +91,9 @@ impl Event {
         if self.is_known_done() {
             return Ok(());
         }
-        self.device().hooks().wait_for_event(self.0.handle, limit)?;
+        self.device()
+            .hooks()
+            .synchronize_event(self.0.handle, limit)?;
         self.0.happened.store(true, Ordering::Release);
         Ok(())
     }

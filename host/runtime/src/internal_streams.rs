@@ -106,7 +106,7 @@ impl InternalStreams {
                 return;
             }
             // One that another thread takes meanwhile had nothing left to do.
-            let ended = hooks.wait_for_stream(one.handle, deadline.left());
+            let ended = hooks.synchronize_stream(one.handle, deadline.left());
             late = ended.err().filter(is_timeout);
         });
         late.map_or(Ok(()), Err)
@@ -181,7 +181,9 @@ impl InternalStream {
     /// # Errors
     /// As [`chain::wait`].
     pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
-        chain::wait(&self.device, event, on_failure, |own| self.wait_for_own(own))
+        chain::wait(&self.device, event, on_failure, |own| {
+            self.wait_for_own(own)
+        })
     }
 
     /// An event at its present end.
@@ -200,7 +202,7 @@ impl InternalStream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of its work.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device.hooks().wait_for_stream(self.handle, limit)
+        self.device.hooks().synchronize_stream(self.handle, limit)
     }
 
     /// Gives it back where hooks may be called, so that those which are too many end there.

@@ -257,7 +257,7 @@ pub(crate) fn run(
         // Between the two points nobody else's work for the stream may begin.
         Ok(own) => stream.take_foreign_turn(|| queue(Line::For(stream, &own), touched, work)),
         Err(error) if error.is_unsupported() => {
-            settle(Some(stream))?;
+            synchronize(Some(stream))?;
             run_at_once(touched, work)
         }
         Err(error) => Err(error),
@@ -268,7 +268,7 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// [`Error::Hook`]; the failure of that work.
-pub(crate) fn settle(stream: Option<&Stream>) -> Result<(), Error> {
+pub(crate) fn synchronize(stream: Option<&Stream>) -> Result<(), Error> {
     match stream {
         Some(stream) => stream.record()?.synchronize(None),
         None => Ok(()),

@@ -206,7 +206,7 @@ impl Pending {
         let mut failure = None;
         for mark in self.before(access) {
             let event = mark.end?;
-            match completion::wait_for_end(&event, deadline.left())? {
+            match completion::block_until_over(&event, deadline.left())? {
                 End::Failed(error) if !access.is_write() && mark.access.is_write() => {
                     failure = failure.or(Some(error));
                 }

@@ -127,7 +127,9 @@ impl Stream {
 
     /// As [`Stream::wait`], with what becomes of the stream when the work has failed.
     pub(crate) fn wait_with(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
-        chain::wait(self.device(), event, on_failure, |own| self.wait_for_own(own))
+        chain::wait(self.device(), event, on_failure, |own| {
+            self.wait_for_own(own)
+        })
     }
 
     /// Waits for an event of the stream's own plugin.
@@ -140,7 +142,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device().hooks().wait_for_stream(self.0.handle, limit)
+        self.device()
+            .hooks()
+            .synchronize_stream(self.0.handle, limit)
     }
 
     /// Whether its work is done.
