@@ -75,8 +75,8 @@ impl<'a> Touched<'a> {
             let marks = memory.pending().before(access);
             (MemoryUse::new(memory, access, stream.callers_own()), marks)
         };
-        // Before the first wait: what other threads put on the stream from here on need not come
-        // before this work.
+        // What is found now is on its stream already. What other threads put there from here on may
+        // come after this work.
         let found: Vec<_> = self.each().map(found).collect();
         stream.wait_for_caller()?;
         let mut uses = Vec::with_capacity(2);

@@ -155,7 +155,7 @@ impl Stream {
         done(self.device().hooks().stream_query(self.0.handle))
     }
 
-    /// Calls hooks that name this stream, one caller at a time.
+    /// Calls hooks that submit to this stream, one caller at a time.
     pub(crate) fn take_turn<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
@@ -163,7 +163,7 @@ impl Stream {
         self.0.take_turn(call)
     }
 
-    /// Puts work of another plugin between two points of this stream, one caller at a time.
+    /// Puts work of another plugin between two events of this stream, one caller at a time.
     pub(crate) fn take_foreign_turn<T>(
         &self,
         call: impl FnOnce() -> Result<T, Error>,
