@@ -142,7 +142,7 @@ impl Memory {
     pub(crate) fn adopt(device: &Device, tensor: &Tensor) -> Result<Self, Error> {
         device.check_listed("adopt")?;
         let of = tensor.memory();
-        // SAFETY: the new memory holds the keeper of `of`, so the foreign bytes outlive the adoption.
+        // SAFETY: the new memory holds a tensor of these bytes until the adoption has ended.
         let address = unsafe {
             device
                 .hooks()
@@ -338,7 +338,8 @@ impl Drop for Memory {
 fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
     let given = match &owner {
         Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
-        // SAFETY: this is the last user.
+        // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
+        // it, so nobody else has the address or gives it back.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },
         Owner::Adopted { .. } | Owner::Native { .. } => {
             device.hooks().release_adopted(device.index(), address)
@@ -346,7 +347,8 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
         Owner::Mapped { of, pointer } => {
             let of = of.memory();
             let (hooks, index) = (of.device.hooks(), of.device.index());
-            // SAFETY: `map` gave this pointer for this address, and this is its last user.
+            // SAFETY: `map` gave this pointer for this address, and its owner was taken out of the memory
+            // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
     };
