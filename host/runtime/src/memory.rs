@@ -290,8 +290,8 @@ impl Memory {
             unsafe { self.device.hooks().free_async(stream, self.address) }
         });
         match freed {
-            // By contract the plugin has the memory whatever it answers: freed once more, its address
-            // could be that of other memory by then.
+            // The plugin may have taken the memory all the same: freed once more, its address could be
+            // that of other memory by then. So it is leaked.
             Err(error) if !error.is_unsupported() => {
                 log_failure(&error);
                 Ok(())
