@@ -14,7 +14,7 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe};
 
 use crate::plugin::Plugin;
-use crate::plugin_in_test;
+use crate::test_plugin;
 
 /// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
 /// the default stream.
@@ -161,7 +161,7 @@ pub(crate) fn given<const N: usize>() -> &'static Given {
 
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
-    plugin_in_test::start::<Lines<N>>(format!("lines{N}"))
+    test_plugin::start::<Lines<N>>(format!("lines{N}"))
 }
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
@@ -186,7 +186,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
         if GIVEN[N].is_silent.load(SeqCst) {
             return Err(Error::new(Status::RETIRED, "device_info", "it was retired"));
         }
-        Ok(plugin_in_test::device_info())
+        Ok(test_plugin::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
