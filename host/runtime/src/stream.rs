@@ -1,4 +1,4 @@
-//! Streams: ordered lines of work on one device, made here or wrapped.
+//! Streams: ordered queues of work on one device, made here or wrapped.
 #![expect(unsafe_code, reason = "wraps a stream that its caller vouches for")]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::stream_core::{Origin, StreamCore};
 
-/// An ordered line of work on one device. Clones are the same stream; what is on it completes also
+/// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
 /// after the last clone was dropped. Equal devices of two runtimes have equal streams.
 #[derive(Debug, Clone)]
 pub struct Stream(Arc<StreamCore>, Device);

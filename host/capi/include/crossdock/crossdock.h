@@ -64,7 +64,7 @@ typedef struct xd_plugin_entry xd_plugin_entry;
 typedef struct xd_device xd_device;
 /** A typed view of memory on one device. */
 typedef struct xd_tensor xd_tensor;
-/** An ordered line of work on one device. */
+/** An ordered queue of work on one device. */
 typedef struct xd_stream xd_stream;
 /** A point in a stream's work, or one that the host completes. */
 typedef struct xd_event xd_event;

@@ -15,6 +15,7 @@
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
+//! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
 //! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
 
 mod arena;
