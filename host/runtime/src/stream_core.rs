@@ -23,7 +23,7 @@ pub(crate) struct StreamCore {
     native: Option<u64>,
     origin: Origin,
     /// The contract: one submitting call at a time for one stream. Held across hooks that never
-    /// block and never call back. No other lock is taken under it.
+    /// block and never call back. Under it only locks are taken that are held over no call.
     turn: Mutex<()>,
     /// Held while work of another plugin is put between two events of this stream. Turns are taken
     /// under it, and where that plugin has no host events its holder blocks until the stream's

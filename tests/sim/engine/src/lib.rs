@@ -4,7 +4,9 @@
 //! An [`Engine`] has devices with memory, streams and events. Work is submitted and runs later, by a
 //! [`Policy`]; order exists inside a stream and by events, memory waits and host completion, nowhere
 //! else. The checker knows of each byte who used it last, and reports two uses that nothing orders,
-//! whichever came first in this run: a missing edge is found in every schedule.
+//! whichever came first in this run. A schedule hides a missing edge only where host code had learnt
+//! that the first use was over before it submitted the second: by a wait, a query or a host function
+//! (`Config::host_functions_inform`). Work that fails uses no bytes.
 //!
 //! | file | what it holds |
 //! | --- | --- |
