@@ -34,7 +34,7 @@ opaque! {
     XdDevice;
     /// A typed view of memory on one device: `xd_tensor`.
     XdTensor;
-    /// An ordered line of work on one device: `xd_stream`.
+    /// An ordered queue of work on one device: `xd_stream`.
     XdStream;
     /// A point in a stream's work, or one that the host completes: `xd_event`.
     XdEvent;

@@ -1,4 +1,4 @@
-//! `xd_stream`: an ordered line of work on one device.
+//! `xd_stream`: an ordered queue of work on one device.
 #![expect(
     unsafe_code,
     reason = "exports functions by name, and wraps streams of callers"

@@ -173,7 +173,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn l4_11_each_bad_plugin_is_contained_and_the_others_are_listed() {
+fn each_bad_plugin_is_contained_and_the_others_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let bad = [
         (
@@ -219,7 +219,7 @@ fn l4_11_each_bad_plugin_is_contained_and_the_others_are_listed() {
 }
 
 #[test]
-fn l7_3_a_probed_plugin_inherits_no_secret_no_file_and_writes_no_core() {
+fn a_probed_plugin_inherits_no_secret_no_file_and_writes_no_core() {
     let folder = tempfile::tempdir().unwrap();
     let check = "struct rlimit core; getrlimit(RLIMIT_CORE, &core);\
                  if (getenv(\"MY_SECRET\") || !getenv(\"CUDA_VISIBLE_DEVICES\")) abort();\
@@ -241,7 +241,7 @@ fn l7_3_a_probed_plugin_inherits_no_secret_no_file_and_writes_no_core() {
 }
 
 #[test]
-fn l7_3_run_paths_outside_the_plugins_folder_are_reported() {
+fn run_paths_outside_the_plugins_folder_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-Wl,-rpath,/opt/mine::$ORIGIN"];
     let plugin = build_as("paths", folder.path(), ("", ""), &flags);
@@ -272,7 +272,7 @@ fn what_a_constructor_changes_in_the_process_is_named() {
 }
 
 #[test]
-fn l4_31_static_thread_storage_is_told_before_it_fails() {
+fn static_thread_storage_is_told_before_it_fails() {
     let folder = tempfile::tempdir().unwrap();
     let at_load = "static __thread volatile char little[8]; little[1] = 1;";
     let flags = ["-ftls-model=initial-exec"];
@@ -283,7 +283,7 @@ fn l4_31_static_thread_storage_is_told_before_it_fails() {
 }
 
 #[test]
-fn l4_26_a_missing_library_is_named_with_the_plugin_that_needs_it() {
+fn a_missing_library_is_named_with_the_plugin_that_needs_it() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libgone.so");
     let source = folder.path().join("gone.c");
@@ -308,7 +308,7 @@ fn l4_26_a_missing_library_is_named_with_the_plugin_that_needs_it() {
 }
 
 #[test]
-fn l4_12_copies_and_links_are_reported_as_duplicates() {
+fn copies_and_links_are_reported_as_duplicates() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = build(folder.path(), "", "");
     let (copy, link) = (folder.path().join("copy.so"), folder.path().join("link.so"));
@@ -327,7 +327,7 @@ fn l4_12_copies_and_links_are_reported_as_duplicates() {
 }
 
 #[test]
-fn l4_6_symbols_that_a_program_can_replace_are_reported() {
+fn symbols_that_a_program_can_replace_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let at_load = "} __attribute__((visibility(\"default\"))) int helper(void) { return 1;";
     let output = doctor(&build_as("open", folder.path(), (at_load, ""), &[]));

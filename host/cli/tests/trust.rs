@@ -79,7 +79,7 @@ fn assert_refused_until_repaired(plugin: &Path, at: &Path) {
 }
 
 #[test]
-fn l7_3_a_plugin_that_others_can_write_is_refused_until_the_fix_of_the_hint_is_made() {
+fn a_plugin_that_others_can_write_is_refused_until_the_fix_of_the_hint_is_made() {
     let (folder, plugin) = place();
     let (report, _) = report(&mut devices(command(), &plugin));
     assert!(has_ext_dev(&report), "{report}");
@@ -96,7 +96,7 @@ fn l7_3_a_plugin_that_others_can_write_is_refused_until_the_fix_of_the_hint_is_m
 }
 
 #[test]
-fn l7_3_a_plugin_of_another_user_is_refused_until_the_fix_of_the_hint_is_made() {
+fn a_plugin_of_another_user_is_refused_until_the_fix_of_the_hint_is_made() {
     let (_folder, plugin) = place();
     for at in [&plugin, plugin.parent().unwrap()] {
         if let Err(error) = chown(at, Some(NOBODY), None) {
@@ -116,7 +116,7 @@ fn with_other_rights(program: &Path, folder: &Path) -> io::Result<PathBuf> {
 }
 
 #[test]
-fn l7_3_a_privileged_process_ignores_the_environment_and_says_which_variables() {
+fn a_privileged_process_ignores_the_environment_and_says_which_variables() {
     let (folder, plugin) = place();
     let program = match with_other_rights(command(), folder.path()) {
         Ok(program) => program,

@@ -21,7 +21,7 @@ use crate::table::api;
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// An ordered line of work on one device.
+/// An ordered queue of work on one device.
 ///
 /// `native` is a stream of another library: on `cuda` and `rocm` its integer, or an object with
 /// `__cuda_stream__()`, `.ptr` or `.cuda_stream`; on OpenCL a command queue of PyOpenCL; anywhere the

@@ -52,36 +52,36 @@ pub(crate) fn waiting(device: &Device, other: &Device) -> Option<String> {
     ))
 }
 
-/// What a waiting stream learns of the work before it.
+/// What becomes of a stream when the work that it waits for has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passing {
-    /// Its failure, which becomes the stream's own.
-    Failure,
-    /// Only that it is over.
-    End,
+pub(crate) enum OnFailure {
+    /// The failure becomes the stream's own.
+    Inherit,
+    /// The stream goes on as after a success: it only learns that the work is over.
+    Ignore,
 }
 
 /// Makes a stream of `device`, which waits by `wait_for_own` for events of its own plugin, wait for
 /// an event of any plugin, and says how.
 ///
 /// # Errors
-/// [`Error::Hook`]; the failure of the work where it is passed on and known already.
+/// [`Error::Hook`]; the failure of the work where the stream inherits it and it is known already.
 pub(crate) fn wait(
     device: &Device,
     event: &Event,
-    passing: Passing,
+    on_failure: OnFailure,
     wait_for_own: impl Fn(EventHandle) -> Result<(), Error>,
 ) -> Result<Chain, Error> {
     if event.is_known_done() {
         return Ok(Chain::Native);
     }
-    if passing == Passing::Failure && device.is_of(event.device().plugin()) {
+    if on_failure == OnFailure::Inherit && device.is_of(event.device().plugin()) {
         match wait_for_own(event.handle()) {
             Err(error) if error.is_unsupported() => {}
             waited => return waited.map(|()| Chain::Native),
         }
     }
-    let (chain, host_event) = bridge(device, event, passing)?;
+    let (chain, host_event) = bridge(device, event, on_failure)?;
     if let Some(host_event) = host_event {
         wait_for_own(host_event.handle())?;
     }
@@ -91,24 +91,24 @@ pub(crate) fn wait(
 /// Gives an event of `device`'s plugin that happens when the work before `event` is over, and says
 /// what completes it; none where the caller waited instead.
 ///
-/// What completes it was submitted before anybody waits for it, so that a stream which waits holds
-/// nothing up that its wait depends on.
+/// What completes it is submitted before any stream waits for it: on one hardware queue it would
+/// otherwise stand behind that wait, for ever.
 fn bridge(
     device: &Device,
     event: &Event,
-    passing: Passing,
+    on_failure: OnFailure,
 ) -> Result<(Chain, Option<Event>), Error> {
     let host_event = match Event::host(device) {
         Err(error) if error.is_unsupported() => {
-            match completion::wait_for_end(event, None)? {
-                End::Failed(error) if passing == Passing::Failure => return Err(error),
+            match completion::block_until_over(event, None)? {
+                End::Failed(error) if on_failure == OnFailure::Inherit => return Err(error),
                 End::Done | End::Failed(_) => {}
             }
             return Ok((Chain::Blocked, None));
         }
         host_event => host_event?,
     };
-    let then = Then::Complete(host_event.clone(), passing);
+    let then = Then::Complete(host_event.clone(), on_failure);
     let chain = completion::after(event.clone(), then)?;
     Ok((chain, Some(host_event)))
 }

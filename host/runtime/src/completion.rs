@@ -18,7 +18,7 @@ use crossdock_sdk::abi::{HostFunction, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, OnFailure};
 use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::OnQuarantine;
@@ -47,8 +47,8 @@ impl Completions {
 /// What is done when work is over.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// Complete a host event, which tells its waiters what became of the work as asked for.
-    Complete(Event, Passing),
+    /// Complete a host event: with the failure of the work where its waiters are to inherit that.
+    Complete(Event, OnFailure),
     /// Give something back when this other work is over too.
     Release(Release, Vec<Mark>),
 }
@@ -64,8 +64,8 @@ impl Then {
     /// Does it: the work before `event` is over.
     fn run(self, event: &Event) {
         match self {
-            Self::Complete(host_event, Passing::End) => complete(&host_event, Status::OK),
-            Self::Complete(host_event, Passing::Failure) => {
+            Self::Complete(host_event, OnFailure::Ignore) => complete(&host_event, Status::OK),
+            Self::Complete(host_event, OnFailure::Inherit) => {
                 let status = event.synchronize(None).err().map_or(Status::OK, failure_of);
                 complete(&host_event, status);
             }
@@ -111,7 +111,7 @@ pub(crate) enum End {
 ///
 /// # Errors
 /// `TIMEOUT`, or what the plugin answered where nobody can say whether the work is over.
-pub(crate) fn wait_for_end(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
+pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
     let deadline = Deadline::after(limit);
     let failure = match event.synchronize(limit) {
         Ok(()) => return Ok(End::Done),
@@ -261,7 +261,7 @@ fn by_thread(waiting: &Arc<Waiting>) -> Result<(), Error> {
     // A thread that does not start drops what it owns, so this is only lent.
     let lent = Arc::clone(waiting);
     let wait = move || {
-        let ended = wait_for_end(&lent.event, None);
+        let ended = block_until_over(&lent.event, None);
         match (lent.take(), ended) {
             (Some(then), Ok(_)) => then.run(&lent.event),
             (Some(then), Err(error)) => then.give_up(error),

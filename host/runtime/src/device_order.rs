@@ -113,8 +113,8 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::far_memory;
     use crate::runtime::Runtime;
+    use crate::test_plugin_memory;
 
     #[test]
     fn the_three_forms_are_read_and_what_is_odd_becomes_a_warning() {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn what_names_no_device_is_told_as_it_stands_there() {
         let runtime = Runtime::builder().search(false).open().unwrap();
-        let plugin = far_memory::plugin::<0>();
+        let plugin = test_plugin_memory::plugin::<0>();
         assert!(runtime.register(&plugin).unwrap());
         let here = format!("{}:0", plugin.name());
         let gone = ["other:0".to_owned(), format!("{}:9", plugin.name())];

@@ -22,7 +22,7 @@ pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor,
     let packed = Tensor::empty(tensor.device(), tensor.layout())?;
     match transfer::copy_tensor(tensor.device(), &packed, tensor, stream) {
         Err(error) if error.is_unsupported() => {
-            order::settle(stream)?;
+            order::synchronize(stream)?;
             transfer::write(&packed, &span::gathered(tensor)?)?;
         }
         done => done?,
@@ -34,7 +34,7 @@ pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor,
 pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     match transfer::copy_tensor(dst.device(), dst, packed, stream) {
         Err(error) if error.is_unsupported() => {
-            order::settle(stream)?;
+            order::synchronize(stream)?;
             span::scatter(dst, &packed.read()?)
         }
         done => done,
@@ -103,7 +103,7 @@ pub(crate) fn split(tensor: &Tensor) -> Result<(Tensor, Tensor), Error> {
 pub(crate) fn copy_edge(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     match transfer::copy_packed(dst, src, stream) {
         Err(error) if error.is_unsupported() => {
-            order::settle(stream)?;
+            order::synchronize(stream)?;
             span::scatter(dst, &src.read()?)
         }
         done => done,

@@ -13,9 +13,9 @@ use crossdock_sdk::plugin::{Error, Groups, Host, Strided, describe};
 
 use super::{copy_edge, packed, read_into, unpack, write};
 use crate::device::Device;
-use crate::plugin_in_test;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
+use crate::test_plugin;
 
 /// A plugin that copies nothing, and fails when a test wants. It makes strided copies of whatever
 /// (0), of its own memory (1), of nothing (2, 3).
@@ -49,7 +49,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Failing<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        Ok(plugin_in_test::device_info())
+        Ok(test_plugin::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -84,7 +84,7 @@ impl<const N: usize> Strided for Failing<N> {
 }
 
 fn device<const N: usize>(runtime: &Runtime) -> Device {
-    let plugin = plugin_in_test::start::<Failing<N>>(format!("failing{N}"));
+    let plugin = test_plugin::start::<Failing<N>>(format!("failing{N}"));
     assert!(runtime.register(&plugin).unwrap());
     runtime.device_of(&plugin, 0).unwrap()
 }

@@ -91,7 +91,9 @@ impl Event {
         if self.is_known_done() {
             return Ok(());
         }
-        self.device().hooks().wait_for_event(self.0.handle, limit)?;
+        self.device()
+            .hooks()
+            .synchronize_event(self.0.handle, limit)?;
         self.0.happened.store(true, Ordering::Release);
         Ok(())
     }
@@ -150,12 +152,12 @@ mod tests {
     use super::*;
     use crate::Runtime;
     use crate::Stream;
-    use crate::lines_plugin::{self, given};
+    use crate::test_plugin_streams::{self, given};
 
     #[test]
     fn events_of_the_host_end_with_a_failure_after_a_panic_and_at_no_other_time() {
         const PLUGIN: usize = 24;
-        let plugin = lines_plugin::plugin::<PLUGIN>();
+        let plugin = test_plugin_streams::plugin::<PLUGIN>();
         let runtime = Runtime::builder().search(false).open().unwrap();
         assert!(runtime.register(&plugin).unwrap());
         let device = runtime.device_of(&plugin, 0).unwrap();
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn an_event_and_a_stream_are_shown_in_a_line() {
-        let plugin = lines_plugin::plugin::<55>();
+        let plugin = test_plugin_streams::plugin::<55>();
         let runtime = Runtime::builder().search(false).open().unwrap();
         assert!(runtime.register(&plugin).unwrap());
         let device = runtime.device_of(&plugin, 0).unwrap();

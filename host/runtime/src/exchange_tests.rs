@@ -13,9 +13,9 @@ use crossdock_sdk::dlpack::{
 };
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
-use crate::plugin_in_test;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
+use crate::test_plugin;
 
 /// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
 /// not count each other's.
@@ -48,7 +48,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        let mut info = plugin_in_test::device_info();
+        let mut info = test_plugin::device_info();
         if N != 3 {
             info.address_form = AddressForm::HANDLE;
         }
@@ -128,7 +128,7 @@ impl<const N: usize> Adopt for Handles<N> {
 
 /// What becomes of a tensor of so many bytes in this object.
 fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
-    let plugin = plugin_in_test::start::<Handles<N>>(format!("handles{N}"));
+    let plugin = test_plugin::start::<Handles<N>>(format!("handles{N}"));
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let id = runtime.device_of(&plugin, 0).unwrap().id();

@@ -24,8 +24,10 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Option<()>
         first: 0,
         strides: layout.strides(),
     };
-    // SAFETY: the layout was checked to lie inside the memory, which the tensor keeps alive, and
-    // `bytes` has as many as the compact one and is the caller's own.
+    // SAFETY:
+    // - The tensor's layout was checked to lie inside its memory, which it keeps alive.
+    // - `bytes` has as many as the compact layout, and is the caller's own, so the two are apart.
+    // - Of the threads that wrote the memory in the parent none is in this process.
     unsafe { walk::copy(layout.element_bits(), layout.shape(), dst, src) };
     Some(())
 }

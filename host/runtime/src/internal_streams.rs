@@ -1,5 +1,7 @@
-//! Streams of our own on a plugin's devices. Each carries one piece of work at a time: two on one
-//! stream would order things that have nothing to do with each other, and could wait in a circle.
+//! The pool of internal streams: those that the runtime makes for itself on a plugin's devices.
+//!
+//! Each carries one piece of work at a time: two on one stream would order things that have nothing to
+//! do with each other, and could wait in a circle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::{self, Chain, Passing};
+use crate::chain::{self, Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -15,31 +17,38 @@ use crate::hooks::Hooks;
 use crate::stream::done;
 use crate::stream_core::destroy;
 
-/// A plugin's internal streams that nobody has, idle ones and ones whose work is still running.
+/// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]
-pub(crate) struct InternalStreams(Mutex<Vec<Arc<Made>>>);
+pub(crate) struct InternalStreams(Mutex<Vec<Arc<PooledStream>>>);
 
-/// A stream of ours. Who looks at one holds it, and the last to hold it destroys it.
+/// One of them. Whoever queries it shares it meanwhile, and the last to let go of one that left the
+/// pool destroys it.
 #[derive(Debug)]
-struct Made {
+struct PooledStream {
     device: u32,
     handle: StreamHandle,
 }
 
-/// So many of a device's are looked at for an idle one, the oldest first: their work is over first.
-const LOOKED_AT: usize = 4;
+/// So many of a device's are queried for an idle one, the oldest first: their work is over first.
+const MOST_QUERIED: usize = 4;
 
-/// More idle ones are destroyed.
+/// While the pool of all devices holds more than these, idle ones are destroyed.
 const MOST_KEPT: usize = 16;
 
 impl InternalStreams {
-    fn kept(&self) -> MutexGuard<'_, Vec<Arc<Made>>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<Arc<PooledStream>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at those of a device, the oldest first. They stay here: who waits for all of them misses
-    /// none. No lock is held meanwhile.
-    fn look(&self, hooks: &Hooks, device: u32, most: usize, mut at: impl FnMut(&Arc<Made>)) {
+    /// Shows those of a device to `at`, the oldest first. They stay in the pool meanwhile, so that who
+    /// waits for all of them misses none. No lock is held while `at` calls hooks.
+    fn look(
+        &self,
+        hooks: &Hooks,
+        device: u32,
+        most: usize,
+        mut at: impl FnMut(&Arc<PooledStream>),
+    ) {
         let kept = self.kept();
         let of = kept.iter().filter(|one| one.device == device);
         let streams: Vec<_> = of.take(most).map(Arc::clone).collect();
@@ -51,16 +60,16 @@ impl InternalStreams {
     }
 
     /// Takes a stream out, unless another thread did.
-    fn claim(&self, one: &Arc<Made>) -> bool {
+    fn claim(&self, one: &Arc<PooledStream>) -> bool {
         let mut kept = self.kept();
         let at = kept.iter().position(|other| Arc::ptr_eq(other, one));
         at.map(|at| kept.remove(at)).is_some()
     }
 
     /// A kept stream of the device whose work is done.
-    fn idle(&self, hooks: &Hooks, device: u32) -> Option<Arc<Made>> {
+    fn idle(&self, hooks: &Hooks, device: u32) -> Option<Arc<PooledStream>> {
         let mut idle = None;
-        self.look(hooks, device, LOOKED_AT, |one| {
+        self.look(hooks, device, MOST_QUERIED, |one| {
             if idle.is_some() {
                 return;
             }
@@ -80,7 +89,7 @@ impl InternalStreams {
         if !is_full() {
             return;
         }
-        self.look(hooks, device, LOOKED_AT, |one| {
+        self.look(hooks, device, MOST_QUERIED, |one| {
             let is_over = !matches!(done(hooks.stream_query(one.handle)), Ok(false));
             if is_over && is_full() {
                 self.claim(one);
@@ -106,7 +115,7 @@ impl InternalStreams {
                 return;
             }
             // One that another thread takes meanwhile had nothing left to do.
-            let ended = hooks.wait_for_stream(one.handle, deadline.left());
+            let ended = hooks.synchronize_stream(one.handle, deadline.left());
             late = ended.err().filter(is_timeout);
         });
         late.map_or(Ok(()), Err)
@@ -128,7 +137,7 @@ pub(crate) struct InternalStream {
     device: Device,
     handle: StreamHandle,
     /// Until it is dropped.
-    made: Option<Arc<Made>>,
+    pooled: Option<Arc<PooledStream>>,
 }
 
 impl InternalStream {
@@ -145,9 +154,9 @@ impl InternalStream {
             });
         }
         let streams = device.plugin().internal_streams();
-        let made = match streams.idle(hooks, index) {
-            Some(made) => made,
-            None => Arc::new(Made {
+        let pooled = match streams.idle(hooks, index) {
+            Some(pooled) => pooled,
+            None => Arc::new(PooledStream {
                 device: index,
                 handle: hooks.stream_create(index)?,
             }),
@@ -155,8 +164,8 @@ impl InternalStream {
         streams.trim(hooks, index);
         Ok(Self {
             device: device.clone(),
-            handle: made.handle,
-            made: Some(made),
+            handle: pooled.handle,
+            pooled: Some(pooled),
         })
     }
 
@@ -180,8 +189,10 @@ impl InternalStream {
     ///
     /// # Errors
     /// As [`chain::wait`].
-    pub(crate) fn wait(&self, event: &Event, passing: Passing) -> Result<Chain, Error> {
-        chain::wait(&self.device, event, passing, |own| self.wait_for_own(own))
+    pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+        chain::wait(&self.device, event, on_failure, |own| {
+            self.wait_for_own(own)
+        })
     }
 
     /// An event at its present end.
@@ -200,7 +211,7 @@ impl InternalStream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of its work.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device.hooks().wait_for_stream(self.handle, limit)
+        self.device.hooks().synchronize_stream(self.handle, limit)
     }
 
     /// Gives it back where hooks may be called, so that those which are too many end there.
@@ -215,19 +226,19 @@ impl InternalStream {
 impl Drop for InternalStream {
     fn drop(&mut self) {
         // In a child the lock may be that of a thread which the child does not have.
-        if let Some(made) = self
-            .made
+        if let Some(pooled) = self
+            .pooled
             .take()
             .filter(|_| !self.device.hooks().is_forked())
         {
-            self.device.plugin().internal_streams().kept().push(made);
+            self.device.plugin().internal_streams().kept().push(pooled);
         }
     }
 }
 
 /// Destroys a stream unless others hold it.
-fn let_go(hooks: &Hooks, made: Arc<Made>) {
-    if let Some(last) = Arc::into_inner(made) {
+fn let_go(hooks: &Hooks, pooled: Arc<PooledStream>) {
+    if let Some(last) = Arc::into_inner(pooled) {
         destroy(hooks, last.handle);
     }
 }

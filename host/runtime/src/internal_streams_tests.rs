@@ -8,13 +8,13 @@ use std::time::Duration;
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::internal_streams::InternalStream;
-use crate::lines_plugin::{self, Given, given};
+use crate::test_plugin_streams::{self, Given, given};
 use crate::waits;
 use crate::{Device, Runtime};
 
 /// The two devices of plugin `N`, and what the plugin gives.
 fn devices<const N: usize>() -> ([Device; 2], &'static Given) {
-    let plugin = lines_plugin::plugin::<N>();
+    let plugin = test_plugin_streams::plugin::<N>();
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let devices = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());

@@ -30,8 +30,6 @@ mod elements;
 mod error;
 mod event;
 mod exchange;
-#[cfg(test)]
-mod far_memory;
 mod foreign;
 mod hooks;
 mod host_array;
@@ -45,8 +43,6 @@ mod internal_streams_tests;
 mod late_log;
 mod layers;
 mod life;
-#[cfg(test)]
-mod lines_plugin;
 mod listing;
 pub mod loader;
 mod memory;
@@ -60,8 +56,6 @@ mod pending_tests;
 mod place;
 mod plan;
 mod plugin;
-#[cfg(test)]
-mod plugin_in_test;
 mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]
@@ -81,6 +75,12 @@ mod stream_tests;
 mod table;
 mod tensor;
 mod tensor_order;
+#[cfg(test)]
+mod test_plugin;
+#[cfg(test)]
+mod test_plugin_memory;
+#[cfg(test)]
+mod test_plugin_streams;
 pub mod trace;
 mod transfer;
 mod waits;

@@ -15,7 +15,7 @@ use crate::opened;
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
-/// Threads of ours that are giving something back, which may run code of others.
+/// Threads that are giving something back, which may run code of others.
 static RELEASING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -33,7 +33,8 @@ pub fn exiting() -> bool {
     EXITING.load(Ordering::Acquire)
 }
 
-/// How many frees were left out because the process was exiting, or is a fork.
+/// How many things were leaked and not given back: because the process was exiting, because it is a
+/// fork, or because nobody could say whether work still used them.
 #[must_use]
 pub fn counted_leaks() -> u64 {
     LEAKS.load(Ordering::Relaxed)
@@ -56,7 +57,7 @@ pub(crate) fn count_leak() {
     LEAKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The right to give something back on a thread of ours, until it is dropped.
+/// The right to give something back on this thread, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Releasing(());
 

@@ -154,7 +154,7 @@ impl Memory {
         } else {
             AdoptFlags::empty()
         };
-        // SAFETY: the new memory holds the keeper of `of`, so the foreign bytes outlive the adoption.
+        // SAFETY: the new memory holds a tensor of these bytes until the adoption has ended.
         let address = unsafe {
             device
                 .hooks()
@@ -302,8 +302,8 @@ impl Memory {
             unsafe { self.device.hooks().free_async(stream, self.address) }
         });
         match freed {
-            // By contract the plugin has the memory whatever it answers: freed once more, its address
-            // could be that of other memory by then.
+            // The plugin may have taken the memory all the same: freed once more, its address could be
+            // that of other memory by then. So it is leaked.
             Err(error) if !error.is_unsupported() => {
                 log_failure(&error);
                 Ok(())
@@ -350,7 +350,8 @@ impl Drop for Memory {
 fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
     let given = match &owner {
         Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
-        // SAFETY: this is the last user.
+        // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
+        // it, so nobody else has the address or gives it back.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },
         Owner::Adopted { .. } | Owner::Native { .. } => {
             device.hooks().release_adopted(device.index(), address)
@@ -358,7 +359,8 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
         Owner::Mapped { of, pointer } => {
             let of = of.memory();
             let (hooks, index) = (of.device.hooks(), of.device.index());
-            // SAFETY: `map` gave this pointer for this address, and this is its last user.
+            // SAFETY: `map` gave this pointer for this address, and its owner was taken out of the memory
+            // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
     };

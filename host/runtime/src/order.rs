@@ -1,10 +1,14 @@
-//! Work in its place: after what it depends on, and remembered by the memories it touches.
+//! The order of work: a stream waits for what its work depends on, and each memory that the work
+//! touches remembers the event at its end.
+//!
+//! [`run`] does this for work of ours. For work that others put on a stream, [`wait`] goes before it
+//! and [`note`] behind it.
 
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -65,22 +69,24 @@ impl<'a> Touched<'a> {
         Ok(())
     }
 
-    /// Makes the line wait for all that this work has to come after.
-    fn come_after(self, line: Line<'_>) -> Result<Vec<Place<'a>>, Error> {
+    /// Makes a stream wait for all that this work has to come after.
+    fn come_after(self, stream: WorkStream<'_>) -> Result<Vec<MemoryUse<'a>>, Error> {
         let found = |(memory, access): (&'a Memory, Access)| {
             let marks = memory.pending().before(access);
-            (Place::new(memory, access, line.on()), marks)
+            (MemoryUse::new(memory, access, stream.callers_own()), marks)
         };
-        // What was found is on the stream already. What other threads put there from now on may come
-        // after this work.
+        // What is found now is on its stream already. What other threads put there from here on may
+        // come after this work.
         let found: Vec<_> = self.each().map(found).collect();
-        line.begin()?;
-        let mut places = Vec::with_capacity(2);
-        for (mut place, marks) in found {
-            place.earlier.extend(line.come_after(marks, place.access)?);
-            places.push(place);
+        stream.wait_for_caller()?;
+        let mut uses = Vec::with_capacity(2);
+        for (mut found, marks) in found {
+            found
+                .earlier
+                .extend(stream.come_after(marks, found.access)?);
+            uses.push(found);
         }
-        Ok(places)
+        Ok(uses)
     }
 
     /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
@@ -98,45 +104,48 @@ impl<'a> Touched<'a> {
     }
 }
 
-/// Where work is put.
+/// The stream that work is submitted to.
 #[derive(Clone, Copy)]
-enum Line<'a> {
-    /// On this stream.
-    On(&'a Stream),
-    /// On a stream of ours between two points of this one, which belongs to another plugin.
-    For(&'a Stream, &'a InternalStream),
+enum WorkStream<'a> {
+    /// The caller's, of the plugin that does the work.
+    Callers(&'a Stream),
+    /// An internal one of that plugin, because the caller's stream belongs to another: it waits for
+    /// an event of the caller's stream, which then waits for one of its own.
+    Internal(&'a Stream, &'a InternalStream),
 }
 
-impl Line<'_> {
-    /// The stream whose later work comes after this without being told.
-    const fn stream(&self) -> &Stream {
+impl WorkStream<'_> {
+    /// The caller's stream, in whose order the work is done.
+    const fn caller(&self) -> &Stream {
         match self {
-            Self::On(stream) | Self::For(stream, _) => stream,
+            Self::Callers(stream) | Self::Internal(stream, _) => stream,
         }
     }
 
-    /// The stream that the work itself is on, where that is the caller's.
-    const fn on(&self) -> Option<&Stream> {
+    /// The caller's stream where the work itself is on it.
+    const fn callers_own(&self) -> Option<&Stream> {
         match self {
-            Self::On(stream) => Some(stream),
-            Self::For(..) => None,
+            Self::Callers(stream) => Some(stream),
+            Self::Internal(..) => None,
         }
     }
 
     /// Whether an event is of the plugin that does the work.
     fn plugin_is_of(&self, event: &Event) -> bool {
         let device = match self {
-            Self::On(stream) => stream.device(),
-            Self::For(_, own) => own.device(),
+            Self::Callers(stream) => stream.device(),
+            Self::Internal(_, internal) => internal.device(),
         };
         device.is_of(event.device().plugin())
     }
 
-    /// Makes it come after what is on the stream.
-    fn begin(&self) -> Result<(), Error> {
+    /// Makes it wait for what is on the caller's stream.
+    fn wait_for_caller(&self) -> Result<(), Error> {
         match self {
-            Self::On(_) => Ok(()),
-            Self::For(stream, own) => own.wait(&stream.record()?, Passing::Failure).map(drop),
+            Self::Callers(_) => Ok(()),
+            Self::Internal(stream, internal) => internal
+                .wait(&stream.record()?, OnFailure::Inherit)
+                .map(drop),
         }
     }
 
@@ -144,103 +153,110 @@ impl Line<'_> {
     fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Earlier>, Error> {
         let mut earlier = Vec::new();
         for mark in marks {
-            // Not where a stream of another plugin stands between the two: where that plugin breaks
-            // down, it goes on too early.
-            let is_covered = mark.stream.is_some() && mark.stream.as_ref() == self.on();
+            // What is on one stream is in order there. That is certain only where the earlier work is
+            // of the stream's own plugin: the stream goes on early where another one breaks down.
+            let is_on_this = mark.stream.is_some() && mark.stream.as_ref() == self.callers_own();
             let is_native = mark.is_of_one_plugin();
             let event = mark.end?;
             // A write replaces what failed, and a read that failed left the content as it was.
-            let may_fail = access.is_write() || mark.access == Access::Read;
-            let is_certain = if is_covered {
+            let may_have_failed = access.is_write() || mark.access == Access::Read;
+            let is_certain = if is_on_this {
                 is_native
             } else {
-                match self.wait(&event, may_fail)? {
+                match self.wait(&event, may_have_failed)? {
                     Chain::Native | Chain::Blocked => true,
-                    // Given up only where the plugin does nothing more, on this stream either.
+                    // Given up only where the event's plugin is no longer called: if it is this
+                    // stream's as well, it does nothing more here.
                     Chain::HostEvent => self.plugin_is_of(&event),
                     Chain::HostThread => false,
                 }
             };
             earlier.push(Earlier { event, is_certain });
         }
-        Ok(failures_apart(earlier, access))
+        Ok(those_replaced(earlier, access))
     }
 
-    /// Makes it wait for an event, and for its failure only if the work may not fail.
-    fn wait(&self, event: &Event, may_fail: bool) -> Result<Chain, Error> {
-        // What looks like a failure of the work may be one of the question, so it is waited for.
-        let passing = if may_fail && event.is_done().is_err() {
-            Passing::End
+    /// Makes it wait for an event. A failure that is known by now is inherited unless the work before
+    /// the event may have failed.
+    fn wait(&self, event: &Event, may_have_failed: bool) -> Result<Chain, Error> {
+        // The error may be one of the query, so the work is waited for all the same.
+        let on_failure = if may_have_failed && event.is_done().is_err() {
+            OnFailure::Ignore
         } else {
-            Passing::Failure
+            OnFailure::Inherit
         };
         match self {
-            Self::On(stream) => stream.wait_as(event, passing),
-            Self::For(_, own) => own.wait(event, passing),
+            Self::Callers(stream) => stream.wait_with(event, on_failure),
+            Self::Internal(_, internal) => internal.wait(event, on_failure),
         }
     }
 
     fn submit(&self, work: impl FnOnce(StreamHandle) -> Result<(), Error>) -> Result<(), Error> {
         match self {
-            Self::On(stream) => stream.take_turn(work),
-            Self::For(_, own) => work(own.handle()),
+            Self::Callers(stream) => stream.take_turn(work),
+            Self::Internal(_, internal) => work(internal.handle()),
         }
     }
 
     fn record(&self) -> Result<Event, Error> {
         match self {
-            Self::On(stream) => stream.record(),
-            Self::For(_, own) => own.record(),
+            Self::Callers(stream) => stream.record(),
+            Self::Internal(_, internal) => internal.record(),
         }
     }
 }
 
-/// Without the ends of work that failed, where the work to come leaves some of its bytes as they are:
-/// who reads those has to be told.
-fn failures_apart(mut earlier: Vec<Earlier>, access: Access) -> Vec<Earlier> {
+/// The ends of earlier work that the work to come may replace. Work that failed is not among them
+/// where some of its bytes stay as they are: who reads those has to be told.
+fn those_replaced(mut earlier: Vec<Earlier>, access: Access) -> Vec<Earlier> {
     if access == Access::WritePart {
         earlier.retain(|one| one.event.is_done().is_ok());
     }
     earlier
 }
 
-/// A memory that some work touches, and the ends of the work that is over before.
-struct Place<'a> {
+/// A memory that some work touches, and the ends of the work that it comes after.
+struct MemoryUse<'a> {
     memory: &'a Memory,
     access: Access,
     earlier: Vec<Earlier>,
 }
 
-impl<'a> Place<'a> {
-    /// A memory that work on `stream` touches, and such work that is there already. To be made before
-    /// the end of the work is recorded, which therefore comes after that.
+impl<'a> MemoryUse<'a> {
+    /// A memory that work on `stream` touches, and the like work that is on the stream already. To be
+    /// made before the end of the new work is recorded, which then comes after all of that.
     fn new(memory: &'a Memory, access: Access, stream: Option<&Stream>) -> Self {
-        let there = stream.map(|stream| memory.pending().on(stream, access));
+        let there = stream.map(|stream| memory.pending().ends_on(stream, access));
         Self {
             memory,
             access,
-            earlier: failures_apart(there.unwrap_or_default(), access),
+            earlier: those_replaced(there.unwrap_or_default(), access),
         }
     }
 }
 
 /// Remembers work whose end is `event`, after which everything later on `stream` comes.
-fn enter(stream: Option<&Stream>, event: &Event, places: &[Place<'_>], holds_memory: bool) {
-    for place in places {
+fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_memory: bool) {
+    for MemoryUse {
+        memory,
+        access,
+        earlier,
+    } in uses
+    {
         let mark = Mark {
             stream: stream.cloned(),
             end: Ok(event.clone()),
-            access: place.access,
+            access: *access,
             holds_memory,
         };
-        place.memory.pending().enter(mark, &place.earlier);
+        memory.pending().enter(mark, earlier);
     }
 }
 
 /// Does work by a hook of `maker`'s plugin: at once without a stream, else in the stream's order.
 ///
-/// A stream of another plugin is kept in order too: the work goes to a stream of our own, between
-/// two points of the other one.
+/// A stream of another plugin is kept in order too: the work goes to an internal stream, between two
+/// events of the caller's.
 pub(crate) fn run(
     maker: &Device,
     stream: Option<&Stream>,
@@ -251,13 +267,14 @@ pub(crate) fn run(
         return run_at_once(touched, work);
     };
     if Arc::ptr_eq(stream.device().plugin(), maker.plugin()) {
-        return queue(Line::On(stream), touched, work);
+        return submit(WorkStream::Callers(stream), touched, work);
     }
     match InternalStream::take(maker) {
-        // Between the two points nobody else's work for the stream may begin.
-        Ok(own) => stream.take_foreign_turn(|| queue(Line::For(stream, &own), touched, work)),
+        // Between the two events nobody else's work for the stream may begin.
+        Ok(internal) => stream
+            .take_foreign_turn(|| submit(WorkStream::Internal(stream, &internal), touched, work)),
         Err(error) if error.is_unsupported() => {
-            settle(Some(stream))?;
+            synchronize(Some(stream))?;
             run_at_once(touched, work)
         }
         Err(error) => Err(error),
@@ -268,7 +285,7 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// [`Error::Hook`]; the failure of that work.
-pub(crate) fn settle(stream: Option<&Stream>) -> Result<(), Error> {
+pub(crate) fn synchronize(stream: Option<&Stream>) -> Result<(), Error> {
     match stream {
         Some(stream) => stream.record()?.synchronize(None),
         None => Ok(()),
@@ -280,37 +297,40 @@ fn run_at_once(
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
     touched.synchronize()?;
-    submitted(touched, work(StreamHandle::NONE))
+    remember_panic(touched, work(StreamHandle::NONE))
 }
 
-/// Puts work where it belongs and remembers it.
-fn queue(
-    line: Line<'_>,
+/// Submits work to a stream, after what it depends on, and remembers it.
+fn submit(
+    target: WorkStream<'_>,
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let places = touched.come_after(line)?;
-    submitted(touched, line.submit(work))?;
+    let uses = touched.come_after(target)?;
+    remember_panic(touched, target.submit(work))?;
     // The work is there, so a failure to record its end is worth a second try.
-    let event = line
+    let event = target
         .record()
-        .or_else(|_| line.record())
+        .or_else(|_| target.record())
         .inspect_err(|error| {
-            touched.remember_unrecorded(line.on(), error);
+            touched.remember_unrecorded(target.callers_own(), error);
         })?;
-    let followed = match line {
-        Line::On(_) => Ok(true),
-        // A thread that waits gives up where nobody can say that the work is over, and the stream
-        // goes on.
-        Line::For(stream, _) => stream.wait(&event).map(|chain| chain != Chain::HostThread),
+    let followed = match target {
+        WorkStream::Callers(_) => Ok(true),
+        // A thread that waits gives up where nobody can say that the work is over. The caller's
+        // stream goes on then, so what is later on it does not come after the work.
+        WorkStream::Internal(caller, _) => {
+            caller.wait(&event).map(|chain| chain != Chain::HostThread)
+        }
     };
-    let stream = matches!(followed, Ok(true)).then(|| line.stream());
-    enter(stream, &event, &places, true);
+    let stream = matches!(followed, Ok(true)).then(|| target.caller());
+    enter(stream, &event, &uses, true);
     followed.map(drop)
 }
 
-/// What submitting work led to. A hook that panicked may have begun it.
-fn submitted(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Error> {
+/// The answer of a hook that was given work. One that panicked may have begun the work, so the
+/// memories remember it for ever.
+fn remember_panic(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Error> {
     if let Err(error) = &result
         && error.status() == Some(Status::PANIC)
     {
@@ -322,20 +342,22 @@ fn submitted(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Erro
 /// Makes `stream` wait for all that work with this access has to come after.
 pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Result<(), Error> {
     let marks = memory.pending().before(access);
-    Line::On(stream).come_after(marks, access).map(drop)
+    WorkStream::Callers(stream)
+        .come_after(marks, access)
+        .map(drop)
 }
 
-/// Makes `stream` wait for what work of others that is to come on it depends on.
+/// Makes `stream` wait for what the work of others depends on that is to come on it.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
-    touched.come_after(Line::On(stream)).map(drop)
+    touched.come_after(WorkStream::Callers(stream)).map(drop)
 }
 
-/// Remembers work of others that is on `stream`, and that its caller has put into order.
-/// `holds_memory`: the memory has to outlive it.
+/// Remembers work of others that is on `stream`; they made it wait for what the work depends on.
+/// `holds_memory`: the memory has to outlive the work.
 pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
-    let place = |(memory, access)| Place::new(memory, access, Some(stream));
-    let places: Vec<_> = touched.each().map(place).collect();
+    let on_stream = |(memory, access)| MemoryUse::new(memory, access, Some(stream));
+    let uses: Vec<_> = touched.each().map(on_stream).collect();
     let event = stream.record()?;
-    enter(Some(stream), &event, &places, holds_memory);
+    enter(Some(stream), &event, &uses, holds_memory);
     Ok(())
 }

@@ -1,4 +1,7 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
+//!
+//! Each memory keeps a [`Mark`] for each such work. [`order`](crate::order) enters the marks, and
+//! makes later work wait for those that matter to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +9,7 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::Passing;
+use crate::chain::OnFailure;
 use crate::completion::{self, End};
 use crate::error::Error;
 use crate::event::Event;
@@ -24,7 +27,7 @@ pub(crate) struct Pending {
     marks: Mutex<Vec<Mark>>,
 }
 
-/// The end of some work.
+/// What a memory remembers of one piece of work: the event at its end, and what it does.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     /// The stream on which everything later comes after the work; none where there is no such.
@@ -53,7 +56,7 @@ pub(crate) enum Access {
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
     pub(crate) event: Event,
-    /// Whether that holds whatever becomes of other plugins: a wait for one may be given up.
+    /// Whether that holds even where another plugin breaks down: a wait for it is given up then.
     pub(crate) is_certain: bool,
 }
 
@@ -146,7 +149,7 @@ impl Pending {
     }
 
     /// The ends of work with this access on a stream: what is put on the stream from now on comes after.
-    pub(crate) fn on(&self, stream: &Stream, access: Access) -> Vec<Earlier> {
+    pub(crate) fn ends_on(&self, stream: &Stream, access: Access) -> Vec<Earlier> {
         if !self.is_busy() || self.is_inherited() {
             return Vec::new();
         }
@@ -206,7 +209,7 @@ impl Pending {
         let mut failure = None;
         for mark in self.before(access) {
             let event = mark.end?;
-            match completion::wait_for_end(&event, deadline.left())? {
+            match completion::block_until_over(&event, deadline.left())? {
                 End::Failed(error) if !access.is_write() && mark.access.is_write() => {
                     failure = failure.or(Some(error));
                 }
@@ -256,7 +259,7 @@ fn all_of(last: &Event, others: &[Event]) -> Option<Event> {
     }
     let stream = InternalStream::take(last.device()).ok()?;
     for event in others.iter().chain([last]) {
-        stream.wait(event, Passing::Failure).ok()?;
+        stream.wait(event, OnFailure::Inherit).ok()?;
     }
     stream.record().ok()
 }

@@ -8,8 +8,8 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::error::Error;
-use crate::lines_plugin::{self, Given, given};
 use crate::pending::{Access, Earlier, Mark, Pending};
+use crate::test_plugin_streams::{self, Given, given};
 use crate::waits;
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(1000);
 
 /// A device of plugin `N`, and what the plugin gives.
 fn device<const N: usize>() -> (Device, &'static Given) {
-    let plugin = lines_plugin::plugin::<N>();
+    let plugin = test_plugin_streams::plugin::<N>();
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     (runtime.device_of(&plugin, 0).unwrap(), given::<N>())
@@ -106,7 +106,7 @@ fn an_event_is_given_back_while_others_look_for_work() {
     pending.enter(mark(None, &over, Access::Read), &[]);
     drop(over);
     let looks = Arc::clone(&pending);
-    let (step, is_done) = lines_plugin::meanwhile(move || drop(looks.before(Access::Both)));
+    let (step, is_done) = test_plugin_streams::meanwhile(move || drop(looks.before(Access::Both)));
     *given.in_event_destroy.lock().unwrap() = Some(step);
     pending.enter(mark(None, &next, Access::Read), &[]);
     assert!(is_done.load(SeqCst));

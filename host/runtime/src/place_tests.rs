@@ -12,9 +12,9 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 
 use super::may_overlap;
-use crate::plugin_in_test;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
+use crate::test_plugin;
 
 /// The plugin with this number: its memory is wherever a test says, and so is what it knows of it.
 struct Told<const N: usize>;
@@ -50,7 +50,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        Ok(plugin_in_test::device_info())
+        Ok(test_plugin::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -80,7 +80,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
 
 /// Sixteen bytes of plugin `N` at this address.
 fn memory<const N: usize>(address: Address) -> Tensor {
-    let plugin = plugin_in_test::start::<Told<N>>(format!("told{N}"));
+    let plugin = test_plugin::start::<Told<N>>(format!("told{N}"));
     let runtime = runtime();
     assert!(runtime.register(&plugin).unwrap());
     *SAY[N].next.lock().unwrap() = address;

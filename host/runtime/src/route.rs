@@ -244,15 +244,15 @@ fn take_alias(
     if let Some(own) = tensor.memory().seen_through(to) {
         return Ok(own.view(tensor.layout().clone(), tensor.offset()));
     }
-    // Adopting and mapping look at the bytes, and are not part of any stream.
-    let settled = || {
-        order::settle(stream)?;
+    // Adopting and mapping look at the bytes, and cannot follow a stream.
+    let wait_for_work = || {
+        order::synchronize(stream)?;
         tensor.memory().pending().synchronize(Access::Read, None)
     };
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),
-        Alias::Adopt => settled().and_then(|()| Memory::adopt(to, tensor))?,
-        Alias::Map => settled().and_then(|()| Memory::map(to, tensor))?,
+        Alias::Adopt => wait_for_work().and_then(|()| Memory::adopt(to, tensor))?,
+        Alias::Map => wait_for_work().and_then(|()| Memory::map(to, tensor))?,
     };
     Ok(Tensor::of(memory, tensor.layout().clone(), tensor.offset()))
 }

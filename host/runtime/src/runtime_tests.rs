@@ -9,11 +9,11 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::{Entered, Error, Runtime};
 use crate::device::Device;
-use crate::lines_plugin::{self, MEMORY, Step, given};
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
-use crate::{PointerAnswer, far_memory};
+use crate::test_plugin_streams::{self, MEMORY, Step, given};
+use crate::{PointerAnswer, test_plugin_memory};
 
 fn runtime() -> Runtime {
     Runtime::builder().search(false).open().unwrap()
@@ -31,7 +31,7 @@ fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
 
 #[test]
 fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
-    let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+    let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
     assert!(runtime.register(&plugin).unwrap());
     assert!(is_asked(&runtime, &plugin) && is_listed(&runtime, &plugin));
     runtime.retire(&plugin).unwrap();
@@ -41,7 +41,7 @@ fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
 #[test]
 fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
     let (here, there) = (runtime(), runtime());
-    let plugin = far_memory::plugin::<0>();
+    let plugin = test_plugin_memory::plugin::<0>();
     assert!(there.register(&plugin).unwrap());
     there.retire(&plugin).unwrap();
     assert!(!here.register(&plugin).unwrap());
@@ -50,7 +50,7 @@ fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
 
 #[test]
 fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
-    let (runtime, plugin) = (runtime(), far_memory::plugin::<0>());
+    let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
     let infos = plugin.device_infos().unwrap();
     let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
     assert_eq!(entered, Entered::New);
@@ -62,7 +62,7 @@ fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
 #[test]
 fn a_plugin_that_came_back_before_its_first_entry_was_done_is_asked_once() {
     let (here, there) = (runtime(), runtime());
-    let plugin = far_memory::plugin::<0>();
+    let plugin = test_plugin_memory::plugin::<0>();
     assert!(there.register(&plugin).unwrap());
     let infos = plugin.device_infos().unwrap();
     here.change(|registry| here.enter(registry, &plugin, &infos));
@@ -108,7 +108,7 @@ const REFUSED: [Option<Status>; 3] = [Some(Status::RETIRED); 3];
 
 #[test]
 fn a_retirement_in_one_runtime_leaves_the_plugin_to_the_other() {
-    let plugin = lines_plugin::plugin::<10>();
+    let plugin = test_plugin_streams::plugin::<10>();
     let [here, there] = two_with(&plugin);
     let [mine, theirs] = [&here, &there].map(|runtime| device(runtime, &plugin));
     here.retire(&plugin).unwrap();
@@ -125,7 +125,7 @@ fn a_retirement_in_one_runtime_leaves_the_plugin_to_the_other() {
 
 #[test]
 fn a_plugin_that_was_retired_here_comes_back_while_another_runtime_lists_it() {
-    let plugin = lines_plugin::plugin::<11>();
+    let plugin = test_plugin_streams::plugin::<11>();
     let [here, there] = two_with(&plugin);
     let old = device(&here, &plugin);
     here.retire(&plugin).unwrap();
@@ -142,7 +142,7 @@ fn a_plugin_that_was_retired_here_comes_back_while_another_runtime_lists_it() {
 
 #[test]
 fn the_last_retirement_calls_the_hook_also_where_the_others_were_dropped() {
-    let plugin = lines_plugin::plugin::<12>();
+    let plugin = test_plugin_streams::plugin::<12>();
     let [here, there] = two_with(&plugin);
     let kept = device(&there, &plugin);
     drop(there);
@@ -154,7 +154,7 @@ fn the_last_retirement_calls_the_hook_also_where_the_others_were_dropped() {
 
 #[test]
 fn a_plugin_whose_runtimes_were_dropped_is_open_for_a_new_one() {
-    let plugin = lines_plugin::plugin::<13>();
+    let plugin = test_plugin_streams::plugin::<13>();
     drop(two_with(&plugin));
     assert!(!plugin.is_retired());
     assert_eq!(given::<13>().retires.load(SeqCst), 0);
@@ -165,7 +165,7 @@ fn a_plugin_whose_runtimes_were_dropped_is_open_for_a_new_one() {
 
 #[test]
 fn a_plugin_is_retired_once_in_a_runtime_and_others_are_told() {
-    let plugin = lines_plugin::plugin::<14>();
+    let plugin = test_plugin_streams::plugin::<14>();
     let [here, there] = two_with(&plugin);
     drop(there);
     let second = Arc::new(Mutex::new(None));
@@ -185,7 +185,7 @@ fn a_plugin_is_retired_once_in_a_runtime_and_others_are_told() {
 #[test]
 fn of_two_runtimes_that_retire_a_plugin_at_once_one_calls_the_hook() {
     for round in 1..=50 {
-        let plugin = lines_plugin::plugin::<15>();
+        let plugin = test_plugin_streams::plugin::<15>();
         let runtimes = two_with(&plugin);
         std::thread::scope(|scope| {
             for runtime in &runtimes {
@@ -198,8 +198,8 @@ fn of_two_runtimes_that_retire_a_plugin_at_once_one_calls_the_hook() {
 
 #[test]
 fn a_plugin_that_the_other_runtime_retires_during_a_load_is_opened_anew() {
-    let first = lines_plugin::plugin::<16>();
-    let second = lines_plugin::plugin::<17>();
+    let first = test_plugin_streams::plugin::<16>();
+    let second = test_plugin_streams::plugin::<17>();
     let (here, there) = (runtime(), runtime());
     assert!(there.register(&first).unwrap());
     let (other, same) = (there.clone(), Arc::clone(&first));
@@ -215,7 +215,7 @@ fn a_plugin_that_the_other_runtime_retires_during_a_load_is_opened_anew() {
 
 #[test]
 fn a_plugin_that_answers_no_more_once_the_other_runtime_retired_it_fails_no_load() {
-    let plugin = lines_plugin::plugin::<23>();
+    let plugin = test_plugin_streams::plugin::<23>();
     let (here, there) = (runtime(), runtime());
     assert!(there.register(&plugin).unwrap());
     let (other, same) = (there.clone(), Arc::clone(&plugin));
@@ -226,14 +226,14 @@ fn a_plugin_that_answers_no_more_once_the_other_runtime_retired_it_fails_no_load
     *given::<23>().in_device_info.lock().unwrap() = Some(step);
     assert!(!here.register(&plugin).unwrap());
     // While nobody retired it, its silence is an error.
-    let another = lines_plugin::plugin::<23>();
+    let another = test_plugin_streams::plugin::<23>();
     assert!(here.register(&another).is_err());
     assert!(!is_listed(&here, &plugin) && !is_listed(&here, &another));
 }
 
 #[test]
 fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
-    let plugin = lines_plugin::plugin::<18>();
+    let plugin = test_plugin_streams::plugin::<18>();
     let (here, there) = (runtime(), runtime());
     assert!(there.register(&plugin).unwrap());
     let infos = plugin.device_infos().unwrap();
@@ -248,7 +248,7 @@ fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
 
 #[test]
 fn a_plugin_that_is_retired_here_while_it_is_loaded_here_once_more_is_listed_again() {
-    let plugin = lines_plugin::plugin::<19>();
+    let plugin = test_plugin_streams::plugin::<19>();
     let [here, there] = two_with(&plugin);
     let (inside, same) = (here.clone(), Arc::clone(&plugin));
     let step: Step = Arc::new(move || inside.retire(&same).unwrap());
@@ -263,7 +263,7 @@ fn a_plugin_that_is_retired_here_while_it_is_loaded_here_once_more_is_listed_aga
 
 #[test]
 fn memory_of_a_plugin_that_is_retired_here_while_it_is_asked_has_no_owner_here() {
-    let plugin = lines_plugin::plugin::<20>();
+    let plugin = test_plugin_streams::plugin::<20>();
     let [here, there] = two_with(&plugin);
     let (inside, same) = (here.clone(), Arc::clone(&plugin));
     let step: Step = Arc::new(move || inside.retire(&same).unwrap());

@@ -1,4 +1,4 @@
-//! Streams: ordered lines of work on one device, made here or wrapped.
+//! Streams: ordered queues of work on one device, made here or wrapped.
 #![expect(unsafe_code, reason = "wraps a stream that its caller vouches for")]
 
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
-use crate::chain::{self, Chain, Passing};
+use crate::chain::{self, Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::stream_core::{Origin, StreamCore};
 
-/// An ordered line of work on one device. Clones are the same stream; what is on it completes also
+/// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
 /// after the last clone was dropped. Equal devices of two runtimes have equal streams.
 #[derive(Debug, Clone)]
 pub struct Stream(Arc<StreamCore>, Device);
@@ -122,12 +122,14 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]; the failure of the work before the event where that is known already.
     pub fn wait(&self, event: &Event) -> Result<Chain, Error> {
-        self.wait_as(event, Passing::Failure)
+        self.wait_with(event, OnFailure::Inherit)
     }
 
-    /// As [`Stream::wait`], with what the stream learns of the work.
-    pub(crate) fn wait_as(&self, event: &Event, passing: Passing) -> Result<Chain, Error> {
-        chain::wait(self.device(), event, passing, |own| self.wait_for_own(own))
+    /// As [`Stream::wait`], with what becomes of the stream when the work has failed.
+    pub(crate) fn wait_with(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+        chain::wait(self.device(), event, on_failure, |own| {
+            self.wait_for_own(own)
+        })
     }
 
     /// Waits for an event of the stream's own plugin.
@@ -140,7 +142,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device().hooks().wait_for_stream(self.0.handle, limit)
+        self.device()
+            .hooks()
+            .synchronize_stream(self.0.handle, limit)
     }
 
     /// Whether its work is done.
@@ -151,17 +155,15 @@ impl Stream {
         done(self.device().hooks().stream_query(self.0.handle))
     }
 
-    /// Calls hooks that name this stream, one caller at a time.
+    /// Calls hooks that submit to this stream, one caller at a time.
     pub(crate) fn take_turn<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.0.take_turn(call)
     }
-}
 
-impl Stream {
-    /// Puts work of another plugin between two points of this stream, one caller at a time.
+    /// Puts work of another plugin between two events of this stream, one caller at a time.
     pub(crate) fn take_foreign_turn<T>(
         &self,
         call: impl FnOnce() -> Result<T, Error>,

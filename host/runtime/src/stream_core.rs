@@ -22,10 +22,12 @@ pub(crate) struct StreamCore {
     /// The integer that the vendor's API uses, where there is one.
     native: Option<u64>,
     origin: Origin,
-    /// The contract: one call at a time for one stream. Held across hooks that never block and
-    /// never call back, and never together with another lock.
+    /// The contract: one submitting call at a time for one stream. Held across hooks that never
+    /// block and never call back. Under it only locks are taken that are held over no call.
     turn: Mutex<()>,
-    /// Held while work of another plugin is put between two points of this stream.
+    /// Held while work of another plugin is put between two events of this stream. Turns are taken
+    /// under it, and where that plugin has no host events its holder blocks until the stream's
+    /// earlier work is over.
     foreign_turn: Mutex<()>,
 }
 
@@ -69,7 +71,7 @@ impl StreamCore {
         Ok(core)
     }
 
-    /// Calls hooks that name this stream, one caller at a time.
+    /// Calls hooks that submit to this stream, one caller at a time.
     pub(crate) fn take_turn<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
@@ -78,8 +80,8 @@ impl StreamCore {
         call(self.handle)
     }
 
-    /// Puts work of another plugin between two points of this stream, one caller at a time. Both
-    /// points are recorded and waited for inside, under turns of their own.
+    /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,
+    /// the first event is recorded and the second waited for, under turns of their own.
     pub(crate) fn take_foreign_turn<T>(
         &self,
         call: impl FnOnce() -> Result<T, Error>,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::lines_plugin::{self, Step, given};
 use crate::plugin::Plugin;
+use crate::test_plugin_streams::{self, Step, given};
 use crate::{Device, Runtime, Stream, Tensor};
 
 fn runtime() -> Runtime {
@@ -52,7 +52,7 @@ fn are_one(streams: &[Stream]) -> bool {
 
 #[test]
 fn threads_that_ask_for_the_default_stream_at_once_get_one() {
-    let device = device(&lines_plugin::plugin::<0>());
+    let device = device(&test_plugin_streams::plugin::<0>());
     *given::<0>().in_default.lock().unwrap() = meet(4);
     // All four looked for it before one of them could enter it.
     let streams = at_once(4, || Stream::default_of(&device).unwrap());
@@ -63,7 +63,7 @@ fn threads_that_ask_for_the_default_stream_at_once_get_one() {
 
 #[test]
 fn threads_that_wrap_a_native_at_once_get_one_and_the_others_give_theirs_back() {
-    let device = device(&lines_plugin::plugin::<1>());
+    let device = device(&test_plugin_streams::plugin::<1>());
     *given::<1>().in_wrap.lock().unwrap() = meet(4);
     let streams = at_once(4, || wrap(&device, 77));
     assert!(are_one(&streams));
@@ -78,10 +78,10 @@ fn threads_that_wrap_a_native_at_once_get_one_and_the_others_give_theirs_back() 
 
 #[test]
 fn a_handle_is_given_back_while_others_look_for_streams() {
-    let device = device(&lines_plugin::plugin::<46>());
+    let device = device(&test_plugin_streams::plugin::<46>());
     *given::<46>().in_wrap.lock().unwrap() = meet(2);
     let looks = device.clone();
-    let (step, is_done) = lines_plugin::meanwhile(move || drop(Stream::find(&looks, 77)));
+    let (step, is_done) = test_plugin_streams::meanwhile(move || drop(Stream::find(&looks, 77)));
     *given::<46>().in_destroy.lock().unwrap() = Some(step);
     let streams = at_once(2, || wrap(&device, 77));
     assert!(are_one(&streams) && is_done.load(SeqCst));
@@ -89,7 +89,7 @@ fn a_handle_is_given_back_while_others_look_for_streams() {
 
 #[test]
 fn streams_that_ended_leave_nothing() {
-    let device = device(&lines_plugin::plugin::<47>());
+    let device = device(&test_plugin_streams::plugin::<47>());
     for native in 77..177 {
         drop(wrap(&device, native));
     }
@@ -99,7 +99,7 @@ fn streams_that_ended_leave_nothing() {
 
 #[test]
 fn equal_devices_of_two_runtimes_have_equal_streams() {
-    let plugin = lines_plugin::plugin::<2>();
+    let plugin = test_plugin_streams::plugin::<2>();
     let (one, other) = (device(&plugin), device(&plugin));
     assert_eq!(one, other);
     let (first, second) = (Stream::default_of(&one), Stream::default_of(&other));
@@ -113,7 +113,7 @@ fn equal_devices_of_two_runtimes_have_equal_streams() {
 
 #[test]
 fn the_streams_of_two_devices_of_one_plugin_stay_apart() {
-    let plugin = lines_plugin::plugin::<3>();
+    let plugin = test_plugin_streams::plugin::<3>();
     let runtime = runtime();
     assert!(runtime.register(&plugin).unwrap());
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
@@ -131,7 +131,7 @@ fn the_streams_of_two_devices_of_one_plugin_stay_apart() {
 
 #[test]
 fn a_native_that_was_wrapped_is_that_stream_while_somebody_holds_it_and_no_longer() {
-    let device = device(&lines_plugin::plugin::<4>());
+    let device = device(&test_plugin_streams::plugin::<4>());
     let wraps = || given::<4>().wraps.load(SeqCst);
     let first = wrap(&device, 77);
     assert_eq!(wrap(&device, 77), first);
@@ -149,7 +149,7 @@ fn a_native_that_was_wrapped_is_that_stream_while_somebody_holds_it_and_no_longe
 
 #[test]
 fn two_natives_of_one_stream_are_one_stream() {
-    let device = device(&lines_plugin::plugin::<5>());
+    let device = device(&test_plugin_streams::plugin::<5>());
     let default = Stream::default_of(&device).unwrap();
     assert_eq!(wrap(&device, 0), default);
     assert_eq!(wrap(&device, 1), default);
@@ -168,7 +168,7 @@ fn two_natives_of_one_stream_are_one_stream() {
 
 #[test]
 fn a_stream_whose_last_holder_is_dropping_it_is_not_found_and_can_be_wrapped_anew() {
-    let device = device(&lines_plugin::plugin::<6>());
+    let device = device(&test_plugin_streams::plugin::<6>());
     let first = wrap(&device, 77);
     let seen = Arc::new(Mutex::new(None));
     let (kept, inside) = (Arc::clone(&seen), device.clone());
@@ -185,10 +185,10 @@ fn a_stream_whose_last_holder_is_dropping_it_is_not_found_and_can_be_wrapped_ane
 
 #[test]
 fn a_stream_says_the_device_of_who_asked_for_it() {
-    let plugin = lines_plugin::plugin::<7>();
+    let plugin = test_plugin_streams::plugin::<7>();
     let (here, there) = (runtime(), runtime());
     // The other runtime has the number already.
-    assert!(there.register(&lines_plugin::plugin::<8>()).unwrap());
+    assert!(there.register(&test_plugin_streams::plugin::<8>()).unwrap());
     let [here, there] = [here, there].map(|runtime| {
         assert!(runtime.register(&plugin).unwrap());
         runtime.device_of(&plugin, 0).unwrap()
@@ -204,7 +204,7 @@ fn a_stream_says_the_device_of_who_asked_for_it() {
 
 #[test]
 fn a_stream_that_is_made_is_never_taken_for_one_that_lost_its_number() {
-    let device = device(&lines_plugin::plugin::<9>());
+    let device = device(&test_plugin_streams::plugin::<9>());
     let native = Stream::new(&device).unwrap().native_handle().unwrap() + 2;
     // Its owner ended it while it was kept here, and the vendor gives the number again.
     let stale = wrap(&device, native);
@@ -216,7 +216,7 @@ fn a_stream_that_is_made_is_never_taken_for_one_that_lost_its_number() {
 
 #[test]
 fn a_mark_of_order_holds_its_stream() {
-    let device = device(&lines_plugin::plugin::<21>());
+    let device = device(&test_plugin_streams::plugin::<21>());
     let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
     let tensor = Tensor::empty(&device, &layout).unwrap();
     let stream = wrap(&device, 77);
@@ -230,7 +230,7 @@ fn a_mark_of_order_holds_its_stream() {
 
 #[test]
 fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() {
-    let plugin = lines_plugin::plugin::<22>();
+    let plugin = test_plugin_streams::plugin::<22>();
     let (here, there) = (device(&plugin), device(&plugin));
     let given = given::<22>();
     let default = Stream::default_of(&there).unwrap();
@@ -244,7 +244,7 @@ fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() 
 
 #[test]
 fn the_default_stream_is_its_plugins_and_is_never_destroyed() {
-    let device = device(&lines_plugin::plugin::<39>());
+    let device = device(&test_plugin_streams::plugin::<39>());
     let is_destroyed = Arc::new(Mutex::new(false));
     let seen = Arc::clone(&is_destroyed);
     *given::<39>().in_destroy.lock().unwrap() = Some(Arc::new(move || {
@@ -256,7 +256,7 @@ fn the_default_stream_is_its_plugins_and_is_never_destroyed() {
 
 #[test]
 fn streams_without_a_native_are_told_apart() {
-    let device = device(&lines_plugin::plugin::<40>());
+    let device = device(&test_plugin_streams::plugin::<40>());
     *given::<40>().no_native.lock().unwrap() = Some(Status::UNSUPPORTED);
     let made = Stream::new(&device).unwrap();
     assert_ne!(Stream::default_of(&device).unwrap(), made);
@@ -272,7 +272,7 @@ fn streams_without_a_native_are_told_apart() {
 
 #[test]
 fn an_event_goes_back_when_its_last_holder_drops_it() {
-    let device = device(&lines_plugin::plugin::<41>());
+    let device = device(&test_plugin_streams::plugin::<41>());
     let event = Stream::new(&device).unwrap().record().unwrap();
     let clone = event.clone();
     drop(event);

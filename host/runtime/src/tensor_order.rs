@@ -114,7 +114,7 @@ impl Tensor {
         }
         match self.fill_by_hook(pattern, stream) {
             Err(error) if error.is_unsupported() => {
-                order::settle(stream)?;
+                order::synchronize(stream)?;
                 let count = transfer::host_length(self.nbytes())? / pattern.len();
                 transfer::write(self, &pattern.repeat(count))
             }

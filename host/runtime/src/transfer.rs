@@ -18,12 +18,12 @@ use crate::trace;
 
 /// One end of a copy: where the first element is, and how the elements lie.
 #[derive(Clone, Copy)]
-struct End<'a> {
+struct CopyEnd<'a> {
     side: Side,
     layout: &'a Layout,
 }
 
-impl<'a> End<'a> {
+impl<'a> CopyEnd<'a> {
     /// A tensor as its own plugin sees it.
     fn of(tensor: &'a Tensor) -> Self {
         Self {
@@ -62,8 +62,8 @@ pub(crate) fn host_side(address: u64) -> Side {
 ///   overlap.
 unsafe fn copy(
     hooks: &Hooks,
-    dst: End<'_>,
-    src: End<'_>,
+    dst: CopyEnd<'_>,
+    src: CopyEnd<'_>,
     stream: StreamHandle,
 ) -> Result<(), Error> {
     if src.layout.numel() == 0 {
@@ -92,8 +92,8 @@ unsafe fn copy(
 /// As [`copy`].
 unsafe fn copy_strided(
     hooks: &Hooks,
-    dst: End<'_>,
-    src: End<'_>,
+    dst: CopyEnd<'_>,
+    src: CopyEnd<'_>,
     stream: StreamHandle,
 ) -> Result<(), Error> {
     let args = StridedArgs {
@@ -154,9 +154,10 @@ fn between(
     maker: &Device,
     dst: &Tensor,
     src: &Tensor,
-    work: impl FnOnce(End<'_>, End<'_>, Touched<'_>) -> Result<(), Error>,
+    work: impl FnOnce(CopyEnd<'_>, CopyEnd<'_>, Touched<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (Some(to), Some(from)) = (End::seen_by(maker, dst), End::seen_by(maker, src)) else {
+    let (Some(to), Some(from)) = (CopyEnd::seen_by(maker, dst), CopyEnd::seen_by(maker, src))
+    else {
         return Err(maker.hooks().missing("copy"));
     };
     work(to, from, Touched::copy(dst, src))
@@ -168,7 +169,7 @@ fn between(
 /// `UNSUPPORTED` where the plugin cannot make it as one copy.
 pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
     let compact = compact(tensor.layout())?;
-    let dst = End {
+    let dst = CopyEnd {
         side: host_side(address_of(bytes.as_mut_ptr().cast())),
         layout: &compact,
     };
@@ -176,7 +177,7 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(),
     order::run(tensor.device(), None, touched, |stream| {
         // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it returns;
         // the tensor is alive.
-        unsafe { copy(tensor.device().hooks(), dst, End::of(tensor), stream) }
+        unsafe { copy(tensor.device().hooks(), dst, CopyEnd::of(tensor), stream) }
     })
 }
 
@@ -187,7 +188,7 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(),
 /// `UNSUPPORTED` where the plugin cannot make it as one copy: nothing was changed.
 pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     let compact = compact(tensor.layout())?;
-    let src = End {
+    let src = CopyEnd {
         side: host_side(address_of(bytes.as_ptr().cast_mut())),
         layout: &compact,
     };
@@ -195,7 +196,7 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     order::run(tensor.device(), None, touched, |stream| {
         // SAFETY: `bytes` is as long as the compact layout and is only read, and the copy is done
         // when it returns; the tensor is alive.
-        unsafe { copy(tensor.device().hooks(), End::of(tensor), src, stream) }
+        unsafe { copy(tensor.device().hooks(), CopyEnd::of(tensor), src, stream) }
     })
 }
 

@@ -21,7 +21,7 @@ impl Hooks {
     ///
     /// # Errors
     /// What the hook answered, `TIMEOUT` only after the limit; why the plugin is not called any more.
-    pub(crate) fn wait_for_stream(
+    pub(crate) fn synchronize_stream(
         &self,
         stream: StreamHandle,
         limit: Option<Duration>,
@@ -34,8 +34,8 @@ impl Hooks {
     /// Makes the CPU wait until an event happened; `None` is no limit.
     ///
     /// # Errors
-    /// As [`Hooks::wait_for_stream`].
-    pub(crate) fn wait_for_event(
+    /// As [`Hooks::synchronize_stream`].
+    pub(crate) fn synchronize_event(
         &self,
         event: EventHandle,
         limit: Option<Duration>,

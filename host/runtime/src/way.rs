@@ -99,7 +99,7 @@ impl Way {
 /// Host memory is not part of any stream: what is on it comes first, and this is done when it
 /// returns.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    order::settle(stream)?;
+    order::synchronize(stream)?;
     let src = elements::packed(src, None)?;
     if dst.layout().is_contiguous() {
         return staging::stage(dst, &src);

@@ -23,7 +23,7 @@ use crate::{
     promise::Promises,
 };
 
-/// An ordered line of work on one device.
+/// An ordered queue of work on one device.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) device: Arc<Device>,

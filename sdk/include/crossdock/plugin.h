@@ -190,7 +190,8 @@ typedef struct xd_plugin {
                                xd_pointer_info *out, xd_plugin_error **error);
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
      * Memory stays freeable. The deadline counts from the call on, in nanoseconds, and
-     * `UINT64_MAX` is none; what is refused answers `XD_RETIRED`, and work that ran on past the deadline can still be waited for.
+     * `UINT64_MAX` is none; what is refused answers `XD_RETIRED`, and work that ran on past the
+     * deadline can still be waited for.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.

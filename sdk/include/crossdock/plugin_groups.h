@@ -17,17 +17,19 @@ extern "C" {
 
 /** Streams and the events on them.
  *
- * Work that failed is over, and the work behind it on its stream still runs. A query or a wait
- * answers `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE` for work that failed, never another
- * status. An event answers it each time: every later call of `event_query` and `event_synchronize`
- * gives the same status. A stream answers it once: `stream_query` gives it until
- * `stream_synchronize` has given it, and everything that was on the stream at that call is over
- * then. `XD_TIMEOUT`, `XD_NOT_READY`, `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`,
- * `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
- * `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
- * A wait of a stream for an event that failed is work that failed with the same status, so a failure
- * travels from stream to stream; an event that is recorded behind it on its stream, and before
- * `stream_synchronize` told of it, has that failure too.
+ * - Work that failed is over, and the work behind it on its stream still runs.
+ * - A query or a wait answers `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE` for work that
+ *   failed, never another status.
+ * - An event answers it each time: every later call of `event_query` and `event_synchronize` gives
+ *   the same status.
+ * - A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it, and
+ *   everything that was on the stream at that call is over then.
+ * - `XD_TIMEOUT`, `XD_NOT_READY`, `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`,
+ *   `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
+ *   `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
+ * - A wait of a stream for an event that failed is work that failed with the same status, so a
+ *   failure travels from stream to stream. An event that is recorded behind it on its stream, and
+ *   before `stream_synchronize` told of it, has that failure too.
  */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.
@@ -85,7 +87,7 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*stream_synchronize)(xd_plugin_handle plugin, xd_stream_handle stream,
                                     uint64_t timeout_ns, xd_plugin_error **error);
-    /** Says whether the stream's work is done: `OK` or `XD_NOT_READY`.
+    /** Says whether the stream's work is done: `XD_OK` or `XD_NOT_READY`.
      *
      * Threads: any.
      * Blocks:  no.
@@ -126,7 +128,7 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*event_record)(xd_plugin_handle plugin, xd_event_handle event,
                               xd_stream_handle stream, xd_plugin_error **error);
-    /** Says whether the event happened: `OK` or `XD_NOT_READY`.
+    /** Says whether the event happened: `XD_OK` or `XD_NOT_READY`.
      *
      * Threads: any.
      * Blocks:  no.
@@ -188,7 +190,7 @@ typedef struct xd_host_event_hooks {
      */
     xd_status (*event_create_host)(xd_plugin_handle plugin, uint32_t device,
                                    xd_event_handle *out, xd_plugin_error **error);
-    /** Completes such an event, with `OK` or a failure that its waiters then see: `XD_VENDOR`,
+    /** Completes such an event, with `XD_OK` or a failure that its waiters then see: `XD_VENDOR`,
      * `XD_DEVICE_LOST` and `XD_OOM_DEVICE` as they are, every other status as `XD_VENDOR`.
      *
      * Threads: any.
@@ -352,8 +354,9 @@ typedef struct xd_async_memory_hooks {
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
-     * Owns:    takes the memory.
-     * Errors:  `XD_NOT_OWNER`.
+     * Owns:    takes the memory. The host does not free it again after a failure either, but for
+     *          `XD_UNSUPPORTED`.
+     * Errors:  `XD_NOT_OWNER`; `XD_UNSUPPORTED` where this stream cannot free it.
      * Since:   table 1.0.
      */
     xd_status (*free_async)(xd_plugin_handle plugin, xd_stream_handle stream,

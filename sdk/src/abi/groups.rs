@@ -52,7 +52,7 @@ pub struct HostEventHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Completes such an event, with `OK` or a failure that its waiters then see: `Vendor`,
+    /// Completes such an event, with `Ok` or a failure that its waiters then see: `Vendor`,
     /// `DeviceLost` and `OomDevice` as they are, every other status as `Vendor`.
     ///
     /// Threads: any.
@@ -299,8 +299,9 @@ pub struct AsyncMemoryHooks {
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
-    /// Owns:    takes the memory.
-    /// Errors:  `NotOwner`.
+    /// Owns:    takes the memory. The host does not free it again after a failure either, but for
+    ///          `Unsupported`.
+    /// Errors:  `NotOwner`; `Unsupported` where this stream cannot free it.
     /// Since:   table 1.0.
     pub free_async: Option<
         unsafe extern "C" fn(

@@ -6,17 +6,19 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 
 /// Streams and the events on them.
 ///
-/// Work that failed is over, and the work behind it on its stream still runs. A query or a wait
-/// answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed, never another status. An event
-/// answers it each time: every later call of `event_query` and `event_synchronize` gives the same
-/// status. A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it,
-/// and everything that was on the stream at that call is over then. `Timeout`, `NotReady`,
-/// `Capturing`, `Invalid`, `Stale`, `Unsupported`, `Conflict`, `Permission`, `Abi`, `Panic`, `Forked`,
-/// `Exiting`, `Retired` and `OomHost` do not say whether the work is over; the host then treats it as
-/// running.
-/// A wait of a stream for an event that failed is work that failed with the same status, so a failure
-/// travels from stream to stream; an event that is recorded behind it on its stream, and before
-/// `stream_synchronize` told of it, has that failure too.
+/// - Work that failed is over, and the work behind it on its stream still runs.
+/// - A query or a wait answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed,
+///   never another status.
+/// - An event answers it each time: every later call of `event_query` and `event_synchronize` gives
+///   the same status.
+/// - A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it, and
+///   everything that was on the stream at that call is over then.
+/// - `Timeout`, `NotReady`, `Capturing`, `Invalid`, `Stale`, `Unsupported`, `Conflict`, `Permission`,
+///   `Abi`, `Panic`, `Forked`, `Exiting`, `Retired` and `OomHost` do not say whether the work is over;
+///   the host then treats it as running.
+/// - A wait of a stream for an event that failed is work that failed with the same status, so a
+///   failure travels from stream to stream. An event that is recorded behind it on its stream, and
+///   before `stream_synchronize` told of it, has that failure too.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct StreamHooks {
@@ -97,7 +99,7 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Says whether the stream's work is done: `OK` or `NotReady`.
+    /// Says whether the stream's work is done: `Ok` or `NotReady`.
     ///
     /// Threads: any.
     /// Blocks:  no.
@@ -157,7 +159,7 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Says whether the event happened: `OK` or `NotReady`.
+    /// Says whether the event happened: `Ok` or `NotReady`.
     ///
     /// Threads: any.
     /// Blocks:  no.

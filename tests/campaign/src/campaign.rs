@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::child::Laboratory;
+use crate::child::Trials;
 use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::program::Case;
@@ -20,7 +20,7 @@ pub fn campaign(
     kind: Kind,
     devices: &[String],
     plan: &Plan,
-    laboratory: &mut Laboratory,
+    trials: &mut Trials,
     tell: &dyn Fn(&str),
 ) -> Row {
     let begun = Instant::now();
@@ -48,7 +48,7 @@ pub fn campaign(
             continue;
         }
         row.add(&case);
-        match laboratory.verdict(&case) {
+        match trials.verdict(&case) {
             Verdict::Passed { refused, .. } => row.refused += refused,
             Verdict::Found(finding) => {
                 row.found += 1;
@@ -56,7 +56,7 @@ pub fn campaign(
                 *times += 1;
                 if *times == 1 {
                     let (found, ops) = (Instant::now(), case.ops());
-                    let small = reduced(&case, &finding, plan, laboratory);
+                    let small = reduced(&case, &finding, plan, trials);
                     let took = found.elapsed();
                     shrunk += took;
                     tell(&format!(
@@ -95,11 +95,11 @@ const fn is_coprime(mut one: u64, mut other: u64) -> bool {
 
 /// Makes a finding small, and writes it down.
 #[must_use]
-pub fn reduced(case: &Case, finding: &Finding, plan: &Plan, laboratory: &mut Laboratory) -> String {
+pub fn reduced(case: &Case, finding: &Finding, plan: &Plan, trials: &mut Trials) -> String {
     let end = Instant::now() + plan.shrinking;
     let (small, finding) = match finding.what {
-        What::Hang => smallest_hang(case, finding, end, laboratory),
-        _ => smallest(case, finding, end, &mut |case| laboratory.attempt(case)),
+        What::Hang => smallest_hang(case, finding, end, trials),
+        _ => smallest(case, finding, end, &mut |case| trials.attempt(case)),
     };
     let file = write(&small, &plan.folder);
     let replay = match file {
@@ -117,26 +117,26 @@ fn smallest_hang(
     case: &Case,
     finding: &Finding,
     end: Instant,
-    laboratory: &mut Laboratory,
+    trials: &mut Trials,
 ) -> (Case, Finding) {
-    let patience = laboratory.limit();
-    laboratory.set_limit(IMPATIENCE);
+    let patience = trials.limit();
+    trials.set_limit(IMPATIENCE);
     // Each that hung, the smaller the later.
     let mut hung = vec![case.clone()];
     let mut attempt = |case: &Case| {
-        let verdict = laboratory.attempt(case);
+        let verdict = trials.attempt(case);
         if matches!(&verdict, Verdict::Found(finding) if finding.what == What::Hang) {
             hung.push(case.clone());
         }
         verdict
     };
     let (small, _) = smallest(case, finding, end, &mut attempt);
-    laboratory.set_limit(patience);
+    trials.set_limit(patience);
     hung.push(small);
     // On a busy machine some were only slow: half as far back, until one hangs for good.
     while hung.len() > 1 {
         if let Some(small) = hung.last()
-            && let Verdict::Found(again) = laboratory.alone(small)
+            && let Verdict::Found(again) = trials.alone(small)
             && again.what == What::Hang
         {
             return (small.clone(), again);

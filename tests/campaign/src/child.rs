@@ -7,17 +7,17 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::place::FOLDER;
 use crate::program::{Case, Ending};
 use crate::trial::{self, EXITED, Kept};
 use crate::verdict::{Finding, Verdict, What};
+use crate::world::FOLDER;
 
 /// How many trials a process makes before a new one takes over.
 const TRIALS: usize = 64;
 
 /// Makes trials, many in one process while nothing is found.
 #[derive(Debug)]
-pub struct Laboratory {
+pub struct Trials {
     program: PathBuf,
     plugins: PathBuf,
     limit: Duration,
@@ -35,7 +35,7 @@ struct Running {
     devices: Vec<String>,
 }
 
-impl Laboratory {
+impl Trials {
     /// Trials by this program, whose calls have `limit` to answer. The plugins of the tests lie in
     /// the folder.
     #[must_use]
@@ -89,7 +89,7 @@ impl Laboratory {
     /// Tries a case in a fresh process.
     ///
     /// # Panics
-    /// As [`Laboratory::verdict`].
+    /// As [`Trials::verdict`].
     pub fn alone(&mut self, case: &Case) -> Verdict {
         self.stop();
         self.attempt(case)
@@ -98,7 +98,7 @@ impl Laboratory {
     /// Tries a case in the process that is there, which nothing was found in.
     ///
     /// # Panics
-    /// As [`Laboratory::verdict`].
+    /// As [`Trials::verdict`].
     pub fn attempt(&mut self, case: &Case) -> Verdict {
         let mut running = match self
             .running
@@ -177,7 +177,7 @@ impl Laboratory {
     }
 }
 
-impl Drop for Laboratory {
+impl Drop for Trials {
     fn drop(&mut self) {
         self.stop();
     }

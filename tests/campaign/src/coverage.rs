@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::caller::{Stop, called};
 use crate::in_python::Python;
 use crate::kinds::{Kind, each_call};
-use crate::place::present;
 use crate::plan::{Faults, Plan};
 use crate::program::Language;
-use crate::speaker::{Stop, spoken};
 use crate::trial::{self, Kept};
 use crate::verdict::Verdict;
+use crate::world::present;
 
 /// The header that every program in C includes.
 const HEADER: &str = include_str!("../../../host/capi/include/crossdock/crossdock.h");
@@ -45,11 +45,11 @@ pub fn uncovered(language: Language, limit: Duration) -> Result<Vec<String>, Str
         Language::Rust => Err("what takes a stream in Rust is listed nowhere".to_owned()),
         Language::C => Ok(of_header(HEADER)
             .into_iter()
-            .filter(|function| !spoken(language).contains(function))
+            .filter(|function| !called(language).contains(function))
             .collect()),
         Language::Python => {
             let python = Python::opened().ok_or("Python was not started")?;
-            python.uncovered().map_err(Stop::said)
+            python.uncovered().map_err(Stop::into_text)
         }
     }
 }

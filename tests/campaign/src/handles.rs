@@ -15,8 +15,8 @@ use crossdock_api::{
 use crossdock_capi::api;
 use crossdock_sdk::dlpack::{DLManagedTensorVersioned, Received};
 
+use crate::caller::{Failed, Failure, Stop, note_call};
 use crate::program::Language;
-use crate::speaker::{Failed, Failure, Stop, spoke};
 
 /// A function of the table, which is noted as called.
 macro_rules! xd {
@@ -28,7 +28,7 @@ macro_rules! xd {
 pub(crate) use xd;
 
 pub(crate) fn called(function: &str) {
-    spoke(Language::C, function);
+    note_call(Language::C, function);
 }
 
 /// An object that the table frees.

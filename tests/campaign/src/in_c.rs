@@ -11,12 +11,12 @@ use crossdock_api::{
 use crossdock_sdk::abi::{Address, AddressForm, Status};
 use crossdock_sdk::dlpack::Layout;
 
+use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
 use crate::foreign::Lent;
 use crate::handles::{Described, Handle, Managed, Table, check, described, made, written, xd};
 use crate::model::View;
-use crate::place::World;
 use crate::program::{Call, Element, Op, Way, bytes_of, pattern_of};
-use crate::speaker::{Failed, HostEvent, HostEvents, Outcome, Seen, Speaker, Stop, at, peek};
+use crate::world::World;
 
 /// The places of one program as handles.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl HostEvent for Arc<Handle<XdEvent>> {
     }
 }
 
-impl Speaker for InC {
+impl Caller for InC {
     fn perform(&mut self, op: &Op, _of: Option<&View>) -> Outcome {
         self.call(&op.call).unwrap_or_else(Outcome::from)
     }

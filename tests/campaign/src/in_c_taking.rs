@@ -8,9 +8,9 @@ use crossdock_api::{
 };
 use crossdock_sdk::dlpack::DLManagedTensor;
 
+use crate::caller::{Failed, Outcome, Stop};
 use crate::handles::{Handle, Managed, made, written, xd};
 use crate::in_c::InC;
-use crate::speaker::{Failed, Outcome, Stop};
 
 impl InC {
     pub(crate) fn import(&self, managed: Managed) -> Result<Handle<XdTensor>, Stop> {

@@ -1,4 +1,4 @@
-//! The calls of a program as Python makes them, in this process: the driver in `speak.py` makes each
+//! The calls of a program as Python makes them, in this process: the driver in `calls.py` makes each
 //! call, and this side holds streams and looks into memory, which Python cannot.
 #![expect(unsafe_code, reason = "calls what a program in C calls")]
 
@@ -16,12 +16,12 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::caller::{Caller, Failed, Failure, HostEvent, HostEvents, Outcome, Seen, Stop, peek};
 use crate::foreign::Lent;
 use crate::handles::{Handle, Managed, Object, Table, check, made};
 use crate::model::{View, content};
-use crate::place::World;
 use crate::program::{Call, Op, bytes_of, pattern_of};
-use crate::speaker::{Failed, Failure, HostEvent, HostEvents, Outcome, Seen, Speaker, Stop, peek};
+use crate::world::World;
 
 impl Object for XdScript {
     fn free(handle: Owned<Self>) {
@@ -47,7 +47,8 @@ static PYTHON: OnceLock<Result<Python, String>> = OnceLock::new();
 impl Python {
     /// Starts Python over a runtime, with its devices at these places.
     pub(crate) fn open(table: &Table, places: &[usize]) -> Result<&'static Self, String> {
-        let python = PYTHON.get_or_init(|| Self::start(table, places).map_err(|stop| stop.said()));
+        let python =
+            PYTHON.get_or_init(|| Self::start(table, places).map_err(|stop| stop.into_text()));
         python.as_ref().map_err(Clone::clone)
     }
 
@@ -73,11 +74,11 @@ impl Python {
         // SAFETY: no options, so no array.
         let session = made(|out| unsafe { (api().session_create)(script.lend(), Ref::NULL, out) })?;
         const DRIVER: &CStr =
-            match CStr::from_bytes_with_nul(concat!(include_str!("speak.py"), "\0").as_bytes()) {
+            match CStr::from_bytes_with_nul(concat!(include_str!("calls.py"), "\0").as_bytes()) {
                 Ok(text) => text,
                 Err(_) => c"",
             };
-        let (program, name) = (Text::new(DRIVER), Text::new(c"speak.py"));
+        let (program, name) = (Text::new(DRIVER), Text::new(c"calls.py"));
         check((api().session_run_text)(
             session.lend(),
             program,
@@ -163,7 +164,7 @@ pub(crate) struct InPython {
     world: Arc<World>,
 }
 
-impl Speaker for InPython {
+impl Caller for InPython {
     fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome {
         self.call(&op.call, of).unwrap_or_else(Outcome::from)
     }
@@ -222,7 +223,7 @@ impl InPython {
         if let Call::Stream { s, .. } | Call::Default { s, .. } = call {
             self.streams.push(*s);
         }
-        match serde_json::from_str(&answer).map_err(|why| said(&format!("{answer}: {why}")))? {
+        match serde_json::from_str(&answer).map_err(|why| failed(&format!("{answer}: {why}")))? {
             Answer::Skipped => Err(Stop::Empty),
             Answer::Done => Ok(Outcome::Done),
             Answer::Bytes(bytes) => Ok(Outcome::Bytes(bytes_of_hex(&bytes))),
@@ -320,7 +321,7 @@ impl InPython {
         };
         let device = &self.world.devices[0][device];
         let stream = Stream::find(device, native)
-            .ok_or_else(|| said("a stream is not found by its native handle"))?;
+            .ok_or_else(|| failed("a stream is not found by its native handle"))?;
         let event = Event::host(device)?;
         stream.wait(&event)?;
         let status = if *fails { Status::VENDOR } else { Status::OK };
@@ -331,7 +332,7 @@ impl InPython {
     }
 }
 
-fn said(why: &str) -> Stop {
+fn failed(why: &str) -> Stop {
     Stop::Failed(Failed::other(why.to_owned()))
 }
 

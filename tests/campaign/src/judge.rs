@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::Status;
 
+use crate::caller::{Failed, Failure, Outcome};
 use crate::foreign::Lent;
 use crate::model::{Model, View, content, elements_of, filling, part_of};
 use crate::program::{Call, Op};
-use crate::speaker::{Failed, Failure, Outcome};
 use crate::verdict::{Finding, What};
 
 /// What a call is going to touch, as the model knows it before the call.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Touched {
     target: Option<View>,
     source: Option<View>,
     /// The stream that it is put on.
@@ -92,8 +92,8 @@ impl Judge {
         if matches!(call, Call::Strange { .. }) {
             return true;
         }
-        let place = self.place(call);
-        let views = [place.target, place.source];
+        let touched = self.touched(call);
+        let views = [touched.target, touched.source];
         let content = matches!(
             call,
             Call::To { .. }
@@ -111,12 +111,12 @@ impl Judge {
 
     /// The view that a call's source is.
     pub(crate) fn view_of(&self, call: &Call) -> Option<View> {
-        let place = self.place(call);
-        place.source.or(place.target)
+        let touched = self.touched(call);
+        touched.source.or(touched.target)
     }
 
     /// What a call is going to touch.
-    pub(crate) fn place(&self, call: &Call) -> Place {
+    pub(crate) fn touched(&self, call: &Call) -> Touched {
         let tensor = |t: &usize| self.tensors.get(t).cloned();
         match call {
             Call::Slice { of, .. }
@@ -125,24 +125,24 @@ impl Judge {
             | Call::Clone { of, .. }
             | Call::Draft { of, .. }
             | Call::Take { of, .. }
-            | Call::Strange { of, .. } => Place {
+            | Call::Strange { of, .. } => Touched {
                 source: tensor(of),
-                ..Place::default()
+                ..Touched::default()
             },
-            Call::To { of, stream, .. } | Call::Export { of, stream, .. } => Place {
+            Call::To { of, stream, .. } | Call::Export { of, stream, .. } => Touched {
                 source: tensor(of),
                 stream: *stream,
-                ..Place::default()
+                ..Touched::default()
             },
-            Call::CopyFrom { t, of, stream } => Place {
+            Call::CopyFrom { t, of, stream } => Touched {
                 target: tensor(t),
                 source: tensor(of),
                 stream: *stream,
             },
-            Call::Fill { t, stream, .. } => Place {
+            Call::Fill { t, stream, .. } => Touched {
                 target: tensor(t),
                 stream: *stream,
-                ..Place::default()
+                ..Touched::default()
             },
             Call::Write { t, .. }
             | Call::Read { t }
@@ -153,36 +153,41 @@ impl Judge {
             | Call::WaitToWrite { t, .. }
             | Call::UsedOn { t, .. }
             | Call::WrittenOn { t, .. }
-            | Call::ReadyOn { t, .. } => Place {
+            | Call::ReadyOn { t, .. } => Touched {
                 target: tensor(t),
-                ..Place::default()
+                ..Touched::default()
             },
-            Call::Import { x, .. } => Place {
+            Call::Import { x, .. } => Touched {
                 source: self.exports.get(x).cloned(),
-                ..Place::default()
+                ..Touched::default()
             },
-            _ => Place::default(),
+            _ => Touched::default(),
         }
     }
 
     /// Judges one answer, and takes the call over into the model.
-    pub(crate) fn check(&mut self, op: &Op, place: Place, outcome: Outcome) -> Result<(), Finding> {
+    pub(crate) fn check(
+        &mut self,
+        op: &Op,
+        touched: Touched,
+        outcome: Outcome,
+    ) -> Result<(), Finding> {
         match outcome {
             Outcome::Skipped => Ok(()),
-            Outcome::Failed(failed) => self.failed(&op.call, &place, &failed),
+            Outcome::Failed(failed) => self.failed(&op.call, &touched, &failed),
             Outcome::Idle(idle) => self.asked(&op.call, idle),
-            Outcome::Bytes(bytes) => self.read(&op.call, &place, &bytes),
+            Outcome::Bytes(bytes) => self.read(&op.call, &touched, &bytes),
             Outcome::Made {
                 alias,
                 read_only,
                 strides,
-            } => self.made(&op.call, place, (alias, read_only, strides)),
-            Outcome::Done => self.done(&op.call, place),
+            } => self.made(&op.call, touched, (alias, read_only, strides)),
+            Outcome::Done => self.done(&op.call, touched),
         }
     }
 
-    fn read(&mut self, call: &Call, place: &Place, bytes: &[u8]) -> Result<(), Finding> {
-        let Some(view) = &place.target else {
+    fn read(&mut self, call: &Call, touched: &Touched, bytes: &[u8]) -> Result<(), Finding> {
+        let Some(view) = &touched.target else {
             return Ok(());
         };
         if matches!(call, Call::Peek { .. }) {
@@ -213,10 +218,10 @@ impl Judge {
     fn made(
         &mut self,
         call: &Call,
-        place: Place,
+        touched: Touched,
         (alias, read_only, strides): (bool, bool, Vec<i64>),
     ) -> Result<(), Finding> {
-        let made = match (call, place.source) {
+        let made = match (call, touched.source) {
             (
                 Call::Make {
                     t,
@@ -238,7 +243,7 @@ impl Judge {
             ) => Some((*t, self.fresh((*element, shape, 0), *seed))),
             (Call::To { t, device, .. }, Some(source)) => Some((
                 *t,
-                self.moved(source, *device, place.stream.is_some(), alias),
+                self.moved(source, *device, touched.stream.is_some(), alias),
             )),
             (call, Some(source)) => {
                 if matches!(call, Call::Strange { .. }) {
@@ -286,10 +291,10 @@ impl Judge {
         }
     }
 
-    fn done(&mut self, call: &Call, place: Place) -> Result<(), Finding> {
+    fn done(&mut self, call: &Call, touched: Touched) -> Result<(), Finding> {
         match call {
             Call::CopyFrom { .. } => {
-                let (Some(to), Some(from)) = (place.target, place.source) else {
+                let (Some(to), Some(from)) = (touched.target, touched.source) else {
                     return Ok(());
                 };
                 if to.shape != from.shape || to.element != from.element {
@@ -299,24 +304,24 @@ impl Judge {
                     ));
                 }
                 let elements = self.model.elements(&from);
-                self.written(&to, &elements, place.stream)
+                self.written(&to, &elements, touched.stream)
             }
             Call::Fill { seed, .. } => {
-                let Some(to) = place.target else {
+                let Some(to) = touched.target else {
                     return Ok(());
                 };
                 let elements = vec![filling(to.element, *seed); to.count()];
-                self.written(&to, &elements, place.stream)
+                self.written(&to, &elements, touched.stream)
             }
             Call::Write { seed, .. } => {
-                let Some(to) = place.target else {
+                let Some(to) = touched.target else {
                     return Ok(());
                 };
                 let bytes = content(&to, *seed);
                 self.written(&to, &elements_of(&bytes, to.element, to.count()), None)
             }
             call => {
-                self.ordered(call, place);
+                self.ordered(call, touched);
                 Ok(())
             }
         }
@@ -353,10 +358,10 @@ impl Judge {
     }
 
     /// Calls that change the places and the host events.
-    fn ordered(&mut self, call: &Call, place: Place) {
+    fn ordered(&mut self, call: &Call, touched: Touched) {
         match call {
             Call::Export { x, .. } => {
-                if let Some(view) = place.source {
+                if let Some(view) = touched.source {
                     self.exports.insert(*x, view);
                 }
             }
@@ -380,7 +385,7 @@ impl Judge {
             Call::Record { e, .. } => drop(self.held_events.remove(e)),
             Call::Wait { s, e } if self.held_events.contains(e) => drop(self.held.insert(*s)),
             Call::SyncTensor { .. } => {
-                if let Some(view) = &place.target {
+                if let Some(view) = &touched.target {
                     self.model.memory(view).doubtful = false;
                 }
             }
@@ -400,7 +405,7 @@ impl Judge {
     }
 
     /// A call failed. Without faults that is a refusal, which changes nothing, or a finding.
-    fn failed(&mut self, call: &Call, place: &Place, error: &Failed) -> Result<(), Finding> {
+    fn failed(&mut self, call: &Call, touched: &Touched, error: &Failed) -> Result<(), Finding> {
         if matches!(call, Call::Import { .. })
             && let Call::Import { x, .. } = call
         {
@@ -410,7 +415,7 @@ impl Judge {
             self.has_pending = true;
         }
         if self.faulty {
-            if let Some(view) = &place.target
+            if let Some(view) = &touched.target
                 && matches!(
                     call,
                     Call::CopyFrom { .. } | Call::Fill { .. } | Call::Write { .. }
@@ -422,7 +427,7 @@ impl Judge {
             }
             return Ok(());
         }
-        let overlaps = place.target.as_ref().is_some_and(View::overlaps_itself);
+        let overlaps = touched.target.as_ref().is_some_and(View::overlaps_itself);
         let is_refusal = match error.kind {
             Failure::Refused => true,
             Failure::Hook(status) => {

@@ -1,22 +1,23 @@
 //! Campaigns: random programs over any set of plugins, held against a sequential model.
 //!
-//! A [`program::Case`] is data. [`trial::run`] runs one in this process, [`child::Laboratory`] in a
+//! A [`program::Case`] is data. [`trial::run`] runs one in this process, [`child::Trials`] in a
 //! process of its own, [`shrink::smallest`] makes one that fails small, and [`campaign::campaign`]
 //! does all that for a [`kinds::Kind`].
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `program` | a case as data: calls on numbered places, devices, faults, how it ends |
+//! | `program` | a case as data: calls, devices, faults, how it ends. Calls name tensors, streams and events by number: the *places* in which they are kept |
 //! | `kinds`, `generate` | the cases of each kind of campaign, and random programs |
-//! | `run`, `speaker` | makes the calls of a program, one at a time, on its threads, in a language |
-//! | `slots`, `in_c`, `in_python` | each call in Rust, through the function table, and in Python (`speak.py`) |
+//! | `run`, `caller` | makes the calls of a program, one at a time, on its threads, in a language |
+//! | `slots`; `in_c`, `in_c_taking`, `handles`; `in_python` | each call in Rust; through the function table; in Python (`calls.py`) |
 //! | `model`, `judge` | what memory should hold, and each answer against it |
-//! | `place`, `foreign` | the runtimes and plugins of a case, and host memory of others |
+//! | `world`, `foreign` | the runtimes and plugins of a case, and host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
+//! | `coverage` | whether each function with a stream is called by some case |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
 //!
-//! A new call is a variant of [`program::Call`]: `slots`, `in_c` and `speak.py` make it, `judge` says
+//! A new call is a variant of [`program::Call`]: `slots`, `in_c` and `calls.py` make it, `judge` says
 //! what it must answer, `generate` draws it, and `shrink` makes it simpler.
 #![expect(
     clippy::indexing_slicing,
@@ -27,6 +28,7 @@
     reason = "a tool of tests over small numbers: its own panic is seen like any other finding"
 )]
 
+mod caller;
 pub mod campaign;
 pub mod child;
 pub mod coverage;
@@ -39,13 +41,12 @@ mod in_python;
 mod judge;
 pub mod kinds;
 pub mod model;
-pub mod place;
 pub mod plan;
 pub mod program;
 mod run;
 pub mod shrink;
 mod slots;
-mod speaker;
 pub mod table;
 pub mod trial;
 pub mod verdict;
+pub mod world;

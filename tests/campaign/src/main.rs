@@ -17,14 +17,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossdock_campaign::campaign::{campaign, reduced};
-use crossdock_campaign::child::{Laboratory, serve};
+use crossdock_campaign::child::{Trials, serve};
 use crossdock_campaign::coverage::{python_is_here, uncovered};
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::{DEVICES, present};
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Case, Language};
 use crossdock_campaign::table::{describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
+use crossdock_campaign::world::{DEVICES, present};
 use crossdock_e2e::{ext_dev, report};
 
 const OPTIONS: &str = "--kind --language --seeds --seed --faults --minutes --part --only --devices \
@@ -190,15 +190,15 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     let Ok(program) = std::env::current_exe() else {
         return wrong("this program does not know its own file");
     };
-    let mut laboratory = Laboratory::new(program, plugins, LIMIT);
+    let mut trials = Trials::new(program, plugins, LIMIT);
     if let Some(file) = &arguments.replay {
-        return replay(file, &mut laboratory, &|case, finding, _| {
+        return replay(file, &mut trials, &|case, finding, _| {
             describe(case, finding)
         });
     }
     if let Some(file) = &arguments.shrink {
-        return replay(file, &mut laboratory, &|case, finding, laboratory| {
-            reduced(case, finding, &arguments.plan, laboratory)
+        return replay(file, &mut trials, &|case, finding, trials| {
+            reduced(case, finding, &arguments.plan, trials)
         });
     }
     if !arguments.languages.contains(&Language::Python) && !python_is_here() {
@@ -225,7 +225,7 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
             language,
             ..arguments.plan.clone()
         };
-        let row = campaign(kind, &arguments.devices, &plan, &mut laboratory, &report);
+        let row = campaign(kind, &arguments.devices, &plan, &mut trials, &report);
         rows.push(row);
     }
     report(&format!("devices: {}", arguments.devices.join(", ")));
@@ -236,15 +236,15 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
 /// Runs the case of a file, and says what `tell` makes of what is found.
 fn replay(
     file: &std::path::Path,
-    laboratory: &mut Laboratory,
-    tell: &dyn Fn(&Case, &Finding, &mut Laboratory) -> String,
+    trials: &mut Trials,
+    tell: &dyn Fn(&Case, &Finding, &mut Trials) -> String,
 ) -> ExitCode {
     let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
     let case = text
         .and_then(|text| serde_json::from_str::<Case>(&text).map_err(|error| error.to_string()));
     // When a driver's own threads run is not in the file, so one time may not be enough.
     let mut again = |case: &Case| {
-        let mut verdicts = (0..REPLAYS).map(|_| laboratory.alone(case));
+        let mut verdicts = (0..REPLAYS).map(|_| trials.alone(case));
         verdicts
             .find(|verdict| matches!(verdict, Verdict::Found(_)))
             .unwrap_or(Verdict::Passed {
@@ -259,7 +259,7 @@ fn replay(
             ExitCode::SUCCESS
         }
         Ok((Verdict::Found(finding), case)) => {
-            report(&tell(&case, &finding, laboratory));
+            report(&tell(&case, &finding, trials));
             ExitCode::FAILURE
         }
     }

@@ -14,7 +14,7 @@ pub struct Case {
     /// The language that makes the calls.
     #[serde(default)]
     pub language: Language,
-    /// The devices by name, as [`crate::place`] finds them; operations count in this list.
+    /// The devices by name, as [`crate::world`] finds them; operations count in this list.
     pub devices: Vec<String>,
     /// Whether its runtimes are opened for it, and closed behind it.
     pub fresh: bool,
@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// The languages that the runtime speaks.
+/// The languages that programs can be in.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

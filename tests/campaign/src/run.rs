@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::judge::{Judge, Place};
+use crate::caller::{Caller, HostEvents, Outcome};
+use crate::judge::{Judge, Touched};
 use crate::model::View;
-use crate::place::World;
 use crate::program::{Call, Op};
-use crate::speaker::{HostEvents, Outcome, Speaker};
 use crate::verdict::{Finding, What};
+use crate::world::World;
 
 /// How long a call behind a pending host event may show that it does not wait.
 const MOMENT: Duration = Duration::from_millis(25);
@@ -24,14 +24,14 @@ const MOMENT: Duration = Duration::from_millis(25);
 const TRIES: usize = 40;
 
 /// What a thread is asked to do.
-type Turn = (Box<dyn Speaker>, Op, Option<View>);
+type Turn = (Box<dyn Caller>, Op, Option<View>);
 
 /// A program in the making: its places, its model and its threads.
 pub(crate) struct Run {
     world: Arc<World>,
     judge: Judge,
     host_events: HostEvents,
-    slots: Option<Box<dyn Speaker>>,
+    slots: Option<Box<dyn Caller>>,
     threads: BTreeMap<usize, Thread>,
     limit: Duration,
     /// The devices whose memory can be looked at while a stream is held.
@@ -40,7 +40,7 @@ pub(crate) struct Run {
 
 struct Thread {
     turns: Sender<Turn>,
-    answers: Receiver<(Box<dyn Speaker>, Outcome)>,
+    answers: Receiver<(Box<dyn Caller>, Outcome)>,
     handle: JoinHandle<()>,
 }
 
@@ -67,7 +67,7 @@ impl Thread {
 impl Run {
     /// An empty program in a world. Where calls are made to fail, errors are answers.
     pub(crate) fn new(world: &Arc<World>, faulty: bool, limit: Duration) -> Self {
-        let slots = world.speaker();
+        let slots = world.caller();
         Self {
             world: Arc::clone(world),
             judge: Judge::new(faulty),
@@ -87,7 +87,7 @@ impl Run {
     pub(crate) fn all(
         mut self,
         ops: &[Op],
-        begun: &dyn Fn(usize, &dyn Speaker),
+        begun: &dyn Fn(usize, &dyn Caller),
     ) -> Result<usize, Finding> {
         for (index, op) in ops.iter().enumerate() {
             if let Some(slots) = &self.slots {
@@ -157,7 +157,7 @@ impl Run {
             return Ok(());
         }
         let of = self.judge.view_of(&op.call);
-        let place: Place = self.judge.place(&op.call);
+        let touched: Touched = self.judge.touched(&op.call);
         let slots = self
             .slots
             .take()
@@ -169,10 +169,10 @@ impl Run {
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.slots = Some(slots);
-        self.judge.check(op, place, outcome)
+        self.judge.check(op, touched, outcome)
     }
 
-    fn answer(&mut self, op: &Op) -> Result<(Box<dyn Speaker>, Outcome), Finding> {
+    fn answer(&mut self, op: &Op) -> Result<(Box<dyn Caller>, Outcome), Finding> {
         let thread = op.thread;
         let is_held =
             !self.host_events.lock().unwrap().is_empty() || self.judge.has_pending_host_events();
@@ -211,7 +211,7 @@ impl Run {
         &self,
         thread: usize,
         limit: Duration,
-    ) -> Result<(Box<dyn Speaker>, Outcome), RecvTimeoutError> {
+    ) -> Result<(Box<dyn Caller>, Outcome), RecvTimeoutError> {
         match self.threads.get(&thread) {
             Some(thread) => thread.answers.recv_timeout(limit),
             None => Err(RecvTimeoutError::Disconnected),

@@ -10,11 +10,11 @@ use crossdock_sdk::dlpack::{
     AxisSlice, DLManagedTensor, DataWord, Flags, Layout, Place, Produced, Received,
 };
 
+use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
 use crate::foreign::{Lent, receive};
 use crate::model::View;
-use crate::place::World;
 use crate::program::{Call, Op, bytes_of, pattern_of};
-use crate::speaker::{Failed, HostEvent, HostEvents, Outcome, Seen, Speaker, Stop, at, peek};
+use crate::world::World;
 
 /// The places of one program.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Slots {
     lent: Vec<Lent>,
 }
 
-impl Speaker for Slots {
+impl Caller for Slots {
     fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome {
         self.call(op, of).unwrap_or_else(Outcome::from)
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crossdock::{Tensor, counted_leaks};
 
-use crate::place::{World, alive, nothing_is_left};
+use crate::caller::Caller;
 use crate::program::{Case, Ending};
 use crate::run::Run;
-use crate::speaker::Speaker;
 use crate::verdict::{Finding, Verdict, What};
+use crate::world::{World, alive, nothing_is_left};
 
 /// The code of a process that exits in the middle of its work.
 pub const EXITED: i32 = 7;
@@ -211,7 +211,7 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
                 drop(reached.send(tensors));
             }
         };
-        let begun = |index: usize, slots: &dyn Speaker| {
+        let begun = |index: usize, slots: &dyn Caller| {
             tell(index, slots.tensors(), &reached);
         };
         let outcome = Run::new(&world_there, faulty, limit).all(&ops.unwrap_or_default(), &begun);

@@ -5,30 +5,30 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossdock_campaign::campaign::campaign;
-use crossdock_campaign::child::Laboratory;
+use crossdock_campaign::child::Trials;
 use crossdock_campaign::kinds::Kind;
-use crossdock_campaign::place::{DEVICES, present};
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op};
 use crossdock_campaign::shrink::smallest;
 use crossdock_campaign::verdict::{Finding, Verdict, What};
+use crossdock_campaign::world::{DEVICES, present};
 use crossdock_e2e::{ext_dev, report};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A laboratory with the plugins that were built, and their devices.
-fn laboratory() -> (tempfile::TempDir, Laboratory, Vec<String>) {
+/// Trials with the plugins that were built, and their devices.
+fn trials() -> (tempfile::TempDir, Trials, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let _file = ext_dev(folder.path());
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
     let devices = present(&DEVICES, folder.path());
-    let laboratory = Laboratory::new(program, folder.path().to_owned(), LIMIT);
-    (folder, laboratory, devices)
+    let trials = Trials::new(program, folder.path().to_owned(), LIMIT);
+    (folder, trials, devices)
 }
 
 /// One part of so many of a campaign finds nothing.
 fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
-    let (folder, mut laboratory, devices) = laboratory();
+    let (folder, mut trials, devices) = trials();
     let plan = Plan {
         seeds: 0..seeds,
         language,
@@ -39,7 +39,7 @@ fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
     };
-    let row = campaign(kind, &devices, &plan, &mut laboratory, &report);
+    let row = campaign(kind, &devices, &plan, &mut trials, &report);
     assert!(row.programs > 10, "{row:?}");
     assert_eq!(row.found, 0, "{row:?}");
 }
@@ -111,19 +111,19 @@ fn hung() -> Case {
 
 #[test]
 fn an_error_in_the_log_is_found_and_made_small() {
-    let (_folder, mut laboratory, _) = laboratory();
+    let (_folder, mut trials, _) = trials();
     let mut calls = vec![make(0, &[3]), Call::Complain, make(1, &[2])];
     let devices = vec!["cpu".to_owned(), "ext_dev".to_owned()];
     let complaint = Case {
         devices,
         ..case(calls.clone())
     };
-    let Verdict::Found(finding) = laboratory.alone(&complaint) else {
+    let Verdict::Found(finding) = trials.alone(&complaint) else {
         unreachable!("an error in the log");
     };
     assert_eq!(finding.what, What::Logged, "{finding:?}");
     let end = Instant::now() + Duration::from_secs(60);
-    let mut attempt = |case: &Case| laboratory.alone(case);
+    let mut attempt = |case: &Case| trials.alone(case);
     let (small, _) = smallest(&complaint, &finding, end, &mut attempt);
     // What no call names is not opened.
     assert_eq!(small.devices, ["cpu"]);
@@ -135,22 +135,22 @@ fn an_error_in_the_log_is_found_and_made_small() {
         Call::Stream { s, device: 0 },
         Call::Hold { e, s, fails: true },
     ]);
-    let explained = laboratory.alone(&case(calls));
+    let explained = trials.alone(&case(calls));
     assert!(matches!(explained, Verdict::Passed { .. }), "{explained:?}");
 }
 
 #[test]
 fn a_call_that_never_answers_is_found_and_made_small() {
-    let (_folder, _, _) = laboratory();
+    let (_folder, _, _) = trials();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_campaign"));
-    let mut laboratory = Laboratory::new(program, PathBuf::new(), Duration::from_secs(1));
+    let mut trials = Trials::new(program, PathBuf::new(), Duration::from_secs(1));
     let hung = hung();
-    let Verdict::Found(finding) = laboratory.alone(&hung) else {
+    let Verdict::Found(finding) = trials.alone(&hung) else {
         unreachable!("a call that never answers");
     };
     assert_eq!(finding.what, What::Hang, "{finding:?}");
     let end = Instant::now() + Duration::from_secs(60);
-    let (small, again) = smallest(&hung, &finding, end, &mut |case| laboratory.alone(case));
+    let (small, again) = smallest(&hung, &finding, end, &mut |case| trials.alone(case));
     assert_eq!(again.what, What::Hang);
     assert_eq!(
         small.programs,

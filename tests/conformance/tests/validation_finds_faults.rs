@@ -343,7 +343,7 @@ fn two_threads_on_one_stream_are_told_apart() {
 }
 
 #[test]
-fn lesson_4_13_a_group_that_is_absent_stays_absent_behind_a_layer() {
+fn a_group_that_is_absent_stays_absent_behind_a_layer() {
     let unsupported = |answer: Result<(), Error>| {
         assert_eq!(answer.unwrap_err().status(), Some(Status::UNSUPPORTED));
     };

@@ -26,7 +26,7 @@ pub const MOMENT: Duration = Duration::from_millis(50);
 pub const ALL: usize = 4096;
 
 /// The CPU twice: built in, and as another plugin from a file.
-pub fn two() -> Option<(Runtime, Device, Device)> {
+pub fn two_cpus() -> Option<(Runtime, Device, Device)> {
     let Some(file) = plugin_file("cpu") else {
         report("skipped: the CPU plugin was not built as a file in this run");
         return None;
@@ -39,7 +39,7 @@ pub fn two() -> Option<(Runtime, Device, Device)> {
 }
 
 /// The CPU alone.
-pub fn one() -> (Runtime, Device) {
+pub fn one_cpu() -> (Runtime, Device) {
     let builder = Runtime::builder().search(false).costs(CostCache::Off);
     let runtime = builder.open().unwrap();
     let device = runtime.device("cpu:0".parse().unwrap()).unwrap();
@@ -52,7 +52,7 @@ pub fn layout() -> Layout {
 }
 
 /// A tensor whose bytes are all the same.
-pub fn of(device: &Device, byte: u8) -> Tensor {
+pub fn filled(device: &Device, byte: u8) -> Tensor {
     Tensor::from_bytes(device, &layout(), &[byte; ALL]).unwrap()
 }
 

@@ -7,7 +7,7 @@ mod readme {}
 
 pub mod every_hook;
 pub mod lending;
-pub mod room;
+pub mod modelled_memory;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -31,7 +31,7 @@ fn pointer_devices(runtime: &Runtime) -> Vec<(Device, u64)> {
 }
 
 #[test]
-fn l4_1_memory_that_the_host_never_saw_allocated_has_its_owner_before_and_after() {
+fn memory_that_the_host_never_saw_allocated_has_its_owner_before_and_after() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());
     // The hooks are called past the host, as another library would call the vendor.
@@ -49,7 +49,7 @@ fn l4_1_memory_that_the_host_never_saw_allocated_has_its_owner_before_and_after(
 }
 
 #[test]
-fn l4_15_addresses_that_no_vendor_has_seen_are_unowned() {
+fn addresses_that_no_vendor_has_seen_are_unowned() {
     static IN_THE_PROGRAM: u64 = 7;
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());
@@ -112,7 +112,7 @@ fn owners(runtime: &Runtime) -> Vec<Tensor> {
 }
 
 #[test]
-fn l4_17_a_thousand_views_belong_to_the_owner_of_their_base() {
+fn a_thousand_views_belong_to_the_owner_of_their_base() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());
     let mut seed = 1_u64;
@@ -139,7 +139,7 @@ fn l4_17_a_thousand_views_belong_to_the_owner_of_their_base() {
 }
 
 #[test]
-fn l4_28_the_byte_offset_counts_on_every_device() {
+fn the_byte_offset_counts_on_every_device() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());
     let layout = Layout::compact(Dtype::INT16, &[30]).unwrap();

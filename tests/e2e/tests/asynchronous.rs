@@ -545,7 +545,7 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_kept() {
         reading.wait(&gate).unwrap();
         let (memory, is_back) = lending::writable(&rig.runtime);
         let (copy, _) = memory.to_on(&one, DIRECT, reading).unwrap();
-        let next = lending::of(&cpu, 9);
+        let next = lending::filled(&cpu, 9);
         memory.copy_from(&next, Some(writing)).unwrap();
         (gate, copy, is_back)
     };

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use crossdock::{Error, Stream, Tensor};
-use crossdock_e2e::lending::{ALL, LIMIT, held, is_late, lent, of, one};
+use crossdock_e2e::lending::{ALL, LIMIT, filled, held, is_late, lent, one_cpu};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::Layout;
 
@@ -17,8 +17,8 @@ fn is_misuse(result: &Result<(), Error>) -> bool {
 
 #[test]
 fn what_is_read_only_or_unlike_the_source_is_not_written() {
-    let (runtime, device) = one();
-    let (source, (read_only, _)) = (of(&device, 9), lent(&runtime, None));
+    let (runtime, device) = one_cpu();
+    let (source, (read_only, _)) = (filled(&device, 9), lent(&runtime, None));
     assert!(is_misuse(&read_only.copy_from(&source, None)));
     assert!(is_misuse(&read_only.fill(&[9], None)));
     assert_eq!(read_only.read().unwrap(), [7; ALL]);
@@ -33,8 +33,8 @@ fn what_is_read_only_or_unlike_the_source_is_not_written() {
 
 #[test]
 fn a_tensor_that_is_copied_to_itself_needs_no_work() {
-    let (_runtime, device) = one();
-    let tensor = of(&device, 7);
+    let (_runtime, device) = one_cpu();
+    let tensor = filled(&device, 7);
     let (stream, gate) = held(&device);
     tensor.copy_from(&tensor.clone(), Some(&stream)).unwrap();
     assert!(tensor.ready().is_none());
@@ -43,8 +43,8 @@ fn a_tensor_that_is_copied_to_itself_needs_no_work() {
 
 #[test]
 fn who_is_to_write_waits_for_those_who_read_and_who_is_to_read_does_not() {
-    let (_runtime, device) = one();
-    let tensor = of(&device, 7);
+    let (_runtime, device) = one_cpu();
+    let tensor = filled(&device, 7);
     let (reading, gate) = held(&device);
     tensor.used_on(&reading).unwrap();
     let [writer, reader] = [(); 2].map(|()| Stream::new(&device).unwrap());

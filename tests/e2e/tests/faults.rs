@@ -76,7 +76,7 @@ fn nothing_is_live(runtime: &Runtime, nth: usize) {
 }
 
 #[test]
-fn lesson_4_4_and_4_13_any_call_may_fail_and_leaves_nothing_behind() {
+fn any_call_may_fail_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let file = ext_dev(folder.path());
     let calls = calls_of_a_life(&file, folder.path());

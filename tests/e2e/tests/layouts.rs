@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use crossdock::{Device, Error, Tensor};
 use crossdock_e2e::everything;
-use crossdock_e2e::room::{Room, content, places, trimmed};
+use crossdock_e2e::modelled_memory::{ModelledMemory, content, places, trimmed};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
@@ -43,8 +43,8 @@ fn a_tensor_that_the_host_has_no_room_for_is_read_as_an_error() {
     let runtime = everything(folder.path());
     // More than an address space holds, of one byte.
     let layout = strided(Dtype::UINT8, &[1 << 50], &[0]);
-    let room = Room::new(&runtime, &runtime.devices()[0], 256);
-    let error = room.view(&layout, 0).read().unwrap_err();
+    let memory = ModelledMemory::new(&runtime, &runtime.devices()[0], 256);
+    let error = memory.view(&layout, 0).read().unwrap_err();
     assert_eq!(error.status(), Some(Status::OOM_HOST), "{error:?}");
 }
 
@@ -59,9 +59,9 @@ fn a_destination_whose_elements_overlap_is_refused_with_its_axes() {
     ];
     for device in runtime.devices() {
         for (shape, strides, axes) in cases {
-            let room = Room::new(&runtime, &device, 256);
+            let memory = ModelledMemory::new(&runtime, &device, 256);
             let layout = strided(Dtype::INT32, shape, strides);
-            let view = room.view(&layout, 16);
+            let view = memory.view(&layout, 16);
             let bytes = content(&layout, 3);
             let compact = Layout::compact(Dtype::INT32, shape).unwrap();
             let source = Tensor::from_bytes(&device, &compact, &bytes).unwrap();
@@ -75,7 +75,7 @@ fn a_destination_whose_elements_overlap_is_refused_with_its_axes() {
                 let why = why(refusal);
                 assert!(why.contains(axes), "{device}: {why}");
             }
-            room.check("nothing was written");
+            memory.check("nothing was written");
             assert_eq!(view.read().unwrap().len(), bytes.len());
         }
     }
@@ -88,12 +88,12 @@ fn axes_that_only_interleave_are_written_and_read_right() {
     for device in runtime.devices() {
         for name in ["int4", "int8", "int8x3", "float64", "complex128"] {
             let layout = strided(dtype(name), &[3, 3], &[2, 3]);
-            let mut room = Room::new(&runtime, &device, 512);
-            let view = room.view(&layout, 32);
+            let mut memory = ModelledMemory::new(&runtime, &device, 512);
+            let view = memory.view(&layout, 32);
             let bytes = content(&layout, 9);
             view.write(&bytes).unwrap();
-            room.set(&layout, 32, &bytes);
-            room.check(name);
+            memory.set(&layout, 32, &bytes);
+            memory.check(name);
             let read = trimmed(&layout, view.read().unwrap());
             assert_eq!(read, bytes, "{name} on {device}");
         }
@@ -106,12 +106,12 @@ fn a_layout_of_more_parts_than_a_plugin_takes_is_written_in_several() {
     let runtime = everything(folder.path());
     let layout = strided(Dtype::UINT8, &[40, 40, 2, 2, 2], &[1400, -33, 16, -7, 3]);
     for device in runtime.devices() {
-        let mut room = Room::new(&runtime, &device, 60_000);
-        let view = room.view(&layout, 2000);
+        let mut memory = ModelledMemory::new(&runtime, &device, 60_000);
+        let view = memory.view(&layout, 2000);
         let bytes = content(&layout, 5);
         view.write(&bytes).unwrap();
-        room.set(&layout, 2000, &bytes);
-        room.check("a write in parts");
+        memory.set(&layout, 2000, &bytes);
+        memory.check("a write in parts");
         assert!(view.read().unwrap() == bytes, "{device}");
     }
 }
@@ -123,12 +123,12 @@ fn strided_elements_of_any_length_are_read_and_written() {
     for device in runtime.devices() {
         // 72,000 bits.
         let layout = strided(dtype("uint8x9000"), &[2, 2], &[1, -3]);
-        let mut room = Room::new(&runtime, &device, 9000 * 8);
-        let view = room.view(&layout, 9000 * 4);
+        let mut memory = ModelledMemory::new(&runtime, &device, 9000 * 8);
+        let view = memory.view(&layout, 9000 * 4);
         let bytes = content(&layout, 1);
         view.write(&bytes).unwrap();
-        room.set(&layout, 9000 * 4, &bytes);
-        room.check("a write");
+        memory.set(&layout, 9000 * 4, &bytes);
+        memory.check("a write");
         assert!(view.read().unwrap() == bytes, "{device}");
     }
 }
@@ -159,8 +159,8 @@ fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
     for device in runtime.devices() {
         for (name, count) in [("int4", 1), ("int4", 7), ("float6_e3m2fn", 5), ("uint1", 3)] {
             let layout = Layout::compact(dtype(name), &[count]).unwrap();
-            let mut room = Room::new(&runtime, &device, 64);
-            let view = room.view(&layout, 8);
+            let mut memory = ModelledMemory::new(&runtime, &device, 64);
+            let view = memory.view(&layout, 8);
             let what = format!("{count} {name}");
             let ones = trimmed(
                 &layout,
@@ -169,12 +169,12 @@ fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
 
             let bytes = content(&layout, 0xc5);
             view.write(&bytes).unwrap();
-            room.set(&layout, 8, &bytes);
-            room.check(&format!("a write of {what}"));
+            memory.set(&layout, 8, &bytes);
+            memory.check(&format!("a write of {what}"));
 
             view.fill(&[0x77], None).unwrap();
-            room.set(&layout, 8, &vec![0x77; bytes.len()]);
-            room.check(&format!("a fill of {what}"));
+            memory.set(&layout, 8, &vec![0x77; bytes.len()]);
+            memory.check(&format!("a fill of {what}"));
 
             for from in runtime.devices() {
                 let bytes = content(&layout, 0x3c);
@@ -185,8 +185,8 @@ fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
                 }
                 let source = Tensor::from_bytes(&from, &layout, &padded).unwrap();
                 view.copy_from(&source, None).unwrap();
-                room.set(&layout, 8, &bytes);
-                room.check(&format!("a copy of {what} from {from}"));
+                memory.set(&layout, 8, &bytes);
+                memory.check(&format!("a copy of {what} from {from}"));
             }
         }
     }
@@ -256,15 +256,15 @@ fn every_operation_on_random_layouts_is_right_or_refused_because_elements_overla
         for round in 0..400_u32 {
             let layout = numbers.layout();
             let what = format!("round {round} on {device}: {layout:?}");
-            let mut room = Room::new(&runtime, device, 1024);
-            let view = room.view(&layout, 512);
+            let mut memory = ModelledMemory::new(&runtime, device, 1024);
+            let view = memory.view(&layout, 512);
             let bytes = content(&layout, round.to_le_bytes()[0]);
             let how = numbers.below(3);
             let from = &devices[numbers.below(devices.len())];
             match replaced(&view, how, from, bytes) {
                 Ok(bytes) => {
                     assert!(!overlaps(&layout), "{what}");
-                    room.set(&layout, 512, &bytes);
+                    memory.set(&layout, 512, &bytes);
                     let read = trimmed(&layout, view.read().unwrap());
                     assert_eq!(read, trimmed(&layout, bytes), "{what}");
                 }
@@ -272,7 +272,7 @@ fn every_operation_on_random_layouts_is_right_or_refused_because_elements_overla
                     assert!(overlaps(&layout), "{what}: {error}: {}", error.why());
                 }
             }
-            room.check(&what);
+            memory.check(&what);
         }
     }
 }

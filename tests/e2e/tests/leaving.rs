@@ -48,7 +48,7 @@ fn both_orders(scenarios: &[&str]) {
 }
 
 #[test]
-fn l4_3_hooks_called_from_destructors_answer_exiting_or_work_in_both_load_orders() {
+fn hooks_called_from_destructors_answer_exiting_or_work_in_both_load_orders() {
     both_orders(&[
         "static-destructor",
         "atexit-before",
@@ -63,17 +63,17 @@ fn plugins_that_are_retired_while_tensors_live_give_everything_back() {
 }
 
 #[test]
-fn l4_3_a_thread_that_outlives_main_ends_with_the_process() {
+fn a_thread_that_outlives_main_ends_with_the_process() {
     both_orders(&["detached-thread"]);
 }
 
 #[test]
-fn l4_5_every_inherited_hook_answers_forked_and_a_child_has_the_cpu() {
+fn every_inherited_hook_answers_forked_and_a_child_has_the_cpu() {
     both_orders(&["fork"]);
 }
 
 #[test]
-fn l4_5_a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
+fn a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
     let folder = tempfile::tempdir().unwrap();
     leave("fork-busy", &[ext_dev(folder.path())]);
 }
@@ -88,7 +88,7 @@ fn a_process_ends_while_copies_of_foreign_memory_wait_and_gives_none_of_it_back(
 }
 
 #[test]
-fn l4_23_loading_plugins_installs_no_signal_handler() {
+fn loading_plugins_installs_no_signal_handler() {
     let folder = tempfile::tempdir().unwrap();
     let mut plugins = vec![ext_dev(folder.path())];
     plugins.extend(plugin_file("cpu"));
@@ -96,7 +96,7 @@ fn l4_23_loading_plugins_installs_no_signal_handler() {
 }
 
 #[test]
-fn l4_29_a_plugin_may_log_after_exit_began() {
+fn a_plugin_may_log_after_exit_began() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/logs_late.c");
     let plugin = compile_plugin(&source, folder.path(), &[]);

@@ -61,7 +61,7 @@ fn machine_numbers(runtime: &Runtime) -> Vec<(i32, u8)> {
 }
 
 #[test]
-fn l4_12_other_names_and_copies_of_a_file_are_the_same_plugin() {
+fn other_names_and_copies_of_a_file_are_the_same_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let file = ext_dev(folder.path());
     let at = |name: &str| folder.path().join(name);
@@ -78,7 +78,7 @@ fn l4_12_other_names_and_copies_of_a_file_are_the_same_plugin() {
 }
 
 #[test]
-fn l4_13_the_first_cause_is_still_told_at_the_second_try() {
+fn the_first_cause_is_still_told_at_the_second_try() {
     let folder = tempfile::tempdir().unwrap();
     let file = faulty(folder.path(), "-DOPEN_FAILS_ONCE");
     let first = open().load(&file).unwrap_err().why();
@@ -201,7 +201,7 @@ extern "C" fn reenter() {
 }
 
 #[test]
-fn l4_13_a_plugin_that_uses_the_host_while_it_is_loaded_is_told_so() {
+fn a_plugin_that_uses_the_host_while_it_is_loaded_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = faulty(folder.path(), "-DREENTERS");
     let place = symbol(&file, "on_open").cast::<extern "C" fn()>();
@@ -215,7 +215,7 @@ fn l4_13_a_plugin_that_uses_the_host_while_it_is_loaded_is_told_so() {
 }
 
 #[test]
-fn l4_9_a_driver_that_is_too_old_is_told_with_both_numbers_and_the_others_work() {
+fn a_driver_that_is_too_old_is_told_with_both_numbers_and_the_others_work() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let old = runtime.load(&faulty(folder.path(), "-DTOO_OLD"));
@@ -227,7 +227,7 @@ fn l4_9_a_driver_that_is_too_old_is_told_with_both_numbers_and_the_others_work()
 }
 
 #[test]
-fn l4_10_vendor_masks_decide_which_device_has_which_id() {
+fn vendor_masks_decide_which_device_has_which_id() {
     let cases: [(&str, &[u8]); 6] = [
         ("2", &[2]),
         ("3,2,1,0", &[3, 2, 1, 0]),
@@ -268,7 +268,7 @@ fn assert_exported_ids(runtime: &Runtime) {
 }
 
 #[test]
-fn l4_10_an_order_pins_ids_by_uuid_place_on_the_bus_or_index() {
+fn an_order_pins_ids_by_uuid_place_on_the_bus_or_index() {
     let uuid = "ab000000-0000-0000-0000-000000000002";
     let order = format!("{uuid}, 0000:03:00.0, many-missing:7, ext_dev:0, {uuid}");
     let folder = tempfile::tempdir().unwrap();
@@ -306,7 +306,7 @@ fn build_version(folder: &Path, version: &str) -> PathBuf {
 }
 
 #[test]
-fn l4_19_a_new_build_under_the_same_path_is_loaded_beside_the_old_one() {
+fn a_new_build_under_the_same_path_is_loaded_beside_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let staging = tempfile::tempdir().unwrap();
     let runtime = open();
@@ -328,7 +328,7 @@ fn l4_19_a_new_build_under_the_same_path_is_loaded_beside_the_old_one() {
 }
 
 #[test]
-fn l4_19_a_file_that_was_written_over_while_it_is_loaded_is_refused() {
+fn a_file_that_was_written_over_while_it_is_loaded_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let file = ext_dev(folder.path());
@@ -343,7 +343,7 @@ fn l4_19_a_file_that_was_written_over_while_it_is_loaded_is_refused() {
 }
 
 #[test]
-fn l4_26_each_reason_to_refuse_a_file_has_its_own_words() {
+fn each_reason_to_refuse_a_file_has_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let at = |name: &str| folder.path().join(name);
@@ -411,7 +411,7 @@ fn needs_a_missing_library(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn l4_31_sixty_four_plugins_load() {
+fn sixty_four_plugins_load() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let first = fs::read(ext_dev(folder.path())).unwrap();
@@ -431,7 +431,7 @@ fn l4_31_sixty_four_plugins_load() {
 }
 
 #[test]
-fn l4_31_static_thread_storage_is_named_as_the_cause() {
+fn static_thread_storage_is_named_as_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = fs::read_to_string(root().join("tests/plugins/ext_dev.c")).unwrap();
     let source = folder.path().join("greedy.c");
@@ -452,7 +452,7 @@ fn l4_31_static_thread_storage_is_named_as_the_cause() {
 }
 
 #[test]
-fn l4_6_an_export_list_keeps_a_plugins_own_symbols_its_own() {
+fn an_export_list_keeps_a_plugins_own_symbols_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = fs::read_to_string(root().join("tests/plugins/ext_dev.c")).unwrap();
     let build = |name: &str, number: i32, attribute: &str| {
@@ -490,7 +490,7 @@ fn l4_6_an_export_list_keeps_a_plugins_own_symbols_its_own() {
 }
 
 #[test]
-fn l4_25_a_hook_that_panicked_quarantines_its_plugin_and_the_host_lives() {
+fn a_hook_that_panicked_quarantines_its_plugin_and_the_host_lives() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let plugin = runtime.load(&faulty(folder.path(), "-DPANICS")).unwrap();
@@ -505,7 +505,7 @@ fn l4_25_a_hook_that_panicked_quarantines_its_plugin_and_the_host_lives() {
 }
 
 #[test]
-fn l4_25_an_exception_of_a_plugin_in_cpp_quarantines_it_and_the_host_lives() {
+fn an_exception_of_a_plugin_in_cpp_quarantines_it_and_the_host_lives() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = open();
     let plugin = runtime.load(&throwing(folder.path())).unwrap();
@@ -522,7 +522,7 @@ fn l4_25_an_exception_of_a_plugin_in_cpp_quarantines_it_and_the_host_lives() {
 }
 
 #[test]
-fn l4_19_a_thread_of_a_closed_plugin_may_end_later() {
+fn a_thread_of_a_closed_plugin_may_end_later() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/threaded.c");
     let file = compile_plugin(&source, folder.path(), &[]);

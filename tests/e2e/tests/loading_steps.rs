@@ -20,7 +20,7 @@ fn writable_by_others(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn l4_4_a_failed_step_leaves_the_registry_and_the_open_files_as_they_were() {
+fn a_failed_step_leaves_the_registry_and_the_open_files_as_they_were() {
     let faulty = root().join("tests/plugins/faulty.c");
     let other = root().join("tests/plugins/other_version.c");
     let steps = [

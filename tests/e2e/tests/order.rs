@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::room::{Room, content, trimmed};
+use crossdock_e2e::modelled_memory::{ModelledMemory, content, trimmed};
 use crossdock_e2e::{ext_dev, plugin_file, report};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -50,7 +50,7 @@ fn layouts() -> Vec<Layout> {
     ]
 }
 
-const ROOM: usize = 1024;
+const MEMORY_BYTES: usize = 1024;
 const FIRST: u64 = 512;
 
 /// Lets a stream go on when it is dropped, also by a failed assertion.
@@ -97,8 +97,8 @@ fn a_move_has_what_its_source_holds_when_the_stream_comes_there() {
                 .iter()
                 .flat_map(|layout| kinds.map(|kind| (layout, kind)))
             {
-                let room = Room::new(&runtime, from, ROOM);
-                let (source, writer) = (room.view(layout, FIRST), room.view(layout, FIRST));
+                let memory = ModelledMemory::new(&runtime, from, MEMORY_BYTES);
+                let (source, writer) = (memory.view(layout, FIRST), memory.view(layout, FIRST));
                 let bytes = content(layout, 77);
                 let what = format!("{kind} {from} -> {to} on {of_stream}: {layout:?}");
                 let mut moved = None;
@@ -135,25 +135,25 @@ fn a_copy_into_a_tensor_reads_and_writes_when_the_stream_comes_there() {
             .flat_map(|from| devices.iter().map(move |to| (from, to)))
         {
             for layout in layouts() {
-                let (sources, mut room) = (
-                    Room::new(&runtime, from, ROOM),
-                    Room::new(&runtime, to, ROOM),
+                let (sources, mut memory) = (
+                    ModelledMemory::new(&runtime, from, MEMORY_BYTES),
+                    ModelledMemory::new(&runtime, to, MEMORY_BYTES),
                 );
                 let (source, writer) = (sources.view(&layout, FIRST), sources.view(&layout, FIRST));
-                let (target, bytes) = (room.view(&layout, FIRST), content(&layout, 78));
+                let (target, bytes) = (memory.view(&layout, FIRST), content(&layout, 78));
                 let what = format!("{from} -> {to} on {of_stream}: {layout:?}");
                 behind(
                     &of_stream,
                     |stream, _| target.copy_from(&source, Some(stream)).unwrap(),
                     || {
-                        room.check(&format!("early: {what}"));
+                        memory.check(&format!("early: {what}"));
                         writer.write(&bytes).unwrap();
                     },
                 );
                 let read = trimmed(&layout, target.read().unwrap());
                 assert_eq!(read, bytes, "{what}");
-                room.set(&layout, FIRST, &bytes);
-                room.check(&what);
+                memory.set(&layout, FIRST, &bytes);
+                memory.check(&what);
             }
         }
     }
@@ -167,18 +167,18 @@ fn a_copy_between_overlapping_views_takes_its_source_when_the_stream_comes_there
         for device in runtime.devices() {
             let dtype: Dtype = "int16".parse().unwrap();
             let layout = Layout::compact(dtype, &[50]).unwrap();
-            let mut room = Room::new(&runtime, &device, ROOM);
-            let (target, source) = (room.view(&layout, FIRST + 2), room.view(&layout, FIRST));
-            let (writer, bytes) = (room.view(&layout, FIRST), content(&layout, 79));
+            let mut memory = ModelledMemory::new(&runtime, &device, MEMORY_BYTES);
+            let (target, source) = (memory.view(&layout, FIRST + 2), memory.view(&layout, FIRST));
+            let (writer, bytes) = (memory.view(&layout, FIRST), content(&layout, 79));
             behind(
                 &of_stream,
                 |stream, _| target.copy_from(&source, Some(stream)).unwrap(),
                 || writer.write(&bytes).unwrap(),
             );
             assert_eq!(target.read().unwrap(), bytes, "{device} on {of_stream}");
-            room.set(&layout, FIRST, &bytes);
-            room.set(&layout, FIRST + 2, &bytes);
-            room.check("both views");
+            memory.set(&layout, FIRST, &bytes);
+            memory.set(&layout, FIRST + 2, &bytes);
+            memory.check("both views");
         }
     }
 }
@@ -190,21 +190,21 @@ fn a_fill_writes_when_the_stream_comes_there() {
     for of_stream in with_streams(&runtime) {
         for device in runtime.devices() {
             for layout in layouts() {
-                let mut room = Room::new(&runtime, &device, ROOM);
-                let target = room.view(&layout, FIRST);
+                let mut memory = ModelledMemory::new(&runtime, &device, MEMORY_BYTES);
+                let target = memory.view(&layout, FIRST);
                 let what = format!("{device} on {of_stream}: {layout:?}");
                 let element =
                     vec![0x99; usize::try_from(layout.element_bits().max(8) / 8).unwrap()];
                 behind(
                     &of_stream,
                     |stream, _| target.fill(&element, Some(stream)).unwrap(),
-                    || room.check(&format!("early: {what}")),
+                    || memory.check(&format!("early: {what}")),
                 );
                 // Whoever uses it comes after the fill, without being told.
                 target.synchronize(LIMIT).unwrap();
                 let bytes = vec![0x99; usize::try_from(layout.bytes()).unwrap()];
-                room.set(&layout, FIRST, &bytes);
-                room.check(&what);
+                memory.set(&layout, FIRST, &bytes);
+                memory.check(&what);
             }
         }
     }
@@ -216,14 +216,14 @@ fn what_waits_for_a_stream_ends_with_its_failure_and_writes_nothing() {
     let runtime = runtime(folder.path());
     let plain = runtime.device("ext_dev:0".parse().unwrap()).unwrap();
     for of_stream in with_streams(&runtime) {
-        let room = Room::new(&runtime, &plain, ROOM);
+        let memory = ModelledMemory::new(&runtime, &plain, MEMORY_BYTES);
         let layout = Layout::compact(Dtype::INT32, &[8]).unwrap();
-        let target: Tensor = room.view(&layout, FIRST);
+        let target: Tensor = memory.view(&layout, FIRST);
         let stream = Stream::new(&of_stream).unwrap();
         let gate = Event::host(&of_stream).unwrap();
         stream.wait(&gate).unwrap();
         gate.complete(Status::DEVICE_LOST).unwrap();
         assert!(target.fill(&[1; 4], Some(&stream)).is_err(), "{of_stream}");
-        room.check("nothing was written");
+        memory.check("nothing was written");
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossdock::{CostCache, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, is_late, of, one, status, two, writable};
+use crossdock_e2e::lending::{
+    ALL, LIMIT, MOMENT, filled, held, is_late, one_cpu, status, two_cpus, writable,
+};
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::Layout;
@@ -15,10 +17,10 @@ const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 
 #[test]
 fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
-    let Some((_runtime, one, other)) = two() else {
+    let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
-    let (source, target) = (of(&other, 7), of(&other, 0));
+    let (source, target) = (filled(&other, 7), filled(&other, 0));
     let (writing, gate) = held(&other);
     source.written_on(&writing).unwrap();
     let stream = Stream::new(&one).unwrap();
@@ -31,8 +33,8 @@ fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
 
 #[test]
 fn a_write_on_another_stream_heals_what_a_write_that_failed_left() {
-    let (_runtime, device) = one();
-    let (target, source) = (of(&device, 0), of(&device, 9));
+    let (_runtime, device) = one_cpu();
+    let (target, source) = (filled(&device, 0), filled(&device, 9));
     let (failing, gate) = held(&device);
     target.written_on(&failing).unwrap();
     gate.complete(Status::VENDOR).unwrap();
@@ -45,7 +47,7 @@ fn a_write_on_another_stream_heals_what_a_write_that_failed_left() {
 
 #[test]
 fn who_waits_for_a_stream_leaves_its_failure_to_its_owner() {
-    let Some((_runtime, one, other)) = two() else {
+    let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
     let target = Tensor::empty(
@@ -76,7 +78,7 @@ fn work_that_a_stream_could_not_be_told_of_is_waited_for_by_who_comes_later() {
         let Some(other) = others.next() else {
             return report("skipped: there is no OpenCL device");
         };
-        let (source, target) = (of(&other, 7), of(&other, 0));
+        let (source, target) = (filled(&other, 7), filled(&other, 0));
         let (writing, gate) = held(&other);
         source.written_on(&writing).unwrap();
         let stream = Stream::new(&cpu).unwrap();
@@ -94,7 +96,7 @@ fn work_that_a_stream_could_not_be_told_of_is_waited_for_by_who_comes_later() {
 fn a_completion_that_fails_once_is_made_again() {
     let name = "a_completion_that_fails_once_is_made_again";
     if with_faults(name, "cpu.event_complete:1=VENDOR") {
-        let Some((_runtime, one, other)) = two() else {
+        let Some((_runtime, one, other)) = two_cpus() else {
             return;
         };
         let (first, gate) = held(&one);
@@ -110,7 +112,7 @@ fn a_completion_that_fails_once_is_made_again() {
 fn a_wait_that_a_plugin_refuses_is_told() {
     let name = "a_wait_that_a_plugin_refuses_is_told";
     if with_faults(name, "cpu.stream_wait_event:2=VENDOR") {
-        let (_runtime, device) = one();
+        let (_runtime, device) = one_cpu();
         let (first, gate) = held(&device);
         let second = Stream::new(&device).unwrap();
         let waited = second.wait(&first.record().unwrap());
@@ -124,7 +126,7 @@ fn a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so() {
     let name = "a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so";
     // Each of the two plugins has a first call.
     if with_faults(name, "cpu.event_create_host:1=OOM_DEVICE") {
-        let Some((_runtime, one, other)) = two() else {
+        let Some((_runtime, one, other)) = two_cpus() else {
             return;
         };
         assert!(Event::host(&one).is_err());
@@ -140,12 +142,12 @@ fn a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so() {
 fn work_that_gets_no_stream_of_ours_for_want_of_memory_says_so() {
     let name = "work_that_gets_no_stream_of_ours_for_want_of_memory_says_so";
     if with_faults(name, "cpu.stream_create:1=OOM_DEVICE") {
-        let Some((_runtime, one, other)) = two() else {
+        let Some((_runtime, one, other)) = two_cpus() else {
             return;
         };
         assert!(Stream::new(&one).is_err());
         let stream = Stream::new(&one).unwrap();
-        let (source, target) = (of(&other, 7), of(&other, 0));
+        let (source, target) = (filled(&other, 7), filled(&other, 0));
         let copied = target.copy_from(&source, Some(&stream));
         assert_eq!(status(&copied), Some(Status::OOM_DEVICE));
     }
@@ -153,10 +155,10 @@ fn work_that_gets_no_stream_of_ours_for_want_of_memory_says_so() {
 
 #[test]
 fn an_alias_shares_the_work_on_its_memory() {
-    let Some((_runtime, one, other)) = two() else {
+    let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
-    let source = of(&one, 1);
+    let source = filled(&one, 1);
     let choice = RouteChoice::Only(RouteKind::Alias);
     let (alias, _) = source.to(&other, choice).unwrap();
     let (writing, gate) = held(&one);
@@ -169,20 +171,20 @@ fn an_alias_shares_the_work_on_its_memory() {
 
 #[test]
 fn nobody_has_to_wait_between_plugins_that_complete_events_and_call_the_host() {
-    let Some((_runtime, one, other)) = two() else {
+    let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
     let stream = Stream::new(&one).unwrap();
-    let (_copy, route) = of(&one, 7).to_on(&other, DIRECT, &stream).unwrap();
+    let (_copy, route) = filled(&one, 7).to_on(&other, DIRECT, &stream).unwrap();
     assert!(!route.to_string().contains("waits"), "{route}");
 }
 
 #[test]
 fn an_alias_on_a_device_that_its_runtime_retired_is_refused() {
-    let (Some((runtime, one, other)), Some((_lists_it_too, ..))) = (two(), two()) else {
+    let (Some((runtime, one, other)), Some((_lists_it_too, ..))) = (two_cpus(), two_cpus()) else {
         return;
     };
-    let source = of(&one, 1);
+    let source = filled(&one, 1);
     runtime.retire(other.plugin()).unwrap();
     let alias = source.to(&other, RouteChoice::Only(RouteKind::Alias));
     let error = alias.map(drop).unwrap_err();
@@ -192,7 +194,7 @@ fn an_alias_on_a_device_that_its_runtime_retired_is_refused() {
 
 #[test]
 fn the_time_between_two_events_is_that_of_one_plugin_and_runs_forwards() {
-    let Some((_runtime, one, other)) = two() else {
+    let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
     let stream = Stream::new(&one).unwrap();
@@ -212,7 +214,7 @@ fn the_time_between_two_events_is_that_of_one_plugin_and_runs_forwards() {
 
 #[test]
 fn memory_of_others_is_adopted_whole() {
-    let Some((runtime, _, other)) = two() else {
+    let Some((runtime, _, other)) = two_cpus() else {
         return;
     };
     let (source, is_back) = writable(&runtime);

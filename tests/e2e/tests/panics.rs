@@ -228,7 +228,7 @@ fn open() -> Hooks {
 }
 
 #[test]
-fn l4_25_a_panic_in_any_hook_quarantines_the_plugin_and_only_events_are_completed_after_it() {
+fn a_panic_in_any_hook_quarantines_the_plugin_and_only_events_are_completed_after_it() {
     let every = every_hook(&open()).count();
     for at in 0..every {
         CALLS.lock().unwrap().clear();
@@ -263,7 +263,7 @@ impl Drop for Rude {
 }
 
 #[test]
-fn l4_25_a_panic_in_a_deleter_does_not_reach_its_caller() {
+fn a_panic_in_a_deleter_does_not_reach_its_caller() {
     let runtime = Runtime::builder().search(false).open().unwrap();
     let layout = Layout::compact(Dtype::UINT8, &[4]).unwrap();
     let owner = Box::new(Rude(vec![1; 4]));
@@ -290,7 +290,7 @@ impl log::Log for Loud {
 }
 
 #[test]
-fn l4_25_a_panic_in_the_log_does_not_reach_the_plugin_that_logs() {
+fn a_panic_in_the_log_does_not_reach_the_plugin_that_logs() {
     log::set_boxed_logger(Box::new(Loud)).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let hooks = open();

@@ -168,7 +168,7 @@ fn a_table_of_another_major_version_is_refused_with_both_versions() {
 }
 
 #[test]
-fn l4_27_a_table_from_before_the_groups_and_one_that_grew_both_work() {
+fn a_table_from_before_the_groups_and_one_that_grew_both_work() {
     for which in ["-DSHORT_TABLE", "-DLONG_TABLE"] {
         let folder = tempfile::tempdir().unwrap();
         let runtime = open();

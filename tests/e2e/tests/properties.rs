@@ -12,14 +12,14 @@ use std::sync::{Arc, LazyLock};
 
 use crossdock::{RouteChoice, Runtime, Tensor};
 use crossdock_e2e::everything;
-use crossdock_e2e::room::trimmed;
+use crossdock_e2e::modelled_memory::trimmed;
 use crossdock_sdk::dlpack::{
     DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
 use proptest::prelude::*;
 
 /// Bytes of somebody else's memory; every tensor of this file lies inside or is refused.
-const ROOM: usize = 32_768;
+const MEMORY_BYTES: usize = 32_768;
 const START: i64 = 16_384;
 
 /// A tensor as anybody might hand it over.
@@ -74,7 +74,7 @@ impl Given {
     fn memory(&self) -> Arc<Vec<u8>> {
         let byte =
             |at: usize| (at as u8).wrapping_mul(31).wrapping_add(self.seed) ^ (at >> 8) as u8;
-        Arc::new((0..ROOM).map(byte).collect())
+        Arc::new((0..MEMORY_BYTES).map(byte).collect())
     }
 
     /// The tensor over `memory`, in the hands of somebody else.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks};
 use crossdock_e2e::lending::{
-    ALL, LIMIT, MOMENT, held, is_late, layout, lent, of, one, status, two, writable,
+    ALL, LIMIT, MOMENT, filled, held, is_late, layout, lent, one_cpu, status, two_cpus, writable,
 };
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
@@ -19,7 +19,7 @@ const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 fn work_whose_end_is_recorded_at_the_second_try_is_work_like_any_other() {
     let name = "work_whose_end_is_recorded_at_the_second_try_is_work_like_any_other";
     if with_faults(name, "cpu.event_record:1=VENDOR") {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
         let (stream, gate) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
@@ -38,7 +38,7 @@ fn work_whose_end_nobody_can_tell_keeps_its_memory() {
     let name = "work_whose_end_nobody_can_tell_keeps_its_memory";
     let faults = "cpu.event_record:*=VENDOR,cpu.stream_synchronize:*=VENDOR";
     if with_faults(name, faults) {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
         let (stream, gate) = held(&device);
         let copied = source.to_on(&device, DIRECT, &stream);
@@ -55,7 +55,7 @@ fn work_whose_end_nobody_can_tell_keeps_its_memory() {
 fn memory_of_a_copy_that_panicked_without_a_stream_is_leaked() {
     let name = "memory_of_a_copy_that_panicked_without_a_stream_is_leaked";
     if with_faults(name, "cpu.copy:*=PANIC") {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
         assert_eq!(status(&source.to(&device, DIRECT)), Some(Status::PANIC));
         assert!(source.synchronize(LIMIT).is_err());
@@ -70,13 +70,13 @@ fn a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since() {
     let faults = "cpu.event_query:*=VENDOR,cpu.stream_host_call:1=VENDOR,\
                   cpu.event_synchronize:*=VENDOR,cpu.stream_synchronize:*=VENDOR";
     if with_faults(name, faults) {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = writable(&runtime);
         let (reading, gate) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
         let writing = Stream::new(&device).unwrap();
         // A thread waits for the read, and gives up: so the write fails and never runs.
-        let written = source.copy_from(&of(&device, 9), Some(&writing));
+        let written = source.copy_from(&filled(&device, 9), Some(&writing));
         assert!(written.is_ok(), "{written:?}");
         drop(source);
         let early = runtime.wait_for_releases(Some(MOMENT));
@@ -88,7 +88,7 @@ fn a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since() {
 
 #[test]
 fn a_release_that_takes_long_delays_no_stream() {
-    let Some((runtime, one, other)) = two() else {
+    let Some((runtime, one, other)) = two_cpus() else {
         return;
     };
     let (leave, waits_for_leave) = channel();
@@ -115,8 +115,8 @@ fn a_release_that_takes_long_delays_no_stream() {
 
 #[test]
 fn a_stream_that_frees_memory_waits_for_the_work_on_the_others() {
-    let (_runtime, device) = one();
-    let tensor = of(&device, 1);
+    let (_runtime, device) = one_cpu();
+    let tensor = filled(&device, 1);
     let (reading, gate) = held(&device);
     tensor.used_on(&reading).unwrap();
     let (last, last_gate) = held(&device);
@@ -130,8 +130,8 @@ fn a_stream_that_frees_memory_waits_for_the_work_on_the_others() {
 
 #[test]
 fn freeing_memory_brings_no_failure_of_one_stream_to_another() {
-    let (runtime, device) = one();
-    let tensor = of(&device, 1);
+    let (runtime, device) = one_cpu();
+    let tensor = filled(&device, 1);
     let (failing, gate) = held(&device);
     tensor.used_on(&failing).unwrap();
     let (last, last_gate) = held(&device);
@@ -146,11 +146,11 @@ fn freeing_memory_brings_no_failure_of_one_stream_to_another() {
 
 #[test]
 fn freeing_memory_makes_no_stream_wait_for_another_plugin() {
-    let Some((runtime, one, other)) = two() else {
+    let Some((runtime, one, other)) = two_cpus() else {
         return;
     };
     for is_own_first in [false, true] {
-        let tensor = of(&one, 1);
+        let tensor = filled(&one, 1);
         let (foreign, gate) = held(&other);
         let (own, own_gate) = held(&one);
         let streams = if is_own_first {
@@ -175,7 +175,7 @@ fn freeing_memory_makes_no_stream_wait_for_another_plugin() {
 fn memory_of_others_is_never_freed_by_a_stream() {
     let name = "memory_of_others_is_never_freed_by_a_stream";
     if with_faults(name, "cpu.free_async:*=PANIC") {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
         let (stream, gate) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
@@ -191,7 +191,7 @@ fn memory_of_others_is_never_freed_by_a_stream() {
 fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
     let name = "lent_memory_that_a_plugin_did_not_let_go_of_is_leaked";
     if with_faults(name, "release_adopted:*=VENDOR") {
-        let Some((runtime, _, other)) = two() else {
+        let Some((runtime, _, other)) = two_cpus() else {
             return;
         };
         let (source, is_back) = lent(&runtime, None);
@@ -209,9 +209,9 @@ fn a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins() {
     let name = "a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins";
     // No fault is ever met; the process is one of its own.
     if with_faults(name, "cpu.retire:1000=VENDOR") {
-        let (runtime, device) = one();
+        let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
-        let allocated = of(&device, 1);
+        let allocated = filled(&device, 1);
         let stream = Stream::new(&device).unwrap();
         let event = stream.record().unwrap();
         // SAFETY: the child calls only what a child may, and ends without a destructor.
@@ -250,7 +250,7 @@ fn a_mapping_that_does_not_end_keeps_what_it_maps() {
             return report("skipped: there is no OpenCL device");
         };
         let choice = RouteChoice::Only(RouteKind::Alias);
-        let (mapped, _) = of(&other, 7).to(&cpu, choice).unwrap();
+        let (mapped, _) = filled(&other, 7).to(&cpu, choice).unwrap();
         assert_eq!(mapped.read().unwrap(), [7; ALL]);
         drop(mapped);
         assert_eq!(counted_leaks(), 1);
@@ -278,7 +278,7 @@ impl Drop for Waits {
 
 #[test]
 fn a_release_that_waits_for_releases_is_told_that_it_is_one() {
-    let (runtime, device) = one();
+    let (runtime, device) = one_cpu();
     let (told, hears) = channel();
     let owner = Waits {
         bytes: vec![7; ALL],

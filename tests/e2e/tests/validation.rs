@@ -99,7 +99,7 @@ fn an_address_inside_of_memory_is_not_freed() {
 }
 
 #[test]
-fn lesson_4_18_memory_ends_in_the_way_in_which_it_began() {
+fn memory_ends_in_the_way_in_which_it_began() {
     let kinds = [MemoryKind::DEVICE, MemoryKind::PINNED, MemoryKind::MANAGED];
     each_device(|device| {
         for kind in kinds {
@@ -221,7 +221,7 @@ fn freed_memory_is_not_copied() {
 }
 
 #[test]
-fn lesson_4_30_a_side_is_what_it_is_claimed_to_be() {
+fn a_side_is_what_it_is_claimed_to_be() {
     let names = [
         (MemoryKind::DEVICE, "DEVICE"),
         (MemoryKind::PINNED, "PINNED"),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, Error, Event, Runtime, Stream, Tensor};
-use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, held, of, status};
+use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, filled, held, status};
 use crossdock_e2e::{asynchronous, plugin_file, report, with_environment, with_faults};
 use crossdock_sdk::abi::Status;
 
@@ -24,7 +24,7 @@ struct Held {
 
 impl Held {
     fn new(device: &Device) -> Self {
-        let (tensor, other) = (of(device, 1), of(device, 1));
+        let (tensor, other) = (filled(device, 1), filled(device, 1));
         let (stream, gate) = held(device);
         tensor.fill(&[2], Some(&stream)).unwrap();
         Self {
@@ -96,7 +96,7 @@ fn device_of(file: std::path::PathBuf) -> Option<(Runtime, Device)> {
 fn who_waits_for_the_cpu_is_told_that_a_hook_panicked() {
     let name = "who_waits_for_the_cpu_is_told_that_a_hook_panicked";
     if with_faults(name, "cpu.event_complete:*=PANIC") {
-        let (_runtime, device) = crossdock_e2e::lending::one();
+        let (_runtime, device) = crossdock_e2e::lending::one_cpu();
         waiters_are_told(&device);
     }
 }

@@ -64,7 +64,7 @@ typedef struct xd_plugin_entry xd_plugin_entry;
 typedef struct xd_device xd_device;
 /** A typed view of memory on one device. */
 typedef struct xd_tensor xd_tensor;
-/** An ordered line of work on one device. */
+/** An ordered queue of work on one device. */
 typedef struct xd_stream xd_stream;
 /** A point in a stream's work, or one that the host completes. */
 typedef struct xd_event xd_event;
@@ -514,7 +514,9 @@ const char *xd_version(void);
  */
 int32_t xd_exiting(void);
 
-/** \brief How many frees were left out because the process was exiting, or is a fork. */
+/** \brief How many things were leaked and not given back: because the process was exiting, because it
+ * is a fork, or because nobody could say whether work still used them.
+ */
 uint64_t xd_counted_leaks(void);
 
 /**
@@ -767,7 +769,7 @@ int32_t xd_device_equal(const xd_device *one, const xd_device *other);
 /** \brief The same number for every handle of one device, in this process; 0 for NULL. */
 uint64_t xd_device_hash(const xd_device *device);
 
-/** \brief Waits until the work on all its streams is done: the default one, those that live, and
+/** \brief Makes the CPU wait until the work on all its streams is done: the default one, those that live, and
  * those that belong to other runtimes. A device without streams has nothing pending.
  */
 xd_error *xd_device_synchronize(const xd_device *device, uint64_t limit_ns);
@@ -837,7 +839,8 @@ int32_t xd_tensor_as_host_array_legacy(const xd_runtime *runtime,
  * \return `XD_ERROR_EXCHANGE`, `XD_ERROR_UNKNOWN_DEVICE`, or `XD_ERROR_CLAIM` where the memory is
  *         somebody else's.
  *
- * Work that is still pending on a stream is made known by ::xd_tensor_written_on.
+ * Work of the producer that is still pending on a stream is made known by ::xd_tensor_ready_on, work of
+ * the caller's by ::xd_tensor_written_on.
  */
 xd_error *xd_tensor_import(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
                            xd_tensor **tensor);
@@ -956,7 +959,9 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 /** \name Tensors and the order of work */
 /**@{*/
 
-/** \brief Waits until the last work that wrote the tensor is done. */
+/** \brief Makes the CPU wait until the last work that wrote the tensor is done.
+ * \return `XD_TIMEOUT`, or the failure of that work.
+ */
 xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
 
 /** \brief The event of the last work that wrote it.
@@ -965,12 +970,12 @@ xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
 xd_error *xd_tensor_ready(const xd_tensor *tensor, xd_event **event);
 
 /** \brief Makes a stream wait for what wrote the tensor, before work of yours on the stream reads
- * it. Say ::xd_tensor_used_on after you put that work there.
+ * it. Call ::xd_tensor_used_on after you put that work there.
  */
 xd_error *xd_tensor_wait_to_read(const xd_tensor *tensor, const xd_stream *stream);
 
 /** \brief Makes a stream wait for all work on the tensor, before work of yours on the stream writes
- * it. Say ::xd_tensor_written_on after you put that work there.
+ * it. Call ::xd_tensor_written_on after you put that work there.
  */
 xd_error *xd_tensor_wait_to_write(const xd_tensor *tensor, const xd_stream *stream);
 
@@ -1025,7 +1030,7 @@ xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
 /** \brief The integer that the vendor's API uses for it. */
 xd_error *xd_stream_native_handle(const xd_stream *stream, uint64_t *native);
 
-/** \brief An event at its present end. */
+/** \brief Records an event at the stream's present end. */
 xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
 
 /** \brief Makes everything that comes later on the stream wait for an event of any plugin.
@@ -1034,7 +1039,7 @@ xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
  */
 xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_t *how);
 
-/** \brief Waits until its work is done.
+/** \brief Makes the CPU wait until its work is done.
  * \return `XD_TIMEOUT`, or the first failure of the work.
  */
 xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
@@ -1078,7 +1083,7 @@ xd_error *xd_event_device(const xd_event *event, xd_device **device);
  */
 xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 
-/** \brief Waits for it.
+/** \brief Makes the CPU wait for it.
  * \return `XD_TIMEOUT`, or the failure of the work before it.
  */
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);

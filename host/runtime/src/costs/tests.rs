@@ -14,9 +14,9 @@ use super::curve::{Curve, Point};
 use super::store::{PairIdentity, Store};
 use super::table::PairCosts;
 use super::{CostCache, CostOrigin};
-use crate::far_memory::{asked, device};
 use crate::route::{Route, RouteChoice, RouteKind, explain};
 use crate::routing::Routing;
+use crate::test_plugin_memory::{asked, device};
 use crate::way::Way;
 
 fn curve(points: &[(u64, f64)]) -> Result<Curve, String> {

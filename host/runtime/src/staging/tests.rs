@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::costs::CostCache;
-use crate::far_memory::{asked, device};
 use crate::route::{RouteChoice, RouteKind};
 use crate::routing::Routing;
 use crate::staging::chunks::PER_COPY;
 use crate::tensor::Tensor;
+use crate::test_plugin_memory::{asked, device};
 
 const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
 const CHUNK: i64 = 32 << 10;

@@ -1,7 +1,7 @@
 //! Every call that takes a stream, behind a stream that is held: nothing happens early, nothing hangs.
 
-use crate::place::MANY_QUEUES;
 use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
+use crate::world::MANY_QUEUES;
 
 /// How the elements lie that a call works on.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ pub(super) fn case(devices: &[String], language: Language, number: u64) -> Case 
             queues: MANY_QUEUES,
             ..Engine::default()
         },
-        programs: vec![spoken(language, whole(place, (element, form), &body))],
+        programs: vec![in_language(language, whole(place, (element, form), &body))],
     }
 }
 
@@ -196,7 +196,7 @@ fn others(to: usize) -> [Vec<Call>; 10] {
 }
 
 /// Python's copies into a tensor follow no stream: work is pending by a fill there.
-fn spoken(language: Language, mut ops: Vec<Op>) -> Vec<Op> {
+fn in_language(language: Language, mut ops: Vec<Op>) -> Vec<Op> {
     if language != Language::Python {
         return ops;
     }

@@ -212,7 +212,8 @@ unsafe extern "C" fn keep(word: *mut c_void, text: *const u8, bytes: usize) {
     let _caught = fence(|| texts.push(String::from_utf8_lossy(text).into_owned()));
 }
 
-/// Calls the engine of a table behind the fence.
+/// Calls the engine of a table behind the fence. Each function of the table is called with that
+/// table, as [`Control`] says.
 ///
 /// # Safety
 /// - `control` is a live table.
@@ -223,29 +224,29 @@ unsafe fn on<R>(control: *const Control, otherwise: R, call: impl FnOnce(&Engine
 }
 
 unsafe extern "C" fn hold(control: *const Control) {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, (), Engine::hold) }
 }
 
 unsafe extern "C" fn release(control: *const Control) {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, (), Engine::release) }
 }
 
 unsafe extern "C" fn progress(control: *const Control, operations: u64) -> u64 {
     let operations = usize::try_from(operations).unwrap_or(usize::MAX);
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 0, |engine| engine.progress(operations) as u64) }
 }
 
 unsafe extern "C" fn drain(control: *const Control, limit_ns: u64) -> u32 {
     let limit = Duration::from_nanos(limit_ns);
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 0, |engine| u32::from(engine.drain(limit).is_ok())) }
 }
 
 unsafe extern "C" fn pending(control: *const Control) -> u64 {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 0, |engine| engine.pending() as u64) }
 }
 
@@ -271,17 +272,17 @@ unsafe extern "C" fn inject(
             }
         }
     };
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 1, add) }
 }
 
 unsafe extern "C" fn clear_faults(control: *const Control) {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, (), Engine::clear_faults) }
 }
 
 unsafe extern "C" fn take_reports(control: *const Control, sink: Sink, word: *mut c_void) {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { tell(control, sink, word, Engine::take_reports) }
 }
 
@@ -291,12 +292,12 @@ unsafe extern "C" fn leaks(control: *const Control, sink: Sink, word: *mut c_voi
         left.retain(|report| report.first.name() != OWN);
         left
     };
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { tell(control, sink, word, of_the_host) }
 }
 
 unsafe extern "C" fn standstill(control: *const Control, sink: Sink, word: *mut c_void) {
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe {
         tell(control, sink, word, |engine| {
             engine.standstill().into_iter().collect()
@@ -321,6 +322,6 @@ unsafe fn tell(
             unsafe { sink(word, text.as_ptr(), text.len()) };
         }
     };
-    // SAFETY: forwarded.
+    // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, (), tell) }
 }

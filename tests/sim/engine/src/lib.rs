@@ -4,7 +4,9 @@
 //! An [`Engine`] has devices with memory, streams and events. Work is submitted and runs later, by a
 //! [`Policy`]; order exists inside a stream and by events, memory waits and host completion, nowhere
 //! else. The checker knows of each byte who used it last, and reports two uses that nothing orders,
-//! whichever came first in this run: a missing edge is found in every schedule.
+//! whichever came first in this run. A schedule hides a missing edge only where host code had learnt
+//! that the first use was over before it submitted the second: by a wait, a query or a host function
+//! (`Config::host_functions_inform`). Work that fails uses no bytes.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -15,6 +17,7 @@
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
+//! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
 //! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
 
 mod arena;

@@ -16,7 +16,7 @@ use crossdock_sdk::dlpack::{DataWord, Dtype, Flags, Layout, Produced, Received, 
 
 /// Memory on one device, and what it should hold.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct ModelledMemory<'a> {
     runtime: &'a Runtime,
     /// All of it, as a tensor of bytes.
     pub whole: Tensor,
@@ -26,7 +26,7 @@ pub struct Room<'a> {
 /// An owner that is no tensor to the library, so that a view is what it claims to be.
 struct OfOthers(#[expect(dead_code, reason = "held until the view is gone")] Tensor);
 
-impl<'a> Room<'a> {
+impl<'a> ModelledMemory<'a> {
     /// So many bytes on a device, each unlike its neighbours.
     #[must_use]
     pub fn new(runtime: &'a Runtime, device: &Device, bytes: usize) -> Self {

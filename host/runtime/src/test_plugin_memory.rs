@@ -18,8 +18,8 @@ use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::device::Device;
 use crate::plugin::Plugin;
-use crate::plugin_in_test;
 use crate::routing::Routing;
+use crate::test_plugin;
 
 /// The plugin with this number; each has its own memory and its own counts.
 pub(crate) struct Far<const N: usize>;
@@ -62,7 +62,7 @@ pub(crate) fn asked<const N: usize>() -> &'static Asked {
 
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
-    plugin_in_test::start::<Far<N>>(format!("far{N}"))
+    test_plugin::start::<Far<N>>(format!("far{N}"))
 }
 
 /// The one device of plugin `N`.
@@ -90,7 +90,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        let mut info = plugin_in_test::device_info();
+        let mut info = test_plugin::device_info();
         info.capabilities = Capabilities::REGISTER;
         Ok(info)
     }

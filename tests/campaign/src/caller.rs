@@ -1,5 +1,5 @@
-//! Who makes the calls of a program: the runtime speaks Rust, C and Python, and all are held against
-//! the same model.
+//! Who makes the calls of a program: one for each of Rust, C and Python, all held against the same
+//! model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,11 +11,11 @@ use crossdock_sdk::dlpack::DlpackError;
 
 use crate::foreign::Lent;
 use crate::model::View;
-use crate::place::World;
 use crate::program::{Language, Op};
+use crate::world::World;
 
 /// The places of one program, in a language, and the calls on them.
-pub(crate) trait Speaker: fmt::Debug + Send {
+pub(crate) trait Caller: fmt::Debug + Send {
     /// Makes a call. `of` is the model's view of the tensor that it names first as a source, or as
     /// its target.
     fn perform(&mut self, op: &Op, of: Option<&View>) -> Outcome;
@@ -119,7 +119,7 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// In words.
-    pub(crate) fn said(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         match self {
             Self::Empty => "a place is empty".to_owned(),
             Self::Failed(failed) => format!("{}: {}", failed.text, failed.why),
@@ -192,18 +192,18 @@ pub(crate) fn peek(world: &World, seen: Seen) -> Result<Vec<u8>, Stop> {
 }
 
 /// The functions of the languages that were called in this process.
-static SPOKEN: Mutex<BTreeSet<(Language, String)>> = Mutex::new(BTreeSet::new());
+static CALLED: Mutex<BTreeSet<(Language, String)>> = Mutex::new(BTreeSet::new());
 
 /// Notes that a function was called.
-pub(crate) fn spoke(language: Language, function: &str) {
-    let mut spoken = SPOKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    spoken.insert((language, function.to_owned()));
+pub(crate) fn note_call(language: Language, function: &str) {
+    let mut called = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    called.insert((language, function.to_owned()));
 }
 
 /// The functions of a language that were called in this process.
 #[must_use]
-pub(crate) fn spoken(language: Language) -> BTreeSet<String> {
-    let spoken = SPOKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let of = spoken.iter().filter(|(other, _)| *other == language);
+pub(crate) fn called(language: Language) -> BTreeSet<String> {
+    let called = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let of = called.iter().filter(|(other, _)| *other == language);
     of.map(|(_, function)| function.clone()).collect()
 }

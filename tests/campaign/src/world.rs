@@ -12,12 +12,12 @@ use crossdock::{CostCache, Device, FaultPlan, Layer, Plugin, Runtime};
 
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 
+use crate::caller::{Caller, Stop};
 use crate::handles::Table;
 use crate::in_c::InC;
 use crate::in_python::{InPython, Python};
 use crate::program::{Case, Engine, Language};
 use crate::slots::Slots;
-use crate::speaker::{Speaker, Stop};
 
 /// The devices of a campaign, where nothing else is said: two plugins for the CPU, real and simulated
 /// devices, and a plugin in C.
@@ -43,7 +43,7 @@ pub struct World {
     pub devices: Vec<Vec<Device>>,
     /// The simulated engine, where it is among the devices.
     pub control: Option<Controlled>,
-    /// The function table's runtime over the same plugins, where other languages than Rust speak.
+    /// The function table's runtime over the same plugins, which other languages than Rust call.
     table: Option<Spoken>,
     /// Of each device, whether its memory can be looked at while a stream is held: a simulated one
     /// needs a hardware queue that no other stream blocks.
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// Who makes the calls of one program.
-    pub(crate) fn speaker(self: &Arc<Self>) -> Box<dyn Speaker> {
+    pub(crate) fn caller(self: &Arc<Self>) -> Box<dyn Caller> {
         let world = Arc::clone(self);
         match &self.table {
             None => Box::new(Slots::new(world)),
@@ -171,13 +171,13 @@ impl World {
     }
 }
 
-/// What other languages than Rust speak through.
+/// What other languages than Rust call.
 type Spoken = (Arc<Table>, Option<&'static Python>);
 
 /// The function table's runtime of Python, which has one a process.
 static OF_PYTHON: OnceLock<Arc<Table>> = OnceLock::new();
 
-/// Opens what other languages than Rust speak through.
+/// Opens what other languages than Rust call.
 fn open_table(
     case: &Case,
     files: &[PathBuf],
@@ -191,7 +191,7 @@ fn open_table(
     let open = || {
         Table::open(files, &places)
             .map(Arc::new)
-            .map_err(Stop::said)
+            .map_err(Stop::into_text)
     };
     match case.language {
         Language::Rust => Ok(None),

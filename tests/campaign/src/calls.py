@@ -9,7 +9,7 @@ DEVICES = []
 TENSORS, STREAMS, EVENTS, CAPSULES = {}, {}, {}, {}
 WAITING, HELPERS = [], []
 PLACES = (CAPSULES, TENSORS, EVENTS, STREAMS)
-SPOKEN = set()
+CALLED = set()
 
 
 class Empty(Exception):
@@ -26,8 +26,8 @@ def on(place):
     return None if place is None else at(STREAMS, place)
 
 
-def spoken(name, function, *arguments, **keywords):
-    SPOKEN.add(name)
+def called(name, function, *arguments, **keywords):
+    CALLED.add(name)
     return function(*arguments, **keywords)
 
 
@@ -71,13 +71,13 @@ def to(bytes, t, of, device, way, stream):
     """Each route is another call: Python has no word for them."""
     source, device, stream = at(TENSORS, of), DEVICES[device], on(stream)
     if way == "Best":
-        moved = spoken("Tensor.to_device", source.to_device, device, stream=stream)
+        moved = called("Tensor.to_device", source.to_device, device, stream=stream)
     elif way == "Staged" and stream is not None and stream.device in (device, source.device):
         with stream:
-            moved = spoken("Tensor.to", source.to, device, non_blocking=True)
+            moved = called("Tensor.to", source.to, device, non_blocking=True)
     else:
         copy = False if way == "Alias" else True
-        moved = spoken("Tensor.to", source.to, device, stream=stream, copy=copy)
+        moved = called("Tensor.to", source.to, device, stream=stream, copy=copy)
     return made(t, moved, same_place(moved, source))
 
 
@@ -91,13 +91,13 @@ def fill(bytes, t, seed, stream):
     if stream is not None:
         keywords = {"stream": stream}
     if name == "complex128" or tensor.dtype.lanes > 1:
-        spoken("Tensor._repeat", tensor._repeat, bytes, **keywords)
+        called("Tensor._repeat", tensor._repeat, bytes, **keywords)
     elif name == "int4":
         value = bytes[0] & 15
-        spoken("Tensor.fill", tensor.fill, value - 16 if value > 7 else value, **keywords)
+        called("Tensor.fill", tensor.fill, value - 16 if value > 7 else value, **keywords)
     else:
         value = int.from_bytes(bytes, "little", signed=name.startswith("int"))
-        spoken("Tensor.fill", tensor.fill, value, **keywords)
+        called("Tensor.fill", tensor.fill, value, **keywords)
 
 
 def write(bytes, t, seed):
@@ -105,7 +105,7 @@ def write(bytes, t, seed):
     # Behind the last stream that was made: bytes of the host wait for its work.
     stream = STREAMS.get(0) if 0 in STREAMS else None
     if stream is not None and stream.device == tensor.device:
-        spoken("Tensor._store", tensor._store, bytes, stream=stream)
+        called("Tensor._store", tensor._store, bytes, stream=stream)
     else:
         tensor._store(bytes)
 
@@ -129,12 +129,12 @@ def number_of(stream):
 def export(bytes, x, of, stream):
     tensor, stream = at(TENSORS, of), on(stream)
     keywords = {"stream": number_of(stream), "max_version": (1, 3)}
-    CAPSULES[x] = spoken("Tensor.__dlpack__", tensor.__dlpack__, **keywords)
+    CAPSULES[x] = called("Tensor.__dlpack__", tensor.__dlpack__, **keywords)
 
 
 def draft(bytes, t, of, s):
     tensor, stream = at(TENSORS, of), at(STREAMS, s)
-    capsule = spoken("Tensor.__dlpack__", tensor.__dlpack__, stream=number_of(stream))
+    capsule = called("Tensor.__dlpack__", tensor.__dlpack__, stream=number_of(stream))
     return made(t, xd.from_dlpack(capsule), True)
 
 
@@ -148,7 +148,7 @@ def take(bytes, t, of, s, native):
         raise Empty
     what = tensor.dtype, tensor.shape, tensor.byte_offset
     arguments = tensor.device, tensor.data_ptr(), what, tensor, stream
-    return made(t, spoken("_adopt_native", xd._crossdock._adopt_native, *arguments), True)
+    return made(t, called("_adopt_native", xd._crossdock._adopt_native, *arguments), True)
 
 
 def release(bytes, x):
@@ -212,25 +212,25 @@ def held():
 def ask(bytes, s):
     stream = at(STREAMS, s)
     for name in ("device", "native_handle", "__enter__", "__exit__", "__eq__", "__hash__"):
-        SPOKEN.add("Stream." + name)
+        CALLED.add("Stream." + name)
     native = named(stream)
     same = stream if native is None else xd.Stream(stream.device, native=native)
     with stream:
         current = xd.current_stream(stream.device)
     if not (same == stream == current and hash(same) == hash(stream)) or same != stream:
         raise RuntimeError("a stream is not found by its native handle")
-    return {"idle": spoken("Stream.query", stream.query)}
+    return {"idle": called("Stream.query", stream.query)}
 
 
 def record(bytes, e, s):
-    EVENTS[e] = spoken("Stream.record", at(STREAMS, s).record)
+    EVENTS[e] = called("Stream.record", at(STREAMS, s).record)
 
 
 def wait(bytes, s, e):
     """Both ways to say it."""
     stream, event = at(STREAMS, s), at(EVENTS, e)
-    spoken("Stream.wait", stream.wait, event)
-    spoken("Event.wait", event.wait, stream)
+    called("Stream.wait", stream.wait, event)
+    called("Event.wait", event.wait, stream)
 
 
 CALLS = {
@@ -258,7 +258,7 @@ CALLS = {
     "Ask": ask,
     "Record": record,
     "Wait": wait,
-    "SyncStream": lambda bytes, s: spoken("Stream.synchronize", at(STREAMS, s).synchronize),
+    "SyncStream": lambda bytes, s: called("Stream.synchronize", at(STREAMS, s).synchronize),
     "SyncEvent": lambda bytes, e: at(EVENTS, e).synchronize(),
     "SyncTensor": lambda bytes, t: at(TENSORS, t).synchronize(),
     "SyncDevice": lambda bytes, device: DEVICES[device].synchronize(),
@@ -311,4 +311,4 @@ def uncovered():
     for holder in (xd, xd._crossdock, xd.Tensor, xd.Event, xd.Device):
         prefix = holder.__name__ + "." if inspect.isclass(holder) else ""
         listed |= {prefix + name for name, value in vars(holder).items() if takes_stream(value)}
-    return json.dumps(sorted(listed - SPOKEN))
+    return json.dumps(sorted(listed - CALLED))

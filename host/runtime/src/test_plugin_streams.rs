@@ -14,11 +14,11 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe};
 
 use crate::plugin::Plugin;
-use crate::plugin_in_test;
+use crate::test_plugin;
 
 /// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
 /// the default stream.
-pub(crate) struct Lines<const N: usize>;
+pub(crate) struct CountedStreams<const N: usize>;
 
 /// What a test does inside of a hook.
 pub(crate) type Step = Arc<dyn Fn() + Send + Sync>;
@@ -161,12 +161,12 @@ pub(crate) fn given<const N: usize>() -> &'static Given {
 
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
-    plugin_in_test::start::<Lines<N>>(format!("lines{N}"))
+    test_plugin::start::<CountedStreams<N>>(format!("streams{N}"))
 }
 
-impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
+impl<const N: usize> crossdock_sdk::plugin::Plugin for CountedStreams<N> {
     const DESCRIPTION: &'static str =
-        describe!(name = "lines", vendor = "test", devices = "ext_dev");
+        describe!(name = "streams", vendor = "test", devices = "ext_dev");
     const GROUPS: Groups<Self> = Groups::new().streams().wrap().host_events();
 
     fn probe() -> Result<ProbeInfo, Error> {
@@ -186,7 +186,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
         if GIVEN[N].is_silent.load(SeqCst) {
             return Err(Error::new(Status::RETIRED, "device_info", "it was retired"));
         }
-        Ok(plugin_in_test::device_info())
+        Ok(test_plugin::device_info())
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -225,7 +225,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Lines<N> {
     }
 }
 
-impl<const N: usize> Streams for Lines<N> {
+impl<const N: usize> Streams for CountedStreams<N> {
     fn stream_create(&self, _: u32) -> Result<StreamHandle, Error> {
         let given = &GIVEN[N];
         let native = 1000 + given.last.load(SeqCst);
@@ -316,7 +316,7 @@ impl<const N: usize> Streams for Lines<N> {
     }
 }
 
-impl<const N: usize> HostEvents for Lines<N> {
+impl<const N: usize> HostEvents for CountedStreams<N> {
     fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
         self.event_create(device)
     }
@@ -327,7 +327,7 @@ impl<const N: usize> HostEvents for Lines<N> {
     }
 }
 
-impl<const N: usize> Wrap for Lines<N> {
+impl<const N: usize> Wrap for CountedStreams<N> {
     unsafe fn stream_wrap(&self, _: u32, native: u64) -> Result<StreamHandle, Error> {
         GIVEN[N].wraps.fetch_add(1, SeqCst);
         every(&GIVEN[N].in_wrap);
