@@ -9,6 +9,7 @@ use crossdock_sdk::abi::{
 };
 use crossdock_sdk::dlpack::Ownership;
 
+use crate::chain::Chain;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
@@ -286,19 +287,24 @@ impl Memory {
         if self.device.hooks().table().async_memory().is_none() {
             return Err(unsupported());
         }
-        for mark in marks
-            .iter()
-            .filter(|mark| mark.stream.as_ref() != Some(&last))
-        {
+        // What another plugin does between two events of a stream is on it only while that plugin works:
+        // the stream goes on without the end of the work where it breaks down.
+        let is_there =
+            |mark: &&Mark| mark.stream.as_ref() == Some(&last) && mark.is_of_one_plugin();
+        for mark in marks.iter().filter(|mark| !is_there(mark)) {
             let event = mark.end.as_ref().map_err(Clone::clone)?;
-            // A wait that another plugin ends can fail before the work is over.
-            if !self.device.is_of(event.device().plugin()) || event.is_done().is_err() {
+            // A wait that another plugin ends can fail before the work is over, and so can one by an
+            // event of the host's. A caller that waits instead would be held up by a drop.
+            if !self.device.is_of(event.device().plugin())
+                || event.is_done().is_err()
+                || last.wait(event)? != Chain::Native
+            {
                 return Err(unsupported());
             }
-            last.wait(event)?;
         }
         let freed = last.take_turn(|stream| {
-            // SAFETY: this is the last user, and the stream waits for the work on every other one.
+            // SAFETY: this is the last user. The stream's own plugin keeps it behind all work: that on
+            // the stream, and that on others, whose events it waits for.
             unsafe { self.device.hooks().free_async(stream, self.address) }
         });
         match freed {
