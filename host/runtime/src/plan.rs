@@ -6,6 +6,7 @@ use crossdock_sdk::dlpack::DeviceType;
 use crate::costs::Cost;
 use crate::device::Device;
 use crate::route::{RouteChoice, RouteKind};
+use crate::stream::Stream;
 use crate::way::Way;
 
 /// How memory becomes another device's without a copy.
@@ -48,10 +49,23 @@ pub(crate) struct Copies {
 /// Whether to measure what nobody has measured yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Curiosity {
+    /// Not here: what is known is used.
+    Never,
     /// Only where there is a choice to make.
     ForChoices,
     /// Also where there is but one way, to tell what it costs.
     Always,
+}
+
+impl Curiosity {
+    /// Of a move on a stream, or of one without: a measurement copies without a stream, which may
+    /// never end behind work that the caller itself has yet to let go on.
+    pub(crate) const fn on(stream: Option<&Stream>) -> Self {
+        match stream {
+            Some(_) => Self::Never,
+            None => Self::ForChoices,
+        }
+    }
 }
 
 /// The copies of `bytes` that `choice` allows, by their cost.
@@ -76,7 +90,8 @@ pub(crate) fn copies(
     let is_choice = allowed.len() > 1 && from != to;
     let is_asked = bytes > 0 && (is_choice || curiosity == Curiosity::Always);
     let known = if is_asked {
-        from.routing().costs().of((from, to), &all)
+        let may_measure = curiosity != Curiosity::Never;
+        from.routing().costs().of((from, to), &all, may_measure)
     } else {
         None
     };

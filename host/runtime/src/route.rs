@@ -185,7 +185,7 @@ fn take_cheapest(
         }
     }
     let bytes = tensor.nbytes();
-    let copies = plan::copies(bytes, (from, to), choice, Curiosity::ForChoices);
+    let copies = plan::copies(bytes, (from, to), choice, Curiosity::on(stream));
     route.refused.extend(copies.refused.iter().cloned());
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         let moved = Tensor::empty(to, tensor.layout())?;
@@ -220,7 +220,7 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
         src.nbytes(),
         (from, to),
         RouteChoice::Best,
-        Curiosity::ForChoices,
+        Curiosity::on(stream),
     );
     for (way, _) in copies.ways {
         match way.copy(dst, src, stream) {

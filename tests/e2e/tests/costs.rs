@@ -4,8 +4,12 @@
     reason = "a test fails by it, in what it shares too"
 )]
 
+use std::sync::mpsc::channel;
+
 use crossdock::{CostCache, CostOrigin, Device, RouteChoice, RouteKind, Runtime, Tensor, explain};
-use crossdock_e2e::{ext_dev, plugin_file, report};
+use crossdock_e2e::lending::{ALL, LIMIT, filled, held};
+use crossdock_e2e::{asynchronous, ext_dev, plugin_file, report, with_environment};
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 #[test]
@@ -41,4 +45,32 @@ fn one_pair(from: &Device, to: &Device) {
     let (moved, taken) = source.to(to, RouteChoice::Best).unwrap();
     assert_eq!(taken.kind, route.kind);
     assert!(moved.read().unwrap() == bytes, "{taken}");
+}
+
+#[test]
+fn the_first_move_on_a_held_stream_measures_nothing() {
+    let name = "the_first_move_on_a_held_stream_measures_nothing";
+    // All streams share one hardware queue, also that of a copy without a stream.
+    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    if with_environment(name, &[queues]) {
+        let builder = Runtime::builder().search(false).costs(CostCache::Memory);
+        let runtime = builder.plugin(asynchronous()).open().unwrap();
+        let [cpu, device] = ["cpu:0", "vpi:1"].map(|id| runtime.device(id.parse().unwrap()));
+        let (source, device) = (filled(&cpu.unwrap(), 9), device.unwrap());
+        let (stream, gate) = held(&device);
+        let (done, moved) = channel();
+        let (there, from) = (device.clone(), source.clone());
+        let mover = std::thread::spawn(move || {
+            // The test may have failed already.
+            let _sent = done.send(from.to_on(&there, RouteChoice::Copy, &stream));
+        });
+        let moved = moved.recv_timeout(LIMIT.unwrap_or_default());
+        gate.complete(Status::OK).unwrap();
+        mover.join().unwrap();
+        let (moved, route) = moved.unwrap().unwrap();
+        assert_eq!(route.cost.origin, CostOrigin::Properties, "{route}");
+        assert_eq!(moved.read().unwrap(), vec![9; ALL]);
+        let (_, route) = source.to(&device, RouteChoice::Copy).unwrap();
+        assert_eq!(route.cost.origin, CostOrigin::Measured, "{route}");
+    }
 }

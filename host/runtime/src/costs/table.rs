@@ -118,38 +118,54 @@ type Key = [(usize, u32); 2];
 #[derive(Debug)]
 pub(super) struct Pair {
     is_claimed: AtomicBool,
-    /// How often the pair was claimed.
+    /// How often the pair was measured.
     tries: AtomicU32,
+    /// Whether it was looked for in the file, and is not there.
+    is_new: AtomicBool,
     costs: OnceLock<(PairCosts, CostOrigin)>,
     /// While these are held, no other plugin gets the addresses in the key.
     _plugins: [Weak<Plugin>; 2],
 }
 
 impl Pair {
-    /// The right to measure, which one thread has at a time.
+    /// The right to find the costs, which one thread has at a time.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         if self.is_claimed.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let claim = Claim {
-            is_claimed: &self.is_claimed,
-            is_last: self.tries.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TRIES,
-        };
+        let claim = Claim(&self.is_claimed);
         // Another thread may have had it since the costs were looked for.
         self.costs.get().is_none().then_some(claim)
+    }
+
+    /// Takes the costs from the file, or measures them where that is allowed. The caller has the claim.
+    fn find(&self, store: &Store, (from, to): (&Device, &Device), ways: &[Way], may_measure: bool) {
+        let identity = PairIdentity::new(from, to);
+        if let Some(kept) = store.read(&identity) {
+            let _set = self.costs.set((kept, CostOrigin::Kept));
+            return;
+        }
+        self.is_new.store(true, Ordering::Relaxed);
+        if !may_measure {
+            return;
+        }
+        let measured = measure(from, to, ways);
+        let is_last = self.tries.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TRIES;
+        if measured.is_worth_keeping() {
+            store.write(&identity, &measured);
+        }
+        if is_last || !measured.is_empty() {
+            let _set = self.costs.set((measured, CostOrigin::Measured));
+        }
     }
 }
 
 /// Given back when it is dropped, whatever became of the measuring.
-pub(super) struct Claim<'a> {
-    is_claimed: &'a AtomicBool,
-    /// Nothing is tried after this.
-    is_last: bool,
-}
+pub(super) struct Claim<'a>(&'a AtomicBool);
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.is_claimed.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -161,27 +177,23 @@ impl Costs {
         }
     }
 
-    /// What a copy of so many bytes takes by `way`. At the first use of the pair, all its `ways`
-    /// are measured; another thread that asks meanwhile is told that nothing is known. Where nothing
-    /// could be measured, the next one that asks tries again, [`MOST_TRIES`] times in all.
-    pub(crate) fn of(&self, (from, to): (&Device, &Device), ways: &[Way]) -> Option<Known> {
+    /// What is known of the `ways` of a pair. At its first use they are measured, where the caller may;
+    /// another thread that asks meanwhile is told that nothing is known. Where nothing could be
+    /// measured, the next one that asks tries again, [`MOST_TRIES`] times in all.
+    pub(crate) fn of(
+        &self,
+        (from, to): (&Device, &Device),
+        ways: &[Way],
+        may_measure: bool,
+    ) -> Option<Known> {
         let store = self.store.as_ref()?;
         let pair = self.pair(from, to);
+        let is_to_find = may_measure || !pair.is_new.load(Ordering::Relaxed);
         if pair.costs.get().is_none()
-            && let Some(claim) = pair.claim()
+            && is_to_find
+            && let Some(_claim) = pair.claim()
         {
-            let identity = PairIdentity::new(from, to);
-            let found = match store.read(&identity) {
-                Some(costs) => (costs, CostOrigin::Kept),
-                None => (measure(from, to, ways), CostOrigin::Measured),
-            };
-            if found.1 == CostOrigin::Measured && found.0.is_worth_keeping() {
-                store.write(&identity, &found.0);
-            }
-            if !found.0.is_empty() || claim.is_last {
-                // Only the thread with the claim comes here.
-                let _set = pair.costs.set(found);
-            }
+            pair.find(store, (from, to), ways, may_measure);
         }
         pair.costs.get()?;
         Some(Known(pair))
@@ -195,6 +207,7 @@ impl Costs {
         let new = Arc::new(Pair {
             is_claimed: AtomicBool::new(false),
             tries: AtomicU32::new(0),
+            is_new: AtomicBool::new(false),
             costs: OnceLock::new(),
             _plugins: [from, to].map(|device| Arc::downgrade(device.plugin())),
         });
