@@ -276,7 +276,7 @@ typedef struct xd_register_hooks {
     /** Undoes `register_host`.
      *
      * Threads: any.
-     * Blocks:  may.
+     * Blocks:  may: for work on this memory, never for other work.
      * Owns:    nothing afterwards.
      * Errors:  `XD_NOT_OWNER` when it was not registered.
      * Since:   table 1.0.
@@ -305,7 +305,7 @@ typedef struct xd_adopt_hooks {
     /** Ends an adoption; host memory then holds what the device wrote.
      *
      * Threads: any.
-     * Blocks:  may: it waits for work on the memory.
+     * Blocks:  may: for work on this memory, never for other work.
      * Owns:    nothing afterwards.
      * Errors:  `XD_NOT_OWNER` when it was not adopted.
      * Since:   table 1.0.
@@ -329,7 +329,7 @@ typedef struct xd_map_hooks {
     /** Ends a mapping; the device sees what the host wrote.
      *
      * Threads: any.
-     * Blocks:  may.
+     * Blocks:  may: for work on this memory, never for other work.
      * Owns:    takes the mapping.
      * Errors:  `XD_NOT_OWNER` when it is not a mapping of this address.
      * Since:   table 1.0.

@@ -180,7 +180,7 @@ pub struct RegisterHooks {
     /// Undoes `register_host`.
     ///
     /// Threads: any.
-    /// Blocks:  may.
+    /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
     /// Errors:  `NotOwner` when it was not registered.
     /// Since:   table 1.0.
@@ -222,7 +222,7 @@ pub struct AdoptHooks {
     /// Ends an adoption; host memory then holds what the device wrote.
     ///
     /// Threads: any.
-    /// Blocks:  may: it waits for work on the memory.
+    /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
     /// Errors:  `NotOwner` when it was not adopted.
     /// Since:   table 1.0.
@@ -260,7 +260,7 @@ pub struct MapHooks {
     /// Ends a mapping; the device sees what the host wrote.
     ///
     /// Threads: any.
-    /// Blocks:  may.
+    /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    takes the mapping.
     /// Errors:  `NotOwner` when it is not a mapping of this address.
     /// Since:   table 1.0.

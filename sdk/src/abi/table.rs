@@ -181,7 +181,7 @@ pub struct PluginTable {
     /// Frees what `allocate` gave, at its base.
     ///
     /// Threads: any.
-    /// Blocks:  may.
+    /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    takes the memory; no work on it is in flight.
     /// Errors:  `NotOwner` for another address or kind; the host counts and logs them.
     /// Since:   table 1.0.

@@ -54,7 +54,7 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// `OOM_DEVICE`, `OOM_HOST`, `UNSUPPORTED`.
     fn allocate(&self, args: AllocateArgs) -> Result<Address, Error>;
 
-    /// Frees what [`Self::allocate`] gave.
+    /// Frees what [`Self::allocate`] gave. It may wait for work on this memory, and never for other work.
     ///
     /// # Errors
     /// `NOT_OWNER`.
@@ -253,7 +253,7 @@ pub trait Register: Plugin {
         pointer: *mut c_void,
         size: u64,
     ) -> Result<(), Error>;
-    /// Undoes it.
+    /// Undoes it. It may wait for work on this memory, and never for other work.
     ///
     /// # Errors
     /// `NOT_OWNER`.
@@ -277,7 +277,7 @@ pub trait Adopt: Plugin {
         size: u64,
         flags: AdoptFlags,
     ) -> Result<Address, Error>;
-    /// Ends an adoption.
+    /// Ends an adoption. It may wait for work on this memory, and never for other work.
     ///
     /// # Errors
     /// `NOT_OWNER`.
@@ -291,7 +291,7 @@ pub trait Map: Plugin {
     /// # Errors
     /// `UNSUPPORTED`, `NOT_OWNER`.
     fn map(&self, device: u32, address: Address, size: u64) -> Result<*mut c_void, Error>;
-    /// Ends a mapping.
+    /// Ends a mapping. It may wait for work on this memory, and never for other work.
     ///
     /// # Errors
     /// `NOT_OWNER`.

@@ -396,6 +396,26 @@ fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
 }
 
 #[test]
+fn adopted_memory_is_released_while_its_stream_is_held_by_later_work() {
+    let rig = Rig::new();
+    let one = rig.device("vpi:0");
+    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (source, given_back) = lent(&rig, 4096);
+    let (alias, _) = source.to(&one, RouteChoice::Best).unwrap();
+    let copy = Tensor::empty(&one, &layout(4096)).unwrap();
+    copy.copy_from(&alias, Some(&stream)).unwrap();
+    stream.synchronize(Some(LIMIT)).unwrap();
+    stream.wait(&gate).unwrap();
+    let dropping = std::thread::spawn(move || drop((source, alias)));
+    let told = given_back.recv_timeout(LIMIT);
+    gate.complete(Status::OK).unwrap();
+    dropping.join().unwrap();
+    told.unwrap();
+    drop(copy);
+    rig.is_clean();
+}
+
+#[test]
 fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
     let rig = Rig::new();
     let one = rig.device("vpi:0");

@@ -68,7 +68,10 @@ impl Asynchronous {
         }
         allocated.remove(&base);
         drop(allocated);
+        // Before it is freed: then the address may be that of other memory.
+        let uses = self.uses.take(base);
         if let Err(error) = free(base) {
+            self.uses.restore(base, uses);
             lock(&self.allocated).insert(base, known);
             return Err(refused(operation, &error));
         }

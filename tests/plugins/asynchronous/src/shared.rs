@@ -74,7 +74,7 @@ impl Register for Asynchronous {
             let why = "this was not registered";
             return Err(Error::new(Status::NOT_OWNER, operation, why));
         }
-        self.uses.forget(&self.engine, start);
+        self.uses.forget(start);
         let done = self.engine.unregister_host(Site::new(operation), start);
         done.map_err(|error| refused(operation, &error))
     }
@@ -138,7 +138,7 @@ impl Adopt for Asynchronous {
         if !is_last {
             return Ok(());
         }
-        self.uses.forget(&self.engine, base);
+        self.uses.forget(base);
         let done = self.engine.unregister_host(Site::new(operation), base);
         done.map_err(|error| refused(operation, &error))
     }

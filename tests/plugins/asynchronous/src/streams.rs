@@ -124,11 +124,9 @@ impl Streams for Asynchronous {
         if !queue.is_owned {
             return Ok(());
         }
-        let kept = self.uses.end_stream(&self.engine, queue.stream);
-        let ended = kept.and_then(|()| {
-            self.engine
-                .destroy_stream(Site::new(operation), queue.stream)
-        });
+        let ended = self
+            .engine
+            .destroy_stream(Site::new(operation), queue.stream);
         ended.map_err(|error| {
             // What was not destroyed lives on.
             self.streams.restore(word, queue);

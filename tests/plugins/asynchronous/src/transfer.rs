@@ -28,7 +28,6 @@ impl Asynchronous {
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
-        self.note_uses(on, &[dst, src]);
         self.run(operation, on, maker, |stream| {
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
@@ -36,7 +35,9 @@ impl Asynchronous {
                 self.engine
                     .copy(Site::new(operation), stream, dst, src, args.bytes)
             }
-        })
+        })?;
+        self.note_uses(on, &[dst, src]);
+        Ok(())
     }
 
     /// The addresses of both sides, which lie in their memories and have no bit in common.
@@ -55,7 +56,7 @@ impl Asynchronous {
         Ok((dst, src))
     }
 
-    /// Remembers that work on a stream touches memory that the host shares.
+    /// Remembers that work which a stream took just now touches memory that the host shares.
     fn note_uses(&self, on: Option<Queue>, addresses: &[u64]) {
         let Some(queue) = on else {
             return;
@@ -64,7 +65,7 @@ impl Asynchronous {
             let owner = self.engine.owner_of(*address);
             let shared = owner.filter(|owner| owner.is_registered || is_integrated(owner.device));
             if let Some(owner) = shared {
-                self.uses.note(owner.base, queue.stream);
+                self.uses.note(&self.engine, owner.base, queue.stream);
             }
         }
     }
@@ -101,7 +102,6 @@ impl Strided for Asynchronous {
         };
         let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
         let maker = maker(on, &[args.dst, args.src]);
-        self.note_uses(on, &[dst, src]);
         self.run(operation, on, maker, |stream| {
             let site = Site::new(operation);
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
@@ -110,7 +110,9 @@ impl Strided for Asynchronous {
                 self.engine
                     .copy_strided(site, stream, args.element_bits, &extents, (&to, &from))
             }
-        })
+        })?;
+        self.note_uses(on, &[dst, src]);
+        Ok(())
     }
 }
 
@@ -137,7 +139,6 @@ impl Fill for Asynchronous {
         if args.dst.kind != MemoryKind::HOST && !is_integrated(args.dst.device) && !is_on_grid {
             return Err(Error::unsupported(operation));
         }
-        self.note_uses(on, &[dst]);
         self.run(operation, on, maker(on, &[args.dst]), |stream| {
             // SAFETY: the caller keeps host memory valid until the fill is done, and without a
             // stream `run` returns behind its end only.
@@ -145,7 +146,9 @@ impl Fill for Asynchronous {
                 self.engine
                     .fill(Site::new(operation), stream, dst, args.bytes, pattern)
             }
-        })
+        })?;
+        self.note_uses(on, &[dst]);
+        Ok(())
     }
 }
 
