@@ -69,6 +69,7 @@ mod span;
 mod staging;
 mod stream;
 mod stream_core;
+mod stream_frees;
 mod stream_hooks;
 #[cfg(test)]
 mod stream_tests;

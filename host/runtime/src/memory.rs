@@ -315,7 +315,11 @@ impl Memory {
                 log_failure(&error);
                 Ok(())
             }
-            freed => freed,
+            Ok(()) => {
+                last.note_free();
+                Ok(())
+            }
+            declined => declined,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crossdock_sdk::abi::{DeviceInfo, ProbeState};
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
 
@@ -218,6 +219,16 @@ impl Plugin {
     /// The host's own streams: for waits, and for work on streams of other plugins.
     pub(crate) const fn internal_streams(&self) -> &InternalStreams {
         &self.internal_streams
+    }
+
+    /// Blocks until all releases of its memory that are outstanding now are over; `false` when the
+    /// deadline passed first.
+    pub(crate) fn wait_for_releases(&self, deadline: Deadline) -> bool {
+        let outstanding = self.completions.outstanding();
+        // Before the streams are asked: a free after that ends when nobody knows.
+        let later = outstanding.next();
+        self.streams.finish_frees();
+        outstanding.wait(later, deadline.left())
     }
 
     /// What is done when its events happen.

@@ -26,6 +26,15 @@ impl Release {
         }
     }
 
+    /// The place of what a plugin gives back by itself: those who wait for releases wait for it, and
+    /// nothing is leaked where it is dropped.
+    pub(crate) fn by_plugin(releases: &Arc<Releases>) -> Self {
+        Self {
+            give_back: None,
+            _outstanding: Outstanding::new(releases),
+        }
+    }
+
     /// Gives it back; at exit it is leaked instead. All work on it is over.
     pub(crate) fn run(mut self) {
         let Some(_releasing) = life::begin_release() else {
@@ -66,12 +75,16 @@ struct State {
 }
 
 impl Releases {
-    /// Blocks until all that are outstanding now were run or leaked; `false` when the limit passed
-    /// first.
-    pub(crate) fn wait(&self, limit: Option<Duration>) -> bool {
+    /// The number of the next release: all that are outstanding now have a smaller one.
+    pub(crate) fn next(&self) -> u64 {
+        self.state().next
+    }
+
+    /// Blocks until all with a smaller number than `later` were run or leaked; `false` when the limit
+    /// passed first.
+    pub(crate) fn wait(&self, later: u64, limit: Option<Duration>) -> bool {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
-        let later = state.next;
         while state.open.first().is_some_and(|oldest| *oldest < later) {
             let Some(end) = end else {
                 state = self

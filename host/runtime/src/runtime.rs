@@ -280,7 +280,7 @@ impl Runtime {
         // chain once.
         for _ in 0..plugins.len() {
             for plugin in &plugins {
-                if !plugin.completions().outstanding().wait(deadline.left()) {
+                if !plugin.wait_for_releases(deadline) {
                     let why =
                         "work still uses dropped memory: synchronize its stream, or wait longer";
                     return Err(plugin.hooks().timeout(OPERATION, why));

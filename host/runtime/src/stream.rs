@@ -163,6 +163,11 @@ impl Stream {
         self.0.take_turn(call)
     }
 
+    /// Notes that it was told to free memory, for those who wait for releases.
+    pub(crate) fn note_free(&self) {
+        self.0.frees.note(self.device());
+    }
+
     /// Puts work of another plugin between two events of this stream, one caller at a time.
     pub(crate) fn take_foreign_turn<T>(
         &self,

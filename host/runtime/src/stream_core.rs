@@ -5,14 +5,18 @@
 //! hook is called under the table's lock: of two threads that ask the plugin at once, the second
 //! finds what the first entered, and gives its own handle back.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::error::Error;
+use crate::event::Event;
 use crate::hooks::Hooks;
 use crate::life;
 use crate::plugin::Plugin;
+use crate::stream::done;
+use crate::stream_frees::{Frees, Place};
 
 /// A stream of one device of a plugin, whatever runtime asked for it.
 pub(crate) struct StreamCore {
@@ -29,6 +33,7 @@ pub(crate) struct StreamCore {
     /// under it, and where that plugin has no host events its holder blocks until the stream's
     /// earlier work is over.
     foreign_turn: Mutex<()>,
+    pub(crate) frees: Frees,
 }
 
 /// Where a stream comes from, which says how it ends.
@@ -62,6 +67,7 @@ impl StreamCore {
             origin,
             turn: Mutex::new(()),
             foreign_turn: Mutex::new(()),
+            frees: Frees::default(),
         };
         core.native = match plugin.hooks().stream_native(handle) {
             Ok(native) => Some(native),
@@ -90,6 +96,20 @@ impl StreamCore {
         call()
     }
 
+    /// Lets those who wait for releases wait until the stream is past what it is to free by now.
+    fn finish(&self, frees: Place) {
+        frees.leave_behind(|device| {
+            self.take_turn(|handle| {
+                if matches!(done(device.hooks().stream_query(handle)), Ok(true)) {
+                    return Ok(None);
+                }
+                let end = Event::create(device)?;
+                device.hooks().event_record(end.handle(), handle)?;
+                Ok(Some(end))
+            })
+        });
+    }
+
     /// In the child of a fork a turn may be that of a thread which the child does not have; no hook is
     /// called there.
     fn lock<'a>(&self, turn: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
@@ -112,6 +132,13 @@ impl std::fmt::Debug for StreamCore {
 
 impl Drop for StreamCore {
     fn drop(&mut self) {
+        if let Some(frees) = self.frees.last() {
+            if life::exiting() || self.plugin.hooks().is_forked() {
+                let _nobody_waits = ManuallyDrop::new(frees);
+            } else {
+                self.finish(frees);
+            }
+        }
         // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
         if self.origin != Origin::Default {
             destroy(self.plugin.hooks(), self.handle);
@@ -183,6 +210,21 @@ impl LiveStreams {
         let here = entries.iter().filter(|entry| entry.device == device);
         // Those that are found leave the lock with the answer, so none of them ends under it.
         here.filter_map(|entry| entry.core.upgrade()).collect()
+    }
+
+    /// Lets those who wait for releases wait for what the streams are to free by now.
+    pub(crate) fn finish_frees(&self) {
+        let Some(entries) = self.entries() else {
+            return;
+        };
+        let cores = entries.iter().filter_map(|entry| entry.core.upgrade());
+        let cores: Vec<_> = cores.collect();
+        drop(entries);
+        for core in cores {
+            if let Some(frees) = core.frees.take() {
+                core.finish(frees);
+            }
+        }
     }
 
     /// Enters a stream, or gives the one that it is where that is alive already. What was made just

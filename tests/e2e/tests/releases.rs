@@ -84,6 +84,32 @@ fn lent_memory_is_given_back_when_the_copy_is_over_and_one_can_wait_for_that() {
 }
 
 #[test]
+fn memory_that_a_stream_is_to_free_is_waited_for_also_when_that_stream_was_dropped() {
+    for outcome in [Status::OK, Status::VENDOR] {
+        for keeps_stream in [true, false] {
+            let runtime = runtime();
+            let (stream, gate) = held(&cpu(&runtime));
+            let tensor = Tensor::empty(&cpu(&runtime), &layout()).unwrap();
+            tensor.fill(&[3], Some(&stream)).unwrap();
+            drop(tensor);
+            let kept = keeps_stream.then_some(stream);
+            for _ in 0..2 {
+                let early = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
+                assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
+            }
+            gate.complete(outcome).unwrap();
+            runtime.wait_for_releases(LIMIT).unwrap();
+            let told = kept.map(|stream| stream.synchronize(LIMIT).err().and_then(|e| e.status()));
+            let failure = (!outcome.is_ok()).then_some(outcome);
+            assert!(
+                told.is_none_or(|told| told == failure),
+                "told once: {told:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn lent_memory_stays_while_no_question_about_its_copy_is_answered() {
     let name = "lent_memory_stays_while_no_question_about_its_copy_is_answered";
     let faults = "cpu.stream_host_call:*=VENDOR,cpu.event_query:*=VENDOR,\
