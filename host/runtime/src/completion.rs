@@ -133,13 +133,7 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
 fn pass(event: &Event, deadline: Deadline) -> Result<(), Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event.handle())?;
-    // The first answer reports the failure that the event brought.
-    match stream.synchronize(deadline.left()) {
-        Err(error) if error.status() != Some(Status::TIMEOUT) => {
-            stream.synchronize(deadline.left())
-        }
-        passed => passed,
-    }
+    stream.wait_until_over(deadline)
 }
 
 /// Does `then` once the work before `event` is over, and says what waits for that: the device or a

@@ -145,12 +145,12 @@ fn work_that_is_known_to_be_over_is_replaced_and_was_no_last_write() {
     pending.enter(mark(Some(&one), &written, Access::Write), &[]);
     pending.enter(mark(Some(&other), &read, Access::Read), &[]);
     assert_eq!(
-        pending.last_write(),
+        pending.last_write().unwrap(),
         Some(written.clone()),
         "reads are none"
     );
     assert!(written.is_done().unwrap());
-    assert_eq!(pending.last_write(), None);
+    assert_eq!(pending.last_write().unwrap(), None);
     pending.enter(mark(Some(&one), &next, Access::Read), &[]);
     assert_eq!(ends(&pending), [read, next]);
 }
@@ -297,4 +297,20 @@ fn a_stream_goes_on_behind_a_read_that_failed() {
     pending.enter(mark(Some(&one), &read, Access::Read), &[]);
     // The plugin has no events that the host completes, so the caller waits.
     tensor.wait_to_write(&other).unwrap();
+}
+
+#[test]
+fn a_write_of_which_nobody_can_tell_when_it_is_over_is_told_as_such() {
+    let (device, _) = device::<51>();
+    let [read, written] = events(&device);
+    let why = Error::misuse("record an event", "a reason");
+    let unknown = Mark {
+        end: Err(why),
+        ..mark(None, &read, Access::Write)
+    };
+    let pending = Pending::default();
+    pending.enter(unknown, &[]);
+    pending.enter(mark(None, &written, Access::Write), &[]);
+    let told = pending.last_write().unwrap_err();
+    assert!(told.why().contains("a reason"), "{told}");
 }

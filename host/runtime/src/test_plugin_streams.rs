@@ -41,6 +41,8 @@ pub(crate) struct Given {
     pub(crate) failed: AtomicU64,
     /// The handle of a stream whose work is still running.
     pub(crate) busy: AtomicU64,
+    /// The handle of a stream of which it cannot say whether its work is over.
+    pub(crate) captured: AtomicU64,
     /// The failures of events, by handle; the others ended well.
     ended: Mutex<BTreeMap<u64, Status>>,
     /// How long it was let wait for each event and stream.
@@ -70,6 +72,7 @@ impl Given {
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             busy: AtomicU64::new(0),
+            captured: AtomicU64::new(0),
             ended: Mutex::new(BTreeMap::new()),
             limits: Mutex::new(Vec::new()),
             is_silent: AtomicBool::new(false),
@@ -96,6 +99,13 @@ impl Given {
     /// The failure that an event ended with.
     pub(crate) fn failure(&self, event: EventHandle) -> Option<Status> {
         self.ended.lock().unwrap().get(&event.raw()).copied()
+    }
+
+    fn check_captured(&self, call: &'static str, stream: StreamHandle) -> Result<(), Error> {
+        if self.captured.load(SeqCst) == stream.raw() {
+            return Err(Error::new(Status::CAPTURING, call, "it is captured"));
+        }
+        Ok(())
     }
 
     fn answer(&self, call: &'static str, event: EventHandle) -> Result<(), Error> {
@@ -261,6 +271,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
         let given = &GIVEN[N];
         given.waits.fetch_add(1, SeqCst);
         given.limits.lock().unwrap().push(limit);
+        given.check_captured("stream_synchronize", stream)?;
         let failed = given
             .failed
             .compare_exchange(stream.raw(), 0, SeqCst, SeqCst);
@@ -277,6 +288,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let given = &GIVEN[N];
         once(&given.in_stream_query);
+        given.check_captured("stream_query", stream)?;
         if given.busy.load(SeqCst) == stream.raw() {
             return Err(Error::new(Status::NOT_READY, "stream_query", "it runs"));
         }

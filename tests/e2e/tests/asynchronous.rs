@@ -145,6 +145,7 @@ fn copies_on_a_stream_return_while_everything_stands_still_and_arrive_afterwards
             assert!(
                 tensor
                     .ready()
+                    .unwrap()
                     .is_some_and(|ready| !ready.is_done().unwrap())
             );
         }
@@ -170,7 +171,7 @@ fn a_stream_for_each_device_is_chained_by_events_only() {
         let (there, _) = source.to_on(&one, DIRECT, &first).unwrap();
         let (across, _) = there.to_on(&two, DIRECT, &second).unwrap();
         let (home, _) = across.to_on(&cpu, DIRECT, &second).unwrap();
-        let chain = back.wait(&home.ready().unwrap()).unwrap();
+        let chain = back.wait(&home.ready().unwrap().unwrap()).unwrap();
         assert_eq!(chain, Chain::HostEvent);
         assert!(!back.is_idle().unwrap());
         home
@@ -231,7 +232,7 @@ fn what_fails_late_is_told_to_whoever_waits_and_not_to_who_submits() {
     rig.control.inject("run:copy@1=DEVICE_LOST").unwrap();
     let (moved, _) = source.to_on(&one, DIRECT, &stream).unwrap();
     let after = Stream::new(&cpu).unwrap();
-    after.wait(&moved.ready().unwrap()).unwrap();
+    after.wait(&moved.ready().unwrap().unwrap()).unwrap();
     drop(source);
     for _ in 0..2 {
         let told = moved.read().unwrap_err();
@@ -396,6 +397,47 @@ fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
 }
 
 #[test]
+fn host_memory_is_copied_while_an_adoption_of_it_ends() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let [reading, stream] = [&one, &one].map(|device| Stream::new(device).unwrap());
+    let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
+    let [copy, of_alias] = [(); 2].map(|()| Tensor::empty(&one, &layout(64)).unwrap());
+    for _ in 0..500 {
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        let (alias, _) = source.to(&one, choice).unwrap();
+        of_alias.copy_from(&alias, Some(&reading)).unwrap();
+        drop(alias);
+        // From here on another thread ends the adoption.
+        reading.synchronize(Some(LIMIT)).unwrap();
+        for _ in 0..4 {
+            copy.copy_from(&source, Some(&stream)).unwrap();
+        }
+    }
+    assert!(copy.read().unwrap() == numbers(64));
+    drop((source, copy, of_alias));
+    rig.is_clean();
+}
+
+#[test]
+fn host_memory_is_adopted_while_an_adoption_of_it_ends() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
+    let adopt = || {
+        for _ in 0..500 {
+            let choice = RouteChoice::Only(RouteKind::Alias);
+            drop(source.to(&one, choice).unwrap());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(adopt);
+        adopt();
+    });
+    rig.is_clean();
+}
+
+#[test]
 fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
     let rig = Rig::new();
     let one = rig.device("vpi:0");
@@ -486,6 +528,35 @@ fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered()
     gate.complete(Status::OK).unwrap();
     given_back.recv_timeout(LIMIT).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
+    rig.is_clean();
+}
+
+#[test]
+fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let elsewhere = Stream::new(&rig.device("vpi:1")).unwrap();
+    let gate = Event::host(&one).unwrap();
+    elsewhere.wait(&gate).unwrap();
+    let source = Tensor::from_bytes(&cpu, &layout(4096), &numbers(4096)).unwrap();
+    let target = Tensor::empty(&one, &layout(4096)).unwrap();
+    target.used_on(&elsewhere).unwrap();
+    // The work is of this device and the stream of the CPU, so it is on a stream of ours.
+    let stream = Stream::new(&cpu).unwrap();
+    target.copy_from(&source, Some(&stream)).unwrap();
+    rig.control
+        .inject("call:stream_query@1+=CAPTURING")
+        .unwrap();
+    let other = Stream::new(&cpu).unwrap();
+    let copied = source.to_on(&one, DIRECT, &other);
+    rig.control.clear_faults();
+    // It is held too where there is one hardware queue.
+    let _over = other.synchronize(Some(MOMENT));
+    assert!(is_timeout(&one.synchronize(Some(MOMENT))), "it is held");
+    gate.complete(Status::OK).unwrap();
+    one.synchronize(Some(LIMIT)).unwrap();
+    assert!(target.read().unwrap() == numbers(4096));
+    drop((source, target, copied));
     rig.is_clean();
 }
 
