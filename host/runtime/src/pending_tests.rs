@@ -314,3 +314,31 @@ fn a_write_of_which_nobody_can_tell_when_it_is_over_is_told_as_such() {
     let told = pending.last_write().unwrap_err();
     assert!(told.why().contains("a reason"), "{told}");
 }
+
+#[test]
+fn no_stream_waits_for_work_on_others_for_memory_that_it_cannot_free() {
+    let (device, given) = device::<52>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let streams = [(); 2].map(|()| Stream::new(&device).unwrap());
+    for stream in &streams {
+        tensor.used_on(stream).unwrap();
+    }
+    for event in ends(tensor.memory().pending()) {
+        given.end(event.handle(), Status::NOT_READY);
+    }
+    drop(tensor);
+    let waiting = given.waiting.lock().unwrap().clone();
+    let natives = streams.map(|stream| stream.native_handle().unwrap());
+    assert!(natives.iter().all(|native| !waiting.contains(native)));
+    assert!(!waiting.is_empty(), "one of ours does");
+}
+
+#[test]
+fn a_tensor_tells_for_debugging_where_its_memory_is() {
+    let (device, _) = device::<53>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let address = format!("{:?}", tensor.memory().address);
+    assert!(format!("{tensor:?}").contains(&address));
+}

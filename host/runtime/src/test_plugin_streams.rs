@@ -43,6 +43,8 @@ pub(crate) struct Given {
     pub(crate) busy: AtomicU64,
     /// The handle of a stream of which it cannot say whether its work is over.
     pub(crate) captured: AtomicU64,
+    /// The natives of streams that were told to wait.
+    pub(crate) waiting: Mutex<Vec<u64>>,
     /// The failures of events, by handle; the others ended well.
     ended: Mutex<BTreeMap<u64, Status>>,
     /// How long it was let wait for each event and stream.
@@ -73,6 +75,7 @@ impl Given {
             failed: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             captured: AtomicU64::new(0),
+            waiting: Mutex::new(Vec::new()),
             ended: Mutex::new(BTreeMap::new()),
             limits: Mutex::new(Vec::new()),
             is_silent: AtomicBool::new(false),
@@ -298,7 +301,9 @@ impl<const N: usize> Streams for CountedStreams<N> {
         Ok(())
     }
 
-    fn stream_wait_event(&self, _: StreamHandle, _: EventHandle) -> Result<(), Error> {
+    fn stream_wait_event(&self, stream: StreamHandle, _: EventHandle) -> Result<(), Error> {
+        let native = GIVEN[N].live().get(&stream.raw()).copied();
+        GIVEN[N].waiting.lock().unwrap().extend(native);
         Ok(())
     }
 

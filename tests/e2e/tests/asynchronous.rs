@@ -5,18 +5,21 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock::{
     Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
+    counted_leaks,
 };
 use crossdock_e2e::{asynchronous, lending};
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 use crossdock_sdk::abi::{MemoryKind, Status};
-use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+use crossdock_sdk::dlpack::{
+    AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
+};
 
 /// Longer than any of this takes; a wait that needs it has failed.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -327,6 +330,70 @@ fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
         !left.iter().any(|text| text.contains("allocate")),
         "{left:?}"
     );
+}
+
+#[test]
+fn memory_whose_work_is_over_is_freed_though_its_stream_has_other_work() {
+    let rig = Rig::new();
+    let one = rig.device("vpi:0");
+    let free = || one.memory().unwrap().free;
+    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let before = free();
+    let tensor = Tensor::empty(&one, &layout(4096)).unwrap();
+    tensor.fill(&[7; 4], Some(&stream)).unwrap();
+    stream.synchronize(Some(LIMIT)).unwrap();
+    stream.wait(&gate).unwrap();
+    drop(tensor);
+    assert_eq!(free(), before);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(Some(LIMIT)).unwrap();
+    rig.is_clean();
+}
+
+/// An owner of a device's memory who is no tensor to the library, and notes that it was given back.
+struct OfOthers {
+    _own: Tensor,
+    is_back: Arc<AtomicBool>,
+}
+
+impl Drop for OfOthers {
+    fn drop(&mut self) {
+        self.is_back.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_child_leaks_what_others_lent_of_a_devices_memory() {
+    let rig = Rig::new();
+    let device = rig.device("vpi:1");
+    let is_back = Arc::<AtomicBool>::default();
+    let own = Tensor::from_bytes(&device, &layout(16), &numbers(16)).unwrap();
+    let word = own.address().as_pointer().unwrap();
+    let data = DataWord::from_addr(usize::try_from(word).unwrap());
+    let view = TensorView::new(layout(16), data, 0, device.id(), Flags::NONE).unwrap();
+    let owner = OfOthers {
+        _own: own,
+        is_back: Arc::clone(&is_back),
+    };
+    let produced = Produced::new(owner, &view).unwrap();
+    // SAFETY: a live export that nobody else owns.
+    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
+    let lent = Tensor::import(&rig.runtime, received).unwrap();
+    // SAFETY: the child calls only what a child may, and ends without a destructor.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(lent);
+        let is_leaked = !is_back.load(Ordering::SeqCst) && counted_leaks() == 1;
+        // SAFETY: it ends this process, and no other thread is in it.
+        unsafe { libc::_exit(i32::from(!is_leaked)) }
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    drop(lent);
+    assert!(is_back.load(Ordering::SeqCst));
+    rig.is_clean();
 }
 
 #[test]
