@@ -208,7 +208,7 @@ fn views_that_have_to_fit_each_other_are_left_out_together() {
 
 #[test]
 fn memory_with_two_owners_rests_though_waits_are_refused_for_a_while() {
-    let (_folder, mut laboratory, devices) = laboratory();
+    let (_folder, mut trials, devices) = trials();
     let simulated = "asynchronous".to_owned();
     if !devices.contains(&simulated) {
         return report("skipped: the asynchronous plugin was not built in this run");
@@ -255,6 +255,6 @@ fn memory_with_two_owners_rests_though_waits_are_refused_for_a_while() {
         },
         ..case(calls)
     };
-    let verdict = laboratory.alone(&refusing);
+    let verdict = trials.alone(&refusing);
     assert!(matches!(verdict, Verdict::Passed { .. }), "{verdict:?}");
 }
