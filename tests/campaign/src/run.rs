@@ -20,7 +20,7 @@ use crate::world::World;
 /// How long a call behind a pending host event may show that it does not wait.
 const MOMENT: Duration = Duration::from_millis(25);
 
-/// How often an event is completed whose completion fails.
+/// How often an event is completed whose completion fails, and a wait is made that fails.
 const TRIES: usize = 40;
 
 /// What a thread is asked to do.
@@ -123,16 +123,26 @@ impl Run {
         let streams = self.slots.as_ref().map(|slots| slots.streams());
         let streams = streams.unwrap_or_default();
         for s in streams {
-            self.turn(&main(Call::SyncStream { s }))?;
+            self.wait(&main(Call::SyncStream { s }))?;
         }
         for runtime in 0..self.world.devices.len() {
             for device in 0..self.world.devices[runtime].len() {
                 let call = Call::SyncDevice { device };
-                self.turn(&Op {
+                self.wait(&Op {
                     thread: 0,
                     runtime,
                     call,
                 })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call that waits until it did: one that failed may not have waited for anything.
+    fn wait(&mut self, op: &Op) -> Result<(), Finding> {
+        for _ in 0..TRIES {
+            if self.turn(op)? {
+                break;
             }
         }
         Ok(())
@@ -151,10 +161,10 @@ impl Run {
         self.judge.opened();
     }
 
-    /// Lets a thread make a call, and judges its answer.
-    fn turn(&mut self, op: &Op) -> Result<(), Finding> {
+    /// Lets a thread make a call, and judges its answer; whether it was no failure.
+    fn turn(&mut self, op: &Op) -> Result<bool, Finding> {
         if self.judge.is_idle(&op.call, &self.peekable) {
-            return Ok(());
+            return Ok(true);
         }
         let of = self.judge.view_of(&op.call);
         let touched: Touched = self.judge.touched(&op.call);
@@ -169,7 +179,9 @@ impl Run {
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.slots = Some(slots);
-        self.judge.check(op, touched, outcome)
+        let is_failure = matches!(outcome, Outcome::Failed(_));
+        self.judge.check(op, touched, outcome)?;
+        Ok(!is_failure)
     }
 
     fn answer(&mut self, op: &Op) -> Result<(Box<dyn Caller>, Outcome), Finding> {
