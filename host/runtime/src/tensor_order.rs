@@ -167,11 +167,16 @@ impl Tensor {
     }
 
     /// The event of the last work that wrote it, where that may be pending.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: why there is no event behind work that may be pending.
     #[inline]
-    pub fn ready(&self) -> Option<Event> {
+    pub fn ready(&self) -> Result<Option<Event>, Error> {
         let pending = self.memory().pending();
-        pending.is_busy().then(|| pending.last_write()).flatten()
+        if !pending.is_busy() {
+            return Ok(None);
+        }
+        pending.last_write()
     }
 
     /// Makes `stream` wait for all work on the tensor, because work of others that writes it is to
@@ -204,12 +209,14 @@ impl Tensor {
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
     /// of the producer that the tensor came from. Every later use of the tensor waits for that work.
-    /// Dropping the tensor does not: the producer keeps its memory until then.
+    /// Dropping the tensor does not: the producer keeps its memory until then. Memory of this library's
+    /// own, which came back from a producer, has no other keeper, and outlives the work.
     ///
     /// # Errors
     /// [`Error::Hook`].
     pub fn ready_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::writes(self), false)
+        let holds_memory = self.memory().root().is_allocated();
+        order::note(stream, Touched::writes(self), holds_memory)
     }
 
     /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,
@@ -241,7 +248,7 @@ impl Tensor {
         if !self.memory().pending().is_busy() {
             return self.export_unordered().map(Some);
         }
-        match self.ready() {
+        match self.ready()? {
             Some(_pending) => Ok(None),
             None => self.export().map(Some),
         }

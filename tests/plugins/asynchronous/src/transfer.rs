@@ -28,16 +28,14 @@ impl Asynchronous {
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
-        self.run(operation, on, maker, |stream| {
+        self.run(operation, on, (maker, &[dst, src]), |stream| {
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
             unsafe {
                 self.engine
                     .copy(Site::new(operation), stream, dst, src, args.bytes)
             }
-        })?;
-        self.note_uses(on, &[dst, src]);
-        Ok(())
+        })
     }
 
     /// The addresses of both sides, which lie in their memories and have no bit in common.
@@ -54,20 +52,6 @@ impl Asynchronous {
             return Err(Error::new(Status::INVALID, operation, why));
         }
         Ok((dst, src))
-    }
-
-    /// Remembers that work which a stream took just now touches memory that the host shares.
-    fn note_uses(&self, on: Option<Queue>, addresses: &[u64]) {
-        let Some(queue) = on else {
-            return;
-        };
-        for address in addresses {
-            let owner = self.engine.owner_of(*address);
-            let shared = owner.filter(|owner| owner.is_registered || is_integrated(owner.device));
-            if let Some(owner) = shared {
-                self.uses.note(&self.engine, owner.base, queue.stream);
-            }
-        }
     }
 }
 
@@ -102,7 +86,7 @@ impl Strided for Asynchronous {
         };
         let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
         let maker = maker(on, &[args.dst, args.src]);
-        self.run(operation, on, maker, |stream| {
+        self.run(operation, on, (maker, &[dst, src]), |stream| {
             let site = Site::new(operation);
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
@@ -110,9 +94,7 @@ impl Strided for Asynchronous {
                 self.engine
                     .copy_strided(site, stream, args.element_bits, &extents, (&to, &from))
             }
-        })?;
-        self.note_uses(on, &[dst, src]);
-        Ok(())
+        })
     }
 }
 
@@ -139,16 +121,15 @@ impl Fill for Asynchronous {
         if args.dst.kind != MemoryKind::HOST && !is_integrated(args.dst.device) && !is_on_grid {
             return Err(Error::unsupported(operation));
         }
-        self.run(operation, on, maker(on, &[args.dst]), |stream| {
+        let maker = maker(on, &[args.dst]);
+        self.run(operation, on, (maker, &[dst]), |stream| {
             // SAFETY: the caller keeps host memory valid until the fill is done, and without a
             // stream `run` returns behind its end only.
             unsafe {
                 self.engine
                     .fill(Site::new(operation), stream, dst, args.bytes, pattern)
             }
-        })?;
-        self.note_uses(on, &[dst]);
-        Ok(())
+        })
     }
 }
 

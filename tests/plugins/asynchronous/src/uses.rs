@@ -1,7 +1,7 @@
 //! Who may still be using memory that the host shares: the ends of the work that touched it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crossdock_sim_engine::{self as sim, Engine, Event, Site, Stream};
 
@@ -9,41 +9,89 @@ use crate::plugin::{OWN, lock};
 
 /// The last work on memory, by its base.
 #[derive(Debug, Default)]
-pub(crate) struct Uses(Mutex<HashMap<u64, Vec<Use>>>);
+pub(crate) struct Uses {
+    book: Mutex<Book>,
+    /// Held while work is submitted and memory is adopted, so that neither comes between the wait for
+    /// the work on some memory and its end. Never held while somebody waits.
+    kept: RwLock<()>,
+}
+
+/// What is taken out of it is dropped without its lock: the last holder of an end calls the engine.
+#[derive(Debug, Default)]
+struct Book {
+    uses: HashMap<u64, Vec<Use>>,
+    submitted: u64,
+}
 
 /// The last work on memory by one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Use {
     stream: Stream,
+    number: u64,
     /// `None` where a fault refused to record it: whoever waits does so for the whole stream.
     end: Option<Arc<End>>,
 }
 
 impl Uses {
-    /// Remembers that work which was submitted to a stream just now touches the memory.
-    pub(crate) fn note(&self, engine: &Engine, base: u64, stream: Stream) {
-        let end = End::of(engine, stream).ok().map(Arc::new);
-        let mut uses = lock(&self.0);
-        let uses = uses.entry(base).or_default();
-        // What the stream did before is over when this is.
-        uses.retain(|one| one.stream != stream);
-        uses.push(Use { stream, end });
+    /// Submits work on a stream that touches the memories with these bases.
+    pub(crate) fn submit<R>(
+        &self,
+        engine: &Engine,
+        bases: impl IntoIterator<Item = u64>,
+        stream: Stream,
+        submit: impl FnOnce() -> R,
+    ) -> R {
+        let _shared = self.keep();
+        let submitted = submit();
+        // From here on who waits for the memory waits for this.
+        for base in bases {
+            let end = End::of(engine, stream).ok().map(Arc::new);
+            let before = lock(&self.book).note(base, stream, end);
+            drop(before);
+        }
+        submitted
     }
 
     /// Waits until the work on the memory is over, failed or not, and for no other work.
     pub(crate) fn settle(&self, engine: &Engine, base: u64) -> Result<(), sim::Error> {
-        let uses = lock(&self.0).get(&base).cloned().unwrap_or_default();
-        for one in uses {
+        let uses = lock(&self.book).of(base);
+        for one in &uses {
             let waited = match &one.end {
                 Some(end) => end.wait(),
                 None => End::of(engine, one.stream).and_then(|end| end.wait()),
             };
             match waited {
-                Ok(()) | Err(sim::Error::Failed(_)) => {}
-                Err(error) => return Err(error),
+                // What a fault refused is no answer.
+                Err(sim::Error::Failed(failure)) if failure.site.name() != OWN => {}
+                waited => waited?,
             }
         }
+        // Held here, so that no end is dropped under the lock.
+        if let Some(kept) = lock(&self.book).uses.get_mut(&base) {
+            kept.retain(|one| uses.iter().all(|over| over.number != one.number));
+        }
         Ok(())
+    }
+
+    /// Lets no memory end until it is dropped.
+    pub(crate) fn keep(&self) -> RwLockReadGuard<'_, ()> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends memory by `end` once the work on it is over.
+    pub(crate) fn end<R>(
+        &self,
+        engine: &Engine,
+        base: u64,
+        end: impl FnOnce() -> R,
+    ) -> Result<R, sim::Error> {
+        loop {
+            self.settle(engine, base)?;
+            let _ending = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+            if lock(&self.book).of(base).is_empty() {
+                return Ok(end());
+            }
+        }
     }
 
     /// Forgets memory that is gone.
@@ -53,15 +101,41 @@ impl Uses {
 
     /// Takes the uses of memory that may be gone next.
     pub(crate) fn take(&self, base: u64) -> Option<Vec<Use>> {
-        lock(&self.0).remove(&base)
+        lock(&self.book).uses.remove(&base)
     }
 
     /// Puts them back: the memory stayed.
     pub(crate) fn restore(&self, base: u64, uses: Option<Vec<Use>>) {
-        lock(&self.0)
-            .entry(base)
-            .or_default()
-            .extend(uses.into_iter().flatten());
+        let uses = uses.into_iter().flatten();
+        lock(&self.book).uses.entry(base).or_default().extend(uses);
+    }
+
+    /// Forgets a stream whose work is over.
+    pub(crate) fn forget_stream(&self, stream: Stream) {
+        let mut over = Vec::new();
+        for uses in lock(&self.book).uses.values_mut() {
+            over.extend(uses.extract_if(.., |one| one.stream == stream));
+        }
+    }
+}
+
+impl Book {
+    fn of(&self, base: u64) -> Vec<Use> {
+        self.uses.get(&base).cloned().unwrap_or_default()
+    }
+
+    /// What the stream did before, which is over when this is.
+    fn note(&mut self, base: u64, stream: Stream, end: Option<Arc<End>>) -> Vec<Use> {
+        self.submitted += 1;
+        let number = self.submitted;
+        let uses = self.uses.entry(base).or_default();
+        let before = uses.extract_if(.., |one| one.stream == stream).collect();
+        uses.push(Use {
+            stream,
+            number,
+            end,
+        });
+        before
     }
 }
 
@@ -84,6 +158,7 @@ impl End {
         Ok(end)
     }
 
+    /// Waits by the event: a failure of the stream's work stays for whoever synchronizes the stream.
     fn wait(&self) -> Result<(), sim::Error> {
         self.engine
             .synchronize_event(Site::new(OWN), self.event, None)
@@ -107,13 +182,13 @@ mod tests {
         let site = Site::new("test");
         let [held, gone] = [(); 2].map(|()| engine.create_stream(site, 0).unwrap());
         let uses = Uses::default();
-        uses.note(&engine, 4096, held);
-        uses.note(&engine, 4096, gone);
+        for stream in [held, gone] {
+            uses.submit(&engine, [4096], stream, || ());
+        }
         let gate = engine.create_host_event(site, 0).unwrap();
         engine.wait(site, held, gate).unwrap();
         engine.destroy_stream(site, gone).unwrap();
-        assert_eq!(uses.settle(&engine, 4096), Ok(()));
-        uses.forget(4096);
+        assert_eq!(uses.end(&engine, 4096, || ()), Ok(()));
         engine.complete(site, gate, Ok(())).unwrap();
         engine.destroy_event(site, gate).unwrap();
         engine.synchronize_stream(site, held, None).unwrap();
