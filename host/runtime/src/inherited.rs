@@ -10,6 +10,7 @@ use crate::walk::{self, Places};
 /// host cannot address them.
 pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Option<()> {
     let address = tensor.memory().host_address(tensor.offset())?;
+    tensor.check_length("read a tensor", bytes.len()).ok()?;
     let layout = tensor.layout();
     let compact = compact(layout).ok()?;
     // Bits behind the last packed element are nobody's.

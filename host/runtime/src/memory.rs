@@ -309,8 +309,9 @@ impl Memory {
         });
         match freed {
             // The plugin may have taken the memory all the same: freed once more, its address could be
-            // that of other memory by then. So it is leaked.
+            // that of other memory by then. So it counts as leaked.
             Err(error) if !error.is_unsupported() => {
+                life::count_leak();
                 log_failure(&error);
                 Ok(())
             }

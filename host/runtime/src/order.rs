@@ -158,6 +158,10 @@ impl WorkStream<'_> {
             let is_on_this = mark.stream.is_some() && mark.stream.as_ref() == self.callers_own();
             let is_native = mark.is_of_one_plugin();
             let event = mark.end?;
+            // Nobody can say any more when it ends, so nothing can come after it.
+            if event.device().hooks().is_quarantined() {
+                event.is_done()?;
+            }
             // A write replaces what failed, and a read that failed left the content as it was.
             let may_have_failed = access.is_write() || mark.access == Access::Read;
             let is_certain = if is_on_this {

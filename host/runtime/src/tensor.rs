@@ -281,7 +281,7 @@ impl Tensor {
         Err(Error::misuse(operation, why))
     }
 
-    fn check_length(&self, operation: &'static str, length: usize) -> Result<(), Error> {
+    pub(crate) fn check_length(&self, operation: &'static str, length: usize) -> Result<(), Error> {
         if length as u64 == self.nbytes() {
             return Ok(());
         }

@@ -168,6 +168,7 @@ fn between(
 /// # Errors
 /// `UNSUPPORTED` where the plugin cannot make it as one copy.
 pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
+    tensor.check_length("read a tensor", bytes.len())?;
     let compact = compact(tensor.layout())?;
     let dst = CopyEnd {
         side: host_side(address_of(bytes.as_mut_ptr().cast())),
@@ -187,6 +188,7 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(),
 /// # Errors
 /// `UNSUPPORTED` where the plugin cannot make it as one copy: nothing was changed.
 pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
+    tensor.check_length("write a tensor", bytes.len())?;
     let compact = compact(tensor.layout())?;
     let src = CopyEnd {
         side: host_side(address_of(bytes.as_ptr().cast_mut())),
