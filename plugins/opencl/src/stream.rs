@@ -188,20 +188,26 @@ impl Stream {
                 Progress::Done => {}
             }
         }
-        let end = Arc::new(self.present_end()?);
+        let end = Arc::new(self.present_end(deadline.left())?);
         let ended = self.reach(&end, deadline.left())?;
         Ok((ended, end.behind.clone()))
     }
 
     /// What another thread puts behind it is not over with it, and is told by a later wait.
-    fn present_end(&self) -> Result<End, Fault> {
+    ///
+    /// On a queue of others who has no time to wait learns of the last command that came through here,
+    /// once: whoever asks again leaves a marker behind, as by a query.
+    fn present_end(&self, limit: Option<Duration>) -> Result<End, Fault> {
         let (behind, tail) = (self.promises().clone(), self.tail());
+        let is_enough = !self.foreign || limit == Some(Duration::ZERO);
         let is_over = match &tail {
-            // Others may have put something behind it.
-            _ if self.foreign => false,
-            Some(tail) => progress(tail)? == Progress::Done,
-            None => true,
+            Some(tail) if is_enough => progress(tail)? == Progress::Done,
+            Some(_) => false,
+            None => !self.foreign,
         };
+        if is_over && self.foreign {
+            self.set_tail(None);
+        }
         let marker = if is_over { None } else { Some(self.mark()?) };
         Ok(End {
             marker: marker.map(Awaited::new),

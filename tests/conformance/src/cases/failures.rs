@@ -1,13 +1,10 @@
 //! What queries and waits answer for work that failed.
 
-use std::time::{Duration, Instant};
-
-use crossdock::Error;
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
 use crate::lane::Lane;
-use crate::point::{Gate, LIMIT_NS, Point, SHORT_NS};
+use crate::point::{Gate, LIMIT_NS, Point, SHORT_NS, once_over};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -147,7 +144,11 @@ fn told_when_over(subject: &Subject<'_>) -> Verdict {
     lane.upload(&memory, pattern(67, 4096))?;
     not_over(&lane)?;
     gate.complete(Status::OK)?;
-    answers("stream_query", &when_over(&lane), &[Status::VENDOR])?;
+    answers(
+        "stream_query",
+        &once_over(|| lane.query()),
+        &[Status::VENDOR],
+    )?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(67, 4096))
@@ -168,7 +169,11 @@ fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
     second.complete(Status::OK)?;
     let at_event = point.synchronize(LIMIT_NS);
     answers("event_synchronize", &at_event, &[Status::VENDOR])?;
-    answers("stream_query", &when_over(&lane), &[Status::VENDOR])?;
+    answers(
+        "stream_query",
+        &once_over(|| lane.query()),
+        &[Status::VENDOR],
+    )?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     Ok(lane.synchronize(LIMIT_NS)?)
@@ -218,19 +223,6 @@ fn not_over(lane: &Lane<'_>) -> Verdict {
         answers(&wait, &lane.synchronize(limit), &[Status::TIMEOUT])?;
     }
     answers(&query, &lane.query(), &[Status::NOT_READY])
-}
-
-/// What `stream_query` says once it says anything else than that there is work.
-fn when_over(lane: &Lane<'_>) -> Result<(), Error> {
-    let start = Instant::now();
-    loop {
-        let answer = lane.query();
-        let is_late = start.elapsed() > Duration::from_nanos(LIMIT_NS);
-        if is_late || status_of(&answer) != Status::NOT_READY {
-            return answer;
-        }
-        std::thread::yield_now();
-    }
 }
 
 /// Demands that a completed event answers so.
