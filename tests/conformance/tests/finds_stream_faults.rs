@@ -193,8 +193,8 @@ fn a_wait_that_moves_to_a_later_record_is_found() {
         let query = sound_streams().event_query.unwrap();
         // SAFETY: the plugin is closed after its work; an event that is gone is STALE.
         while unsafe { query(look.0, look.1, null_mut()) } == Status::NOT_READY {
-            // A stream that never saw the record that it was to wait for.
-            std::thread::sleep(Duration::from_millis(1));
+            // It asks anew each time, so it never keeps a record; nobody unparks it.
+            std::thread::park_timeout(Duration::from_millis(1));
         }
     }
     unsafe extern "C" fn moves(

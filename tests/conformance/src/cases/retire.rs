@@ -72,27 +72,27 @@ fn on_another(subject: &Subject<'_>, check: fn(&Subject<'_>, &Hooks) -> Verdict)
 
 /// Retires with work on a stream, which is over then.
 fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
-    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES))?);
+    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
     let mut lane = Lane::create(fresh, subject.device())?;
     for seed in 0..8 {
-        lane.upload(&memory, pattern(seed, BYTES as usize))?;
+        lane.upload(&memory, pattern(seed, BYTES))?;
     }
     lane.download(&memory)?;
     fresh.retire(LIMIT_NS)?;
     answers("stream_query after retire", &lane.query(), &[Status::OK])?;
     for bytes in lane.finish()? {
-        same_bytes("the memory", &bytes, &pattern(7, BYTES as usize))?;
+        same_bytes("the memory", &bytes, &pattern(7, BYTES))?;
     }
     Ok(())
 }
 
 /// Retires with work that waits for the host, and then lets it go on.
 fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
-    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES))?);
+    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
     let mut lane = Lane::create(fresh, subject.device())?;
     let mut gate = Gate::create(fresh, subject.device())?;
     lane.wait_gate(&gate)?;
-    lane.upload(&memory, pattern(92, BYTES as usize))?;
+    lane.upload(&memory, pattern(92, BYTES))?;
     lane.download(&memory)?;
     let retired = fresh.retire(SHORT_NS);
     let what = "retire while the host holds a stream";
@@ -100,7 +100,7 @@ fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
     gate.complete(Status::OK)?;
     for bytes in lane.finish()? {
-        same_bytes("the memory", &bytes, &pattern(92, BYTES as usize))?;
+        same_bytes("the memory", &bytes, &pattern(92, BYTES))?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ fn fail(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     answers("stream_synchronize", &told, &[Status::VENDOR])
 }
 
-const BYTES: u64 = 100_000;
+const BYTES: usize = 100_000;
 
 fn closed(subject: &Subject<'_>) -> Verdict {
     subject.needs_gates()?;
