@@ -109,6 +109,6 @@ fn bridge(
         host_event => host_event?,
     };
     let then = Then::Complete(host_event.clone(), on_failure);
-    let chain = completion::after(event.clone(), then)?;
+    let chain = completion::after(event.awaited(), then)?;
     Ok((chain, Some(host_event)))
 }

@@ -118,8 +118,14 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
         Err(error) if is_timeout(&error, limit) => return Err(error),
         Err(error) => error,
     };
-    match pass(event, deadline) {
-        Ok(()) => Ok(End::Failed(failure)),
+    if event.is_known_failed() {
+        return Ok(End::Failed(failure));
+    }
+    match stream_behind(event).and_then(|stream| pass(&stream, deadline)) {
+        Ok(()) => {
+            event.set_failed();
+            Ok(End::Failed(failure))
+        }
         Err(error) if is_timeout(&error, limit) => Err(error),
         Err(_) => Err(failure),
     }
@@ -129,10 +135,15 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
     limit.is_some() && error.status() == Some(Status::TIMEOUT)
 }
 
-/// Blocks until a stream of ours has passed the event.
-fn pass(event: &Event, deadline: Deadline) -> Result<(), Error> {
+/// A stream of ours that waits for the event.
+fn stream_behind(event: &Event) -> Result<InternalStream, Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event.handle())?;
+    Ok(stream)
+}
+
+/// Blocks until the stream has passed what it waits for.
+fn pass(stream: &InternalStream, deadline: Deadline) -> Result<(), Error> {
     // The first answer reports the failure that the event brought.
     match stream.synchronize(deadline.left()) {
         Err(error) if error.status() != Some(Status::TIMEOUT) => {
@@ -156,8 +167,8 @@ pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
         then: Mutex::new(Some(then)),
     });
     let how = match by_host_call(&waiting, worker) {
-        Some(()) => Chain::HostEvent,
-        None => by_thread(&waiting).map(|()| Chain::HostThread)?,
+        Ok(()) => Chain::HostEvent,
+        Err(behind) => by_thread(&waiting, behind).map(|()| Chain::HostThread)?,
     };
     plugin.hooks().watch_quarantine(waiting);
     Ok(how)
@@ -171,7 +182,7 @@ pub(crate) fn release_after(mut work: Vec<Mark>, release: Release) {
         return release.run();
     };
     let told = mark
-        .end
+        .event()
         .and_then(|event| after(event, Then::Release(release, work)));
     if let Err(error) = told {
         log::error!(target: "crossdock::memory", "{error}: {}", error.why());
@@ -211,11 +222,17 @@ struct Arrival {
     stream: InternalStream,
 }
 
-/// Lets the event's own plugin say when the work is over; `None` where it cannot.
-fn by_host_call(waiting: &Arc<Waiting>, worker: Option<Sender<Job>>) -> Option<()> {
-    let (worker, event) = (worker?, &waiting.event);
-    let stream = InternalStream::take(event.device()).ok()?;
-    stream.wait_for_own(event.handle()).ok()?;
+/// Lets the event's own plugin say when the work is over. Where it cannot, the stream that waits for
+/// the event already, if there is one.
+fn by_host_call(
+    waiting: &Arc<Waiting>,
+    worker: Option<Sender<Job>>,
+) -> Result<(), Option<InternalStream>> {
+    let event = &waiting.event;
+    let stream = stream_behind(event).map_err(|_| None)?;
+    let Some(worker) = worker else {
+        return Err(Some(stream));
+    };
     let handle = stream.handle();
     let arrival = Box::into_raw(Box::new(Arrival {
         waiting: Arc::clone(waiting),
@@ -225,11 +242,11 @@ fn by_host_call(waiting: &Arc<Waiting>, worker: Option<Sender<Job>>) -> Option<(
     let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
     let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
-    if called.is_err() {
+    called.map_err(|_| {
         // SAFETY: by the contract a failed call never calls the function, so it is still ours.
-        drop(unsafe { Box::from_raw(arrival) });
-    }
-    called.ok()
+        let arrival = unsafe { Box::from_raw(arrival) };
+        Some(arrival.stream)
+    })
 }
 
 /// Called by a plugin when the internal stream has waited for the event.
@@ -256,14 +273,20 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
     let _caught = fence(hand_over);
 }
 
-/// Lets a thread wait for the event.
-fn by_thread(waiting: &Arc<Waiting>) -> Result<(), Error> {
+/// Lets a thread wait for the event, or for the stream that does so already: that has its place in the
+/// device's queues, before whatever waits for this.
+fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(), Error> {
     // A thread that does not start drops what it owns, so this is only lent.
     let lent = Arc::clone(waiting);
     let wait = move || {
-        let ended = block_until_over(&lent.event, None);
+        let has_passed = behind.is_some_and(|stream| pass(&stream, Deadline::after(None)).is_ok());
+        let ended = if has_passed {
+            Ok(())
+        } else {
+            block_until_over(&lent.event, None).map(drop)
+        };
         match (lent.take(), ended) {
-            (Some(then), Ok(_)) => then.run(&lent.event),
+            (Some(then), Ok(())) => then.run(&lent.event),
             (Some(then), Err(error)) => then.give_up(error),
             (None, _) => {}
         }

@@ -13,7 +13,15 @@ use crate::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
 #[derive(Debug, Clone)]
-pub struct Event(Arc<Inner>);
+pub struct Event {
+    inner: Arc<Inner>,
+    /// Who may complete it; none where the host does not, and for those who only wait for it.
+    completer: Option<Arc<Completer>>,
+}
+
+/// Held by those who may complete a host event: it fails when the last of them is gone.
+#[derive(Debug)]
+struct Completer(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -21,8 +29,12 @@ struct Inner {
     handle: EventHandle,
     /// Seen to have happened, without a failure: nobody needs to ask again.
     happened: AtomicBool,
+    /// Known to be over although the work before it failed, which who asks is told each time.
+    failed: AtomicBool,
     /// Whether the host completes it.
     by_host: bool,
+    /// Whether the host has.
+    completed: AtomicBool,
 }
 
 impl Event {
@@ -43,12 +55,27 @@ impl Event {
     }
 
     fn new(device: &Device, handle: EventHandle, by_host: bool) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             device: device.clone(),
             handle,
             happened: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             by_host,
-        }))
+            completed: AtomicBool::new(false),
+        });
+        Self {
+            completer: by_host.then(|| Arc::new(Completer(Arc::clone(&inner)))),
+            inner,
+        }
+    }
+
+    /// The event for somebody who waits for it: one that nobody else can complete any more fails, and
+    /// is not kept pending by those who wait.
+    pub(crate) fn awaited(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            completer: None,
+        }
     }
 
     /// Completes an event of [`Event::host`]: with `OK`, or with a failure that its waiters see:
@@ -59,13 +86,16 @@ impl Event {
     /// [`Error::Hook`]: `INVALID` for another kind of event, and for a second completion. After any
     /// other error the event is still pending, and this may be tried again.
     pub fn complete(&self, status: Status) -> Result<(), Error> {
-        self.device().hooks().event_complete(self.0.handle, status)
+        let hooks = self.device().hooks();
+        hooks.event_complete(self.inner.handle, status)?;
+        self.inner.completed.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// The device whose event it is.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.0.device
+        &self.inner.device
     }
 
     /// Whether it happened.
@@ -76,9 +106,9 @@ impl Event {
         if self.is_known_done() {
             return Ok(true);
         }
-        let happened = done(self.device().hooks().event_query(self.0.handle))?;
+        let happened = done(self.device().hooks().event_query(self.inner.handle))?;
         if happened {
-            self.0.happened.store(true, Ordering::Release);
+            self.inner.happened.store(true, Ordering::Release);
         }
         Ok(happened)
     }
@@ -93,8 +123,8 @@ impl Event {
         }
         self.device()
             .hooks()
-            .synchronize_event(self.0.handle, limit)?;
-        self.0.happened.store(true, Ordering::Release);
+            .synchronize_event(self.inner.handle, limit)?;
+        self.inner.happened.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -109,27 +139,54 @@ impl Event {
             return Err(Error::misuse("measure the time between two events", why));
         }
         let hooks = self.device().hooks();
-        let elapsed = hooks.event_elapsed(earlier.0.handle, self.0.handle)?;
+        let elapsed = hooks.event_elapsed(earlier.inner.handle, self.inner.handle)?;
         Ok(Duration::from_nanos(elapsed))
     }
 
     pub(crate) fn handle(&self) -> EventHandle {
-        self.0.handle
+        self.inner.handle
+    }
+
+    /// Whether the work before it is known to be over, and to have failed.
+    pub(crate) fn is_known_failed(&self) -> bool {
+        self.inner.failed.load(Ordering::Acquire)
+    }
+
+    /// Remembers that the work before it is over, and failed.
+    pub(crate) fn set_failed(&self) {
+        self.inner.failed.store(true, Ordering::Release);
     }
 
     /// Whether it is known to have happened, without asking the plugin.
     pub(crate) fn is_known_done(&self) -> bool {
-        self.0.happened.load(Ordering::Acquire)
+        self.inner.happened.load(Ordering::Acquire)
     }
 }
 
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
 impl Eq for Event {}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        let event = &self.0;
+        if event.completed.load(Ordering::Acquire) {
+            return;
+        }
+        // One that cannot be completed fails when it is destroyed.
+        let failed = event
+            .device
+            .hooks()
+            .event_complete(event.handle, Status::VENDOR);
+        if let Err(error) = failed {
+            log::debug!(target: "crossdock::stream", "{error}: {}", error.why());
+        }
+    }
+}
 
 impl Drop for Inner {
     fn drop(&mut self) {

@@ -247,6 +247,11 @@ impl Memory {
         None
     }
 
+    /// Whether it is this library's own, and goes when its last user does.
+    pub(crate) const fn is_allocated(&self) -> bool {
+        matches!(self.owner, Owner::Allocated)
+    }
+
     /// The memory that these bytes are, whichever device's view of it this is.
     pub(crate) fn root(&self) -> &Self {
         let mut memory = self;
@@ -292,12 +297,12 @@ impl Memory {
         let is_there =
             |mark: &&Mark| mark.stream.as_ref() == Some(&last) && mark.is_of_one_plugin();
         for mark in marks.iter().filter(|mark| !is_there(mark)) {
-            let event = mark.end.as_ref().map_err(Clone::clone)?;
+            let event = mark.clone().event()?;
             // A wait that another plugin ends can fail before the work is over, and so can one by an
             // event of the host's. A caller that waits instead would be held up by a drop.
             if !self.device.is_of(event.device().plugin())
                 || event.is_done().is_err()
-                || last.wait(event)? != Chain::Native
+                || last.wait(&event)? != Chain::Native
             {
                 return Err(unsupported());
             }
@@ -330,10 +335,7 @@ impl Drop for Memory {
         }
         let mut work = self.pending().before(Access::Write);
         work.retain(|mark| mark.holds_memory && !mark.is_done());
-        if matches!(self.owner, Owner::Allocated)
-            && !work.is_empty()
-            && self.free_in_order(&work).is_ok()
-        {
+        if self.is_allocated() && !work.is_empty() && self.free_in_order(&work).is_ok() {
             return;
         }
         // What others lent ends with the memory.

@@ -95,7 +95,7 @@ impl<'a> Touched<'a> {
         for (memory, _) in self.each() {
             let mark = Mark {
                 stream: stream.cloned(),
-                end: Err(why.clone()),
+                end: Err(Arc::new(why.clone())),
                 access: Access::Write,
                 holds_memory: true,
             };
@@ -157,13 +157,14 @@ impl WorkStream<'_> {
             // of the stream's own plugin: the stream goes on early where another one breaks down.
             let is_on_this = mark.stream.is_some() && mark.stream.as_ref() == self.callers_own();
             let is_native = mark.is_of_one_plugin();
-            let event = mark.end?;
+            let earlier_access = mark.access;
+            let event = mark.event()?;
             // Nobody can say any more when it ends, so nothing can come after it.
             if event.device().hooks().is_quarantined() {
                 event.is_done()?;
             }
             // A write replaces what failed, and a read that failed left the content as it was.
-            let may_have_failed = access.is_write() || mark.access == Access::Read;
+            let may_have_failed = access.is_write() || earlier_access == Access::Read;
             let is_certain = if is_on_this {
                 is_native
             } else {

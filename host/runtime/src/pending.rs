@@ -4,7 +4,7 @@
 //! makes later work wait for those that matter to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
@@ -33,8 +33,8 @@ pub(crate) struct Mark {
     /// The stream on which everything later comes after the work; none where there is no such.
     pub(crate) stream: Option<Stream>,
     /// Happens when the work is over. An error: why there is no such event. Without a stream nobody
-    /// will ever tell.
-    pub(crate) end: Result<Event, Error>,
+    /// will ever tell. Clones share the error, by which a mark without an event is known again.
+    pub(crate) end: Result<Event, Arc<Error>>,
     pub(crate) access: Access,
     /// Whether the memory has to outlive the work. A producer keeps its own until its work is over.
     pub(crate) holds_memory: bool,
@@ -98,15 +98,12 @@ impl Mark {
         stream.device().is_of(event.device().plugin())
     }
 
-    /// The mark with an end where it has none yet, because the stream could not record one. What is
-    /// recorded later on the stream comes later than the work.
-    fn recorded(mut self) -> Self {
-        if let (Err(_), Some(stream)) = (&self.end, &self.stream)
-            && let Ok(event) = stream.record()
-        {
-            self.end = Ok(event);
-        }
-        self
+    /// The event at the end of the work.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn event(self) -> Result<Event, Error> {
+        self.end.map_err(|why| Error::clone(&why))
     }
 }
 
@@ -120,9 +117,9 @@ impl Pending {
         if self.is_inherited() {
             return vec![Mark {
                 stream: None,
-                end: Err(Error::Forked {
+                end: Err(Arc::new(Error::Forked {
                     operation: "come after work on a tensor",
-                }),
+                })),
                 access: Access::Write,
                 holds_memory: true,
             }];
@@ -130,7 +127,23 @@ impl Pending {
         let matters = |mark: &&Mark| access != Access::Read || mark.access.is_write();
         let marks: Vec<Mark> = self.marks().iter().filter(matters).cloned().collect();
         // After the lock: this may call hooks.
-        marks.into_iter().map(Mark::recorded).collect()
+        marks.into_iter().map(|mark| self.recorded(mark)).collect()
+    }
+
+    /// The mark with an end where it has none yet, because the stream could not record one. What is
+    /// recorded later on the stream comes later than the work.
+    fn recorded(&self, mut mark: Mark) -> Mark {
+        if let (Err(why), Some(stream)) = (&mark.end, &mark.stream)
+            && let Ok(event) = stream.record()
+        {
+            // Once and for all: the next event would come after what is on the stream by then.
+            let is_it = |old: &&mut Mark| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
+            for old in self.marks().iter_mut().filter(is_it) {
+                old.end = Ok(event.clone());
+            }
+            mark.end = Ok(event);
+        }
+        mark
     }
 
     /// Whether some work may be running.
@@ -208,13 +221,14 @@ impl Pending {
         let deadline = Deadline::after(limit);
         let mut failure = None;
         for mark in self.before(access) {
-            let event = mark.end?;
+            let earlier = mark.access;
+            let event = mark.event()?;
             match completion::block_until_over(&event, deadline.left())? {
-                End::Failed(error) if !access.is_write() && mark.access.is_write() => {
+                End::Failed(error) if !access.is_write() && earlier.is_write() => {
                     failure = failure.or(Some(error));
                 }
                 // The bytes that stay are undefined still.
-                End::Failed(_) if access == Access::WritePart && mark.access.is_write() => {}
+                End::Failed(_) if access == Access::WritePart && earlier.is_write() => {}
                 End::Done | End::Failed(_) => self.forget(&event),
             }
         }

@@ -16,7 +16,7 @@ use crossdock::{
 use crossdock_e2e::{asynchronous, lending};
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 use crossdock_sdk::abi::{MemoryKind, Status};
-use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout, Received};
 
 /// Longer than any of this takes; a wait that needs it has failed.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -625,6 +625,88 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_written() {
     stream.synchronize(Some(LIMIT)).unwrap();
     assert!(memory.read().unwrap().iter().all(|byte| *byte == 9));
     drop((copy, gate));
+}
+
+#[test]
+fn a_host_event_that_nobody_can_complete_any_more_fails_for_every_plugin() {
+    let rig = Rig::new();
+    let devices = ["cpu:0", "vpi:0", "vpi:1"].map(|name| rig.device(name));
+    for of in &devices {
+        for waiting in &devices {
+            let gate = Event::host(of).unwrap();
+            let streams = [(); 2].map(|()| Stream::new(waiting).unwrap());
+            for stream in &streams {
+                stream.wait(&gate).unwrap();
+            }
+            let copy = gate.clone();
+            drop(gate);
+            assert!(is_timeout(&streams[0].synchronize(Some(MOMENT))));
+            drop(copy);
+            for stream in &streams {
+                let told = stream.synchronize(Some(LIMIT)).unwrap_err();
+                assert_eq!(told.status(), Some(Status::VENDOR), "{of}, {waiting}");
+            }
+        }
+    }
+    rig.is_clean();
+}
+
+#[test]
+fn a_failure_that_was_told_is_told_again_while_other_work_stands_still() {
+    let rig = Rig::new();
+    let one = rig.device("vpi:0");
+    let [tensor, source] = [1, 2].map(|byte| lending::filled(&one, byte));
+    let (stream, gate) = lending::held(&one);
+    tensor.copy_from(&source, Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    let told = || tensor.synchronize(Some(LIMIT)).unwrap_err().status();
+    assert_eq!(told(), Some(Status::VENDOR));
+    let (_other, gate) = lending::held(&one);
+    assert_eq!(told(), Some(Status::VENDOR));
+    gate.complete(Status::OK).unwrap();
+}
+
+#[test]
+fn a_thread_that_waits_for_failed_work_needs_no_place_in_a_queue_afterwards() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let (first, gate) = lending::held(&one);
+    let (between, last) = (Stream::new(&cpu).unwrap(), Stream::new(&one).unwrap());
+    rig.control
+        .inject("call:stream_host_call@1=VENDOR")
+        .unwrap();
+    let chain = between.wait(&first.record().unwrap()).unwrap();
+    assert_eq!(chain, Chain::HostThread);
+    rig.control.clear_faults();
+    last.wait(&between.record().unwrap()).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    for stream in [&between, &last] {
+        let told = stream.synchronize(Some(LIMIT)).unwrap_err();
+        assert_eq!(told.status(), Some(Status::VENDOR));
+    }
+}
+
+#[test]
+fn memory_of_ours_that_came_back_outlives_the_producers_work() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let (stream, gate) = lending::held(&one);
+    let tensor = lending::filled(&cpu, 7);
+    let managed = tensor.export().unwrap().into_raw();
+    drop(tensor);
+    // SAFETY: a live managed tensor that is handed over.
+    let received = unsafe { Received::from_versioned(managed) }.unwrap();
+    let back = Tensor::import(&rig.runtime, received).unwrap();
+    back.ready_on(&stream).unwrap();
+    let address = back.address();
+    drop(back);
+    let found = || cpu.plugin().hooks().pointer_query(address).unwrap().kind;
+    assert!(is_timeout(&rig.runtime.wait_for_releases(Some(MOMENT))));
+    assert_ne!(found(), MemoryKind::UNOWNED);
+    gate.complete(Status::OK).unwrap();
+    rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
+    assert_eq!(found(), MemoryKind::UNOWNED);
+    rig.is_clean();
 }
 
 /// Runs tests of this file in a process with these choices; `which` are arguments of the harness.

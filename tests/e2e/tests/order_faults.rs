@@ -227,3 +227,23 @@ fn memory_of_others_is_adopted_whole() {
     drop(alias);
     assert!(is_back.load(Ordering::SeqCst));
 }
+
+#[test]
+fn work_without_an_end_is_over_once_its_stream_was() {
+    let name = "work_without_an_end_is_over_once_its_stream_was";
+    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
+    if with_faults(name, faults) {
+        let (_runtime, cpu) = one_cpu();
+        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+        let stream = Stream::new(&cpu).unwrap();
+        assert!(tensor.copy_from(&source, Some(&stream)).is_err());
+        tensor.synchronize(LIMIT).unwrap();
+        tensor.write(&source.read().unwrap()).unwrap();
+        // What comes on the stream later is nobody's business here.
+        let gate = Event::host(&cpu).unwrap();
+        stream.wait(&gate).unwrap();
+        tensor.synchronize(LIMIT).unwrap();
+        assert_eq!(tensor.read().unwrap(), source.read().unwrap());
+        gate.complete(Status::OK).unwrap();
+    }
+}

@@ -991,7 +991,9 @@ xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream)
 
 /** \brief Says that the content is ready once everything that is on a stream now is done, which is
  * work of the producer that the tensor was imported from. Every later use of the tensor waits for
- * that work. Freeing the tensor does not: the producer keeps its memory until then. Since table 1.3.
+ * that work. Freeing the tensor does not: the producer keeps its memory until then. Memory of this
+ * library's own, which came back from a producer, has no other keeper, and outlives the work. Since
+ * table 1.3.
  */
 xd_error *xd_tensor_ready_on(const xd_tensor *tensor, const xd_stream *stream);
 /**@}*/
