@@ -62,7 +62,7 @@ pub(crate) extern "C" fn xd_tensor_ready(
     out: Out<'_, Owned<XdEvent>>,
 ) -> Failure {
     fence_into("xd_tensor_ready", out, || {
-        Ok(borrow_tensor(tensor)?.ready().map_or(Owned::NULL, give))
+        Ok(borrow_tensor(tensor)?.ready()?.map_or(Owned::NULL, give))
     })
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
     if event.is_known_failed() {
         return Ok(End::Failed(failure));
     }
-    match stream_behind(event).and_then(|stream| pass(&stream, deadline)) {
+    match stream_behind(event).and_then(|stream| stream.wait_until_over(deadline)) {
         Ok(()) => {
             event.set_failed();
             Ok(End::Failed(failure))
@@ -140,17 +140,6 @@ fn stream_behind(event: &Event) -> Result<InternalStream, Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event.handle())?;
     Ok(stream)
-}
-
-/// Blocks until the stream has passed what it waits for.
-fn pass(stream: &InternalStream, deadline: Deadline) -> Result<(), Error> {
-    // The first answer reports the failure that the event brought.
-    match stream.synchronize(deadline.left()) {
-        Err(error) if error.status() != Some(Status::TIMEOUT) => {
-            stream.synchronize(deadline.left())
-        }
-        passed => passed,
-    }
 }
 
 /// Does `then` once the work before `event` is over, and says what waits for that: the device or a
@@ -229,7 +218,7 @@ fn by_host_call(
     worker: Option<Sender<Job>>,
 ) -> Result<(), Option<InternalStream>> {
     let event = &waiting.event;
-    let stream = stream_behind(event).map_err(|_| None)?;
+    let stream = stream_behind(event).map_err(|_refused| None)?;
     let Some(worker) = worker else {
         return Err(Some(stream));
     };
@@ -242,7 +231,7 @@ fn by_host_call(
     let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
     let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
-    called.map_err(|_| {
+    called.map_err(|_refused| {
         // SAFETY: by the contract a failed call never calls the function, so it is still ours.
         let arrival = unsafe { Box::from_raw(arrival) };
         Some(arrival.stream)
@@ -279,7 +268,8 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
     // A thread that does not start drops what it owns, so this is only lent.
     let lent = Arc::clone(waiting);
     let wait = move || {
-        let has_passed = behind.is_some_and(|stream| pass(&stream, Deadline::after(None)).is_ok());
+        let has_passed =
+            behind.is_some_and(|stream| stream.wait_until_over(Deadline::after(None)).is_ok());
         let ended = if has_passed {
             Ok(())
         } else {

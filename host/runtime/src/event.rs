@@ -16,7 +16,7 @@ use crate::stream::done;
 pub struct Event {
     inner: Arc<Inner>,
     /// Who may complete it; none where the host does not, and for those who only wait for it.
-    completer: Option<Arc<Completer>>,
+    _completer: Option<Arc<Completer>>,
 }
 
 /// Held by those who may complete a host event: it fails when the last of them is gone.
@@ -64,7 +64,7 @@ impl Event {
             completed: AtomicBool::new(false),
         });
         Self {
-            completer: by_host.then(|| Arc::new(Completer(Arc::clone(&inner)))),
+            _completer: by_host.then(|| Arc::new(Completer(Arc::clone(&inner)))),
             inner,
         }
     }
@@ -74,7 +74,7 @@ impl Event {
     pub(crate) fn awaited(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            completer: None,
+            _completer: None,
         }
     }
 

@@ -4,7 +4,6 @@
 //! do with each other, and could wait in a circle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
@@ -75,9 +74,10 @@ impl InternalStreams {
             }
             match done(hooks.stream_query(one.handle)) {
                 Ok(true) if self.claim(one) => idle = Some(Arc::clone(one)),
-                Ok(_) => {}
                 // A stream on which something failed may say so for ever.
-                Err(_) => _ = self.claim(one),
+                Err(error) if is_of_work(&error) => _ = self.claim(one),
+                // Its work may be running, and who waits for the device has to find it.
+                Ok(_) | Err(_) => {}
             }
         });
         idle
@@ -90,7 +90,10 @@ impl InternalStreams {
             return;
         }
         self.look(hooks, device, MOST_QUERIED, |one| {
-            let is_over = !matches!(done(hooks.stream_query(one.handle)), Ok(false));
+            let is_over = match done(hooks.stream_query(one.handle)) {
+                Ok(is_over) => is_over,
+                Err(error) => is_of_work(&error),
+            };
             if is_over && is_full() {
                 self.claim(one);
             }
@@ -101,24 +104,20 @@ impl InternalStreams {
     /// streams that it was done for.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`.
+    /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where it may be running.
     pub(crate) fn synchronize(
         &self,
         hooks: &Hooks,
         device: u32,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let is_timeout = |error: &Error| error.status() == Some(Status::TIMEOUT);
-        let mut late = None;
+        let mut outcome = Ok(());
         self.look(hooks, device, usize::MAX, |one| {
-            if late.is_some() {
-                return;
-            }
             // One that another thread takes meanwhile had nothing left to do.
-            let ended = hooks.synchronize_stream(one.handle, deadline.left());
-            late = ended.err().filter(is_timeout);
+            let over = hooks.wait_until_over(one.handle, deadline);
+            outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         });
-        late.map_or(Ok(()), Err)
+        outcome
     }
 
     /// Destroys the kept streams, before their plugin is closed.
@@ -206,12 +205,12 @@ impl InternalStream {
         Ok(event)
     }
 
-    /// Makes the CPU wait until its work is done; `None` is no limit.
+    /// Makes the CPU wait until its work is over, failed or not.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of its work.
-    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device.hooks().synchronize_stream(self.handle, limit)
+    /// As [`Hooks::wait_until_over`].
+    pub(crate) fn wait_until_over(&self, deadline: Deadline) -> Result<(), Error> {
+        self.device.hooks().wait_until_over(self.handle, deadline)
     }
 
     /// Gives it back where hooks may be called, so that those which are too many end there.
@@ -234,6 +233,11 @@ impl Drop for InternalStream {
             self.device.plugin().internal_streams().kept().push(pooled);
         }
     }
+}
+
+/// Whether a plugin that answers this about a stream says that its work is over and has failed.
+fn is_of_work(error: &Error) -> bool {
+    error.status().is_some_and(Status::is_failure_of_work)
 }
 
 /// Destroys a stream unless others hold it.

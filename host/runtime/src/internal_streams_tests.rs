@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::internal_streams::InternalStream;
 use crate::test_plugin_streams::{self, Given, given};
@@ -95,9 +95,26 @@ fn a_device_waits_for_its_streams_of_ours_and_keeps_them() {
     given.failed.store(ours.raw(), SeqCst);
     device.synchronize(None).unwrap();
     device.synchronize(Some(Duration::from_secs(1000))).unwrap();
-    // The default stream is waited for too, and both limits are longer than a slice.
+    // The default stream is waited for too, ours once more behind its failure, and both limits are
+    // longer than a slice.
     let limits = given.limits.lock().unwrap().clone();
     let slice = u64::try_from(waits::FIRST.as_nanos()).unwrap();
-    assert_eq!(limits, [slice; 4]);
+    assert_eq!(limits, [slice; 5]);
     assert_eq!(take(&device), [ours]);
+}
+
+#[test]
+fn a_stream_of_ours_that_the_plugin_says_nothing_of_is_not_over() {
+    let ([device, _], given) = devices::<50>();
+    let [ours] = take(&device);
+    given.captured.store(ours.raw(), SeqCst);
+    let waited = || device.synchronize(None).map_err(|error| error.status());
+    assert_eq!(waited(), Err(Some(Status::CAPTURING)), "it may be running");
+    // Who looks for an idle one asks too, and so does who destroys those that are too many.
+    let _many: [_; 20] = take(&device);
+    let _many: [_; 20] = take(&device);
+    assert!(given.live().contains_key(&ours.raw()));
+    assert_eq!(waited(), Err(Some(Status::CAPTURING)), "nobody forgot it");
+    given.captured.store(0, SeqCst);
+    assert_eq!(waited(), Ok(()));
 }

@@ -11,6 +11,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::chain::OnFailure;
 use crate::completion::{self, End};
+use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::InternalStream;
@@ -235,20 +236,23 @@ impl Pending {
         failure.map_or(Ok(()), Err)
     }
 
-    /// An event that happens when all writes are over that may be pending; the last write's where no
-    /// stream can wait for all.
-    pub(crate) fn last_write(&self) -> Option<Event> {
+    /// An event that happens when all writes are over that may be pending.
+    ///
+    /// # Errors
+    /// Why there is no event at the end of one of them, or none behind all.
+    pub(crate) fn last_write(&self) -> Result<Option<Event>, Error> {
         let mut writes = self.before(Access::Read);
         writes.retain(|mark| !mark.is_known_done());
-        let mut ends: Vec<Event> = writes
-            .into_iter()
-            .filter_map(|mark| mark.end.ok())
-            .collect();
+        let ends = writes.into_iter().map(Mark::event);
+        let mut ends = ends.collect::<Result<Vec<Event>, Error>>()?;
         if ends.len() > 1 {
             ends.retain(|event| !event.is_done().unwrap_or(false));
         }
-        let last = ends.pop()?;
-        Some(all_of(&last, &ends).unwrap_or(last))
+        match ends.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
+            [.., last] => all_of(&ends, last.device()).map(Some),
+        }
     }
 
     fn forget(&self, event: &Event) {
@@ -266,16 +270,13 @@ impl Pending {
     }
 }
 
-/// An event behind all of these; none where one is enough, or cannot be made.
-fn all_of(last: &Event, others: &[Event]) -> Option<Event> {
-    if others.is_empty() {
-        return None;
+/// An event of the device behind all of these.
+fn all_of(events: &[Event], device: &Device) -> Result<Event, Error> {
+    let stream = InternalStream::take(device)?;
+    for event in events {
+        stream.wait(event, OnFailure::Inherit)?;
     }
-    let stream = InternalStream::take(last.device()).ok()?;
-    for event in others.iter().chain([last]) {
-        stream.wait(event, OnFailure::Inherit).ok()?;
-    }
-    stream.record().ok()
+    stream.record()
 }
 
 /// From so many marks of one memory on, its plugins are asked which work is done.

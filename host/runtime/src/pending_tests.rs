@@ -145,12 +145,12 @@ fn work_that_is_known_to_be_over_is_replaced_and_was_no_last_write() {
     pending.enter(mark(Some(&one), &written, Access::Write), &[]);
     pending.enter(mark(Some(&other), &read, Access::Read), &[]);
     assert_eq!(
-        pending.last_write(),
+        pending.last_write().unwrap(),
         Some(written.clone()),
         "reads are none"
     );
     assert!(written.is_done().unwrap());
-    assert_eq!(pending.last_write(), None);
+    assert_eq!(pending.last_write().unwrap(), None);
     pending.enter(mark(Some(&one), &next, Access::Read), &[]);
     assert_eq!(ends(&pending), [read, next]);
 }
@@ -297,4 +297,48 @@ fn a_stream_goes_on_behind_a_read_that_failed() {
     pending.enter(mark(Some(&one), &read, Access::Read), &[]);
     // The plugin has no events that the host completes, so the caller waits.
     tensor.wait_to_write(&other).unwrap();
+}
+
+#[test]
+fn a_write_of_which_nobody_can_tell_when_it_is_over_is_told_as_such() {
+    let (device, _) = device::<51>();
+    let [read, written] = events(&device);
+    let why = Error::misuse("record an event", "a reason");
+    let unknown = Mark {
+        end: Err(Arc::new(why)),
+        ..mark(None, &read, Access::Write)
+    };
+    let pending = Pending::default();
+    pending.enter(unknown, &[]);
+    pending.enter(mark(None, &written, Access::Write), &[]);
+    let told = pending.last_write().unwrap_err();
+    assert!(told.why().contains("a reason"), "{told}");
+}
+
+#[test]
+fn no_stream_waits_for_work_on_others_for_memory_that_it_cannot_free() {
+    let (device, given) = device::<52>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let streams = [(); 2].map(|()| Stream::new(&device).unwrap());
+    for stream in &streams {
+        tensor.used_on(stream).unwrap();
+    }
+    for event in ends(tensor.memory().pending()) {
+        given.end(event.handle(), Status::NOT_READY);
+    }
+    drop(tensor);
+    let waiting = given.waiting.lock().unwrap().clone();
+    let natives = streams.map(|stream| stream.native_handle().unwrap());
+    assert!(natives.iter().all(|native| !waiting.contains(native)));
+    assert!(!waiting.is_empty(), "one of ours does");
+}
+
+#[test]
+fn a_tensor_tells_for_debugging_where_its_memory_is() {
+    let (device, _) = device::<53>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let tensor = Tensor::empty(&device, &layout).unwrap();
+    let address = format!("{:?}", tensor.memory().address);
+    assert!(format!("{tensor:?}").contains(&address));
 }

@@ -280,3 +280,12 @@ fn an_event_goes_back_when_its_last_holder_drops_it() {
     drop(clone);
     assert_eq!(given::<41>().events.load(SeqCst), 0);
 }
+
+#[test]
+fn nobody_has_to_wait_between_streams_of_one_plugin() {
+    let plugin = test_plugin_streams::plugin::<54>();
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    assert!(runtime.register(&plugin).unwrap());
+    let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
+    assert_eq!(crate::chain::waiting(&one, &other), None);
+}

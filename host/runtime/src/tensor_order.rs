@@ -167,11 +167,16 @@ impl Tensor {
     }
 
     /// The event of the last work that wrote it, where that may be pending.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: why there is no event behind work that may be pending.
     #[inline]
-    pub fn ready(&self) -> Option<Event> {
+    pub fn ready(&self) -> Result<Option<Event>, Error> {
         let pending = self.memory().pending();
-        pending.is_busy().then(|| pending.last_write()).flatten()
+        if !pending.is_busy() {
+            return Ok(None);
+        }
+        pending.last_write()
     }
 
     /// Makes `stream` wait for all work on the tensor, because work of others that writes it is to
@@ -243,7 +248,7 @@ impl Tensor {
         if !self.memory().pending().is_busy() {
             return self.export_unordered().map(Some);
         }
-        match self.ready() {
+        match self.ready()? {
             Some(_pending) => Ok(None),
             None => self.export().map(Some),
         }

@@ -41,6 +41,10 @@ pub(crate) struct Given {
     pub(crate) failed: AtomicU64,
     /// The handle of a stream whose work is still running.
     pub(crate) busy: AtomicU64,
+    /// The handle of a stream of which it cannot say whether its work is over.
+    pub(crate) captured: AtomicU64,
+    /// The natives of streams that were told to wait.
+    pub(crate) waiting: Mutex<Vec<u64>>,
     /// The failures of events, by handle; the others ended well.
     ended: Mutex<BTreeMap<u64, Status>>,
     /// How long it was let wait for each event and stream.
@@ -70,6 +74,8 @@ impl Given {
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             busy: AtomicU64::new(0),
+            captured: AtomicU64::new(0),
+            waiting: Mutex::new(Vec::new()),
             ended: Mutex::new(BTreeMap::new()),
             limits: Mutex::new(Vec::new()),
             is_silent: AtomicBool::new(false),
@@ -96,6 +102,13 @@ impl Given {
     /// The failure that an event ended with.
     pub(crate) fn failure(&self, event: EventHandle) -> Option<Status> {
         self.ended.lock().unwrap().get(&event.raw()).copied()
+    }
+
+    fn check_captured(&self, call: &'static str, stream: StreamHandle) -> Result<(), Error> {
+        if self.captured.load(SeqCst) == stream.raw() {
+            return Err(Error::new(Status::CAPTURING, call, "it is captured"));
+        }
+        Ok(())
     }
 
     fn answer(&self, call: &'static str, event: EventHandle) -> Result<(), Error> {
@@ -261,6 +274,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
         let given = &GIVEN[N];
         given.waits.fetch_add(1, SeqCst);
         given.limits.lock().unwrap().push(limit);
+        given.check_captured("stream_synchronize", stream)?;
         let failed = given
             .failed
             .compare_exchange(stream.raw(), 0, SeqCst, SeqCst);
@@ -277,6 +291,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let given = &GIVEN[N];
         once(&given.in_stream_query);
+        given.check_captured("stream_query", stream)?;
         if given.busy.load(SeqCst) == stream.raw() {
             return Err(Error::new(Status::NOT_READY, "stream_query", "it runs"));
         }
@@ -286,7 +301,9 @@ impl<const N: usize> Streams for CountedStreams<N> {
         Ok(())
     }
 
-    fn stream_wait_event(&self, _: StreamHandle, _: EventHandle) -> Result<(), Error> {
+    fn stream_wait_event(&self, stream: StreamHandle, _: EventHandle) -> Result<(), Error> {
+        let native = GIVEN[N].live().get(&stream.raw()).copied();
+        GIVEN[N].waiting.lock().unwrap().extend(native);
         Ok(())
     }
 

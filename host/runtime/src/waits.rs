@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
+use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
 use crate::hooks::Hooks;
@@ -29,6 +30,24 @@ impl Hooks {
         in_slices(limit, |slice| {
             self.stream_synchronize(stream, nanoseconds(slice))
         })
+    }
+
+    /// Makes the CPU wait until a stream's work is over, failed or not.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, or what the hook answered where that does not say whether the work is over.
+    pub(crate) fn wait_until_over(
+        &self,
+        stream: StreamHandle,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        match self.synchronize_stream(stream, deadline.left()) {
+            // A failure of the work is told once; what is told again is one of the wait.
+            Err(error) if error.status() != Some(Status::TIMEOUT) => {
+                self.synchronize_stream(stream, deadline.left())
+            }
+            over => over,
+        }
     }
 
     /// Makes the CPU wait until an event happened; `None` is no limit.

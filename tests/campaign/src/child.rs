@@ -22,6 +22,7 @@ pub struct Trials {
     plugins: PathBuf,
     limit: Duration,
     running: Option<Running>,
+    trace: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,15 @@ impl Trials {
             plugins,
             limit,
             running: None,
+            trace: None,
         }
+    }
+
+    /// What the simulated engine did in the last trial, where there was one and the process lives:
+    /// equal numbers are those of runs that did the same.
+    #[must_use]
+    pub const fn trace(&self) -> Option<u64> {
+        self.trace
     }
 
     /// How long a call may take.
@@ -108,6 +117,7 @@ impl Trials {
             Some(running) => running,
             None => self.start(&case.devices),
         };
+        self.trace = None;
         running.trials += 1;
         let line = serde_json::to_string(case).unwrap();
         // A process that has gone says so below.
@@ -115,7 +125,8 @@ impl Trials {
         drop(running.input.flush());
         match running.answers.recv_timeout(self.patience(case)) {
             Ok(answer) => {
-                let verdict: Verdict = serde_json::from_str(&answer).unwrap();
+                let (verdict, trace) = serde_json::from_str(&answer).unwrap();
+                self.trace = trace;
                 if let Verdict::Passed { spent: false, .. } = verdict
                     && case.ending == Ending::Return
                 {
@@ -236,7 +247,8 @@ pub fn serve(limit: Duration) -> std::io::Result<()> {
     for line in std::io::stdin().lock().lines() {
         let case: Case = serde_json::from_str(&line?)?;
         let verdict = trial::run(&case, limit, &mut kept);
-        writeln!(output, "{}", serde_json::to_string(&verdict)?)?;
+        let answer = serde_json::to_string(&(verdict, kept.trace()))?;
+        writeln!(output, "{answer}")?;
         output.flush()?;
     }
     Ok(())

@@ -13,6 +13,7 @@
 //! | `model`, `judge` | what memory should hold, and each answer against it |
 //! | `world`, `foreign` | the runtimes and plugins of a case, and host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
+//! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
 //! | `coverage` | whether each function with a stream is called by some case |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
@@ -48,5 +49,6 @@ pub mod shrink;
 mod slots;
 pub mod table;
 pub mod trial;
+mod turns;
 pub mod verdict;
 pub mod world;

@@ -228,6 +228,13 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
         let row = campaign(kind, &arguments.devices, &plan, &mut trials, &report);
         rows.push(row);
     }
+    if let Some(name) = &arguments.plan.only
+        && rows.iter().all(|row| row.programs == 0)
+    {
+        return wrong(&format!(
+            "--only {name}: no case that was chosen has this in its name"
+        ));
+    }
     report(&format!("devices: {}", arguments.devices.join(", ")));
     report(&table(&rows));
     ExitCode::from(u8::from(rows.iter().any(|row| row.found > 0)))
@@ -242,25 +249,29 @@ fn replay(
     let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
     let case = text
         .and_then(|text| serde_json::from_str::<Case>(&text).map_err(|error| error.to_string()));
-    // When a driver's own threads run is not in the file, so one time may not be enough.
-    let mut again = |case: &Case| {
-        let mut verdicts = (0..REPLAYS).map(|_| trials.alone(case));
-        verdicts
-            .find(|verdict| matches!(verdict, Verdict::Found(_)))
-            .unwrap_or(Verdict::Passed {
-                refused: 0,
-                spent: false,
-            })
+    let case = match case {
+        Ok(case) => case,
+        Err(why) => return wrong(&format!("{}: {why}", file.display())),
     };
-    match case.map(|case| (again(&case), case)) {
-        Err(why) => wrong(&format!("{}: {why}", file.display())),
-        Ok((Verdict::Passed { .. }, _)) => {
-            report("nothing was found");
-            ExitCode::SUCCESS
-        }
-        Ok((Verdict::Found(finding), case)) => {
+    // What is not in the file may decide, so one time may not be enough.
+    for time in 1..=REPLAYS {
+        if let Verdict::Found(finding) = trials.alone(&case) {
             report(&tell(&case, &finding, trials));
-            ExitCode::FAILURE
+            report(&format!("  found the {time}. time; {}", exactness(&case)));
+            return ExitCode::FAILURE;
         }
     }
+    report(&format!(
+        "nothing was found {REPLAYS} times; {}",
+        exactness(&case)
+    ));
+    ExitCode::SUCCESS
+}
+
+/// Whether a replay does the same each time.
+fn exactness(case: &Case) -> String {
+    case.why_inexact().map_or_else(
+        || "each replay does the same".to_owned(),
+        |why| format!("another replay may do something else: {why}"),
+    )
 }

@@ -45,6 +45,41 @@ impl Case {
         self.runtimes == 2 && self.programs.len() == 8
     }
 
+    /// Whether one thread at a time runs, in an order of the seed; else all run freely. Programs beside
+    /// each other on real devices do: no order of theirs would be exact.
+    #[must_use]
+    pub fn takes_turns(&self) -> bool {
+        let is_alone = self.programs.len() == 1 || self.real_devices().is_empty();
+        self.engine.policy != "threads" && is_alone
+    }
+
+    /// The devices whose own threads do their work.
+    fn real_devices(&self) -> Vec<&str> {
+        let names = self.devices.iter().map(String::as_str);
+        names
+            .filter(|name| !name.starts_with("asynchronous"))
+            .collect()
+    }
+
+    /// Why two runs may differ; `None` where each does what the one before did, as far as the simulated
+    /// devices see it.
+    #[must_use]
+    pub fn why_inexact(&self) -> Option<String> {
+        if self.engine.policy == "threads" {
+            return Some("by the policy `threads` all threads run freely".to_owned());
+        }
+        let real = self.real_devices();
+        if !real.is_empty() {
+            let real = real.join(", ");
+            return Some(format!("threads of {real} work when they come to it"));
+        }
+        // A copy of up to three chunks stays on the caller's thread.
+        let most = (self.staging / 8).max(4096).saturating_mul(3);
+        let is_cut_up = |op: &Op| op.call.new_bytes().is_some_and(|bytes| bytes > most);
+        let is_cut_up = self.programs.iter().flatten().any(is_cut_up);
+        is_cut_up.then(|| "threads share the stages of one copy as they come".to_owned())
+    }
+
     /// Whether it makes something fail, so that an error in the log may be right.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -329,6 +364,17 @@ pub enum Call {
     Never,
     /// An error in the log, planted to prove that one is found.
     Complain,
+}
+
+impl Call {
+    /// The bytes of the tensor that it makes of nothing.
+    fn new_bytes(&self) -> Option<u64> {
+        let (Self::Make { element, shape, .. } | Self::Foreign { element, shape, .. }) = self
+        else {
+            return None;
+        };
+        Some((shape.iter().product::<i64>() * element.bits()).unsigned_abs() / 8)
+    }
 }
 
 /// The elements: each width that takes a way of its own through the copies.

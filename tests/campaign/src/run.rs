@@ -1,26 +1,30 @@
 //! The interpreter: hands out the turns, one call at a time, and holds each answer against the model.
 //!
-//! A call that a pending host event holds up gives the turn back after a moment: then all host
-//! events are completed, and the call has to end. So the order of calls is the program's, on however
-//! many threads.
+//! A call that a pending host event holds up gives the turn back after a moment, or as soon as all
+//! threads sleep where they take [turns](crate::turns): then all host events are completed, and the call
+//! has to end. So the order of calls is the program's, on however many threads, and that of programs
+//! which take turns with each other is the seed's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::caller::{Caller, HostEvents, Outcome};
+use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
-use crate::program::{Call, Op};
+use crate::program::{Call, Case, Op};
+use crate::turns::{LOOK, Turns};
 use crate::verdict::{Finding, What};
 use crate::world::World;
 
-/// How long a call behind a pending host event may show that it does not wait.
+/// How long a call behind a pending host event may show that it does not wait, where threads run
+/// freely.
 const MOMENT: Duration = Duration::from_millis(25);
 
-/// How often an event is completed whose completion fails.
+/// How often an event is completed whose completion fails, and a wait is made that fails.
 const TRIES: usize = 40;
 
 /// What a thread is asked to do.
@@ -36,11 +40,17 @@ pub(crate) struct Run {
     limit: Duration,
     /// The devices whose memory can be looked at while a stream is held.
     peekable: Vec<bool>,
+    /// Where threads take turns.
+    turns: Option<Turns>,
+    /// The host events of programs that run in turns with this one.
+    beside: Vec<HostEvents>,
 }
+
+type Answer = (Box<dyn Caller>, Outcome);
 
 struct Thread {
     turns: Sender<Turn>,
-    answers: Receiver<(Box<dyn Caller>, Outcome)>,
+    answers: Receiver<Answer>,
     handle: JoinHandle<()>,
 }
 
@@ -65,18 +75,48 @@ impl Thread {
 }
 
 impl Run {
-    /// An empty program in a world. Where calls are made to fail, errors are answers.
-    pub(crate) fn new(world: &Arc<World>, faulty: bool, limit: Duration) -> Self {
+    /// An empty program in the world of a case. Where calls are made to fail, errors are answers.
+    pub(crate) fn new(case: &Case, world: &Arc<World>, limit: Duration) -> Self {
         let slots = world.caller();
         Self {
             world: Arc::clone(world),
-            judge: Judge::new(faulty),
+            judge: Judge::new(case.fault.is_some()),
             host_events: slots.host_events(),
             slots: Some(slots),
             threads: BTreeMap::new(),
             limit,
             peekable: world.peekable.clone(),
+            turns: Turns::of(case, world),
+            beside: Vec::new(),
         }
+    }
+
+    /// Runs several programs in turns, one call at a time, in an order of this seed.
+    ///
+    /// # Errors
+    /// As [`Run::all`].
+    pub(crate) fn in_turns(mut runs: Vec<(Self, &[Op])>, seed: u64) -> Result<usize, Finding> {
+        let events = runs.iter().map(|(run, _)| Arc::clone(&run.host_events));
+        let events: Vec<HostEvents> = events.collect();
+        for (run, _) in &mut runs {
+            run.beside.clone_from(&events);
+        }
+        let mut random = Random::new(seed);
+        let mut turns: Vec<usize> = Vec::new();
+        for (program, (_, ops)) in runs.iter().enumerate() {
+            turns.resize(turns.len() + ops.len(), program);
+        }
+        let mut next = vec![0; runs.len()];
+        while !turns.is_empty() {
+            let program = turns.swap_remove(random.below(turns.len() as u64) as usize);
+            let (run, ops) = &mut runs[program];
+            run.step_at(ops, next[program])?;
+            next[program] += 1;
+        }
+        // Nobody's streams are held from here on.
+        runs.iter_mut().try_for_each(|(run, _)| run.settle())?;
+        let ended = runs.into_iter().map(|(run, ops)| run.end(ops.len()));
+        ended.sum()
     }
 
     /// Runs all operations, reads every tensor and drops everything. `begun` hears of each operation
@@ -89,16 +129,27 @@ impl Run {
         ops: &[Op],
         begun: &dyn Fn(usize, &dyn Caller),
     ) -> Result<usize, Finding> {
-        for (index, op) in ops.iter().enumerate() {
+        for index in 0..ops.len() {
             if let Some(slots) = &self.slots {
                 begun(index, slots.as_ref());
             }
-            self.step(op).map_err(|finding| finding.at(index, op))?;
+            self.step_at(ops, index)?;
         }
+        self.end(ops.len())
+    }
+
+    /// The operation of this number.
+    fn step_at(&mut self, ops: &[Op], index: usize) -> Result<(), Finding> {
+        let op = &ops[index];
+        self.step(op).map_err(|finding| finding.at(index, op))
+    }
+
+    /// Reads every tensor and drops everything, after so many operations.
+    fn end(mut self, count: usize) -> Result<usize, Finding> {
         self.settle()?;
         for t in self.judge.tensors() {
             self.step(&main(Call::Read { t }))
-                .map_err(|finding| finding.at(ops.len(), &main(Call::Read { t })))?;
+                .map_err(|finding| finding.at(count, &main(Call::Read { t })))?;
         }
         self.finish()?;
         Ok(self.judge.refused)
@@ -123,16 +174,26 @@ impl Run {
         let streams = self.slots.as_ref().map(|slots| slots.streams());
         let streams = streams.unwrap_or_default();
         for s in streams {
-            self.turn(&main(Call::SyncStream { s }))?;
+            self.wait(&main(Call::SyncStream { s }))?;
         }
         for runtime in 0..self.world.devices.len() {
             for device in 0..self.world.devices[runtime].len() {
                 let call = Call::SyncDevice { device };
-                self.turn(&Op {
+                self.wait(&Op {
                     thread: 0,
                     runtime,
                     call,
                 })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call that waits until it did: one that failed may not have waited for anything.
+    fn wait(&mut self, op: &Op) -> Result<(), Finding> {
+        for _ in 0..TRIES {
+            if self.turn(op)? {
+                break;
             }
         }
         Ok(())
@@ -151,10 +212,25 @@ impl Run {
         self.judge.opened();
     }
 
-    /// Lets a thread make a call, and judges its answer.
-    fn turn(&mut self, op: &Op) -> Result<(), Finding> {
+    /// The same for all programs that run in turns: a call may be behind a stream that another holds.
+    fn complete_all_host_events(&mut self) {
+        self.complete_host_events();
+        for beside in &self.beside {
+            for (host_event, status) in std::mem::take(&mut *beside.lock().unwrap()).into_values() {
+                // Where completions fail, every program knows that calls fail.
+                let _opened = (0..TRIES).any(|_| host_event.complete(status).is_ok());
+            }
+        }
+    }
+
+    /// Lets a thread make a call, and judges its answer; whether it was no failure.
+    fn turn(&mut self, op: &Op) -> Result<bool, Finding> {
+        if !self.beside.is_empty() && self.host_events.lock().unwrap().is_empty() {
+            // Another program may have completed them.
+            self.judge.opened();
+        }
         if self.judge.is_idle(&op.call, &self.peekable) {
-            return Ok(());
+            return Ok(true);
         }
         let of = self.judge.view_of(&op.call);
         let touched: Touched = self.judge.touched(&op.call);
@@ -169,30 +245,66 @@ impl Run {
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.slots = Some(slots);
-        self.judge.check(op, touched, outcome)
+        let is_failure = matches!(outcome, Outcome::Failed(_));
+        self.judge.check(op, touched, outcome)?;
+        Ok(!is_failure)
     }
 
-    fn answer(&mut self, op: &Op) -> Result<(Box<dyn Caller>, Outcome), Finding> {
+    fn answer(&mut self, op: &Op) -> Result<Answer, Finding> {
         let thread = op.thread;
-        let is_held =
-            !self.host_events.lock().unwrap().is_empty() || self.judge.has_pending_host_events();
+        let is_held = self.turns.is_some()
+            || !self.host_events.lock().unwrap().is_empty()
+            || self.judge.has_pending_host_events();
         // A look at memory waits for nothing, and is over before a host event is completed.
         if is_held && !matches!(op.call, Call::Peek { .. }) {
-            match self.wait_for(thread, MOMENT) {
-                Err(RecvTimeoutError::Timeout) => self.complete_host_events(),
+            match self.until_held(thread) {
+                Err(RecvTimeoutError::Timeout) => self.complete_all_host_events(),
                 Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
                 Ok(answer) => return Ok(answer),
             }
         }
-        match self.wait_for(thread, self.limit) {
+        match self.until_done(thread) {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Disconnected) => Err(panicked()),
             Err(RecvTimeoutError::Timeout) => {
                 // A host event that was made in the meantime is completed too: one more chance.
-                self.complete_host_events();
+                self.complete_all_host_events();
                 self.wait_for(thread, MOMENT).map_err(|_still| self.hang())
             }
         }
+    }
+
+    /// The answer of a call, unless a host event holds it up.
+    fn until_held(&mut self, thread: usize) -> Result<Answer, RecvTimeoutError> {
+        match self.turns {
+            Some(_) => self.until_all_sleep(thread),
+            None => self.wait_for(thread, MOMENT),
+        }
+    }
+
+    /// The answer of a call that no host event holds up.
+    fn until_done(&mut self, thread: usize) -> Result<Answer, RecvTimeoutError> {
+        match self.until_all_sleep(thread) {
+            // Threads that sleep may do so for a while only.
+            Err(RecvTimeoutError::Timeout) => self.wait_for(thread, self.limit),
+            answer => answer,
+        }
+    }
+
+    /// The answer of a call, unless every thread sleeps and the simulated devices have nothing to do.
+    fn until_all_sleep(&mut self, thread: usize) -> Result<Answer, RecvTimeoutError> {
+        let answers = self.threads.get(&thread).map(|thread| &thread.answers);
+        let answers = answers.ok_or(RecvTimeoutError::Disconnected)?;
+        let end = Instant::now() + self.limit;
+        while let Some(turns) = self.turns.as_ref().filter(|_| Instant::now() < end) {
+            // Whoever answers wakes this thread, so that there is always one that is awake.
+            let (answer, all_sleep) = turns.all_sleep(|| answers.recv_timeout(LOOK));
+            let is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
+            if !is_late || (all_sleep && !turns.go_on()) {
+                return answer;
+            }
+        }
+        Err(RecvTimeoutError::Timeout)
     }
 
     /// No answer, and what the simulated devices stand still behind.
@@ -207,11 +319,7 @@ impl Run {
         )
     }
 
-    fn wait_for(
-        &self,
-        thread: usize,
-        limit: Duration,
-    ) -> Result<(Box<dyn Caller>, Outcome), RecvTimeoutError> {
+    fn wait_for(&self, thread: usize, limit: Duration) -> Result<Answer, RecvTimeoutError> {
         match self.threads.get(&thread) {
             Some(thread) => thread.answers.recv_timeout(limit),
             None => Err(RecvTimeoutError::Disconnected),
@@ -242,6 +350,10 @@ impl Run {
         for (_, thread) in std::mem::take(&mut self.threads) {
             drop(thread.turns);
             thread.handle.join().map_err(|_payload| panicked())?;
+        }
+        // Nobody waits for the releases.
+        if let Some(turns) = &self.turns {
+            turns.come_to_rest(self.limit);
         }
         let lent = slots.as_ref().map_or(&[][..], |slots| slots.lent());
         lent.iter()

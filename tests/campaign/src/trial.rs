@@ -10,6 +10,7 @@ use crossdock::{Tensor, counted_leaks};
 use crate::caller::Caller;
 use crate::program::{Case, Ending};
 use crate::run::Run;
+use crate::turns::Turns;
 use crate::verdict::{Finding, Verdict, What};
 use crate::world::{World, alive, nothing_is_left};
 
@@ -63,9 +64,19 @@ pub fn watch() {
 
 /// Worlds that are kept for the next case: to open one takes longer than most cases.
 #[derive(Debug, Default)]
-pub struct Kept(Option<(Case, Arc<World>)>);
+pub struct Kept {
+    world: Option<(Case, Arc<World>)>,
+    trace: Option<u64>,
+}
 
 impl Kept {
+    /// What the simulated engine did in the last case and before it, where there is one: equal numbers
+    /// are those of runs that did the same.
+    #[must_use]
+    pub const fn trace(&self) -> Option<u64> {
+        self.trace
+    }
+
     /// A kept world if it is alike, else a new one.
     fn open(&mut self, case: &Case) -> Result<Arc<World>, String> {
         let alike = |kept: &Case| {
@@ -80,7 +91,7 @@ impl Kept {
             };
             !case.fresh && case.fault.is_none() && key(kept) == key(case)
         };
-        match self.0.take() {
+        match self.world.take() {
             Some((kept, world)) if alike(&kept) => Ok(world),
             _ => World::open(case).map(Arc::new),
         }
@@ -89,7 +100,7 @@ impl Kept {
     /// Keeps a world in which nothing more is alive than before.
     fn keep(&mut self, case: &Case, world: &Arc<World>) {
         if !case.fresh && case.fault.is_none() {
-            self.0 = Some((case.clone(), Arc::clone(world)));
+            self.world = Some((case.clone(), Arc::clone(world)));
         }
     }
 }
@@ -121,13 +132,29 @@ pub fn run(case: &Case, limit: Duration, kept: &mut Kept) -> Verdict {
 }
 
 fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Finding> {
-    let faulty = case.fault.is_some();
+    kept.trace = None;
     let world = match kept.open(case) {
         Ok(world) => world,
         // Loading may be what a fault hits.
-        Err(_why) if faulty => return Ok(1),
+        Err(_why) if case.fault.is_some() => return Ok(1),
         Err(why) => return Err(Finding::new(What::Answer, why)),
     };
+    // Open until the end, for the engine's sake.
+    let (plugins, control) = (world.plugins(), world.control);
+    let outcome = within(case, world, limit, kept);
+    kept.trace = control.map(|control| control.trace());
+    drop(plugins);
+    outcome
+}
+
+/// Runs a case in a world, and gives the world up.
+fn within(
+    case: &Case,
+    world: Arc<World>,
+    limit: Duration,
+    kept: &mut Kept,
+) -> Result<usize, Finding> {
+    let faulty = case.fault.is_some();
     let leaks = counted_leaks();
     let before = alive(&world.plugins());
     let refused = match case.ending {
@@ -140,11 +167,19 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Findi
         return Err(Finding::new(What::Report, first));
     }
     let plugins = world.plugins();
+    let turns = Turns::of(case, &world);
+    let rest = || {
+        if let Some(turns) = &turns {
+            turns.come_to_rest(limit);
+        }
+    };
+    rest();
     if !case.fresh && nothing_is_left(&plugins, before, Duration::from_millis(20)).is_ok() {
         kept.keep(case, &world);
         return Ok(refused);
     }
     drop(world);
+    rest();
     let leaked = || counted_leaks() - leaks;
     // What was leaked never goes, so nobody has to wait for it as long as for work.
     let left = nothing_is_left(&plugins, 0, A_MOMENT).or_else(|why| {
@@ -171,10 +206,14 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Findi
 
 /// Runs all programs at the same time.
 fn together(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Finding> {
-    let faulty = case.fault.is_some();
-    let alone = |ops: &[crate::program::Op]| Run::new(world, faulty, limit).all(ops, &|_, _| {});
+    let alone = |ops: &[crate::program::Op]| Run::new(case, world, limit).all(ops, &|_, _| {});
     if let [only] = case.programs.as_slice() {
         return alone(only);
+    }
+    if case.takes_turns() {
+        let run = |ops| (Run::new(case, world, limit), ops);
+        let runs = case.programs.iter().map(Vec::as_slice).map(run).collect();
+        return Run::in_turns(runs, case.engine.seed);
     }
     let results: Vec<_> = std::thread::scope(|scope| {
         let start = |ops: &'_ Vec<crate::program::Op>| {
@@ -202,8 +241,8 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
         Ending::Return => (usize::MAX, false),
     };
     let (reached, at) = channel::<Vec<Tensor>>();
-    let (world_there, ops) = (Arc::clone(world), case.programs.first().cloned());
-    let faulty = case.fault.is_some();
+    let (world_there, case_there) = (Arc::clone(world), case.clone());
+    let ops = case.programs.first().cloned();
     let worker = std::thread::spawn(move || {
         let tell = |index: usize, tensors: Vec<Tensor>, reached: &Sender<Vec<Tensor>>| {
             if index == moment {
@@ -214,7 +253,8 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
         let begun = |index: usize, slots: &dyn Caller| {
             tell(index, slots.tensors(), &reached);
         };
-        let outcome = Run::new(&world_there, faulty, limit).all(&ops.unwrap_or_default(), &begun);
+        let outcome =
+            Run::new(&case_there, &world_there, limit).all(&ops.unwrap_or_default(), &begun);
         drop(reached);
         outcome
     });

@@ -93,7 +93,7 @@ impl World {
     /// # Errors
     /// What failed, as a sentence: an injected fault can prevent it.
     pub fn open(case: &Case) -> Result<Self, String> {
-        choose(&case.engine);
+        choose(case);
         let mut layers = Vec::new();
         if let Some(plan) = &case.fault {
             let plan = plan.parse::<FaultPlan>();
@@ -216,13 +216,17 @@ fn is_peekable(device: &str, engine: &Engine) -> bool {
 }
 
 /// Tells the simulated engine what its plugin is to read when it is opened.
-fn choose(engine: &Engine) {
+fn choose(case: &Case) {
     let Engine {
         policy,
         seed,
         queues,
-    } = engine;
-    let text = format!("policy={policy};seed={seed};queues={queues};memory=256M");
+    } = &case.engine;
+    let mut text = format!("policy={policy};seed={seed};queues={queues};memory=256M");
+    if case.takes_turns() {
+        // The clock decides nothing: the runner moves on what nobody waits for.
+        text += ";turns=on;idle_ms=off";
+    }
     // SAFETY: no trial is running, so no thread of this process looks at the environment.
     unsafe { std::env::set_var("CROSSDOCK_SIM", text) };
 }

@@ -54,6 +54,19 @@ fn one_seed_with_one_status_runs_over_each_number_of_queues() {
 }
 
 #[test]
+fn one_case_of_a_seed_and_a_status_is_chosen_by_its_name() {
+    let chosen = ["--kind", "b", "--seed", "3", "--faults", "OOM_HOST"];
+    let named = |name| [&chosen[..], &["--devices", "cpu", "--only", name]].concat();
+    let (code, one) = said(&named("queues 2"));
+    assert_eq!(code, Some(0), "{one}");
+    let counted = |line: &str| line.starts_with("b random programs") && line.contains("  1  ");
+    assert!(one.lines().any(counted), "{one}");
+    let (code, none) = said(&named("status PANIC"));
+    assert_eq!(code, Some(2), "{none}");
+    assert!(none.contains("no case that was chosen"), "{none}");
+}
+
+#[test]
 fn each_part_has_programs_of_all_sorts() {
     let (code, said) = said(&[
         "--kind",

@@ -8,7 +8,7 @@ use crossdock_campaign::campaign::campaign;
 use crossdock_campaign::child::Trials;
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
-use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op};
+use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 use crossdock_campaign::shrink::smallest;
 use crossdock_campaign::verdict::{Finding, Verdict, What};
 use crossdock_campaign::world::{DEVICES, present};
@@ -204,4 +204,57 @@ fn views_that_have_to_fit_each_other_are_left_out_together() {
     let end = Instant::now() + Duration::from_secs(60);
     let (small, _) = smallest(&copied_views(), &finding, end, &mut attempt);
     assert_eq!(small.ops(), 3, "{small:?}");
+}
+
+#[test]
+fn memory_with_two_owners_rests_though_waits_are_refused_for_a_while() {
+    let (_folder, mut trials, devices) = trials();
+    let simulated = "asynchronous".to_owned();
+    if !devices.contains(&simulated) {
+        return report("skipped: the asynchronous plugin was not built in this run");
+    }
+    let refuse = |nth| format!("asynchronous.stream_synchronize:{nth}=CAPTURING");
+    let refused: Vec<_> = (1..=24).map(refuse).collect();
+    let [stream, simulated_device] = [0, 1];
+    let calls = vec![
+        make(0, &[64]),
+        Call::Stream {
+            s: stream,
+            device: simulated_device,
+        },
+        Call::To {
+            t: 1,
+            of: 0,
+            device: simulated_device,
+            way: Way::Direct,
+            stream: Some(stream),
+        },
+        Call::Strange {
+            t: 2,
+            of: 0,
+            shape: vec![64],
+            strides: vec![1],
+            first: 0,
+        },
+        Call::To {
+            t: 3,
+            of: 2,
+            device: simulated_device,
+            way: Way::Alias,
+            stream: None,
+        },
+        Call::DropTensor { t: 3 },
+    ];
+    let refusing = Case {
+        devices: vec!["cpu".to_owned(), simulated],
+        fault: Some(refused.join(",")),
+        engine: Engine {
+            policy: "lazy".to_owned(),
+            seed: 1,
+            queues: 1,
+        },
+        ..case(calls)
+    };
+    let verdict = trials.alone(&refusing);
+    assert!(matches!(verdict, Verdict::Passed { .. }), "{verdict:?}");
 }

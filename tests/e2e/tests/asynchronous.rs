@@ -5,18 +5,21 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock::{
     Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
+    counted_leaks,
 };
 use crossdock_e2e::{asynchronous, lending};
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 use crossdock_sdk::abi::{MemoryKind, Status};
-use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout, Received};
+use crossdock_sdk::dlpack::{
+    AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
+};
 
 /// Longer than any of this takes; a wait that needs it has failed.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -145,6 +148,7 @@ fn copies_on_a_stream_return_while_everything_stands_still_and_arrive_afterwards
             assert!(
                 tensor
                     .ready()
+                    .unwrap()
                     .is_some_and(|ready| !ready.is_done().unwrap())
             );
         }
@@ -170,7 +174,7 @@ fn a_stream_for_each_device_is_chained_by_events_only() {
         let (there, _) = source.to_on(&one, DIRECT, &first).unwrap();
         let (across, _) = there.to_on(&two, DIRECT, &second).unwrap();
         let (home, _) = across.to_on(&cpu, DIRECT, &second).unwrap();
-        let chain = back.wait(&home.ready().unwrap()).unwrap();
+        let chain = back.wait(&home.ready().unwrap().unwrap()).unwrap();
         assert_eq!(chain, Chain::HostEvent);
         assert!(!back.is_idle().unwrap());
         home
@@ -231,7 +235,7 @@ fn what_fails_late_is_told_to_whoever_waits_and_not_to_who_submits() {
     rig.control.inject("run:copy@1=DEVICE_LOST").unwrap();
     let (moved, _) = source.to_on(&one, DIRECT, &stream).unwrap();
     let after = Stream::new(&cpu).unwrap();
-    after.wait(&moved.ready().unwrap()).unwrap();
+    after.wait(&moved.ready().unwrap().unwrap()).unwrap();
     drop(source);
     for _ in 0..2 {
         let told = moved.read().unwrap_err();
@@ -329,6 +333,70 @@ fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
 }
 
 #[test]
+fn memory_whose_work_is_over_is_freed_though_its_stream_has_other_work() {
+    let rig = Rig::new();
+    let one = rig.device("vpi:0");
+    let free = || one.memory().unwrap().free;
+    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let before = free();
+    let tensor = Tensor::empty(&one, &layout(4096)).unwrap();
+    tensor.fill(&[7; 4], Some(&stream)).unwrap();
+    stream.synchronize(Some(LIMIT)).unwrap();
+    stream.wait(&gate).unwrap();
+    drop(tensor);
+    assert_eq!(free(), before);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(Some(LIMIT)).unwrap();
+    rig.is_clean();
+}
+
+/// An owner of a device's memory who is no tensor to the library, and notes that it was given back.
+struct OfOthers {
+    _own: Tensor,
+    is_back: Arc<AtomicBool>,
+}
+
+impl Drop for OfOthers {
+    fn drop(&mut self) {
+        self.is_back.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_child_leaks_what_others_lent_of_a_devices_memory() {
+    let rig = Rig::new();
+    let device = rig.device("vpi:1");
+    let is_back = Arc::<AtomicBool>::default();
+    let own = Tensor::from_bytes(&device, &layout(16), &numbers(16)).unwrap();
+    let word = own.address().as_pointer().unwrap();
+    let data = DataWord::from_addr(usize::try_from(word).unwrap());
+    let view = TensorView::new(layout(16), data, 0, device.id(), Flags::NONE).unwrap();
+    let owner = OfOthers {
+        _own: own,
+        is_back: Arc::clone(&is_back),
+    };
+    let produced = Produced::new(owner, &view).unwrap();
+    // SAFETY: a live export that nobody else owns.
+    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
+    let lent = Tensor::import(&rig.runtime, received).unwrap();
+    // SAFETY: the child calls only what a child may, and ends without a destructor.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(lent);
+        let is_leaked = !is_back.load(Ordering::SeqCst) && counted_leaks() == 1;
+        // SAFETY: it ends this process, and no other thread is in it.
+        unsafe { libc::_exit(i32::from(!is_leaked)) }
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    drop(lent);
+    assert!(is_back.load(Ordering::SeqCst));
+    rig.is_clean();
+}
+
+#[test]
 fn a_strided_copy_and_a_fill_follow_the_stream() {
     let rig = Rig::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
@@ -392,6 +460,47 @@ fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
     assert!(copy.read().unwrap() == numbers(4096));
     given_back.recv_timeout(LIMIT).unwrap();
     drop(copy);
+    rig.is_clean();
+}
+
+#[test]
+fn host_memory_is_copied_while_an_adoption_of_it_ends() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let [reading, stream] = [&one, &one].map(|device| Stream::new(device).unwrap());
+    let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
+    let [copy, of_alias] = [(); 2].map(|()| Tensor::empty(&one, &layout(64)).unwrap());
+    for _ in 0..500 {
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        let (alias, _) = source.to(&one, choice).unwrap();
+        of_alias.copy_from(&alias, Some(&reading)).unwrap();
+        drop(alias);
+        // From here on another thread ends the adoption.
+        reading.synchronize(Some(LIMIT)).unwrap();
+        for _ in 0..4 {
+            copy.copy_from(&source, Some(&stream)).unwrap();
+        }
+    }
+    assert!(copy.read().unwrap() == numbers(64));
+    drop((source, copy, of_alias));
+    rig.is_clean();
+}
+
+#[test]
+fn host_memory_is_adopted_while_an_adoption_of_it_ends() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
+    let adopt = || {
+        for _ in 0..500 {
+            let choice = RouteChoice::Only(RouteKind::Alias);
+            drop(source.to(&one, choice).unwrap());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(adopt);
+        adopt();
+    });
     rig.is_clean();
 }
 
@@ -486,6 +595,35 @@ fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered()
     gate.complete(Status::OK).unwrap();
     given_back.recv_timeout(LIMIT).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
+    rig.is_clean();
+}
+
+#[test]
+fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
+    let rig = Rig::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let elsewhere = Stream::new(&rig.device("vpi:1")).unwrap();
+    let gate = Event::host(&one).unwrap();
+    elsewhere.wait(&gate).unwrap();
+    let source = Tensor::from_bytes(&cpu, &layout(4096), &numbers(4096)).unwrap();
+    let target = Tensor::empty(&one, &layout(4096)).unwrap();
+    target.used_on(&elsewhere).unwrap();
+    // The work is of this device and the stream of the CPU, so it is on a stream of ours.
+    let stream = Stream::new(&cpu).unwrap();
+    target.copy_from(&source, Some(&stream)).unwrap();
+    rig.control
+        .inject("call:stream_query@1+=CAPTURING")
+        .unwrap();
+    let other = Stream::new(&cpu).unwrap();
+    let copied = source.to_on(&one, DIRECT, &other);
+    rig.control.clear_faults();
+    // It is held too where there is one hardware queue.
+    let _over = other.synchronize(Some(MOMENT));
+    assert!(is_timeout(&one.synchronize(Some(MOMENT))), "it is held");
+    gate.complete(Status::OK).unwrap();
+    one.synchronize(Some(LIMIT)).unwrap();
+    assert!(target.read().unwrap() == numbers(4096));
+    drop((source, target, copied));
     rig.is_clean();
 }
 

@@ -74,7 +74,10 @@ fn a_child_waits_for_nobody_who_notes_work_on_a_tensor() {
     tensor.written_on(&stream).unwrap();
     children_amid(
         || tensor.used_on(&stream).unwrap(),
-        || tensor.export().map(drop).unwrap_err().status(),
+        || {
+            let noted = tensor.used_on(&stream).unwrap_err().status();
+            noted.and(tensor.export().map(drop).unwrap_err().status())
+        },
     );
     gate.complete(Status::OK).unwrap();
 }

@@ -92,6 +92,7 @@ fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
     let is_pending = last
         .2
         .ready()
+        .unwrap()
         .is_some_and(|event| !event.is_done().unwrap());
     last.1.complete(Status::OK).unwrap();
     assert!(is_pending);
@@ -117,7 +118,7 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
     for stream in [&first, &second] {
         tensor.written_on(stream).unwrap();
     }
-    let ready = tensor.ready().unwrap();
+    let ready = tensor.ready().unwrap().unwrap();
     second_gate.complete(Status::OK).unwrap();
     let was_ready = ready.synchronize(MOMENT).is_ok();
     first_gate.complete(Status::OK).unwrap();

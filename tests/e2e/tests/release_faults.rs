@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "forks a child")]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks};
@@ -12,6 +12,7 @@ use crossdock_e2e::lending::{
 };
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{Dtype, Layout};
 
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 
@@ -187,6 +188,25 @@ fn memory_of_others_is_never_freed_by_a_stream() {
     }
 }
 
+/// Errors about memory in the log.
+static ERRORS: AtomicU32 = AtomicU32::new(0);
+
+struct Told;
+
+impl log::Log for Told {
+    fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+        about.target() == "crossdock::memory"
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            ERRORS.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
 #[test]
 fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
     let name = "lent_memory_that_a_plugin_did_not_let_go_of_is_leaked";
@@ -194,6 +214,8 @@ fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
         let Some((runtime, _, other)) = two_cpus() else {
             return;
         };
+        log::set_logger(&Told).unwrap();
+        log::set_max_level(log::LevelFilter::Error);
         let (source, is_back) = lent(&runtime, None);
         let (alias, _) = source
             .to(&other, RouteChoice::Only(RouteKind::Alias))
@@ -201,6 +223,7 @@ fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
         drop(source);
         drop(alias);
         assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() == 1);
+        assert_eq!(ERRORS.load(Ordering::SeqCst), 1);
     }
 }
 
@@ -209,17 +232,24 @@ fn a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins() {
     let name = "a_child_gives_the_host_memory_of_others_back_and_leaks_what_is_a_plugins";
     // No fault is ever met; the process is one of its own.
     if with_faults(name, "cpu.retire:1000=VENDOR") {
-        let (runtime, device) = one_cpu();
+        let Some((runtime, device, other)) = two_cpus() else {
+            return;
+        };
         let (source, is_back) = lent(&runtime, None);
+        let nothing = Layout::compact(Dtype::UINT8, &[0]).unwrap();
+        let empty = Tensor::empty(&device, &nothing).unwrap();
         let allocated = filled(&device, 1);
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        let (alias, _) = allocated.to(&other, choice).unwrap();
         let stream = Stream::new(&device).unwrap();
         let event = stream.record().unwrap();
         // SAFETY: the child calls only what a child may, and ends without a destructor.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            drop(source);
+            drop((source, empty));
             let lent = is_back.load(Ordering::SeqCst) && counted_leaks() == 0;
-            drop(allocated);
+            // What it is an alias of is leaked with it, as the plugin may have it still.
+            drop((alias, allocated));
             let memory = counted_leaks() == 1;
             drop(event);
             drop(stream);

@@ -209,7 +209,7 @@ fn readiness_of_a_producers_work_holds_no_release_up() {
     let (source, is_back) = lent_with(&runtime, 1 << 16, None);
     let (stream, gate) = held(&cpu(&runtime));
     source.ready_on(&stream).unwrap();
-    assert!(source.ready().is_some(), "who uses it waits");
+    assert!(source.ready().unwrap().is_some(), "who uses it waits");
     drop(source);
     assert!(is_back.load(Ordering::SeqCst));
     gate.complete(Status::OK).unwrap();

@@ -966,6 +966,7 @@ xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
 
 /** \brief The event of the last work that wrote it.
  * \param[out] event  NULL where nothing is pending.
+ * \return An error where work may be pending and no event can tell.
  */
 xd_error *xd_tensor_ready(const xd_tensor *tensor, xd_event **event);
 

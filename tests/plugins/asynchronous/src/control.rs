@@ -37,6 +37,8 @@ pub struct Control {
     pub drain: unsafe extern "C" fn(control: *const Self, limit_ns: u64) -> u32,
     /// How many operations were submitted and are not done.
     pub pending: unsafe extern "C" fn(control: *const Self) -> u64,
+    /// What happened so far, as one number.
+    pub trace: unsafe extern "C" fn(control: *const Self) -> u64,
     /// Adds faults, written as in `CROSSDOCK_SIM`; 0, or 1 after it told `sink` what is wrong.
     pub inject: unsafe extern "C" fn(
         control: *const Self,
@@ -66,6 +68,7 @@ impl Control {
             progress,
             drain,
             pending,
+            trace,
             inject,
             clear_faults,
             take_reports,
@@ -141,6 +144,13 @@ impl Controlled {
     pub fn pending(&self) -> u64 {
         // SAFETY: the table's own function and the table.
         unsafe { (self.table().pending)(self.0) }
+    }
+
+    /// What happened so far, as one number: equal ones are those of runs that did the same.
+    #[must_use]
+    pub fn trace(&self) -> u64 {
+        // SAFETY: the table's own function and the table.
+        unsafe { (self.table().trace)(self.0) }
     }
 
     /// Adds faults: `run:copy@1=VENDOR`.
@@ -248,6 +258,11 @@ unsafe extern "C" fn drain(control: *const Control, limit_ns: u64) -> u32 {
 unsafe extern "C" fn pending(control: *const Control) -> u64 {
     // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 0, |engine| engine.pending() as u64) }
+}
+
+unsafe extern "C" fn trace(control: *const Control) -> u64 {
+    // SAFETY: forwarded.
+    unsafe { on(control, 0, Engine::trace) }
 }
 
 unsafe extern "C" fn inject(

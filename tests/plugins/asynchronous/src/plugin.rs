@@ -214,23 +214,37 @@ impl Asynchronous {
         Err(Error::new(Status::INVALID, operation, why))
     }
 
-    /// Does work on a stream of the host's, or now and to its end.
+    /// Does work of a device that touches these addresses: on a stream of the host's, or now and to
+    /// its end.
     pub(crate) fn run(
         &self,
         operation: &'static str,
         on: Option<Queue>,
-        device: u32,
+        (device, addresses): (u32, &[u64]),
         submit: impl FnOnce(sim::Stream) -> Result<(), sim::Error>,
     ) -> Result<(), Error> {
+        let shared = addresses.iter().filter_map(|at| self.shared_base(*at));
         if let Some(queue) = on {
-            return submit(queue.stream).map_err(|error| refused(operation, &error));
+            let submitted = self
+                .uses
+                .submit(shared, queue.stream, || submit(queue.stream));
+            return submitted.map_err(|error| refused(operation, &error));
         }
         let made = self.engine.create_stream(Site::new(OWN), device);
         let own = made.map_err(|error| refused(operation, &error))?;
-        let done = submit(own).and_then(|()| self.finish(own));
+        let submitted = self.uses.submit(shared, own, || submit(own));
+        let done = submitted.and_then(|()| self.finish(own));
+        self.uses.forget_stream(own);
         // The work is over, whatever becomes of the stream: a fault may refuse to destroy it.
         drop(self.engine.destroy_stream(Site::new(OWN), own));
         done.map_err(|error| refused(operation, &error))
+    }
+
+    /// The base of the memory at an address that the host shares.
+    fn shared_base(&self, address: u64) -> Option<u64> {
+        let owner = self.engine.owner_of(address)?;
+        let is_shared = owner.is_registered || device::is_integrated(owner.device);
+        is_shared.then_some(owner.base)
     }
 
     /// Waits until all work on a stream of our own is over, whatever it came to. The memories are the

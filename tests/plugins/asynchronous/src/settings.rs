@@ -61,11 +61,20 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
         "delay_us" => config.delay = Duration::from_micros(number(value)?),
         "idle_ms" if value == "off" => config.idle = None,
         "idle_ms" => config.idle = Some(Duration::from_millis(number(value)?)),
+        "turns" => config.turns = switch(value)?,
         "standstill_ms" => config.standstill = Duration::from_millis(number(value)?),
         "fault" => config.faults.extend(faults(value)?),
         _ => return Err(format!("no such key; the keys are {KEYS}")),
     }
     Ok(())
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it is on or off".to_owned()),
+    }
 }
 
 /// A policy by its name.
@@ -156,7 +165,7 @@ where
     Err(format!("`{text}` is not between {low} and {high}"))
 }
 
-const KEYS: &str = "devices, queues, memory, policy, seed, workers, delay_us, idle_ms, \
+const KEYS: &str = "devices, queues, memory, policy, seed, workers, delay_us, idle_ms, turns, \
                     standstill_ms and fault";
 const FAULT: &str = "[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]";
 
@@ -167,11 +176,12 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "devices=3; queues=1;memory=64M;policy=lazy;seed=7;workers=4;delay_us=30;\
-                    idle_ms=off;standstill_ms=250;";
+                    idle_ms=off;turns=on;standstill_ms=250;";
         let config = parse(text).unwrap();
         assert_eq!((config.devices, config.queues, config.seed), (3, 1, 7));
         assert_eq!((config.memory_bytes, config.workers), (64 << 20, 4));
         assert_eq!((config.policy, config.idle), (Policy::Lazy, None));
+        assert!(config.turns && !parse("turns=off").unwrap().turns);
         assert_eq!(config.delay, Duration::from_micros(30));
         assert_eq!(config.standstill, Duration::from_millis(250));
         assert_eq!(
@@ -202,6 +212,7 @@ mod tests {
             ("policy=eager", "threads, seeded and lazy"),
             ("memory=64X", "no number"),
             ("memory=99999999999G", "too many bytes"),
+            ("turns=1", "on or off"),
             ("fault=copy=VENDOR", "no `@`"),
             ("fault=copy@1=OK", "unknown status"),
             ("fault=copy@0=VENDOR", "not between 1"),

@@ -108,6 +108,7 @@ impl Adopt for Asynchronous {
             self.lent.adopt_inside(start, owner.base);
             return Ok(Address::pointer(start));
         }
+        let _kept = self.uses.keep();
         match self.lent.adopt(start, size) {
             Entered::Overlaps => Err(Error::unsupported(operation)),
             Entered::Inside(_) => Ok(Address::pointer(start)),
@@ -133,14 +134,17 @@ impl Adopt for Asynchronous {
         };
         let address = adopted.as_pointer().ok_or_else(not_owner)?;
         let base = self.lent.adopted(address).ok_or_else(not_owner)?;
-        self.settle(operation, base)?;
-        let (base, is_last) = self.lent.release(address).ok_or_else(not_owner)?;
-        if !is_last {
-            return Ok(());
-        }
-        self.uses.forget(&self.engine, base);
-        let done = self.engine.unregister_host(Site::new(operation), base);
-        done.map_err(|error| refused(operation, &error))
+        let end = || {
+            let (base, is_last) = self.lent.release(address).ok_or_else(not_owner)?;
+            if !is_last {
+                return Ok(());
+            }
+            self.uses.forget(&self.engine, base);
+            let done = self.engine.unregister_host(Site::new(operation), base);
+            done.map_err(|error| refused(operation, &error))
+        };
+        let ended = self.uses.end(&self.engine, base, end);
+        ended.map_err(|error| refused(operation, &error))?
     }
 }
 

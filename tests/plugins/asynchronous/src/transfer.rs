@@ -28,8 +28,7 @@ impl Asynchronous {
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
-        self.note_uses(on, &[dst, src]);
-        self.run(operation, on, maker, |stream| {
+        self.run(operation, on, (maker, &[dst, src]), |stream| {
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
             unsafe {
@@ -53,20 +52,6 @@ impl Asynchronous {
             return Err(Error::new(Status::INVALID, operation, why));
         }
         Ok((dst, src))
-    }
-
-    /// Remembers that work on a stream touches memory that the host shares.
-    fn note_uses(&self, on: Option<Queue>, addresses: &[u64]) {
-        let Some(queue) = on else {
-            return;
-        };
-        for address in addresses {
-            let owner = self.engine.owner_of(*address);
-            let shared = owner.filter(|owner| owner.is_registered || is_integrated(owner.device));
-            if let Some(owner) = shared {
-                self.uses.note(owner.base, queue.stream);
-            }
-        }
     }
 }
 
@@ -101,8 +86,7 @@ impl Strided for Asynchronous {
         };
         let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
         let maker = maker(on, &[args.dst, args.src]);
-        self.note_uses(on, &[dst, src]);
-        self.run(operation, on, maker, |stream| {
+        self.run(operation, on, (maker, &[dst, src]), |stream| {
             let site = Site::new(operation);
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
@@ -137,8 +121,8 @@ impl Fill for Asynchronous {
         if args.dst.kind != MemoryKind::HOST && !is_integrated(args.dst.device) && !is_on_grid {
             return Err(Error::unsupported(operation));
         }
-        self.note_uses(on, &[dst]);
-        self.run(operation, on, maker(on, &[args.dst]), |stream| {
+        let maker = maker(on, &[args.dst]);
+        self.run(operation, on, (maker, &[dst]), |stream| {
             // SAFETY: the caller keeps host memory valid until the fill is done, and without a
             // stream `run` returns behind its end only.
             unsafe {

@@ -59,6 +59,10 @@ pub struct Config {
     /// After so much time without a call of the engine, everything that can run runs (`Seeded`,
     /// `Lazy`), so that work nobody waits for ends too. `None` switches it off: a replay is exact.
     pub idle: Option<Duration>,
+    /// Whether threads take turns (`Seeded`, `Lazy`): a call begins, and a wait goes on, when every
+    /// other thread of the process sleeps or wants a turn too, and the seed decides whose it is. A
+    /// replay is exact then on any number of threads, whoever wakes whom. On Linux only.
+    pub turns: bool,
     /// How long `Seeded` and `Lazy` stand still for a host function before they take it for one
     /// that blocks, and go on beside it. Shorter functions keep the order of everything exact.
     pub host_patience: Duration,
@@ -91,6 +95,7 @@ impl Default for Config {
             links: Vec::new(),
             faults: Vec::new(),
             idle: Some(Duration::from_millis(50)),
+            turns: false,
             host_patience: Duration::from_millis(20),
             standstill: Duration::from_secs(5),
             host_functions_inform: true,

@@ -10,6 +10,7 @@ use crate::callers::Callers;
 use crate::fault::Moment;
 use crate::policy::{idle, seeded, threads};
 use crate::state::State;
+use crate::turns::Turns;
 use crate::{Config, Error, Failure, Policy, ReportKind, Site};
 
 /// A set of simulated devices. Clones name the same engine; it ends with the last of them.
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     /// Told when there is work again after there was none.
     pub(crate) busy: Condvar,
     pub(crate) callers: Callers,
+    turns: Option<Turns>,
 }
 
 /// Ends the threads of an engine with its last handle.
@@ -56,6 +58,10 @@ impl Engine {
             let why = "a device needs a hardware queue, and `Threads` a worker".to_owned();
             return Err(Error::Invalid { why });
         }
+        if config.turns && config.policy == Policy::Threads {
+            let why = "workers run what they can at any time, so `Threads` has no turns".to_owned();
+            return Err(Error::Invalid { why });
+        }
         let arena = Arc::new(Arena::new(&config)?);
         let config = Arc::new(config);
         let shared = Arc::new(Shared {
@@ -64,6 +70,7 @@ impl Engine {
             changed: Condvar::new(),
             busy: Condvar::new(),
             callers: Callers::default(),
+            turns: config.turns.then(|| Turns::new(config.seed)),
             config,
             arena,
         });
@@ -101,7 +108,7 @@ impl Engine {
     /// Begins a call: takes the lock, numbers the call, and runs what the policy runs now.
     pub(crate) fn attend(&self, site: Site) -> Result<(Locked<'_>, Site), Error> {
         let shared = &self.shared;
-        let mut state = shared.here()?;
+        let mut state = shared.in_turn()?;
         state.calls += 1;
         state.host_ns += 50;
         let site = if site.number() == 0 {
@@ -115,6 +122,7 @@ impl Engine {
             return Err(Error::InHostFunction);
         }
         state.last_call = Instant::now();
+        state.trace.note(site.name(), [site.number(), 0]);
         if shared.config.policy == Policy::Seeded {
             state = seeded::at_call(shared, state);
         }
@@ -172,6 +180,28 @@ impl Shared {
         }
     }
 
+    /// The lock, when it is this thread's turn.
+    pub(crate) fn in_turn(&self) -> Result<Locked<'_>, Error> {
+        if let Some(turns) = self
+            .turns
+            .as_ref()
+            .filter(|_| self.pid == std::process::id())
+        {
+            turns.take();
+        }
+        self.here()
+    }
+
+    /// Lets go of the lock until it is this thread's turn again, after others were woken.
+    pub(crate) fn next_turn<'a>(&'a self, state: Locked<'a>) -> Locked<'a> {
+        let Some(turns) = &self.turns else {
+            return state;
+        };
+        drop(state);
+        turns.take();
+        self.lock()
+    }
+
     /// Wakes whoever waits, after something was submitted or completed.
     pub(crate) fn tell(&self, state: &State) {
         self.changed.notify_all();
@@ -218,7 +248,8 @@ impl Shared {
         };
         let patience = self.config.host_patience;
         let waited = self.changed.wait_timeout_while(state, patience, runs);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        // What the function told others comes first, where it is their turn.
+        self.next_turn(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 

@@ -19,6 +19,8 @@
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
 //! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
 //! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
+//! | `turns`, `others` | one thread at a time, in an order of the seed |
+//! | `trace` | what happened in order, as one number |
 
 mod arena;
 mod callers;
@@ -33,6 +35,7 @@ mod handle;
 mod layout;
 mod memory;
 mod op;
+mod others;
 mod policy;
 mod random;
 mod report;
@@ -42,6 +45,8 @@ mod site;
 mod standstill;
 mod state;
 mod strided;
+mod trace;
+mod turns;
 mod wait;
 
 pub use config::{Config, Link, Policy};
@@ -50,5 +55,6 @@ pub use error::{Error, Failure};
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
+pub use others::Others;
 pub use report::{Report, ReportKind};
 pub use site::Site;

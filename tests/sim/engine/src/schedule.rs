@@ -161,8 +161,10 @@ impl State {
         self.forget_stream(busy.stream);
     }
 
-    /// Works out what the operation knows and whether a fault strikes it.
+    /// Notes the start, and works out what the operation knows and whether a fault strikes it.
     fn prepare(&mut self, queue: usize, op: &Op) -> Option<Start> {
+        self.trace
+            .note(op.site.name(), [op.site.number(), op.stream]);
         let stream = self.streams.get(&op.stream)?;
         let (actor, device) = (stream.actor, stream.device);
         let mut clock = stream.clock.clone();

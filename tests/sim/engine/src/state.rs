@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::op::{Body, Op, Point, Use};
 use crate::random::Random;
 use crate::shadow::Shadow;
+use crate::trace::Trace;
 use crate::{Config, Error, Event, Failure, Report, ReportKind, Site, Stream};
 
 /// A stream, until it is destroyed and its work is over.
@@ -64,6 +65,7 @@ pub(crate) struct State {
     pub(crate) config: Arc<Config>,
     pub(crate) arena: Arc<Arena>,
     pub(crate) random: Random,
+    pub(crate) trace: Trace,
     pub(crate) plan: Plan,
     pub(crate) lost: BTreeMap<u32, Failure>,
     pub(crate) memory: Memory,
@@ -107,6 +109,7 @@ impl State {
         let queues = config.queues * usize::try_from(config.devices).unwrap_or(0);
         Self {
             random: Random::new(config.seed),
+            trace: Trace::default(),
             plan: Plan::new(&config.faults, config.seed),
             lost: BTreeMap::new(),
             memory: Memory::new(ranges, config.memory_bytes),

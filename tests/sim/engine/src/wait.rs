@@ -151,6 +151,7 @@ impl Shared {
             let patience = patience.max(Duration::from_millis(1));
             let pause = left.map_or(patience, |left| left.min(patience));
             state = threads::pause(self, state, Some(pause));
+            state = self.next_turn(state);
             state.waited = Instant::now();
         }
     }

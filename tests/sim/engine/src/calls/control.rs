@@ -85,6 +85,13 @@ impl Engine {
         self.shared.here().ok()?.stands_still()
     }
 
+    /// What happened so far, as one number: each call by its name and stream, and each operation as
+    /// it started. Two runs with equal numbers did the same in the same order.
+    #[must_use]
+    pub fn trace(&self) -> u64 {
+        self.shared.here().map_or(0, |state| state.trace.number())
+    }
+
     /// All reports so far, oldest first; each pair of calls is reported once.
     #[must_use]
     pub fn reports(&self) -> Vec<Report> {

@@ -151,7 +151,9 @@ impl Engine {
             .streams
             .get(&stream.raw())
             .map(|s| s.device);
-        self.enter(site, device)
+        let (mut state, site) = self.enter(site, device)?;
+        state.trace.note("on", [stream.raw(), 0]);
+        Ok((state, site))
     }
 
     /// Whoever polls moves things: `Lazy` runs one operation of those that are missing, and where
