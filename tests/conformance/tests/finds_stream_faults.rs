@@ -46,7 +46,7 @@ unsafe extern "C" fn takes_down(
     status
 }
 
-/// The failure that was taken down, in place of an answer that there is work.
+/// The failure that was taken down, in place of an answer that tells of none.
 fn or_failure(plugin: PluginHandle, status: Status) -> Status {
     let failures = FAILURES.lock().unwrap();
     let failure = failures.get(&plugin.raw()).copied();
@@ -154,14 +154,18 @@ fn work_that_is_left_out_behind_failed_work_is_found() {
         stream: StreamHandle,
         error: ErrorOut,
     ) -> Status {
-        if !stream.is_none() && query(plugin, stream, null_mut()).is_failure_of_work() {
+        if !stream.is_none() && !or_failure(plugin, Status::OK).is_ok() {
             return Status::OK;
         }
         // SAFETY: the caller's arguments.
         unsafe { sound().copy.unwrap()(plugin, args, stream, error) }
     }
     let case = "work_behind_failed_work_still_runs";
-    let report = report_of_case(case, |table| table.copy = Some(leaves_out));
+    let streams = with_streams(|streams| streams.event_synchronize = Some(takes_down));
+    let report = report_of_case(case, |table| {
+        streams(table);
+        table.copy = Some(leaves_out);
+    });
     finds(&report, case);
 }
 
