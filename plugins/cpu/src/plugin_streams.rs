@@ -45,7 +45,7 @@ impl Cpu {
         let deadline = Deadline::after(limit(deadline_ns));
         for stream in self.streams.all() {
             // A stream whose work failed is as idle as one whose work succeeded.
-            if stream.synchronize(deadline.left()).is_none() {
+            if !stream.drain(deadline.left()) {
                 let why = "a stream still has work";
                 return Err(Error::new(Status::TIMEOUT, "retire", why));
             }

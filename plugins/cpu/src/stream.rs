@@ -58,14 +58,24 @@ impl Stream {
     /// A failure of the work is reported once, and forgotten.
     #[must_use]
     pub fn synchronize(&self, limit: Option<Duration>) -> Option<Outcome> {
-        let ended = match self.0.end() {
-            Ok(outcome) => outcome,
-            Err(signal) => signal.synchronize(limit)?,
-        };
+        let ended = self.end(limit)?;
         if let Err(told) = &ended {
             self.0.forget(told);
         }
         Some(ended)
+    }
+
+    /// Blocks in the same way, and leaves a failure to be reported; whether all is done.
+    #[must_use]
+    pub fn drain(&self, limit: Option<Duration>) -> bool {
+        self.end(limit).is_some()
+    }
+
+    fn end(&self, limit: Option<Duration>) -> Option<Outcome> {
+        match self.0.end() {
+            Ok(outcome) => Some(outcome),
+            Err(signal) => signal.synchronize(limit),
+        }
     }
 
     /// Whether all that was submitted is done; a failure stays until it is synchronized.

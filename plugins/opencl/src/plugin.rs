@@ -157,7 +157,7 @@ impl Plugin for OpenCl {
         let deadline = Deadline::after(limit(deadline_ns));
         for stream in self.streams.all() {
             // A stream whose work failed is as drained as one whose work succeeded.
-            if !stream.synchronize(deadline.left())?.is_over() {
+            if !stream.drain(deadline.left())? {
                 let why = "a stream still has work";
                 return Err(Fault::new(Kind::Timeout, "retire", why).into());
             }

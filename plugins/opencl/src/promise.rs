@@ -91,6 +91,11 @@ impl Promises {
         }
     }
 
+    /// Stands behind `others` before all that it stands behind by now.
+    pub(crate) fn put_first(&mut self, others: Self) {
+        self.0.splice(..0, others.0);
+    }
+
     /// The first one's failure, once the work before it is done.
     pub(crate) fn verdict(&self) -> Result<(), Fault> {
         let failed = self.0.iter().find_map(|promise| promise.failure());

@@ -42,9 +42,8 @@ pub(crate) struct Stream {
 /// A point that a thread waits for, and what says how the work before it ended.
 #[derive(Debug)]
 struct End {
-    /// That of the work before an earlier point, which is told when all is over.
-    failure: Option<Fault>,
-    marker: Awaited,
+    /// None where all was over when it was asked for.
+    marker: Option<Awaited>,
     /// The last command before, which knows of a failure that a marker behind it may not tell.
     tail: Option<Arc<Mark>>,
     behind: Promises,
@@ -155,51 +154,85 @@ impl Stream {
     }
 
     /// Makes the CPU wait for all that is queued, at most for `limit`. A failure is told once.
+    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
+        let (ended, behind) = self.reach_end(limit)?;
+        if ended.is_over() {
+            self.promises().forget(&behind);
+        }
+        Ok(ended.and(|| behind.verdict()))
+    }
+
+    /// Makes the CPU wait in the same way, and leaves a failure to be told; whether all is over.
+    pub(crate) fn drain(&self, limit: Option<Duration>) -> Result<bool, Fault> {
+        let (ended, _) = self.reach_end(limit)?;
+        let is_over = ended.is_over();
+        if let Progress::Failed(fault) = ended {
+            self.keep(fault);
+        }
+        Ok(is_over)
+    }
+
+    /// Waits for the commands up to the present end; with what the work waits for and the host
+    /// completes.
     ///
     /// The next wait goes on with the point of one that was too short: however often a thread waits for
     /// a stream that stands still, it has one marker more.
-    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
+    fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {
         let deadline = Deadline::after(limit);
         let older = self.awaited().clone();
-        let failure = match older.map(|older| self.pass(&older, limit)).transpose()? {
-            Some(Progress::Running) => return Ok(Progress::Running),
-            Some(Progress::Failed(fault)) => Some(fault),
-            Some(Progress::Done) | None => None,
-        };
-        self.pass(&Arc::new(self.present_end(failure)?), deadline.left())
+        if let Some(older) = older {
+            match self.reach(&older, limit)? {
+                Progress::Running => return Ok((Progress::Running, Promises::default())),
+                // It is told when what came later is over too.
+                Progress::Failed(fault) => self.keep(fault),
+                Progress::Done => {}
+            }
+        }
+        let end = Arc::new(self.present_end(deadline.left())?);
+        let ended = self.reach(&end, deadline.left())?;
+        Ok((ended, end.behind.clone()))
     }
 
     /// What another thread puts behind it is not over with it, and is told by a later wait.
-    fn present_end(&self, failure: Option<Fault>) -> Result<End, Fault> {
+    ///
+    /// On a queue of others who has no time to wait learns of the last command that came through here,
+    /// once: whoever asks again leaves a marker behind, as by a query.
+    fn present_end(&self, limit: Option<Duration>) -> Result<End, Fault> {
         let (behind, tail) = (self.promises().clone(), self.tail());
+        let is_enough = !self.foreign || limit == Some(Duration::ZERO);
+        let is_over = match &tail {
+            Some(tail) if is_enough => progress(tail)? == Progress::Done,
+            Some(_) => false,
+            None => !self.foreign,
+        };
+        if is_over && self.foreign {
+            self.set_tail(None);
+        }
+        let marker = if is_over { None } else { Some(self.mark()?) };
         Ok(End {
-            failure,
-            marker: Awaited::new(self.mark()?),
+            marker: marker.map(Awaited::new),
             tail,
             behind,
         })
     }
 
-    /// Waits for a point, and says how the work before it ended.
-    fn pass(&self, end: &Arc<End>, limit: Option<Duration>) -> Result<Progress, Fault> {
-        let ended = end.marker.wait(limit)?;
+    /// Waits for a point, and says how the commands before it ended.
+    fn reach(&self, end: &Arc<End>, limit: Option<Duration>) -> Result<Progress, Fault> {
+        let marker = end.marker.as_ref();
+        let ended = marker.map_or(Ok(Progress::Done), |marker| marker.wait(limit))?;
         let goes_on = (!ended.is_over()).then(|| Arc::clone(end));
         // Releasing a marker calls the driver, so the lock is gone by then.
         let before = std::mem::replace(&mut *self.awaited(), goes_on);
         drop(before);
-        match (&ended, &end.failure) {
-            (Progress::Running, _) => return Ok(ended),
-            (_, Some(failure)) => return Ok(Progress::Failed(failure.clone())),
-            (Progress::Failed(_), None) => return Ok(ended),
-            (Progress::Done, None) => {}
+        match &end.tail {
+            Some(tail) if ended == Progress::Done => progress(tail),
+            _ => Ok(ended),
         }
-        if let Some(tail) = &end.tail
-            && let failed @ Progress::Failed(_) = progress(tail)?
-        {
-            return Ok(failed);
-        }
-        self.promises().forget(&end.behind);
-        Ok(ended.and(|| end.behind.verdict()))
+    }
+
+    /// Keeps a failure that was not told yet, before those that came later.
+    fn keep(&self, fault: Fault) {
+        self.promises().put_first(Promises::broken(fault));
     }
 
     /// Whether all that is queued is done; a failure stays until it is synchronized.

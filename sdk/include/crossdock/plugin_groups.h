@@ -76,13 +76,13 @@ typedef struct xd_stream_hooks {
     xd_status (*stream_destroy)(xd_plugin_handle plugin, xd_stream_handle stream,
                                 xd_plugin_error **error);
     /** Makes the calling thread wait until the stream's work is done. `timeout_ns` of
-     * `UINT64_MAX` is no limit.
+     * `UINT64_MAX` is no limit; with 0 it does not wait, and still answers for work that is over.
      *
      * Threads: any.
      * Blocks:  yes.
      * Owns:    borrows the stream.
-     * Errors:  `XD_TIMEOUT`; the first failure of the stream's work, once, when all of it is
-     *          over.
+     * Errors:  `XD_TIMEOUT`, which tells of no failure yet; the first failure of the stream's
+     *          work, once, when all of it is over.
      * Since:   table 1.0.
      */
     xd_status (*stream_synchronize)(xd_plugin_handle plugin, xd_stream_handle stream,
@@ -97,7 +97,8 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*stream_query)(xd_plugin_handle plugin, xd_stream_handle stream,
                               xd_plugin_error **error);
-    /** Makes the stream wait for an event of the same plugin.
+    /** Makes the stream wait for an event of the same plugin, as it is at this call: for its last
+     * record, or for the host. A later record does not move the wait.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
@@ -117,7 +118,8 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*event_create)(xd_plugin_handle plugin, uint32_t device, xd_event_handle *out,
                               xd_plugin_error **error);
-    /** Records the event at the stream's present end; replaces an earlier record.
+    /** Records the event at the stream's present end; replaces an earlier record for every later
+     * call. Waits that were called before keep the earlier one.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
@@ -138,7 +140,8 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*event_query)(xd_plugin_handle plugin, xd_event_handle event,
                              xd_plugin_error **error);
-    /** Makes the calling thread wait for the event. `timeout_ns` of `UINT64_MAX` is no limit.
+    /** Makes the calling thread wait for the event. `timeout_ns` of `UINT64_MAX` is no limit;
+     * with 0 it does not wait, and still answers for an event that happened.
      *
      * Threads: any.
      * Blocks:  yes.

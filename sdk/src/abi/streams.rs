@@ -84,12 +84,14 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Makes the calling thread wait until the stream's work is done. `timeout_ns` of `u64::MAX` is no limit.
+    /// Makes the calling thread wait until the stream's work is done. `timeout_ns` of `u64::MAX` is no
+    /// limit; with 0 it does not wait, and still answers for work that is over.
     ///
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the stream.
-    /// Errors:  `Timeout`; the first failure of the stream's work, once, when all of it is over.
+    /// Errors:  `Timeout`, which tells of no failure yet; the first failure of the stream's work,
+    ///          once, when all of it is over.
     /// Since:   table 1.0.
     pub stream_synchronize: Option<
         unsafe extern "C" fn(
@@ -113,7 +115,8 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Makes the stream wait for an event of the same plugin.
+    /// Makes the stream wait for an event of the same plugin, as it is at this call: for its last
+    /// record, or for the host. A later record does not move the wait.
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
@@ -143,7 +146,8 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Records the event at the stream's present end; replaces an earlier record.
+    /// Records the event at the stream's present end; replaces an earlier record for every later call.
+    /// Waits that were called before keep the earlier one.
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
@@ -173,7 +177,8 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Makes the calling thread wait for the event. `timeout_ns` of `u64::MAX` is no limit.
+    /// Makes the calling thread wait for the event. `timeout_ns` of `u64::MAX` is no limit; with 0 it
+    /// does not wait, and still answers for an event that happened.
     ///
     /// Threads: any.
     /// Blocks:  yes.

@@ -117,17 +117,17 @@ pub trait Streams: Plugin {
     /// # Errors
     /// `STALE`.
     fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error>;
-    /// Blocks until the stream's work is done.
+    /// Blocks until the stream's work is done; with a limit of 0 it only says whether it is.
     ///
     /// # Errors
-    /// `TIMEOUT`, or the first failure of its work.
+    /// `TIMEOUT`, or the first failure of its work once all of it is over.
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error>;
     /// Says whether the stream's work is done.
     ///
     /// # Errors
     /// `NOT_READY`, or the first failure of its work.
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error>;
-    /// Makes the stream wait for an event.
+    /// Makes the stream wait for an event as it is now: a later record does not move the wait.
     ///
     /// # Errors
     /// `STALE`, `UNSUPPORTED`.

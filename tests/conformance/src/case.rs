@@ -12,7 +12,7 @@ use crate::Subject;
 pub struct Case {
     /// What holds, a sentence in snake case.
     pub name: &'static str,
-    /// The sentence of the contract that is checked.
+    /// The sentence of the contract that is checked, as the headers for C name things.
     pub contract: &'static str,
     /// From which level on it belongs to the suite.
     pub level: Level,

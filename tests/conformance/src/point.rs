@@ -1,7 +1,11 @@
 //! Events that give themselves back.
 
+use std::time::{Duration, Instant};
+
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{EventHandle, Status};
+
+use crate::case::status_of;
 
 /// The longest wait of the suite; a wait that needs it has failed.
 pub(crate) const LIMIT_NS: u64 = 20_000_000_000;
@@ -96,6 +100,19 @@ impl Drop for Gate<'_> {
         if !self.open {
             note(self.complete(Status::OK));
         }
+    }
+}
+
+/// Asks until the answer is another one than that there is work, for as long as the suite waits.
+pub(crate) fn once_over(ask: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+    let start = Instant::now();
+    loop {
+        let answer = ask();
+        let is_pending = [Status::NOT_READY, Status::TIMEOUT].contains(&status_of(&answer));
+        if !is_pending || start.elapsed() > Duration::from_nanos(LIMIT_NS) {
+            return answer;
+        }
+        std::thread::yield_now();
     }
 }
 

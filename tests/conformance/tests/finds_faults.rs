@@ -10,6 +10,8 @@
 
 #[path = "faulty/table.rs"]
 mod faulty;
+#[path = "faulty/suite.rs"]
+mod suite;
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -24,6 +26,7 @@ use crossdock_sdk::abi::{
 };
 
 use faulty::{ErrorOut, group, open, sound};
+use suite::{finds, report_of_case, sound_streams, with_streams};
 
 /// Runs the suite on a table with a fault.
 fn report_of(change: impl FnOnce(&mut PluginTable)) -> Report {
@@ -32,41 +35,6 @@ fn report_of(change: impl FnOnce(&mut PluginTable)) -> Report {
     let report = run(&subject, Level::Full, None);
     hooks.close().unwrap();
     report
-}
-
-/// Demands that a case failed, and that no report is a pass because of it.
-fn finds(report: &Report, case: &str) {
-    assert!(!report.passed(), "{report}");
-    assert!(
-        report.failures().any(|failure| failure.name == case),
-        "{case}:\n{report}"
-    );
-}
-
-/// Runs one case on a table with a fault.
-fn report_of_case(case: &str, change: impl FnOnce(&mut PluginTable)) -> Report {
-    let mut hooks = open(change);
-    let subject = Subject::new(&hooks, 0).unwrap();
-    let report = run(&subject, Level::Full, Some(case));
-    hooks.close().unwrap();
-    assert_eq!(report.cases.len(), 1, "{report}");
-    report
-}
-
-/// A table's change to streams with one other hook.
-fn with_streams(change: impl FnOnce(&mut StreamHooks)) -> impl FnOnce(&mut PluginTable) {
-    move |table| {
-        // SAFETY: the sound plugin's group is a constant.
-        let mut streams = unsafe { table.streams.as_ptr().read() };
-        change(&mut streams);
-        table.streams = group(streams);
-    }
-}
-
-/// The sound plugin's streams.
-fn sound_streams() -> StreamHooks {
-    // SAFETY: the sound plugin's group is a constant.
-    unsafe { sound().streams.as_ptr().read() }
 }
 
 #[test]

@@ -15,22 +15,22 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_recorded_event_happens",
-        "Records the event at the stream's present end; replaces an earlier record.",
+        "Records the event at the stream's present end; replaces an earlier record for every later call.",
         recorded,
     ),
     Case::core(
         "a_host_event_is_pending_until_it_is_completed",
-        "`Timeout`; says whether the event happened: `OK` or `NotReady`.",
+        "`XD_TIMEOUT`; says whether the event happened: `XD_OK` or `XD_NOT_READY`.",
         pending,
     ),
     Case::core(
         "a_host_event_completes_once",
-        "`Invalid` for another kind of event or a second completion.",
+        "`XD_INVALID` for another kind of event or a second completion.",
         completes_once,
     ),
     Case::core(
         "a_host_event_is_not_recorded",
-        "`Invalid` for an event that the host completes.",
+        "`XD_INVALID` for an event that the host completes.",
         not_recorded,
     ),
     Case::core(
@@ -45,8 +45,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_failure_travels_with_an_event_to_another_stream",
-        "Completes such an event, with `OK` or a failure that its waiters then see.",
+        "Completes such an event, with `XD_OK` or a failure that its waiters then see.",
         failure_travels,
+    ),
+    Case::core(
+        "a_wait_keeps_the_record_that_it_was_called_for",
+        "Replaces an earlier record for every later call. Waits that were called before keep the earlier \
+         one.",
+        recorded_again,
     ),
     Case::core(
         "a_pending_event_may_be_destroyed",
@@ -60,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "no_time_is_told_before_both_events_happened",
-        "`NotReady` before both happened; `Invalid` when one was never recorded.",
+        "`XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded.",
         elapsed_too_early,
     ),
     Case::core(
@@ -70,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_event_is_stale",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];
@@ -208,6 +214,35 @@ fn failure_travels(subject: &Subject<'_>) -> Verdict {
     answers("event_synchronize", &at_event, &[Status::DEVICE_LOST])?;
     let at_other = other.synchronize(LIMIT_NS);
     answers("stream_synchronize", &at_other, &[Status::DEVICE_LOST])
+}
+
+fn recorded_again(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (recorder, waiter) = (subject.lane()?, subject.lane()?);
+    let (point, passed) = (subject.point()?, subject.point()?);
+    let (mut first, mut second) = (subject.gate()?, subject.gate()?);
+    recorder.wait_gate(&first)?;
+    recorder.record(&point)?;
+    waiter.wait(&point)?;
+    waiter.record(&passed)?;
+    recorder.wait_gate(&second)?;
+    recorder.record(&point)?;
+    answers("event_query", &passed.query(), &[Status::NOT_READY])?;
+    first.complete(Status::OK)?;
+    let told = passed.synchronize(LIMIT_NS);
+    let later = point.query();
+    second.complete(Status::OK)?;
+    answers(
+        "event_synchronize behind a wait for the first record",
+        &told,
+        &[Status::OK],
+    )?;
+    answers(
+        "event_query before the second record happened",
+        &later,
+        &[Status::NOT_READY],
+    )?;
+    Ok(point.synchronize(LIMIT_NS)?)
 }
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {

@@ -3,20 +3,21 @@
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
-use crate::point::{Gate, LIMIT_NS, Point};
+use crate::lane::Lane;
+use crate::point::{Gate, LIMIT_NS, Point, SHORT_NS, once_over};
 use crate::random::pattern;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_host_event_destroyed_while_pending_fails_those_who_wait",
-        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+        "A host event that is pending is completed with the failure `XD_VENDOR`, which its waiters see; \
          their streams go on.",
         destroyed_while_pending,
     ),
     Case::core(
         "a_thread_that_waits_for_a_host_event_sees_its_end",
-        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+        "A host event that is pending is completed with the failure `XD_VENDOR`, which its waiters see; \
          their streams go on.",
         destroyed_while_waited_for,
     ),
@@ -28,9 +29,24 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "only_three_statuses_say_that_work_failed",
-        "A query or a wait answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed, never \
+        "A query or a wait answers `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE` for work that failed, never \
          another status.",
         three_statuses,
+    ),
+    Case::core(
+        "a_failure_is_not_told_while_later_work_runs",
+        "Errors: the first failure of the stream's work, once all of it is over.",
+        told_when_over,
+    ),
+    Case::core(
+        "a_wait_that_runs_out_of_time_tells_of_no_failure",
+        "Errors: `XD_TIMEOUT`, which tells of no failure yet; the first failure of the stream's work, once.",
+        kept_past_a_limit,
+    ),
+    Case::core(
+        "work_behind_failed_work_still_runs",
+        "Work that failed is over, and the work behind it on its stream still runs.",
+        goes_on,
     ),
 ];
 
@@ -118,6 +134,95 @@ fn three_statuses(subject: &Subject<'_>) -> Verdict {
         );
     }
     Ok(())
+}
+
+fn told_when_over(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(4096)?;
+    let mut lane = subject.lane()?;
+    let mut gate = fail_and_hold(subject, &lane)?;
+    lane.upload(&memory, pattern(67, 4096))?;
+    not_over(&lane)?;
+    gate.complete(Status::OK)?;
+    answers(
+        "stream_query",
+        &once_over(|| lane.query()),
+        &[Status::VENDOR],
+    )?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    same_bytes("the memory", &memory.read(0, 4096)?, &pattern(67, 4096))
+}
+
+fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let lane = subject.lane()?;
+    let point = subject.point()?;
+    let mut first = fail_and_hold(subject, &lane)?;
+    let mut second = subject.gate()?;
+    not_over(&lane)?;
+    // The point that the wait did not come to is passed now, and the stream still has work.
+    lane.wait_gate(&second)?;
+    first.complete(Status::OK)?;
+    not_over(&lane)?;
+    lane.record(&point)?;
+    second.complete(Status::OK)?;
+    let at_event = point.synchronize(LIMIT_NS);
+    answers("event_synchronize", &at_event, &[Status::VENDOR])?;
+    answers(
+        "stream_query",
+        &once_over(|| lane.query()),
+        &[Status::VENDOR],
+    )?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    Ok(lane.synchronize(LIMIT_NS)?)
+}
+
+fn goes_on(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (early, late) = (subject.allocate(4096)?, subject.allocate(100_000)?);
+    let mut lane = subject.lane()?;
+    let failure = subject.point()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    lane.record(&failure)?;
+    lane.upload(&early, pattern(68, 4096))?;
+    gate.complete(Status::VENDOR)?;
+    let told = failure.synchronize(LIMIT_NS);
+    answers("event_synchronize", &told, &[Status::VENDOR])?;
+    lane.upload(&late, pattern(69, 100_000))?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    let what = "what was copied by work that was there at the failure";
+    same_bytes(what, &early.read(0, 4096)?, &pattern(68, 4096))?;
+    let what = "what was copied by work that came after the failure";
+    same_bytes(what, &late.read(0, 100_000)?, &pattern(69, 100_000))
+}
+
+/// Fails the first work of a stream, and holds what comes next until the gate is opened.
+fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<Gate<'h>, Unmet> {
+    let failure = subject.point()?;
+    let (mut failing, holding) = (subject.gate()?, subject.gate()?);
+    lane.wait_gate(&failing)?;
+    lane.record(&failure)?;
+    lane.wait_gate(&holding)?;
+    failing.complete(Status::VENDOR)?;
+    let told = failure.synchronize(LIMIT_NS);
+    answers("event_synchronize", &told, &[Status::VENDOR])?;
+    Ok(holding)
+}
+
+/// Demands that a stream which the host holds says so, whatever became of its earlier work.
+fn not_over(lane: &Lane<'_>) -> Verdict {
+    let held = "while the host holds the stream";
+    let query = format!("stream_query {held}");
+    answers(&query, &lane.query(), &[Status::NOT_READY])?;
+    for limit in [SHORT_NS, 0] {
+        let wait = format!("stream_synchronize {held}");
+        answers(&wait, &lane.synchronize(limit), &[Status::TIMEOUT])?;
+    }
+    answers(&query, &lane.query(), &[Status::NOT_READY])
 }
 
 /// Demands that a completed event answers so.

@@ -8,7 +8,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_plugin_with_a_device_probes_ready",
-        "probe: Ready, Absent{looked for what, where}, Broken{why}; it changes nothing",
+        "Looks for the driver and its devices and changes nothing: `XD_PROBE_READY`.",
         probes_ready,
     ),
     Case::core(
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "free_memory_is_at_most_all_memory",
-        "Free bytes; `u64::MAX` when the vendor does not say.",
+        "Free bytes; `UINT64_MAX` when the vendor does not say.",
         memory_is_sane,
     ),
     Case::core(
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_device_that_is_not_there_is_invalid",
-        "`Invalid` for an index that is not there.",
+        "`XD_INVALID` for an index that is not there.",
         index_out_of_range,
     ),
     Case::core(

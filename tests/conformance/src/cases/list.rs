@@ -56,4 +56,16 @@ mod tests {
         }
         assert!(cases().len() >= 90, "only {} cases", cases().len());
     }
+
+    #[test]
+    fn the_contract_is_quoted_as_the_headers_for_c_name_things() {
+        for case in cases() {
+            let mut words = case.contract.split('`').skip(1).step_by(2);
+            let is_of_c = |word: &str| {
+                let is_constant = word.starts_with("XD_") || word == "UINT64_MAX";
+                is_constant || word == word.to_lowercase()
+            };
+            assert!(words.all(is_of_c), "{}: {}", case.name, case.contract);
+        }
+    }
 }

@@ -1,12 +1,15 @@
 //! The end of a plugin, on a second open of its own.
 
+use std::sync::Arc;
+
 use crossdock::Hooks;
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::allocation::Allocation;
-use crate::case::{Case, Unmet, Verdict, answers, ensure, skipped};
+use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
 use crate::host_call::HostCall;
-use crate::point::LIMIT_NS;
+use crate::lane::Lane;
+use crate::point::{Gate, LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -17,6 +20,21 @@ pub(super) const CASES: &[Case] = &[
         retired,
     ),
     Case::full(
+        "a_retired_plugin_waits_for_its_work",
+        "Refuses new work, drains or gives up after `deadline_ns`.",
+        drained,
+    ),
+    Case::full(
+        "a_plugin_gives_up_work_that_does_not_end_before_the_deadline",
+        "Errors: `XD_TIMEOUT`. Work that ran on past the deadline can still be waited for.",
+        gave_up,
+    ),
+    Case::full(
+        "a_retired_plugin_still_tells_of_work_that_failed",
+        "A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it.",
+        failed_before,
+    ),
+    Case::full(
         "a_closed_plugin_fails_the_host_events_that_are_pending",
         "That call, and `close`, complete an event that is still pending with a failure.",
         closed,
@@ -24,12 +42,82 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn retired(subject: &Subject<'_>) -> Verdict {
+    on_another(subject, retire)
+}
+
+fn drained(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    subject.needs(Capabilities::ASYNC_COPY)?;
+    on_another(subject, drain)
+}
+
+fn gave_up(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    on_another(subject, give_up)
+}
+
+fn failed_before(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    on_another(subject, fail)
+}
+
+/// Runs a check on another open plugin of the same table, and closes it.
+fn on_another(subject: &Subject<'_>, check: fn(&Subject<'_>, &Hooks) -> Verdict) -> Verdict {
     let mut fresh = opened(subject)?;
-    let verdict = retire(subject, &fresh);
+    let verdict = check(subject, &fresh);
     let closed = fresh.close();
     verdict?;
     Ok(closed?)
 }
+
+/// Retires with work on a stream, which is over then.
+fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
+    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
+    let mut lane = Lane::create(fresh, subject.device())?;
+    for seed in 0..8 {
+        lane.upload(&memory, pattern(seed, BYTES))?;
+    }
+    lane.download(&memory)?;
+    fresh.retire(LIMIT_NS)?;
+    answers("stream_query after retire", &lane.query(), &[Status::OK])?;
+    for bytes in lane.finish()? {
+        same_bytes("the memory", &bytes, &pattern(7, BYTES))?;
+    }
+    Ok(())
+}
+
+/// Retires with work that waits for the host, and then lets it go on.
+fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
+    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
+    let mut lane = Lane::create(fresh, subject.device())?;
+    let mut gate = Gate::create(fresh, subject.device())?;
+    lane.wait_gate(&gate)?;
+    lane.upload(&memory, pattern(92, BYTES))?;
+    lane.download(&memory)?;
+    let retired = fresh.retire(SHORT_NS);
+    let what = "retire while the host holds a stream";
+    answers(what, &retired, &[Status::TIMEOUT])?;
+    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    gate.complete(Status::OK)?;
+    for bytes in lane.finish()? {
+        same_bytes("the memory", &bytes, &pattern(92, BYTES))?;
+    }
+    Ok(())
+}
+
+/// Retires with a stream whose work failed and that was not told yet.
+fn fail(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
+    let lane = Lane::create(fresh, subject.device())?;
+    let mut gate = Gate::create(fresh, subject.device())?;
+    lane.wait_gate(&gate)?;
+    gate.complete(Status::VENDOR)?;
+    fresh.retire(LIMIT_NS)?;
+    answers("stream_query", &lane.query(), &[Status::VENDOR])?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])
+}
+
+const BYTES: usize = 100_000;
 
 fn closed(subject: &Subject<'_>) -> Verdict {
     subject.needs_gates()?;

@@ -11,7 +11,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_fresh_stream_has_no_work",
-        "Says whether the stream's work is done: `OK` or `NotReady`.",
+        "Says whether the stream's work is done: `XD_OK` or `XD_NOT_READY`.",
         fresh,
     ),
     Case::core(
@@ -26,8 +26,13 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_stream_behind_the_host_does_nothing_yet",
-        "Events that the host completes; `Timeout`; `NotReady`.",
+        "Events that the host completes; `XD_TIMEOUT`; `XD_NOT_READY`.",
         gated,
+    ),
+    Case::core(
+        "a_wait_without_time_answers_for_work_that_is_over",
+        "With 0 it does not wait, and still answers for work that is over.",
+        no_time,
     ),
     Case::core(
         "work_on_a_destroyed_stream_completes",
@@ -36,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "the_default_stream_works_or_is_unsupported",
-        "`Unsupported` when the device has no such default.",
+        "`XD_UNSUPPORTED` when the device has no such default.",
         default_stream,
     ),
     Case::core(
@@ -51,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_stream_is_stale",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];
@@ -131,6 +136,25 @@ fn gated(subject: &Subject<'_>) -> Verdict {
     lane.synchronize(LIMIT_NS)?;
     lane.query()?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(53, BYTES))
+}
+
+fn no_time(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let memory = subject.allocate(BYTES as u64)?;
+    let point = subject.point()?;
+    let mut lane = subject.lane()?;
+    let fresh = lane.synchronize(0);
+    answers("stream_synchronize with no work", &fresh, &[Status::OK])?;
+    for seed in 0..4 {
+        lane.upload(&memory, pattern(seed, BYTES))?;
+        lane.record(&point)?;
+        lane.synchronize(LIMIT_NS)?;
+        let over = lane.synchronize(0);
+        answers("stream_synchronize once more", &over, &[Status::OK])?;
+        let happened = point.synchronize(0);
+        answers("event_synchronize after that", &happened, &[Status::OK])?;
+    }
+    Ok(())
 }
 
 fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {

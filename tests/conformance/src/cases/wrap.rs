@@ -23,13 +23,18 @@ pub(super) const CASES: &[Case] = &[
         waits,
     ),
     Case::core(
+        "a_wait_without_time_answers_for_a_wrapped_stream_that_is_over",
+        "With 0 it does not wait, and still answers for work that is over.",
+        no_time,
+    ),
+    Case::core(
         "a_stream_outlives_what_wraps_it",
         "The stream stays the caller's; the plugin never destroys it and may retain it.",
         outlives,
     ),
     Case::core(
         "a_wrapped_stream_on_a_device_that_is_not_there_is_refused",
-        "`Invalid` when it belongs to another device and the vendor can say so.",
+        "`XD_INVALID` when it belongs to another device and the vendor can say so.",
         no_device,
     ),
 ];
@@ -76,6 +81,18 @@ fn waits(subject: &Subject<'_>) -> Verdict {
     gate.complete(Status::OK)?;
     wrapped.synchronize(LIMIT_NS)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(93, BYTES))
+}
+
+fn no_time(subject: &Subject<'_>) -> Verdict {
+    let (owner, memory) = owner(subject)?;
+    let mut wrapped = owner.wrap(subject.device())?;
+    for seed in 0..4 {
+        wrapped.upload(&memory, pattern(seed, BYTES))?;
+        wrapped.synchronize(LIMIT_NS)?;
+        let over = wrapped.synchronize(0);
+        answers("stream_synchronize once more", &over, &[Status::OK])?;
+    }
+    Ok(())
 }
 
 fn outlives(subject: &Subject<'_>) -> Verdict {

@@ -1,0 +1,255 @@
+//! The suite on plugins whose streams have one fault each, most of them about work that failed.
+#![expect(
+    unsafe_code,
+    reason = "a faulty hook calls the hook that it stands for"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where its plugin cannot be made"
+)]
+
+#[path = "faulty/table.rs"]
+mod faulty;
+#[path = "faulty/suite.rs"]
+mod suite;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossdock_sdk::abi::{
+    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks,
+};
+
+use faulty::{ErrorOut, sound};
+use suite::{finds, report_of_case, sound_streams, with_streams};
+
+/// The failure of work that a plugin told by an event; each fault is on one stream.
+static FAILURES: Mutex<BTreeMap<u64, Status>> = Mutex::new(BTreeMap::new());
+
+/// `event_synchronize` that takes down a failure.
+unsafe extern "C" fn takes_down(
+    plugin: PluginHandle,
+    event: EventHandle,
+    timeout_ns: u64,
+    error: ErrorOut,
+) -> Status {
+    let wait = sound_streams().event_synchronize.unwrap();
+    // SAFETY: the caller's arguments.
+    let status = unsafe { wait(plugin, event, timeout_ns, error) };
+    if status.is_failure_of_work() {
+        FAILURES.lock().unwrap().insert(plugin.raw(), status);
+    }
+    status
+}
+
+/// The failure that was taken down, in place of an answer that tells of none.
+fn or_failure(plugin: PluginHandle, status: Status) -> Status {
+    let failures = FAILURES.lock().unwrap();
+    let failure = failures.get(&plugin.raw()).copied();
+    failure.unwrap_or(status)
+}
+
+fn synchronize(plugin: PluginHandle, stream: StreamHandle, ns: u64, error: ErrorOut) -> Status {
+    // SAFETY: the arguments of the caller, who is the host.
+    unsafe { sound_streams().stream_synchronize.unwrap()(plugin, stream, ns, error) }
+}
+
+fn query(plugin: PluginHandle, stream: StreamHandle, error: ErrorOut) -> Status {
+    // SAFETY: the arguments of the caller, who is the host.
+    unsafe { sound_streams().stream_query.unwrap()(plugin, stream, error) }
+}
+
+/// Demands that a case finds a fault of the streams.
+fn is_found_by(case: &str, fault: impl FnOnce(&mut StreamHooks)) {
+    finds(&report_of_case(case, with_streams(fault)), case);
+}
+
+#[test]
+fn a_query_that_tells_of_a_failure_before_all_is_over_is_found() {
+    unsafe extern "C" fn early(p: PluginHandle, stream: StreamHandle, error: ErrorOut) -> Status {
+        match query(p, stream, error) {
+            Status::NOT_READY => or_failure(p, Status::NOT_READY),
+            status => status,
+        }
+    }
+    is_found_by("a_failure_is_not_told_while_later_work_runs", |streams| {
+        streams.event_synchronize = Some(takes_down);
+        streams.stream_query = Some(early);
+    });
+}
+
+#[test]
+fn a_wait_that_ends_with_the_failure_and_not_with_the_work_is_found() {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn early(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        error: ErrorOut,
+    ) -> Status {
+        let status = or_failure(plugin, Status::OK);
+        // Once: the suite gives memory back on such an answer, and the stream still uses it.
+        if status.is_ok() || IS_TOLD.swap(true, Ordering::Relaxed) {
+            return synchronize(plugin, stream, timeout_ns, error);
+        }
+        status
+    }
+    is_found_by("a_failure_is_not_told_while_later_work_runs", |streams| {
+        streams.event_synchronize = Some(takes_down);
+        streams.stream_synchronize = Some(early);
+    });
+}
+
+#[test]
+fn a_wait_that_tells_of_a_failure_when_its_time_is_over_is_found() {
+    unsafe extern "C" fn early(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        error: ErrorOut,
+    ) -> Status {
+        match synchronize(plugin, stream, timeout_ns, error) {
+            Status::TIMEOUT => or_failure(plugin, Status::TIMEOUT),
+            status => status,
+        }
+    }
+    is_found_by("a_failure_is_not_told_while_later_work_runs", |streams| {
+        streams.event_synchronize = Some(takes_down);
+        streams.stream_synchronize = Some(early);
+    });
+}
+
+#[test]
+fn a_wait_that_forgets_a_failure_when_its_time_is_over_is_found() {
+    static LATE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    unsafe extern "C" fn forgets(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        _: ErrorOut,
+    ) -> Status {
+        let status = synchronize(plugin, stream, timeout_ns, null_mut());
+        let mut late = LATE.lock().unwrap();
+        if status == Status::TIMEOUT {
+            late.insert(stream.raw());
+        }
+        if status.is_failure_of_work() && late.contains(&stream.raw()) {
+            return Status::OK;
+        }
+        status
+    }
+    let case = "a_wait_that_runs_out_of_time_tells_of_no_failure";
+    is_found_by(case, |streams| streams.stream_synchronize = Some(forgets));
+}
+
+#[test]
+fn work_that_is_left_out_behind_failed_work_is_found() {
+    unsafe extern "C" fn leaves_out(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        if !stream.is_none() && !or_failure(plugin, Status::OK).is_ok() {
+            return Status::OK;
+        }
+        // SAFETY: the caller's arguments.
+        unsafe { sound().copy.unwrap()(plugin, args, stream, error) }
+    }
+    let case = "work_behind_failed_work_still_runs";
+    let streams = with_streams(|streams| streams.event_synchronize = Some(takes_down));
+    let report = report_of_case(case, |table| {
+        streams(table);
+        table.copy = Some(leaves_out);
+    });
+    finds(&report, case);
+}
+
+#[test]
+fn a_wait_without_time_that_never_looks_is_found() {
+    unsafe extern "C" fn blind(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        error: ErrorOut,
+    ) -> Status {
+        match timeout_ns {
+            0 => Status::TIMEOUT,
+            _ => synchronize(plugin, stream, timeout_ns, error),
+        }
+    }
+    let case = "a_wait_without_time_answers_for_work_that_is_over";
+    is_found_by(case, |streams| streams.stream_synchronize = Some(blind));
+}
+
+#[test]
+fn a_wait_that_moves_to_a_later_record_is_found() {
+    /// What a stream looks at when it gets there.
+    struct Look(PluginHandle, EventHandle);
+
+    unsafe extern "C" fn look(word: *mut c_void) {
+        // SAFETY: `moves` made it for this one call.
+        let look = unsafe { Box::from_raw(word.cast::<Look>()) };
+        let query = sound_streams().event_query.unwrap();
+        // SAFETY: the plugin is closed after its work; an event that is gone is STALE.
+        while unsafe { query(look.0, look.1, null_mut()) } == Status::NOT_READY {
+            // It asks anew each time, so it never keeps a record; nobody unparks it.
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+    unsafe extern "C" fn moves(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        event: EventHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let calls = unsafe { sound().host_calls.as_ptr().read() };
+        let word = Box::into_raw(Box::new(Look(plugin, event))).cast();
+        let function = HostFunction(Some(look));
+        // SAFETY: the sound plugin takes the word for one call of a function for any thread.
+        unsafe { calls.stream_host_call.unwrap()(plugin, stream, function, word, error) }
+    }
+    let case = "a_wait_keeps_the_record_that_it_was_called_for";
+    is_found_by(case, |streams| streams.stream_wait_event = Some(moves));
+}
+
+#[test]
+fn a_plugin_that_retires_and_waits_for_nothing_is_found() {
+    unsafe extern "C" fn at_once(plugin: PluginHandle, _: u64, _: ErrorOut) -> Status {
+        // SAFETY: the caller's handle.
+        let _late = unsafe { sound().retire.unwrap()(plugin, 0, null_mut()) };
+        Status::OK
+    }
+    let case = "a_plugin_gives_up_work_that_does_not_end_before_the_deadline";
+    let report = report_of_case(case, |table| table.retire = Some(at_once));
+    finds(&report, case);
+}
+
+#[test]
+fn a_plugin_that_forgets_what_failed_when_it_retires_is_found() {
+    static IS_RETIRED: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn retires(plugin: PluginHandle, ns: u64, error: ErrorOut) -> Status {
+        IS_RETIRED.store(true, Ordering::Relaxed);
+        // SAFETY: the caller's arguments.
+        unsafe { sound().retire.unwrap()(plugin, ns, error) }
+    }
+    unsafe extern "C" fn forgets(p: PluginHandle, stream: StreamHandle, _: ErrorOut) -> Status {
+        let status = query(p, stream, null_mut());
+        if status.is_failure_of_work() && IS_RETIRED.load(Ordering::Relaxed) {
+            return Status::OK;
+        }
+        status
+    }
+    let case = "a_retired_plugin_still_tells_of_work_that_failed";
+    let streams = with_streams(|streams| streams.stream_query = Some(forgets));
+    let report = report_of_case(case, |table| {
+        streams(table);
+        table.retire = Some(retires);
+    });
+    finds(&report, case);
+}
