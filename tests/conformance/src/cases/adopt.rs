@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "what_was_not_adopted_is_not_released",
-        "`NotOwner` when it was not adopted.",
+        "`XD_NOT_OWNER` when it was not adopted.",
         release_of_others,
     ),
     Case::core(

@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_free_on_a_stream_refuses_memory_of_others",
-        "`NotOwner`.",
+        "`XD_NOT_OWNER`.",
         free_of_others,
     ),
     Case::core(
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "memory_is_not_allocated_on_a_destroyed_stream",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];

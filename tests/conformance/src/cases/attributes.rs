@@ -8,12 +8,12 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "an_unknown_attribute_is_unsupported",
-        "`Unsupported` for an unknown key.",
+        "`XD_UNSUPPORTED` for an unknown key.",
         unknown,
     ),
     Case::core(
         "an_attribute_is_known_or_unknown_for_good",
-        "Answers one numeric attribute; `Unsupported` for an unknown key.",
+        "Answers one numeric attribute; `XD_UNSUPPORTED` for an unknown key.",
         stays_known,
     ),
     Case::core(

@@ -52,8 +52,8 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-const CONTRACT: &str = "Absent hooks read as `Unsupported`: nothing was changed.";
-const KINDS: &str = "`Unsupported` for a kind the device does not offer.";
+const CONTRACT: &str = "Absent hooks read as `XD_UNSUPPORTED`: nothing was changed.";
+const KINDS: &str = "`XD_UNSUPPORTED` for a kind the device does not offer.";
 
 fn is_off(subject: &Subject<'_>, capability: Capabilities, name: &str) -> Verdict {
     if subject.can(capability) {

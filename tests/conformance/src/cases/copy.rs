@@ -30,17 +30,17 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "bytes_move_inside_an_allocation",
-        "Copies bytes inside the device; `Invalid` for overlap.",
+        "Copies bytes inside the device; `XD_INVALID` for overlap.",
         inside_an_allocation,
     ),
     Case::full(
         "an_overlapping_copy_is_refused",
-        "`Invalid` for overlap.",
+        "`XD_INVALID` for overlap.",
         overlap,
     ),
     Case::core(
         "host_memory_is_copied_to_host_memory_or_unsupported",
-        "`Unsupported` for a pair it cannot reach: nothing was changed",
+        "`XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed",
         host_to_host,
     ),
     Case::core(

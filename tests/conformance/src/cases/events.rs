@@ -2,6 +2,7 @@
 
 use crossdock_sdk::abi::{Capabilities, Status};
 
+use super::failures::tells_no_more;
 use crate::case::{Case, Verdict, answers, ensure, same_bytes, status_of};
 use crate::point::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
@@ -20,17 +21,17 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_host_event_is_pending_until_it_is_completed",
-        "`Timeout`; says whether the event happened: `OK` or `NotReady`.",
+        "`XD_TIMEOUT`; says whether the event happened: `XD_OK` or `XD_NOT_READY`.",
         pending,
     ),
     Case::core(
         "a_host_event_completes_once",
-        "`Invalid` for another kind of event or a second completion.",
+        "`XD_INVALID` for another kind of event or a second completion.",
         completes_once,
     ),
     Case::core(
         "a_host_event_is_not_recorded",
-        "`Invalid` for an event that the host completes.",
+        "`XD_INVALID` for an event that the host completes.",
         not_recorded,
     ),
     Case::core(
@@ -45,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_failure_travels_with_an_event_to_another_stream",
-        "Completes such an event, with `OK` or a failure that its waiters then see.",
+        "Completes such an event, with `XD_OK` or a failure that its waiters then see.",
         failure_travels,
     ),
     Case::core(
@@ -60,7 +61,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "no_time_is_told_before_both_events_happened",
-        "`NotReady` before both happened; `Invalid` when one was never recorded.",
+        "`XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded.",
         elapsed_too_early,
     ),
     Case::core(
@@ -70,7 +71,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_event_is_stale",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];
@@ -190,8 +191,7 @@ fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // Whoever was told goes on with the same stream.
     lane.upload(&memory, pattern(62, 64))?;
-    lane.synchronize(LIMIT_NS)?;
-    lane.query()?;
+    tells_no_more(&lane)?;
     same_bytes("the memory", &memory.read(0, 64)?, &pattern(62, 64))
 }
 

@@ -3,6 +3,7 @@
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
+use crate::lane::Lane;
 use crate::point::{Gate, LIMIT_NS, Point};
 use crate::random::pattern;
 use crate::subject::Subject;
@@ -10,13 +11,13 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_host_event_destroyed_while_pending_fails_those_who_wait",
-        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+        "A host event that is pending is completed with the failure `XD_VENDOR`, which its waiters see; \
          their streams go on.",
         destroyed_while_pending,
     ),
     Case::core(
         "a_thread_that_waits_for_a_host_event_sees_its_end",
-        "A host event that is pending is completed with the failure `Vendor`, which its waiters see; \
+        "A host event that is pending is completed with the failure `XD_VENDOR`, which its waiters see; \
          their streams go on.",
         destroyed_while_waited_for,
     ),
@@ -28,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "only_three_statuses_say_that_work_failed",
-        "A query or a wait answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed, never \
+        "A query or a wait answers `XD_VENDOR`, `XD_DEVICE_LOST` or `XD_OOM_DEVICE` for work that failed, never \
          another status.",
         three_statuses,
     ),
@@ -53,7 +54,7 @@ fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
         let at_stream = lane.synchronize(LIMIT_NS);
         answers("stream_synchronize", &at_stream, &[Status::VENDOR])?;
         lane.upload(&memory, pattern(64, 4096))?;
-        lane.synchronize(LIMIT_NS)?;
+        tells_no_more(&lane)?;
         same_bytes("the memory", &memory.read(0, 4096)?, &pattern(64, 4096))?;
     }
     answers("event_synchronize", &told, &[Status::VENDOR])
@@ -92,7 +93,7 @@ fn sticky(subject: &Subject<'_>) -> Verdict {
     let at_stream = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &at_stream, &[Status::DEVICE_LOST])?;
     lane.upload(&memory, pattern(66, 4096))?;
-    lane.synchronize(LIMIT_NS)?;
+    tells_no_more(&lane)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(66, 4096))?;
     // The stream was told of it and went on; the events still say what became of their work.
     stays(&point, Status::DEVICE_LOST)?;
@@ -118,6 +119,15 @@ fn three_statuses(subject: &Subject<'_>) -> Verdict {
         );
     }
     Ok(())
+}
+
+/// Demands that a stream whose wait told of a failure goes on without it.
+pub(super) fn tells_no_more(lane: &Lane<'_>) -> Verdict {
+    let again = lane.synchronize(LIMIT_NS);
+    let what = "stream_synchronize, again, after it told of the failure,";
+    answers(what, &again, &[Status::OK])?;
+    let what = "stream_query, after stream_synchronize told of the failure,";
+    answers(what, &lane.query(), &[Status::OK])
 }
 
 /// Demands that a completed event answers so.

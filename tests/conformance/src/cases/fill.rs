@@ -15,12 +15,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_fill_off_the_patterns_grid_is_right_or_unsupported",
-        "`Unsupported`: nothing was changed.",
+        "`XD_UNSUPPORTED`: nothing was changed.",
         unaligned,
     ),
     Case::core(
         "a_fill_refuses_other_pattern_lengths",
-        "`Invalid` for a pattern length other than 1, 2, 4, 8, 16.",
+        "`XD_INVALID` for a pattern length other than 1, 2, 4, 8, 16.",
         other_lengths,
     ),
     Case::core(

@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_host_function_on_a_destroyed_stream_never_runs",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];

@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_device_that_is_not_there_is_invalid",
-        "`Invalid` for an index that is not there.",
+        "`XD_INVALID` for an index that is not there.",
         index_out_of_range,
     ),
     Case::core(

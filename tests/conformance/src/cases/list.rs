@@ -37,6 +37,7 @@ pub fn cases() -> &'static [Case] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crossdock_sdk::abi::Status;
     use std::collections::HashSet;
 
     #[test]
@@ -55,5 +56,17 @@ mod tests {
             assert!(!case.contract.is_empty(), "{} names no contract", case.name);
         }
         assert!(cases().len() >= 90, "only {} cases", cases().len());
+    }
+
+    #[test]
+    fn the_contract_is_quoted_in_the_names_of_the_header_for_c() {
+        for case in cases() {
+            for name in case.contract.split('`').skip(1).step_by(2) {
+                let is_type = name.starts_with(|first: char| first.is_ascii_uppercase());
+                let known = name.strip_prefix("XD_").unwrap_or_default();
+                let is_status = Status::ALL.iter().any(|(_, status)| *status == known);
+                assert!(!is_type || is_status, "{}: `{name}`", case.name);
+            }
+        }
     }
 }

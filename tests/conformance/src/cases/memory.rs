@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "an_absurd_size_is_refused_and_breaks_nothing",
-        "Errors: `OomDevice`, `OomHost`.",
+        "Errors: `XD_OOM_DEVICE`, `XD_OOM_HOST`.",
         absurd_size,
     ),
     Case::core(
@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "free_refuses_memory_of_others",
-        "`NotOwner` for another address or kind",
+        "`XD_NOT_OWNER` for another address or kind",
         free_of_foreign_memory,
     ),
     Case::core(
@@ -50,12 +50,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "free_refuses_another_kind",
-        "`NotOwner` for another address or kind",
+        "`XD_NOT_OWNER` for another address or kind",
         free_of_other_kind,
     ),
     Case::core(
         "free_refuses_what_was_freed",
-        "`NotOwner`; `Stale`: the handle or address named something that is gone",
+        "`XD_NOT_OWNER`; `XD_STALE`: the handle or address named something that is gone",
         double_free,
     ),
     Case::core(

@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "registrations_do_not_overlap",
-        "`Conflict` when it overlaps an earlier registration.",
+        "`XD_CONFLICT` when it overlaps an earlier registration.",
         overlaps,
     ),
     Case::core(
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "what_was_not_registered_is_not_unregistered",
-        "`NotOwner` when it was not registered.",
+        "`XD_NOT_OWNER` when it was not registered.",
         unregister_of_others,
     ),
     Case::core(

@@ -11,7 +11,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_fresh_stream_has_no_work",
-        "Says whether the stream's work is done: `OK` or `NotReady`.",
+        "Says whether the stream's work is done: `XD_OK` or `XD_NOT_READY`.",
         fresh,
     ),
     Case::core(
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_stream_behind_the_host_does_nothing_yet",
-        "Events that the host completes; `Timeout`; `NotReady`.",
+        "Events that the host completes; `XD_TIMEOUT`; `XD_NOT_READY`.",
         gated,
     ),
     Case::core(
@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "the_default_stream_works_or_is_unsupported",
-        "`Unsupported` when the device has no such default.",
+        "`XD_UNSUPPORTED` when the device has no such default.",
         default_stream,
     ),
     Case::core(
@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_stream_is_stale",
-        "`Stale`: the handle or address named something that is gone.",
+        "`XD_STALE`: the handle or address named something that is gone.",
         stale,
     ),
 ];

@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_wrapped_stream_on_a_device_that_is_not_there_is_refused",
-        "`Invalid` when it belongs to another device and the vendor can say so.",
+        "`XD_INVALID` when it belongs to another device and the vendor can say so.",
         no_device,
     ),
 ];
