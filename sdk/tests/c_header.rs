@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crossdock_sdk::abi::{
-    ABI_MAJOR, ABI_MINOR, AddressForm, Capabilities, DESCRIPTION_MAGIC, DefaultStream, Features,
-    MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
+    ABI_MAJOR, ABI_MINOR, AddressForm, AdoptFlags, Capabilities, DESCRIPTION_MAGIC, DefaultStream,
+    Features, MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
 };
 
 #[path = "layouts/abi.rs"]
@@ -80,6 +80,9 @@ fn constants() -> BTreeMap<String, u64> {
     }
     for (bit, name) in PointerFlags::NAMES {
         put("POINTER_", name, bit.0.into());
+    }
+    for (bit, name) in AdoptFlags::NAMES {
+        put("ADOPT_", name, bit.0.into());
     }
     for (name, number) in [
         ("MEMORY_UNOWNED", MemoryKind::UNOWNED.0),

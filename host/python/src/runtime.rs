@@ -134,7 +134,7 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult
 }
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its
-/// owner. `DeviceError` after `timeout` seconds.
+/// owner. `DeviceTimeoutError` after `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {

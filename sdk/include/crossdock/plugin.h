@@ -190,8 +190,15 @@ typedef struct xd_plugin {
                                xd_pointer_info *out, xd_plugin_error **error);
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
      * Memory stays freeable. The deadline counts from the call on, in nanoseconds, and
-     * `UINT64_MAX` is none; what is refused answers `XD_RETIRED`, and work that ran on past the
-     * deadline can still be waited for.
+     * `UINT64_MAX` is none; work that ran on past the deadline can still be waited for.
+     *
+     * Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`,
+     * `copy`, `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`,
+     * `stream_wrap`, `event_create`, `event_create_host` and `stream_host_call`; `stream_default`,
+     * `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`,
+     * `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a
+     * device, `event_complete`, and queries, waits and ends of streams and events. The conformance
+     * suite asks `allocate` and `stream_create`.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.
