@@ -229,7 +229,10 @@ const fn hint_for(status: Status) -> &'static str {
     match status {
         Status::OOM_DEVICE | Status::OOM_HOST => "free tensors, or copy in smaller parts",
         Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
-        Status::FORKED => "open a new runtime in the child process",
+        Status::FORKED => {
+            "use what a runtime of the child's own has; where the parent started a driver, start the \
+             process by `spawn`"
+        }
         Status::RETIRED => "load the plugin again, or use another device",
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
