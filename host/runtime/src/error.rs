@@ -74,7 +74,7 @@ pub enum Error {
         /// Each route with the reason why it fell.
         reasons: Vec<String>,
     },
-    /// The runtime was opened before a fork, and this is the child. Misuse: open a new one.
+    /// Something is of the process that this one was forked off. Misuse: open a runtime here.
     #[error("{operation}")]
     Forked {
         /// What was asked.
@@ -144,7 +144,7 @@ impl Error {
                 format!("two plugins own it: {one}, and {other}")
             }
             Self::Refused { reasons, .. } => reasons.join("; "),
-            Self::Forked { .. } => "the runtime was opened before a fork".to_owned(),
+            Self::Forked { .. } => "it is of the process that this one was forked off".to_owned(),
         }
     }
 

@@ -290,6 +290,9 @@ impl Drop for Plugin {
             return;
         }
         if life::exiting() || self.hooks.is_forked() {
+            // Its queues have locks, which threads may hold that a child does not have.
+            let completions = std::mem::take(&mut self.completions);
+            let _leaked = std::mem::ManuallyDrop::new(completions);
             life::count_leak();
             return;
         }

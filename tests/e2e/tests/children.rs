@@ -39,25 +39,43 @@ fn with_drivers(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn l4_5_a_child_opens_anew_what_has_no_driver_and_is_told_to_spawn_for_what_has_one() {
+fn a_child_opens_anew_what_has_no_driver_and_is_told_to_spawn_for_what_has_one() {
     let folder = tempfile::tempdir().unwrap();
     fork("anew", &plain(folder.path()), &with_drivers(folder.path()));
 }
 
 #[test]
-fn l4_5_a_child_opens_what_waits_for_work_anew() {
+fn a_child_opens_what_waits_for_work_anew() {
     fork("anew", &[asynchronous()], &[]);
 }
 
 #[test]
-fn l4_5_a_child_opens_without_the_drivers_that_its_parent_started() {
+fn a_child_opens_without_the_drivers_that_its_parent_started() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/accelerators.c");
     fork("found", &[], &[compile_plugin(&source, folder.path(), &[])]);
 }
 
 #[test]
-fn l4_5_a_driver_that_the_parent_did_not_start_is_the_childs() {
+fn a_driver_that_the_parent_did_not_start_is_the_childs() {
     let folder = tempfile::tempdir().unwrap();
     fork("unopened", &[], &with_drivers(folder.path()));
+}
+
+#[test]
+fn inherited_host_memory_is_memory_of_others_on_the_childs_cpu() {
+    let folder = tempfile::tempdir().unwrap();
+    fork("inherited", &plain(folder.path()), &[]);
+}
+
+#[test]
+fn inherited_memory_with_work_answers_forked() {
+    let folder = tempfile::tempdir().unwrap();
+    fork("at-work", &plain(folder.path()), &[]);
+}
+
+#[test]
+fn a_fork_amid_busy_threads_leaves_a_child_that_can_do_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    fork("amid", &plain(folder.path()), &[]);
 }

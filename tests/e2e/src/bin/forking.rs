@@ -6,13 +6,20 @@
 #![expect(
     clippy::print_stderr,
     clippy::exit,
+    clippy::unwrap_used,
     reason = "a child says what went wrong, and ends as processes do"
 )]
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossdock::{CostCache, Device, Error, RouteChoice, Runtime, RuntimeBuilder, Tensor};
+use crossdock::{
+    CostCache, Device, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Stream, Tensor,
+    counted_leaks,
+};
+use crossdock_e2e::lending::{ALL, filled, held, lent, status, writable};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{self, DeviceType, Dtype, Layout};
 
@@ -37,6 +44,9 @@ fn main() -> ExitCode {
     let outcome = match scenario.as_str() {
         "anew" => anew(&files),
         "found" => found(&files),
+        "inherited" => inherited(&files),
+        "at-work" => at_work(&files),
+        "amid" => amid(&files),
         "unopened" => unopened(&files),
         _ => Err("unknown scenario".into()),
     };
@@ -175,5 +185,207 @@ fn unopened(files: &Files) -> Outcome {
             own.load(file.as_ref())?;
         }
         use_all(&own)
+    })
+}
+
+/// Memory of each kind that the host has, with all bytes alike.
+fn host_tensors(runtime: &Runtime) -> Vec<(Tensor, Arc<AtomicBool>)> {
+    let devices = runtime.devices();
+    let mut tensors: Vec<_> = devices
+        .iter()
+        .map(|device| (filled(device, 7), Arc::default()))
+        .collect();
+    // A view through the CPU of memory that another plugin allocated.
+    let cpu = runtime.device(dlpack::Device::CPU).unwrap();
+    for (there, _) in tensors.clone() {
+        if let Ok((alias, _)) = there.to(&cpu, RouteChoice::Only(RouteKind::Alias)) {
+            tensors.push((alias, Arc::default()));
+        }
+    }
+    let of_others = writable(runtime);
+    of_others.0.fill(&[7], None).unwrap();
+    tensors.extend([lent(runtime, None), of_others]);
+    tensors
+}
+
+/// What a child may do with memory of others on its own `cpu:0`.
+fn use_inherited(own: &Runtime, tensor: &Tensor) {
+    let cpu = own.device(dlpack::Device::CPU).unwrap();
+    assert_eq!(tensor.device(), &cpu);
+    assert!(tensor.read().unwrap() == [7; ALL]);
+    let turned = tensor.reshape(&[64, 64]).unwrap().permute(&[1, 0]).unwrap();
+    assert!(turned.read().unwrap() == [7; ALL]);
+    let managed = turned.export().unwrap().into_raw();
+    // SAFETY: a live tensor of this library's own making, given up here.
+    let back = unsafe { Tensor::import_managed(own, managed) }.unwrap();
+    assert!(back.read().unwrap() == [7; ALL]);
+    let (alias, route) = tensor.to(&cpu, RouteChoice::Best).unwrap();
+    assert_eq!(
+        (route.kind, alias.address()),
+        (RouteKind::Alias, tensor.address())
+    );
+    for device in own.devices() {
+        let (copy, _) = turned.to(&device, RouteChoice::Copy).unwrap();
+        assert!(copy.read().unwrap() == [7; ALL]);
+        copy.copy_from(&tensor.reshape(&[64, 64]).unwrap(), None)
+            .unwrap();
+    }
+    if tensor.is_read_only() {
+        return;
+    }
+    tensor.write(&[2; ALL]).unwrap();
+    assert!(alias.read().unwrap() == [2; ALL]);
+    // All handles of it come after each other's work.
+    let (stream, gate) = held(&cpu);
+    turned
+        .copy_from(&filled(&cpu, 3).reshape(&[64, 64]).unwrap(), Some(&stream))
+        .unwrap();
+    assert!(tensor.try_export().unwrap().is_none());
+    gate.complete(Status::OK).unwrap();
+    assert!(tensor.read().unwrap() == [3; ALL]);
+    tensor.fill(&[7], None).unwrap();
+}
+
+/// Inherited host memory is memory of others on the child's `cpu:0`, its own child's too; nothing of it
+/// is given back there, and the parent's own stays as it is.
+fn inherited(files: &Files) -> Outcome {
+    let runtime = opened()?;
+    for file in &files.plain {
+        runtime.load(file.as_ref())?;
+    }
+    let mut tensors = host_tensors(&runtime);
+    in_a_child(|| {
+        let own = opened()?;
+        for file in &files.plain {
+            own.load(file.as_ref())?;
+        }
+        for (tensor, _) in &tensors {
+            use_inherited(&own, tensor);
+        }
+        in_a_child(|| {
+            let own = opened()?;
+            for (tensor, _) in &tensors {
+                use_inherited(&own, tensor);
+            }
+            for (tensor, _) in tensors.iter().filter(|(tensor, _)| !tensor.is_read_only()) {
+                tensor.fill(&[9], None)?;
+            }
+            Ok(())
+        })?;
+        let before = counted_leaks();
+        for (tensor, is_back) in std::mem::take(&mut tensors) {
+            use_inherited(&own, &tensor);
+            drop(tensor);
+            assert!(!is_back.load(Ordering::SeqCst));
+        }
+        assert!(counted_leaks() > before);
+        Ok(())
+    })?;
+    for (tensor, _) in &tensors {
+        assert!(tensor.read()? == [7; ALL]);
+    }
+    Ok(())
+}
+
+/// What may have been running on memory at the fork is not the child's to use; what was known to be
+/// over is.
+fn at_work(files: &Files) -> Outcome {
+    let runtime = opened()?;
+    for file in &files.plain {
+        runtime.load(file.as_ref())?;
+    }
+    let cpu = runtime.device(dlpack::Device::CPU)?;
+    let (stream, gate) = held(&cpu);
+    let (written, read, done, untouched) = (
+        filled(&cpu, 7),
+        filled(&cpu, 7),
+        filled(&cpu, 0),
+        filled(&cpu, 7),
+    );
+    let mut busy = vec![written.clone(), written.reshape(&[64, 64])?, read.clone()];
+    written.fill(&[7], Some(&stream))?;
+    let (copy, _) = read.to_on(&cpu, RouteChoice::Copy, &stream)?;
+    busy.push(copy);
+    for (there, _) in host_tensors(&runtime) {
+        // Through one name of the memory, and used by another.
+        if *there.device() != cpu
+            && let Ok((alias, _)) = there.to(&cpu, RouteChoice::Only(RouteKind::Alias))
+        {
+            alias.used_on(&stream)?;
+            busy.extend([there, alias]);
+        }
+    }
+    let other = Stream::new(&cpu)?;
+    done.fill(&[7], Some(&other))?;
+    done.synchronize(None)?;
+    in_a_child(|| {
+        let own = opened()?;
+        for tensor in [&untouched, &done] {
+            use_inherited(&own, tensor);
+        }
+        let cpu = own.device(dlpack::Device::CPU)?;
+        for tensor in &busy {
+            let whole = tensor.reshape(&[4096])?;
+            let answers = [
+                status(&tensor.read()),
+                status(&whole.write(&[2; ALL])),
+                status(&tensor.export()),
+                status(&tensor.to(&cpu, RouteChoice::Copy)),
+                status(&filled(&cpu, 7).copy_from(&whole, None)),
+                status(&whole.fill(&[2], None)),
+            ];
+            assert_eq!(answers, [Some(Status::FORKED); 6]);
+        }
+        drop(busy);
+        Ok(())
+    })?;
+    gate.complete(Status::OK)?;
+    assert!(written.read()? == [7; ALL]);
+    Ok(())
+}
+
+/// Children that are forked off amid the work of other threads wait for none of them.
+fn amid(files: &Files) -> Outcome {
+    let runtime = opened()?;
+    for file in &files.plain {
+        runtime.load(file.as_ref())?;
+    }
+    let tensors = host_tensors(&runtime);
+    let is_over = AtomicBool::new(false);
+    let work = || {
+        let cpu = runtime.device(dlpack::Device::CPU).unwrap();
+        let stream = Stream::new(&cpu).unwrap();
+        while !is_over.load(Ordering::Relaxed) {
+            use_all(&opened().unwrap()).unwrap();
+            for (tensor, _) in &tensors {
+                tensor.used_on(&stream).unwrap();
+                let (copy, _) = tensor.to_on(&cpu, RouteChoice::Copy, &stream).unwrap();
+                copy.read().unwrap();
+            }
+            drop(lent(&runtime, None));
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        let mut children = (0..20).map(|_| {
+            in_a_child(|| {
+                let own = opened()?;
+                for file in &files.plain {
+                    own.load(file.as_ref())?;
+                }
+                for (tensor, _) in &tensors {
+                    // It may have been read at the fork.
+                    match tensor.read() {
+                        Ok(bytes) => assert!(bytes == [7; ALL]),
+                        answer => assert_eq!(status(&answer), Some(Status::FORKED)),
+                    }
+                }
+                use_all(&own)
+            })
+        });
+        let failed = children.find(Result::is_err);
+        is_over.store(true, Ordering::Relaxed);
+        drop(workers);
+        failed.unwrap_or(Ok(()))
     })
 }
