@@ -333,7 +333,10 @@ impl Memory {
     /// The work that may still be running on these bytes, whichever device's view it went through.
     #[inline]
     pub(crate) fn pending(&self) -> &Pending {
-        &self.root().pending
+        match self.viewed() {
+            None => &self.pending,
+            Some(of) => &of.memory().root().pending,
+        }
     }
 
     /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody

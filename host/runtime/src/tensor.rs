@@ -366,7 +366,12 @@ impl Tensor {
     /// [`Error::Exchange`] when DLPack, or its struct of 0.x, cannot represent it.
     #[inline]
     pub fn export_as<M: Managed>(&self) -> Result<Produced<M>, Error> {
-        let memory = self.memory();
+        self.export_in(self.memory())
+    }
+
+    /// The same where the caller has asked for its memory already.
+    #[inline]
+    pub(crate) fn export_in<M: Managed>(&self, memory: &Memory) -> Result<Produced<M>, Error> {
         let address = memory.at(self.offset());
         let (word, byte_offset) = match address.form {
             AddressForm::HANDLE => (address.word, address.offset),
