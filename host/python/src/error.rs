@@ -26,7 +26,8 @@ static UNSUPPORTED_DEVICE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static TIMEOUT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-const FORKED_HINT: &str = "start the process by `spawn`, or use crossdock first in the child";
+const FORKED_HINT: &str = "name the device anew in the child, as in `xd.device(\"cpu:0\")`; where \
+                           the parent started its driver, start the process by `spawn`";
 
 /// A failure with its error object.
 #[derive(Debug)]

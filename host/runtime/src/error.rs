@@ -74,7 +74,7 @@ pub enum Error {
         /// Each route with the reason why it fell.
         reasons: Vec<String>,
     },
-    /// The runtime was opened before a fork, and this is the child. Misuse: open a new one.
+    /// Something is of the process that this one was forked off. Misuse: open a runtime here.
     #[error("{operation}")]
     Forked {
         /// What was asked.
@@ -144,7 +144,7 @@ impl Error {
                 format!("two plugins own it: {one}, and {other}")
             }
             Self::Refused { reasons, .. } => reasons.join("; "),
-            Self::Forked { .. } => "the runtime was opened before a fork".to_owned(),
+            Self::Forked { .. } => "it is of the process that this one was forked off".to_owned(),
         }
     }
 
@@ -240,7 +240,10 @@ const fn hint_for(status: Status) -> &'static str {
         Status::INVALID => "fix the call: its arguments, or when it is made",
         Status::NOT_READY => "wait until the work is done, then ask again",
         Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
-        Status::FORKED => "open a new runtime in the child process",
+        Status::FORKED => {
+            "use what a runtime of the child's own has; where the parent started a driver, start the \
+             process by `spawn`"
+        }
         Status::RETIRED => "load the plugin again, or use another device",
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",

@@ -240,8 +240,11 @@ impl Tensor {
     /// As [`Tensor::export_unordered`]; the failure of the work that wrote it.
     #[inline]
     pub fn export(&self) -> Result<Produced, Error> {
-        self.synchronize(None)?;
-        self.export_unordered()
+        let memory = self.memory();
+        if memory.pending().is_busy() {
+            memory.pending().synchronize(Access::Read, None)?;
+        }
+        self.export_in(memory)
     }
 
     /// The same if that needs no wait; `None` where work that writes it may still run.
@@ -250,8 +253,9 @@ impl Tensor {
     /// As [`Tensor::export`].
     #[inline]
     pub fn try_export(&self) -> Result<Option<Produced>, Error> {
-        if !self.memory().pending().is_busy() {
-            return self.export_unordered().map(Some);
+        let memory = self.memory();
+        if !memory.pending().is_busy() {
+            return self.export_in(memory).map(Some);
         }
         match self.ready()? {
             Some(_pending) => Ok(None),

@@ -247,7 +247,8 @@ pub struct PluginTable {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Runs in the child of a fork: marks all state dead without a vendor call.
+    /// Runs in the child of a fork: marks all state dead without a vendor call. No hook of this handle is
+    /// called afterwards. A plugin whose description names no driver may be opened anew then.
     ///
     /// Threads: the only one there is.
     /// Blocks:  no.

@@ -92,7 +92,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Marks all state dead in the child of a fork. Does nothing unless overridden.
+    /// Marks all state dead in the child of a fork, where nothing of `self` is used afterwards. Without
+    /// a driver in its description the plugin may be opened anew then. Does nothing unless overridden.
     fn at_fork_child(&self) {}
 
     /// Stops the plugin's own threads at exit. Does nothing unless overridden.

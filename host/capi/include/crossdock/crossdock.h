@@ -37,8 +37,11 @@
  * - Memory that work still uses lives on, and counts, until the work is over. No `_free` waits for
  *   work, ::xd_runtime_free neither; ::xd_runtime_wait_for_releases does, and needs the runtime.
  *
- * After a fork, handles of the parent answer `XD_FORKED` in the child. Once the process exits, what
- * is given back is left to the system and counted (::xd_counted_leaks).
+ * After a fork, handles of the parent answer `XD_FORKED` in the child, which opens a runtime of its
+ * own. Tensors in host memory are tensors of others on its `cpu:0` there, unless work on them was not
+ * known to be over at the fork. A plugin whose driver the parent started is not opened in the child:
+ * that needs a process that is spawned. Once the process exits, what is given back is left to the
+ * system and counted (::xd_counted_leaks); so is in a child what was the parent's.
  */
 #ifndef CROSSDOCK_CROSSDOCK_H
 #define CROSSDOCK_CROSSDOCK_H
