@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crossdock_sdk::abi::{
-    ABI_MAJOR, ABI_MINOR, AddressForm, Capabilities, DESCRIPTION_MAGIC, DefaultStream, Features,
-    MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
+    ABI_MAJOR, ABI_MINOR, AddressForm, AdoptFlags, Capabilities, DESCRIPTION_MAGIC, DefaultStream,
+    Features, MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
 };
 
 #[path = "layouts/abi.rs"]
@@ -80,6 +80,9 @@ fn constants() -> BTreeMap<String, u64> {
     }
     for (bit, name) in PointerFlags::NAMES {
         put("POINTER_", name, bit.0.into());
+    }
+    for (bit, name) in AdoptFlags::NAMES {
+        put("ADOPT_", name, bit.0.into());
     }
     for (name, number) in [
         ("MEMORY_UNOWNED", MemoryKind::UNOWNED.0),
@@ -152,7 +155,11 @@ fn every_size_place_and_number_is_the_one_of_rust() {
 
 #[test]
 fn the_headers_define_no_constant_that_rust_lacks() {
-    let macros = ["XD_EXPORT", "XD_PLUGIN_DESCRIBE"];
+    let macros = [
+        "XD_EXPORT",
+        "XD_PLUGIN_DESCRIBE",
+        "XD_PLUGIN_DESCRIBE_DRIVER",
+    ];
     let mut theirs = BTreeSet::new();
     for name in ["plugin.h", "plugin_types.h", "plugin_groups.h"] {
         let text = std::fs::read_to_string(include().join("crossdock").join(name)).unwrap();
@@ -203,24 +210,33 @@ fn the_header_is_clean_in_c99_and_cpp17_twice_and_in_two_files() {
     }
 }
 
-#[test]
-fn the_description_is_the_one_that_hosts_read() {
-    let folder = Folder::new("description");
-    let source = "#include <crossdock/plugin.h>\n#include <stdio.h>\n\
-        XD_PLUGIN_DESCRIBE(\"name=n\", \"vendor=v\", \"version=1.2.3\", \"devices=ext_dev\");\n\
-        int main(void) {\n\
-        return fwrite(crossdock_description, sizeof crossdock_description, 1, stdout) != 1; }\n";
-    let file = folder.write("describe.c", source);
+/// The description that a macro with these arguments writes, behind the magic words.
+fn described(macro_call: &str) -> String {
+    let folder = Folder::new(&macro_call.len().to_string());
+    let source = format!(
+        "#include <crossdock/plugin.h>\n#include <stdio.h>\n{macro_call};\n\
+        int main(void) {{\n\
+        return fwrite(crossdock_description, sizeof crossdock_description, 1, stdout) != 1; }}\n"
+    );
+    let file = folder.write("describe.c", &source);
     let program = folder.0.join("describe");
     let (file, program) = (file.to_str().unwrap(), program.to_str().unwrap());
     compile("cc", &["-std=c99", file, "-o", program]);
     let bytes = Command::new(program).output().unwrap().stdout;
+    let text = String::from_utf8(bytes).unwrap();
+    text.strip_prefix(DESCRIPTION_MAGIC).unwrap().to_owned()
+}
+
+#[test]
+fn the_description_is_the_one_that_hosts_read() {
+    let texts = r#""name=n", "vendor=v", "version=1.2.3", "devices=ext_dev""#;
     let abi = format!("{ABI_MAJOR}.{ABI_MINOR}");
-    let rest = format!("name=n\0vendor=v\0version=1.2.3\0abi={abi}\0devices=ext_dev\0\0");
-    assert_eq!(
-        String::from_utf8(bytes).unwrap(),
-        format!("{DESCRIPTION_MAGIC}{rest}")
-    );
+    let expected = format!("name=n\0vendor=v\0version=1.2.3\0abi={abi}\0devices=ext_dev\0");
+    let plain = described(&format!("XD_PLUGIN_DESCRIBE({texts})"));
+    assert_eq!(plain, format!("{expected}\0"));
+    let with_driver = format!("XD_PLUGIN_DESCRIBE_DRIVER({texts}, \"driver=libcuda.so.1\")");
+    let with_driver = described(&with_driver);
+    assert_eq!(with_driver, format!("{expected}driver=libcuda.so.1\0\0"));
 }
 
 #[test]

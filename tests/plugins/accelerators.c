@@ -22,8 +22,9 @@
 #include "accelerators_state.h"
 #include "errors.h"
 
-XD_PLUGIN_DESCRIBE("name=accelerators", "vendor=crossdock", "version=1.0.0",
-                   "devices=cuda,cuda_host,cuda_managed,rocm,rocm_host");
+XD_PLUGIN_DESCRIBE_DRIVER("name=accelerators", "vendor=crossdock", "version=1.0.0",
+                          "devices=cuda,cuda_host,cuda_managed,rocm,rocm_host",
+                          "driver=libaccelerators.so.1");
 
 static xd_status accel_probe(xd_probe_info *out, xd_plugin_error **error) {
     (void)error;

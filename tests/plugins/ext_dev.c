@@ -250,11 +250,16 @@ static xd_status ext_retire(xd_plugin_handle plugin, uint64_t deadline_ns, xd_pl
     return XD_OK;
 }
 
-/** A thread that the child does not have may have held the lock. */
+/**
+ * A thread that the child does not have may have held the lock. What the parent allocated is forgotten
+ * and never freed, and the plugin can be opened anew.
+ */
 static void ext_at_fork_child(xd_plugin_handle plugin) {
     (void)plugin;
     pthread_mutex_init(&lock, NULL);
-    refused = XD_FORKED;
+    memset(allocations, 0, sizeof allocations);
+    used_bytes = 0;
+    is_open = 0;
 }
 
 /* The plugin has no thread of its own to stop. */

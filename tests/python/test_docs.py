@@ -70,8 +70,9 @@ def test_the_program_in_c_names_the_devices(tmp_path: Path) -> None:
     assert run.stdout.splitlines()[0] == xd.device("cpu").name and run.stderr == ""
 
 
-def test_the_program_in_c_that_runs_a_script_prints_what_the_document_says(tmp_path: Path) -> None:
-    document = (ROOT / "docs/scripts.md").read_text()
+@pytest.mark.parametrize("page", ["scripts", "order"])
+def test_the_program_in_c_prints_what_the_document_says(page: str, tmp_path: Path) -> None:
+    document = (ROOT / f"docs/{page}.md").read_text()
     said = re.search(r"^```text\n(.*?)^```", document, re.M | re.DOTALL)
     run = program_in_c(document, tmp_path)
     assert said and (run.stdout, run.stderr) == (said[1], "")

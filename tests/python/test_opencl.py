@@ -325,3 +325,40 @@ def test_numpy_is_told_how_the_host_gets_a_tensor(queue: Any) -> None:
     with pytest.raises(TypeError, match=r'bring it to the host first with `\.to\("cpu"\)`$'):
         np.asarray(tensor)
     assert np.asarray(tensor.to("cpu")).tolist() == [0, 1, 2]
+
+
+def test_a_wait_ends_with_its_limit_as_python_has_it(queue: Any) -> None:
+    gate = cl.UserEvent(queue.context)
+    cl.enqueue_barrier(queue, [gate])
+    stream = xd.Stream(OPENCL, native=queue)
+    event = stream.record()
+    try:
+        for wait in (stream.synchronize, event.synchronize):
+            with pytest.raises(TimeoutError) as caught:
+                wait(timeout=0.01)
+            assert isinstance(caught.value, xd.DeviceTimeoutError)
+            assert isinstance(caught.value, xd.DeviceError)
+            assert (caught.value.code, caught.value.plugin) == (16, "opencl")
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    stream.synchronize(timeout=60)
+    assert event.query()
+
+
+def test_a_queue_that_measures_no_times_says_so(queue: Any) -> None:
+    """The fixture's queue was made without `PROFILING_ENABLE`."""
+    stream = xd.Stream(OPENCL, native=queue)
+    begin, end = stream.record(), stream.record()
+    stream.synchronize()
+    with pytest.raises(xd.DeviceError, match="made without CL_QUEUE_PROFILING_ENABLE"):
+        end.elapsed_since(begin)
+
+
+def test_a_stream_of_ours_is_named_by_its_handle(queue: Any) -> None:
+    tensor, stream = xd.ones(4, device=OPENCL), xd.Stream(OPENCL)
+    wrong: Any = stream
+    with pytest.raises(TypeError, match=r"give its `.native_handle`"):
+        tensor.__dlpack__(stream=wrong, max_version=(1, 3))
+    tensor.__dlpack__(stream=stream.native_handle, max_version=(1, 3))
+    with pytest.raises(TypeError, match="DLPack has no streams for this device"):
+        xd.ones(4).__dlpack__(stream=wrong, max_version=(1, 3))

@@ -191,9 +191,24 @@ pub(crate) fn choice(options: &XdMoveOptions<'_>) -> Result<RouteChoice, Refusal
         (CopyMode::IF_NEEDED | CopyMode::ALWAYS, RouteKind::STAGED) => {
             Ok(RouteChoice::Only(Kind::Staged))
         }
-        (copy, route) => Err(Refusal::argument(format!(
-            "copy {} and route {} are unknown or contradict each other",
-            copy.0, route.0
-        ))),
+        (copy, route) => Err(Refusal::argument(no_choice(copy, route))),
+    }
+}
+
+/// Why these two together are no wish.
+fn no_choice(copy: CopyMode, route: RouteKind) -> String {
+    let copies = [CopyMode::IF_NEEDED, CopyMode::NEVER, CopyMode::ALWAYS];
+    let (copy, is_known) = (copy.0, copies.contains(&copy));
+    match route {
+        _ if !is_known => format!("copy {copy} is unknown"),
+        RouteKind::REFUSED => "route 4 (XD_ROUTE_REFUSED) is an answer, and no wish".to_owned(),
+        RouteKind::ALIAS => {
+            format!("copy {copy} (always) and route 1 (alias) contradict each other")
+        }
+        RouteKind::DIRECT | RouteKind::STAGED => {
+            let route = route.0;
+            format!("copy {copy} (never) and route {route}, which copies, contradict each other")
+        }
+        RouteKind(route) => format!("route {route} is unknown"),
     }
 }

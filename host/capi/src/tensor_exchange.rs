@@ -257,9 +257,16 @@ fn prepare<'a>(
         (Order::READY, None) => tensor.synchronize(None)?,
         (Order::STREAM, Some(stream)) => tensor.wait_to_export(stream)?,
         (Order::UNORDERED, None) => {}
-        (Order(order), _) => {
-            let why = format!("order {order} is unknown, or a stream is missing or too many");
+        (Order::STREAM, None) => {
+            let why = "order 1 (XD_ORDER_STREAM) needs a stream, and there is none";
             return Err(Refusal::argument(why));
+        }
+        (Order(order @ 0..=2), Some(_)) => {
+            let why = format!("a stream is given, and order {order} takes none");
+            return Err(Refusal::argument(why));
+        }
+        (Order(order), _) => {
+            return Err(Refusal::argument(format!("order {order} is unknown")));
         }
     }
     Ok(options)

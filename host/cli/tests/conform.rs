@@ -145,7 +145,10 @@ fn a_hang_ends_after_its_limit_and_what_is_printed_does_not_mix_with_the_result(
     let hangs = "puts(\"noise\"); fflush(stdout); for (;;) pause();";
     let output = conform(&build(folder.path(), hangs), &["--case", &names[0].0]);
     let failed = failures(&output);
-    assert!(failed[0].1.contains("no answer within 3 s"), "{failed:?}");
+    let why = &failed[0].1;
+    assert!(why.contains("no answer within 3 s"), "{why}");
+    let shows = format!("conform --in-process --case {}`", names[0].0);
+    assert!(why.contains(&shows), "{why}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("noise"));
 }
 

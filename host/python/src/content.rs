@@ -152,7 +152,9 @@ impl Tensor {
         self.copy(py)
     }
 
-    /// Replaces every element by a number; in the order of `stream` if one is given.
+    /// Replaces every element by a number; in the order of `stream` if one is given. Where the device has
+    /// no `"fill"` among its capabilities, or the plugin cannot make this one, it waits first for the
+    /// work on the stream, as `to` does.
     #[pyo3(signature = (value, *, stream=None))]
     fn fill<'py>(
         slf: &Bound<'py, Self>,
@@ -164,7 +166,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Waits until the last work that writes it is done; `DeviceError` after `timeout` seconds.
+    /// Waits until the last work that writes it is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let (limit, handle) = (limit(timeout)?, self.handle()?);

@@ -99,7 +99,7 @@ impl Device {
         PyFrozenSet::new(py, names.map(|(_, name)| name.to_lowercase()))
     }
 
-    /// Waits until the work on all its streams is done; `DeviceError` after `timeout` seconds.
+    /// Waits until the work on all its streams is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let (limit, handle) = (limit(timeout)?, &self.handle);

@@ -4,7 +4,9 @@ use std::ffi::CStr;
 
 use crossdock_api::{ErrorKind, Failure, Status, XdError};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyBufferError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -16,13 +18,16 @@ create_exception!(
     crossdock,
     DeviceError,
     PyRuntimeError,
-    "What a plugin or its driver said: `.operation`, `.plugin`, `.device`, `.code`."
+    "What a plugin or its driver said: `.operation`, `.plugin`, `.device` (empty where only the \
+     plugin is known), `.code` (the driver's number, else the status)."
 );
 
 static UNSUPPORTED_DEVICE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static TIMEOUT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-const FORKED_HINT: &str = "start the process by `spawn`, or use crossdock first in the child";
+const FORKED_HINT: &str = "name the device anew in the child, as in `xd.device(\"cpu:0\")`; where \
+                           the parent started its driver, start the process by `spawn`";
 
 /// A failure with its error object.
 #[derive(Debug)]
@@ -85,7 +90,12 @@ impl Failed {
     /// What a driver said, with its attributes.
     fn device_error(&self, py: Python<'_>) -> PyErr {
         let api = api();
-        let error = DeviceError::new_err(self.what_and_why());
+        let error = match TIMEOUT.get(py) {
+            Some(class) if self.status() == Status::TIMEOUT => {
+                PyErr::from_type(class.bind(py).clone(), self.what_and_why())
+            }
+            _ => DeviceError::new_err(self.what_and_why()),
+        };
         let value = error.value(py);
         let lend = self.0.lend();
         let attributes = [
@@ -150,23 +160,32 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let buffer = py.get_type::<PyBufferError>();
     let both = [
         (
+            "DeviceTimeoutError",
+            [
+                py.get_type::<DeviceError>(),
+                py.get_type::<PyTimeoutError>(),
+            ],
+            &TIMEOUT,
+            "What was waited for was not over within the limit; it goes on.",
+        ),
+        (
             "UnsupportedDeviceError",
-            py.get_type::<PyTypeError>(),
+            [buffer.clone(), py.get_type::<PyTypeError>()],
             &UNSUPPORTED_DEVICE,
             "No plugin can serve the device.",
         ),
         (
             "CopyRequiredError",
-            py.get_type::<PyValueError>(),
+            [buffer, py.get_type::<PyValueError>()],
             &COPY_REQUIRED,
             "It would take a copy, and `copy=False` forbids one.",
         ),
     ];
-    for (name, second, place, doc) in both {
+    for (name, bases, place, doc) in both {
         let namespace = PyDict::new(py);
         namespace.set_item("__module__", "crossdock")?;
         namespace.set_item("__doc__", doc)?;
-        let bases = PyTuple::new(py, [&buffer, &second])?;
+        let bases = PyTuple::new(py, bases)?;
         let class = py.get_type::<PyType>().call1((name, bases, namespace))?;
         let class = class.cast_into::<PyType>()?;
         module.add(name, &class)?;

@@ -59,7 +59,8 @@ impl Event {
         Ok(detached(py, wait)?)
     }
 
-    /// Waits until it has happened; `DeviceError` after `timeout` seconds.
+    /// Waits until it has happened; `DeviceTimeoutError` after `timeout` seconds, `DeviceError` each time
+    /// where the work before it failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let limit = limit(timeout)?;
@@ -75,7 +76,8 @@ impl Event {
     }
 
     /// Seconds from an earlier event to this one, as the device measured them; both must have
-    /// happened. `DeviceError` on devices without times.
+    /// happened. `DeviceError` where no times are measured: by the device, or by a queue of OpenCL that was
+    /// made without `PROFILING_ENABLE`.
     fn elapsed_since(&self, other: &Bound<'_, Self>) -> PyResult<f64> {
         let earlier = &other.get().0;
         let nanoseconds = written(|out| (api().event_elapsed)(self.0.lend(), earlier.lend(), out))?;

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +16,15 @@ use pyo3::prelude::*;
 
 use crate::interpreter::detached;
 use crate::kept;
+use crate::runtime;
 use crate::table::api;
 
 /// How many threads are inside, and [`CLOSED`].
 static STATE: AtomicUsize = AtomicUsize::new(0);
 const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// How often this process came out of a fork.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How long the interpreter's end waits for those inside.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -67,6 +71,12 @@ pub(crate) fn is_closed_here() -> bool {
     CLOSED_HERE.get()
 }
 
+/// The generation of forks: what another one took is its parent's to give back.
+#[inline]
+pub(crate) fn generation() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Called by `atexit`: nobody comes in any more, and those inside may take the lock to leave.
 #[pyfunction]
 fn _close_gate(py: Python<'_>) {
@@ -79,9 +89,13 @@ fn _close_gate(py: Python<'_>) {
     });
 }
 
-/// The child of a fork has no other thread.
+/// The child of a fork has no other thread, and opens a runtime of its own.
 unsafe extern "C" fn in_child() {
-    let _caught = fence(|| STATE.fetch_and(CLOSED, Ordering::SeqCst));
+    let _caught = fence(|| {
+        STATE.fetch_and(CLOSED, Ordering::SeqCst);
+        FORKS.fetch_add(1, Ordering::Relaxed);
+        runtime::forget();
+    });
 }
 
 /// How the runtime releases tensors of others, whose deleters may be Python's.
@@ -98,7 +112,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let close = wrap_pyfunction!(_close_gate, module)?;
     py.import("atexit")?.call_method1("register", (close,))?;
-    // SAFETY: a static function that takes nothing and only writes a number.
+    // SAFETY: a static function that takes nothing and only writes a number and a pointer.
     let _noticed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     // SAFETY: a static function that every thread may call, in a module that is never unloaded.
     crate::error::check(unsafe { (api().release_through)(Some(release_foreign)) })?;

@@ -38,7 +38,7 @@ pub(crate) fn give_back(drop_one: impl FnOnce()) {
         false => enter().and_then(|_inside| attached()),
     };
     if dropped.is_none() {
-        LEAKED.fetch_add(1, Ordering::Relaxed);
+        count_leak();
     }
 }
 
@@ -57,6 +57,12 @@ pub(crate) unsafe fn release_foreign(
         true => with_error_aside(delete),
         false => give_back(delete),
     }
+}
+
+/// Counts something that is not given back.
+#[cold]
+pub(crate) fn count_leak() {
+    LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// An object that is kept for its memory.
@@ -85,7 +91,7 @@ fn enter() -> Option<Inside> {
     may_attach.then_some(inside)
 }
 
-/// How many objects were leaked because the process or the interpreter was ending.
+/// How many objects were leaked because the process or the interpreter was ending, or is a fork.
 #[pyfunction]
 pub(crate) fn _counted_leaks() -> u64 {
     LEAKED.load(Ordering::Relaxed) + (api().counted_leaks)()

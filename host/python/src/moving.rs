@@ -61,10 +61,14 @@ impl Tensor {
 
     /// The same values on `device`: the same memory where that works, else a copy.
     ///
-    /// `copy` means what the array API says. With `stream` it is moved in that stream's order, and
-    /// the CPU does not wait; `non_blocking=True` takes the current one. A stream of another library,
-    /// and the current one, are those of `device`, or of the tensor's own device where `device` is
-    /// the CPU.
+    /// `copy` means what the array API says. With `stream` it is moved in that stream's order;
+    /// `non_blocking=True` takes the current one. A stream of another library, and the current one, are
+    /// those of `device`, or of the tensor's own device where `device` is the CPU.
+    ///
+    /// A copy on a direct route does not wait: `copy=True` takes one where it is the cheapest. An alias
+    /// that is adopted or mapped, and a copy through host memory, wait first for the work on the stream,
+    /// without a limit: do not hold it by an event that this thread completes.
+    /// `stream.synchronize(timeout)` before them sets a limit.
     #[pyo3(signature = (device=None, *, stream=None, copy=None, non_blocking=false))]
     fn to(
         &self,

@@ -59,8 +59,9 @@ impl Plugin {
         text((api().plugin_detail)(self.0.lend()))
     }
 
-    /// Removes it: its devices are gone, and tensors on it can be read and dropped. Its work is
-    /// drained, unless another runtime of the process keeps it. `load_plugin` brings it back.
+    /// Removes it: its devices are gone, and tensors on it can be dropped at any time. While another
+    /// runtime of the process keeps the plugin, they can be read as well. Else its work is drained, for at
+    /// most five seconds, and reading and copying them fails as `RETIRED`. `load_plugin` brings it back.
     fn retire(&self, py: Python<'_>) -> PyResult<()> {
         crate::runtime::retire(py, &self.0)
     }

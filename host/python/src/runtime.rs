@@ -1,9 +1,12 @@
 //! The process's runtime, and the functions that ask it.
+#![expect(unsafe_code, reason = "keeps the runtime in an atomic pointer")]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crossdock_api::{DLDevice, Ref, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 use crate::device::Device;
 use crate::dtype::Dtype;
@@ -17,13 +20,33 @@ use crate::stream::limit;
 use crate::table::api;
 use crate::tensor::Tensor;
 
-static RUNTIME: PyOnceLock<Handle<XdRuntime>> = PyOnceLock::new();
+/// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
+static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());
 
 /// The process's runtime, opened at the first question.
+#[inline]
 pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
-    RUNTIME.get_or_try_init(py, || {
-        detached(py, || made(|out| (api().runtime_default)(out))).map_err(PyErr::from)
-    })
+    // SAFETY: NULL, or a box that was given up for good.
+    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
+        Some(runtime) => Ok(runtime),
+        None => open(py),
+    }
+}
+
+#[cold]
+fn open(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
+    let opened = detached(py, || made(|out| (api().runtime_default)(out)))?;
+    let opened = Box::into_raw(Box::new(opened));
+    // Where another thread was faster, it has another handle of the same runtime.
+    let order = (Ordering::AcqRel, Ordering::Acquire);
+    let _first = RUNTIME.compare_exchange(ptr::null_mut(), opened, order.0, order.1);
+    // SAFETY: a box that nobody gives back.
+    Ok(unsafe { &*opened })
+}
+
+/// Called in the child of a fork, which opens its own: the parent's answers `FORKED`.
+pub(crate) fn forget() {
+    RUNTIME.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// The device with a DLPack pair.
@@ -134,7 +157,7 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult
 }
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its
-/// owner. `DeviceError` after `timeout` seconds.
+/// owner. `DeviceTimeoutError` after `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {

@@ -246,7 +246,8 @@ impl Stream {
         Ok(detached(py, wait)?)
     }
 
-    /// Waits until its work is done; `DeviceError` after `timeout` seconds.
+    /// Waits until its work is done; `DeviceTimeoutError` after `timeout` seconds, `DeviceError` once for
+    /// work that failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let limit = limit(timeout)?;

@@ -19,7 +19,7 @@ use crate::device::Device;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
 use crate::runtime::device_of;
-use crate::stream::current_stream;
+use crate::stream::{Stream, current_stream};
 use crate::table::api;
 
 const CUDA: i32 = 2;
@@ -89,7 +89,7 @@ pub(crate) fn wanted(
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Wanted> {
     let rules = Rules::of(device);
-    let number = stream.map(number_of).transpose()?;
+    let number = stream.map(|stream| number_of(rules, stream)).transpose()?;
     match (rules, number) {
         (Rules::Streamless | Rules::OpenCl, None) => Ok(Wanted::Ready),
         (Rules::Cuda | Rules::Rocm | Rules::OpenCl, Some(-1)) => Ok(Wanted::Unordered),
@@ -105,14 +105,21 @@ pub(crate) fn wanted(
     }
 }
 
-fn number_of(stream: &Bound<'_, PyAny>) -> PyResult<i64> {
+fn number_of(rules: Rules, stream: &Bound<'_, PyAny>) -> PyResult<i64> {
     stream.extract::<i64>().map_err(|error| {
         if error.is_instance_of::<PyOverflowError>(stream.py()) {
             return PyValueError::new_err(format!("{stream} is no handle of a stream"));
         }
-        PyTypeError::new_err(format!("a stream is None or an int, not {stream}"))
+        let hint = match (stream.is_instance_of::<Stream>(), rules) {
+            (true, Rules::Streamless) => format!(": {NO_STREAMS}"),
+            (true, _) => ": give its `.native_handle`".to_owned(),
+            (false, _) => String::new(),
+        };
+        PyTypeError::new_err(format!("a stream is None or an int, not {stream}{hint}"))
     })
 }
+
+const NO_STREAMS: &str = "DLPack has no streams for this device: give stream=None";
 
 fn refused(rules: Rules, number: i64) -> PyErr {
     let why = match rules {
@@ -121,7 +128,7 @@ fn refused(rules: Rules, number: i64) -> PyErr {
         Rules::OpenCl => {
             "on OpenCL it is None, -1, or the handle of a queue that was made or given here"
         }
-        Rules::Streamless => "this device has no streams: give stream=None",
+        Rules::Streamless => NO_STREAMS,
     };
     PyValueError::new_err(format!("stream {number} is refused: {why}"))
 }

@@ -11,8 +11,10 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::Failed;
+use crate::gate;
 use crate::handle::{Handle, made};
 use crate::incoming::{Incoming, Kind};
+use crate::kept;
 use crate::negotiate::HOST;
 use crate::runtime::runtime;
 use crate::table::api;
@@ -26,6 +28,8 @@ pub(crate) struct Waiting {
     incoming: ManuallyDrop<Incoming>,
     /// The same for several: this one, and what the runtime made of it.
     owners: OnceLock<Arc<Incoming>>,
+    /// The generation of forks that took it.
+    generation: u32,
 }
 
 // SAFETY: the address is passed on, and nothing is read or written through it here.
@@ -62,6 +66,7 @@ impl Waiting {
             array: unsafe { array.assume_init() },
             incoming: ManuallyDrop::new(incoming),
             owners: OnceLock::new(),
+            generation: gate::generation(),
         }))
     }
 
@@ -130,10 +135,14 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.owners.get().is_none() {
-            // SAFETY: the only owner, dropped here and nowhere else.
-            unsafe { ManuallyDrop::drop(&mut self.incoming) };
+        if self.owners.get().is_some() {
+            return;
         }
+        if self.generation != gate::generation() {
+            return kept::count_leak();
+        }
+        // SAFETY: the only owner, dropped here and nowhere else.
+        unsafe { ManuallyDrop::drop(&mut self.incoming) };
     }
 }
 

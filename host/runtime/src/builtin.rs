@@ -44,6 +44,7 @@ fn open(layers: &[Layer]) -> Result<Plugin, Error> {
         vendor: description.vendor,
         version: description.version,
         devices: description.devices,
+        driver: description.driver,
         path: None,
     };
     Ok(Plugin::start(identity, table, layers))

@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
-use crate::inherited;
 use crate::order;
 use crate::span;
 use crate::stream::Stream;
@@ -43,9 +42,6 @@ pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> 
 
 /// Reads a tensor into compact bytes, as many as it has.
 pub(crate) fn read_into(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(), Error> {
-    if tensor.device().hooks().is_forked() && inherited::read(tensor, bytes).is_some() {
-        return Ok(());
-    }
     match transfer::read(tensor, bytes) {
         Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
         done => return done,

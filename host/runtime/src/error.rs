@@ -74,7 +74,7 @@ pub enum Error {
         /// Each route with the reason why it fell.
         reasons: Vec<String>,
     },
-    /// The runtime was opened before a fork, and this is the child. Misuse: open a new one.
+    /// Something is of the process that this one was forked off. Misuse: open a runtime here.
     #[error("{operation}")]
     Forked {
         /// What was asked.
@@ -144,7 +144,7 @@ impl Error {
                 format!("two plugins own it: {one}, and {other}")
             }
             Self::Refused { reasons, .. } => reasons.join("; "),
-            Self::Forked { .. } => "the runtime was opened before a fork".to_owned(),
+            Self::Forked { .. } => "it is of the process that this one was forked off".to_owned(),
         }
     }
 
@@ -153,6 +153,12 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::Load { hint, .. } => hint.clone(),
+            // The driver failed at nothing: this is told of work, of another plugin's perhaps.
+            Self::Hook {
+                status: Status::VENDOR,
+                native_code: 0,
+                ..
+            } => "mend what it names, and write again what the failed work was to write".to_owned(),
             Self::Hook { status, .. } => hint_for(*status).to_owned(),
             Self::UnknownDevice { device, .. } if owner_of_memory_called(device.ty).is_some() => {
                 "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
@@ -227,9 +233,17 @@ const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
 
 const fn hint_for(status: Status) -> &'static str {
     match status {
-        Status::OOM_DEVICE | Status::OOM_HOST => "free tensors, or copy in smaller parts",
+        Status::OOM_DEVICE | Status::OOM_HOST => {
+            "free tensors, wait for releases (memory that work still uses counts until then), and try \
+             again; or copy in smaller parts"
+        }
+        Status::INVALID => "fix the call: its arguments, or when it is made",
+        Status::NOT_READY => "wait until the work is done, then ask again",
         Status::PANIC => "report this to the plugin's author; the plugin is not used any more",
-        Status::FORKED => "open a new runtime in the child process",
+        Status::FORKED => {
+            "use what a runtime of the child's own has; where the parent started a driver, start the \
+             process by `spawn`"
+        }
         Status::RETIRED => "load the plugin again, or use another device",
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
@@ -237,5 +251,44 @@ const fn hint_for(status: Status) -> &'static str {
             "pass memory that this device's plugin allocated, registered or adopted"
         }
         _ => "run `crossdock doctor` for the state of this plugin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(status: Status, native_code: i64) -> String {
+        let error = Error::Hook {
+            plugin: "test".to_owned(),
+            operation: "call".to_owned(),
+            status,
+            native_code,
+            native_name: String::new(),
+            message: "a reason".to_owned(),
+        };
+        error.hint()
+    }
+
+    #[test]
+    fn only_failures_of_a_driver_or_a_plugin_lead_to_doctor() {
+        let misuse = [Status::INVALID, Status::NOT_READY, Status::VENDOR];
+        for status in misuse {
+            assert!(!hint(status, 0).contains("doctor"), "{status}");
+        }
+        for (status, code) in [
+            (Status::VENDOR, -5),
+            (Status::DEVICE_LOST, 0),
+            (Status::ABI, 0),
+        ] {
+            assert!(hint(status, code).contains("doctor"), "{status}");
+        }
+    }
+
+    #[test]
+    fn who_has_no_memory_left_is_told_of_memory_that_work_still_uses() {
+        for status in [Status::OOM_DEVICE, Status::OOM_HOST] {
+            assert!(hint(status, 0).contains("wait for releases"), "{status}");
+        }
     }
 }

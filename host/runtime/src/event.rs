@@ -132,7 +132,8 @@ impl Event {
     ///
     /// # Errors
     /// [`Error::Misuse`] for events of two plugins; [`Error::Hook`]: `NOT_READY` before both
-    /// happened, `INVALID` when one was never recorded, `UNSUPPORTED` without a clock.
+    /// happened, `INVALID` when one was never recorded, `UNSUPPORTED` without a clock: of the device, or
+    /// of a queue of others that measures no times.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         if !Arc::ptr_eq(self.device().plugin(), earlier.device().plugin()) {
             let why = "the events belong to two plugins, whose clocks differ";

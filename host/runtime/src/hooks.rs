@@ -385,11 +385,12 @@ impl Hooks {
         }
     }
 
-    /// Tells the plugin that the process exits; no hook is called afterwards.
+    /// Tells the plugin that the process exits; no hook is called afterwards. What a child inherited is
+    /// its parent's to tell.
     pub(crate) fn at_exit(&self) {
         let target = self.target();
         let hook = target.table().raw().at_exit;
-        if let Some(hook) = hook.filter(|_| self.is_usable()) {
+        if let Some(hook) = hook.filter(|_| self.is_usable() && !self.is_forked()) {
             // SAFETY: a live handle; the hook takes nothing else.
             unsafe { hook(target.handle()) };
         }

@@ -1,34 +1,100 @@
-//! Reading host memory in the child of a fork, where the plugin that made it may not be called.
-#![expect(unsafe_code, reason = "reads memory that a tensor keeps alive")]
+//! Host memory in the child of a fork: what was inherited is memory of others there, on the child's own
+//! `cpu:0`. Nothing of it is ever given back, so nobody who lent it is asked.
+#![expect(unsafe_code, reason = "keeps a memory in an atomic pointer")]
 
-use std::mem::MaybeUninit;
+use std::ptr;
+#[cfg(feature = "cpu")]
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::tensor::{Tensor, compact};
-use crate::walk::{self, Places};
+#[cfg(feature = "cpu")]
+use arc_swap::ArcSwapOption;
 
-/// Reads the elements of an inherited tensor into compact bytes, as many as it has; `None` where the
-/// host cannot address them.
-pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Option<()> {
-    let address = tensor.memory().host_address(tensor.offset())?;
-    tensor.check_length("read a tensor", bytes.len()).ok()?;
-    let layout = tensor.layout();
-    let compact = compact(layout).ok()?;
-    // Bits behind the last packed element are nobody's.
-    bytes.fill(MaybeUninit::new(0));
-    let dst = Places {
-        base: bytes.as_mut_ptr().cast::<u8>(),
-        first: 0,
-        strides: compact.strides(),
-    };
-    let src = Places {
-        base: std::ptr::with_exposed_provenance(usize::try_from(address).ok()?),
-        first: 0,
-        strides: layout.strides(),
-    };
-    // SAFETY:
-    // - The tensor's layout was checked to lie inside its memory, which it keeps alive.
-    // - `bytes` has as many as the compact layout, and is the caller's own, so the two are apart.
-    // - Of the threads that wrote the memory in the parent none is in this process.
-    unsafe { walk::copy(layout.element_bits(), layout.shape(), dst, src) };
-    Some(())
+#[cfg(feature = "cpu")]
+use crate::builtin;
+use crate::device::Device;
+#[cfg(feature = "cpu")]
+use crate::device::WeakDevice;
+use crate::memory::Memory;
+
+/// The memory as this process has it, where it is host memory on which no work was running at the fork;
+/// else the inherited one, which answers `FORKED`.
+#[cold]
+pub(crate) fn here(inherited: &Memory) -> &Memory {
+    let mut memory = inherited;
+    // What a child has in the place of its parent's memory, its own child inherits.
+    while memory.is_inherited() {
+        let Some(own) = memory.here().get_or_make(|| memory_of(memory)) else {
+            return inherited;
+        };
+        memory = own;
+    }
+    memory
+}
+
+/// What a child has in the place of an inherited memory. No lock, which a fork could leave behind.
+#[derive(Debug, Default)]
+pub(crate) struct Here(AtomicPtr<Memory>);
+
+impl Here {
+    pub(crate) fn get(&self) -> Option<&Memory> {
+        // SAFETY: NULL, or entered once as a box, and it stays until `self` is dropped.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn get_or_make(&self, make: impl FnOnce() -> Option<Memory>) -> Option<&Memory> {
+        if self.get().is_none() {
+            let made = Box::into_raw(Box::new(make()?));
+            let (place, order) = (&self.0, Ordering::AcqRel);
+            let entered = place.compare_exchange(ptr::null_mut(), made, order, Ordering::Acquire);
+            if entered.is_err() {
+                // SAFETY: made just now, and seen by nobody else: another thread was faster.
+                drop(unsafe { Box::from_raw(made) });
+            }
+        }
+        self.get()
+    }
+}
+
+impl Drop for Here {
+    #[inline]
+    fn drop(&mut self) {
+        let own = *self.0.get_mut();
+        if !own.is_null() {
+            // SAFETY: entered as a box, and `self` has no other user.
+            drop(unsafe { Box::from_raw(own) });
+        }
+    }
+}
+
+/// The memory as the child's `cpu:0` has it; `None` where a driver has a share in it, the host does not
+/// reach it, or work on it may have been running at the fork.
+fn memory_of(inherited: &Memory) -> Option<Memory> {
+    let has_driver = |view: &Memory| view.device.plugin().driver().is_some();
+    let is_at_rest = |view: &Memory| !view.is_inherited() || view.was_at_rest();
+    if inherited.views().any(has_driver) || !inherited.views().all(is_at_rest) {
+        return None;
+    }
+    let address = inherited.host_address(0)?;
+    Some(Memory::inherited(cpu()?, address, inherited))
+}
+
+/// The child's `cpu:0`, one for all that it inherited.
+#[cfg(feature = "cpu")]
+fn cpu() -> Option<Device> {
+    static KEPT: ArcSwapOption<WeakDevice> = ArcSwapOption::const_empty();
+    let is_of_use = |device: &Device| !device.hooks().is_forked() && !device.plugin().is_retired();
+    let kept = KEPT.load().as_ref().and_then(|kept| kept.upgrade());
+    if let Some(device) = kept.filter(is_of_use) {
+        return Some(device);
+    }
+    let device = builtin::device().ok()?;
+    KEPT.store(Some(Arc::new(device.downgrade())));
+    Some(device)
+}
+
+/// None is linked in.
+#[cfg(not(feature = "cpu"))]
+const fn cpu() -> Option<Device> {
+    None
 }

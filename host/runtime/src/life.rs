@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "registers C callbacks for exit and fork")]
 
 use std::cell::Cell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,8 @@ use crate::opened;
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKS: AtomicU32 = AtomicU32::new(0);
+/// The process that last began to watch for forks, or came out of one.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
 /// Threads that are giving something back, which may run code of others.
 static RELEASING: AtomicU32 = AtomicU32::new(0);
@@ -83,18 +84,22 @@ pub(crate) fn is_releasing() -> bool {
     RELEASING_HERE.get() > 0
 }
 
-/// Watches for exit and fork, once a process.
+/// Watches for exit and fork. Two threads that are the first may both do so, which is no harm: in a
+/// child, a thread that it does not have could leave it waiting for ever.
 pub(crate) fn watch() {
-    static WATCH: Once = Once::new();
-    WATCH.call_once(|| {
-        watch_exit();
-        // SAFETY: `in_child` takes nothing, takes no lock, and calls only what a plugin promises to
-        // be able to do in a child.
-        let fork = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        if fork != 0 {
-            log::warn!(target: "crossdock::load", "forks will not be noticed");
-        }
-    });
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    if IS_WATCHED.load(Ordering::Acquire) {
+        return;
+    }
+    PROCESS.store(std::process::id(), Ordering::Release);
+    watch_exit();
+    // SAFETY: `in_child` takes nothing, takes no lock, and calls only what a plugin promises to be
+    // able to do in a child.
+    let fork = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    if fork != 0 {
+        log::warn!(target: "crossdock::load", "forks will not be noticed");
+    }
+    IS_WATCHED.store(true, Ordering::Release);
 }
 
 /// Puts our notice of exit in front of every destructor that is registered by now: the latest
@@ -125,6 +130,10 @@ fn finish_releases() {
 }
 
 unsafe extern "C" fn in_child() {
+    let process = std::process::id();
+    if PROCESS.swap(process, Ordering::AcqRel) == process {
+        return;
+    }
     FORKS.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
     RELEASING.store(RELEASING_HERE.get(), Ordering::SeqCst);

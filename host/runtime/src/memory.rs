@@ -7,13 +7,14 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{
     Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, PointerFlags, Side,
 };
-use crossdock_sdk::dlpack::Ownership;
+use crossdock_sdk::dlpack::{self, Ownership};
 
 use crate::chain::Chain;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
+use crate::inherited::Here;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
 use crate::release::Release;
@@ -31,6 +32,9 @@ pub(crate) struct Memory {
     pub(crate) read_only: bool,
     owner: Owner,
     pending: Pending,
+    /// The generation of forks that it was made in, and what a later one has in its place.
+    generation: u32,
+    here: Here,
 }
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
@@ -52,6 +56,8 @@ enum Owner {
     Adopted { of: Tensor },
     /// A host view of device memory.
     Mapped { of: Tensor, pointer: Pointer },
+    /// Nothing: it is the parent's, and never given back. `of` is another inherited view of it.
+    Inherited { of: Option<Tensor> },
 }
 
 /// An address that is only ever given back to the plugin it came from.
@@ -194,13 +200,50 @@ impl Memory {
             read_only: false,
             owner,
             pending: Pending::default(),
+            generation: life::generation(),
+            here: Here::default(),
         }
+    }
+
+    /// Takes host memory of the parent, in the child of a fork. `inherited` outlives it.
+    pub(crate) fn inherited(device: Device, address: u64, inherited: &Self) -> Self {
+        let of = inherited.viewed();
+        let of = of.filter(|of| !of.memory().is_inherited()).cloned();
+        let (address, owner) = (Address::pointer(address), Owner::Inherited { of });
+        Self::new(device, address, inherited.size, MemoryKind::HOST, owner)
+            .with_read_only(inherited.read_only)
+    }
+
+    /// Whether the parent of this process made it, before the fork.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != life::generation()
+    }
+
+    /// What a child of a fork has in its place.
+    pub(crate) const fn here(&self) -> &Here {
+        &self.here
+    }
+
+    /// Whether all work on it that was noted before the fork is known to be over. Of its own: aliases
+    /// of one memory note it on the last of [`Memory::views`].
+    pub(crate) fn was_at_rest(&self) -> bool {
+        self.pending.was_at_rest()
     }
 
     #[inline]
     const fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
+    }
+
+    /// Where DLPack says that it is.
+    #[inline]
+    pub(crate) fn dlpack_device(&self) -> dlpack::Device {
+        match self.kind {
+            MemoryKind::DEVICE | MemoryKind::HOST => self.device.id(),
+            kind => self.device.id_of(kind),
+        }
     }
 
     /// The address of byte `offset`.
@@ -252,23 +295,36 @@ impl Memory {
         matches!(self.owner, Owner::Allocated)
     }
 
+    /// The tensor that this is another view of.
+    #[inline]
+    fn viewed(&self) -> Option<&Tensor> {
+        match &self.owner {
+            Owner::Adopted { of } | Owner::Mapped { of, .. } => Some(of),
+            Owner::Inherited { of } => of.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The memory that these bytes are, whichever device's view of it this is.
     pub(crate) fn root(&self) -> &Self {
         let mut memory = self;
-        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+        while let Some(of) = memory.viewed() {
             memory = of.memory();
         }
         memory
     }
 
+    /// This, and what it is a view of, down to the root; each as the last process made it that did.
+    pub(crate) fn views(&self) -> impl Iterator<Item = &Self> {
+        let newest =
+            |memory| std::iter::successors(Some(memory), |old: &&Self| old.here.get()).last();
+        std::iter::successors(Some(self), move |view| newest(view.viewed()?.own_memory()))
+    }
+
     /// At exit, and in the child of a fork, no hook is called: what would be given back is a counted
-    /// leak. So is what others lent, as their code may be gone; a child releases the host memory of
-    /// others.
+    /// leak. So is what others lent: their code may be gone, and in a child it is the parent's, who
+    /// gives it back.
     fn leak(&mut self) {
-        let is_hosts = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
-        if is_hosts && !life::exiting() && self.host_address(0).is_some() {
-            return;
-        }
         let owner = std::mem::replace(&mut self.owner, Owner::Empty);
         let _leaked = std::mem::ManuallyDrop::new(owner);
         life::count_leak();
@@ -277,7 +333,10 @@ impl Memory {
     /// The work that may still be running on these bytes, whichever device's view it went through.
     #[inline]
     pub(crate) fn pending(&self) -> &Pending {
-        &self.root().pending
+        match self.viewed() {
+            None => &self.pending,
+            Some(of) => &of.memory().root().pending,
+        }
     }
 
     /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody
@@ -331,7 +390,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if matches!(self.owner, Owner::Empty) {
+        if matches!(self.owner, Owner::Empty | Owner::Inherited { .. }) {
             return;
         }
         if life::exiting() || self.device.hooks().is_forked() {
@@ -362,7 +421,9 @@ impl Drop for Memory {
 /// because it did not let go, is leaked.
 fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
     let given = match &owner {
-        Owner::Empty | Owner::Received { .. } | Owner::Host { .. } => Ok(()),
+        Owner::Empty | Owner::Received { .. } | Owner::Host { .. } | Owner::Inherited { .. } => {
+            Ok(())
+        }
         // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
         // it, so nobody else has the address or gives it back.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },

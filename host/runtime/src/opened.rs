@@ -24,12 +24,19 @@ thread_local! {
 struct Table {
     generation: u32,
     /// The parent's, never given back: its plugins may not be closed here.
-    _inherited: Option<Arc<Self>>,
+    inherited: Option<Arc<Self>>,
     state: Mutex<State>,
     changed: Condvar,
     /// Told of exit and fork, where no lock may be taken.
     told: ArcSwap<Vec<Weak<Plugin>>>,
+    /// The drivers that plugins have started, by their sonames, one for each start; children read
+    /// this. What was started runs on when its plugin is closed.
+    drivers: ArcSwap<Vec<String>>,
 }
+
+/// A driver was started by an ancestor of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inherited;
 
 #[derive(Debug, Default)]
 struct State {
@@ -107,6 +114,37 @@ pub(crate) fn open_once(
     loading.finish(file, result)
 }
 
+/// Notes that a plugin is about to start its driver.
+///
+/// # Errors
+/// [`Inherited`]: it must not be started.
+pub(crate) fn start_driver(driver: &str) -> Result<(), Inherited> {
+    let own = table();
+    let mut ancestor = own.inherited.as_ref();
+    while let Some(table) = ancestor {
+        if table.drivers.load().iter().any(|other| other == driver) {
+            return Err(Inherited);
+        }
+        ancestor = table.inherited.as_ref();
+    }
+    own.drivers.rcu(|drivers| {
+        let mut next = Vec::clone(drivers);
+        next.push(driver.to_owned());
+        next
+    });
+    Ok(())
+}
+
+/// Takes that back, once: there was no such driver. Others may have found it.
+pub(crate) fn forget_driver(driver: &str) {
+    table().drivers.rcu(|drivers| {
+        let mut next = Vec::clone(drivers);
+        let at = next.iter().position(|other| other == driver);
+        at.map(|at| next.swap_remove(at));
+        next
+    });
+}
+
 /// Tells every open plugin that the process exits.
 pub(crate) fn tell_exit() {
     tell(|plugin| plugin.hooks().at_exit());
@@ -136,7 +174,7 @@ fn table() -> Arc<Table> {
         }
         let fresh = Table {
             generation,
-            _inherited: now.as_ref().map(Arc::clone),
+            inherited: now.as_ref().map(Arc::clone),
             ..Table::default()
         };
         TABLE.compare_and_swap(&*now, Some(Arc::new(fresh)));

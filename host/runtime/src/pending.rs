@@ -4,7 +4,7 @@
 //! makes later work wait for those that matter to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
@@ -119,7 +119,7 @@ impl Pending {
             return vec![Mark {
                 stream: None,
                 end: Err(Arc::new(Error::Forked {
-                    operation: "come after work on a tensor",
+                    operation: "use a tensor that had work when the process was forked",
                 })),
                 access: Access::Write,
                 holds_memory: true,
@@ -156,6 +156,17 @@ impl Pending {
     /// Whether there are marks of the process that this one was forked off.
     fn is_inherited(&self) -> bool {
         ![0, Self::of_process()].contains(&self.busy.load(Ordering::Acquire))
+    }
+
+    /// In the child of a fork: whether all work of its parent's is known to have ended well. Who held
+    /// the lock was about to note some.
+    pub(crate) fn was_at_rest(&self) -> bool {
+        let is_over = |marks: &Vec<Mark>| marks.iter().all(Mark::is_known_done);
+        match self.marks.try_lock() {
+            Ok(marks) => is_over(&marks),
+            Err(TryLockError::Poisoned(marks)) => is_over(&marks.into_inner()),
+            Err(TryLockError::WouldBlock) => false,
+        }
     }
 
     fn of_process() -> u64 {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crossdock_sdk::abi::{DeviceInfo, ProbeState};
+use crossdock_sdk::abi::{DeviceInfo, ProbeState, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
@@ -15,6 +15,7 @@ use crate::layers::Layer;
 use crate::life;
 use crate::listing::Runtimes;
 use crate::loader::Remark;
+use crate::opened::{self, Inherited};
 use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
@@ -47,6 +48,8 @@ pub struct PluginIdentity {
     pub version: String,
     /// The device types that it says it serves.
     pub devices: Vec<String>,
+    /// The soname of the driver that it starts; `None` where it has none.
+    pub driver: Option<String>,
     /// The file; `None` for the plugin that is linked in.
     pub path: Option<PathBuf>,
 }
@@ -70,7 +73,7 @@ impl Plugin {
     /// Probes a plugin and opens it, in these layers, where its devices are here.
     pub(crate) fn start(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         let mut hooks = Hooks::new(identity.name.clone(), table);
-        let (state, failure) = match Self::bring_up(&mut hooks, layers) {
+        let (state, failure) = match Self::bring_up(&mut hooks, &identity, layers) {
             Ok(state) => (state, None),
             Err(error) => (broken_by(&error), Some(error)),
         };
@@ -109,6 +112,19 @@ impl Plugin {
         self.failure.as_ref()
     }
 
+    /// The same where it may serve devices of this type, and was not opened because of a fork.
+    pub(crate) fn forked_from(&self, ty: DeviceType) -> Option<&Error> {
+        let is_fork = |error: &&Error| error.status() == Some(Status::FORKED);
+        let failure = self.failure().filter(is_fork)?;
+        self.serves(ty).then_some(failure)
+    }
+
+    /// Whether its description names this type.
+    fn serves(&self, ty: DeviceType) -> bool {
+        let mut named = self.identity.devices.iter();
+        named.any(|name| name.parse() == Ok(ty))
+    }
+
     /// Says more of that failure.
     pub(crate) fn set_failure(&mut self, error: Error) {
         self.state = broken_by(&error);
@@ -130,11 +146,10 @@ impl Plugin {
     }
 
     fn check_type(&self, index: u32, ty: DeviceType) -> Result<(), Error> {
-        let named = &self.identity.devices;
-        if named.iter().any(|name| name.parse() == Ok(ty)) {
+        if self.serves(ty) {
             return Ok(());
         }
-        let named = named.join(",");
+        let named = self.identity.devices.join(",");
         Err(Error::Load {
             path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
             why: format!(
@@ -150,11 +165,26 @@ impl Plugin {
         self.runtimes.is_retired()
     }
 
-    fn bring_up(hooks: &mut Hooks, layers: &[Layer]) -> Result<PluginState, Error> {
+    fn bring_up(
+        hooks: &mut Hooks,
+        identity: &PluginIdentity,
+        layers: &[Layer],
+    ) -> Result<PluginState, Error> {
+        // A probe asks the driver already.
+        if let Some(driver) = &identity.driver {
+            opened::start_driver(driver)
+                .map_err(|Inherited| driver_is_inherited(identity, driver))?;
+        }
         let found = hooks.probe()?;
         let detail = read_fixed_text(&found.detail);
         match found.state {
-            ProbeState::ABSENT => Ok(PluginState::Absent { detail }),
+            ProbeState::ABSENT => {
+                identity
+                    .driver
+                    .iter()
+                    .for_each(|driver| opened::forget_driver(driver));
+                Ok(PluginState::Absent { detail })
+            }
             ProbeState::BROKEN => Ok(PluginState::Broken { why: detail }),
             _ => {
                 hooks.open()?;
@@ -180,6 +210,12 @@ impl Plugin {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.identity.version
+    }
+
+    /// The soname of the driver that it starts; `None` where it has none.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        self.identity.driver.as_deref()
     }
 
     /// Its file; `None` for the plugin that is linked in.
@@ -237,6 +273,22 @@ impl Plugin {
     }
 }
 
+/// Why a plugin is not opened in the child of a fork whose parent started its driver.
+fn driver_is_inherited(identity: &PluginIdentity, driver: &str) -> Error {
+    let message = format!(
+        "its driver `{driver}` was started before this process was forked off, and works in no \
+         child: start the process by `spawn`, or use the driver in the child only"
+    );
+    Error::Hook {
+        plugin: identity.name.clone(),
+        operation: "open".to_owned(),
+        status: Status::FORKED,
+        native_code: 0,
+        native_name: String::new(),
+        message,
+    }
+}
+
 fn broken_by(error: &Error) -> PluginState {
     PluginState::Broken {
         why: format!("{error}: {}", error.why()),
@@ -249,6 +301,9 @@ impl Drop for Plugin {
             return;
         }
         if life::exiting() || self.hooks.is_forked() {
+            // Its queues have locks, which threads may hold that a child does not have.
+            let completions = std::mem::take(&mut self.completions);
+            let _leaked = std::mem::ManuallyDrop::new(completions);
             life::count_leak();
             return;
         }

@@ -126,7 +126,8 @@ impl Runtime {
     /// The device with this DLPack pair. Takes no lock.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] with the devices that are here.
+    /// [`Error::UnknownDevice`] with the devices that are here. [`Error::Hook`]: `FORKED`, where a
+    /// plugin with such devices was not opened because the parent of this process started its driver.
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
         self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
@@ -146,7 +147,12 @@ impl Runtime {
 
     #[cold]
     fn unknown_device(&self, id: dlpack::Device) -> Error {
-        let known = self.devices().iter().map(Device::id).collect();
+        let registry = self.0.registry.read();
+        let mut plugins = registry.plugins.iter().map(|listing| listing.plugin());
+        if let Some(error) = plugins.find_map(|plugin| plugin.forked_from(id.ty)) {
+            return error.clone();
+        }
+        let known = registry.devices.iter().map(Device::id).collect();
         Error::UnknownDevice { device: id, known }
     }
 
@@ -362,15 +368,8 @@ impl Runtime {
     fn load_found(&self, path: &Path) -> Result<(), Error> {
         let found = loader::inspect(path, &self.0.environment)?;
         let name = &found.description.name;
-        if self
-            .0
-            .registry
-            .read()
-            .plugins
-            .iter()
-            .map(|listing| listing.plugin())
-            .any(|plugin| plugin.name() == name && !plugin.is_broken())
-        {
+        let is_it = |plugin: &Arc<Plugin>| plugin.name() == name && !plugin.is_broken();
+        if self.plugins().iter().any(is_it) {
             let file = path.display();
             log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
             return Ok(());

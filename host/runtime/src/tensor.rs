@@ -17,6 +17,7 @@ use crate::counted::Counted;
 use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
+use crate::inherited;
 use crate::memory::{HostOwner, Memory};
 use crate::route::{Route, RouteChoice};
 use crate::transfer;
@@ -148,11 +149,22 @@ impl Tensor {
         }
     }
 
+    /// The memory as this process has it.
     #[inline]
     pub(crate) fn memory(&self) -> &Memory {
+        let memory = self.own_memory();
+        if memory.is_inherited() {
+            return inherited::here(memory);
+        }
+        memory
+    }
+
+    /// The memory that it was made with, perhaps before a fork.
+    #[inline]
+    pub(crate) fn own_memory(&self) -> &Memory {
         match &self.0.home {
             Home::Here(memory) => memory,
-            Home::Of(keeper) => keeper.memory(),
+            Home::Of(keeper) => keeper.own_memory(),
         }
     }
 
@@ -174,7 +186,9 @@ impl Tensor {
         self.layout().dtype()
     }
 
-    /// The device that holds it.
+    /// The device that holds it. In the child of a fork that is the child's `cpu:0` where the host has
+    /// the memory and no work was running on it at the fork; else the parent's device, which answers
+    /// `FORKED`.
     #[must_use]
     #[inline]
     pub fn device(&self) -> &Device {
@@ -186,10 +200,7 @@ impl Tensor {
     #[must_use]
     #[inline]
     pub fn dlpack_device(&self) -> dlpack::Device {
-        match self.memory().kind {
-            MemoryKind::DEVICE | MemoryKind::HOST => self.device().id(),
-            kind => self.device().id_of(kind),
-        }
+        self.memory().dlpack_device()
     }
 
     /// Whether writing is refused.
@@ -355,17 +366,23 @@ impl Tensor {
     /// [`Error::Exchange`] when DLPack, or its struct of 0.x, cannot represent it.
     #[inline]
     pub fn export_as<M: Managed>(&self) -> Result<Produced<M>, Error> {
-        let address = self.address();
+        self.export_in(self.memory())
+    }
+
+    /// The same where the caller has asked for its memory already.
+    #[inline]
+    pub(crate) fn export_in<M: Managed>(&self, memory: &Memory) -> Result<Produced<M>, Error> {
+        let address = memory.at(self.offset());
         let (word, byte_offset) = match address.form {
             AddressForm::HANDLE => (address.word, address.offset),
             _ => (address.as_pointer().unwrap_or(0), 0),
         };
         let data = data_word(word)?;
-        let flags = Flags::default().with(Flags::READ_ONLY, self.is_read_only());
+        let flags = Flags::default().with(Flags::READ_ONLY, memory.read_only);
         let place = Place {
             data,
             byte_offset,
-            device: self.dlpack_device(),
+            device: memory.dlpack_device(),
             flags,
         };
         Ok(Produced::at(self.clone(), self.layout(), place)?)

@@ -19,9 +19,12 @@ use crate::tensor::Tensor;
 use crate::transfer;
 
 impl Tensor {
-    /// The same values on `device`, in the order of `stream`. A direct copy is put on the stream; what
-    /// cannot follow it (a copy through host memory, an alias that is adopted or mapped) waits for
-    /// the work on it first, and is done when this returns.
+    /// The same values on `device`, in the order of `stream`. A direct copy is put on the stream and does
+    /// not wait, so neither does [`RouteChoice::Copy`] on a direct route.
+    ///
+    /// An alias that is adopted or mapped, and a copy through host memory, wait first for the work on the
+    /// stream, without a limit, and are done when this returns: do not hold the stream by an event that
+    /// this thread completes. [`Stream::synchronize`] before it sets a limit.
     ///
     /// The stream may be of either device, or of a third one. Whoever uses the result through this
     /// library comes after the copy; the source may be dropped at once.
@@ -72,7 +75,8 @@ impl Tensor {
     }
 
     /// Repeats the bytes of one element over the tensor; in the order of a stream, or done when it
-    /// returns: a fill that the plugin cannot make itself waits for the work on the stream first.
+    /// returns. A fill that the plugin cannot make itself (a device without `FILL`) waits for the work on
+    /// the stream first, without a limit.
     /// Packed elements of less than a byte are filled by whole bytes, and what is beside them stays.
     ///
     /// # Errors
@@ -156,7 +160,8 @@ impl Tensor {
     /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work.
+    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until the tensor is written
+    /// again.
     #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         let pending = self.memory().pending();
@@ -235,8 +240,11 @@ impl Tensor {
     /// As [`Tensor::export_unordered`]; the failure of the work that wrote it.
     #[inline]
     pub fn export(&self) -> Result<Produced, Error> {
-        self.synchronize(None)?;
-        self.export_unordered()
+        let memory = self.memory();
+        if memory.pending().is_busy() {
+            memory.pending().synchronize(Access::Read, None)?;
+        }
+        self.export_in(memory)
     }
 
     /// The same if that needs no wait; `None` where work that writes it may still run.
@@ -245,8 +253,9 @@ impl Tensor {
     /// As [`Tensor::export`].
     #[inline]
     pub fn try_export(&self) -> Result<Option<Produced>, Error> {
-        if !self.memory().pending().is_busy() {
-            return self.export_unordered().map(Some);
+        let memory = self.memory();
+        if !memory.pending().is_busy() {
+            return self.export_in(memory).map(Some);
         }
         match self.ready()? {
             Some(_pending) => Ok(None),

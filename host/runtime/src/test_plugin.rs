@@ -18,6 +18,7 @@ pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugi
         vendor: "test".to_owned(),
         version: "1.0.0".to_owned(),
         devices: vec!["ext_dev".to_owned()],
+        driver: None,
         path: None,
     };
     // SAFETY: the sdk made this table; it is a constant of this program.

@@ -99,6 +99,12 @@ impl Way {
 /// Host memory is not part of any stream: what is on it comes first, and this is done when it
 /// returns.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
+    if src.device().hooks().is_forked() {
+        // Any lock of its routing may be that of a thread which this process does not have.
+        return Err(Error::Forked {
+            operation: "copy an inherited tensor",
+        });
+    }
     order::synchronize(stream)?;
     let src = elements::packed(src, None)?;
     if dst.layout().is_contiguous() {

@@ -194,10 +194,9 @@ impl HostEvents for Cpu {
         let result = if status.is_ok() {
             Ok(())
         } else {
-            Err(Failure::new(
-                status,
-                "the host completed the event with a failure",
-            ))
+            let why =
+                format!("another plugin's work, or the host, completed the event with `{status}`");
+            Err(Failure::new(status, &why))
         };
         if event.complete(result) {
             return Ok(());

@@ -241,9 +241,20 @@ pub(crate) fn take(
     unsafe { Mark::adopt(raw, gate, operation) }
 }
 
+/// What a driver answers for the times of a queue that measures none (`CL_PROFILING_INFO_NOT_AVAILABLE`).
+const NOT_AVAILABLE: i32 = -7;
+
 /// When the device finished the command, in nanoseconds of its own clock.
 fn time(mark: &Mark) -> Result<u64, Fault> {
-    let info = cl::get_event_profiling_info(mark.raw(), cl::CL_PROFILING_COMMAND_END)
-        .map_err(|code| Fault::native("clGetEventProfilingInfo", code))?;
+    let info =
+        cl::get_event_profiling_info(mark.raw(), cl::CL_PROFILING_COMMAND_END).map_err(|code| {
+            match code {
+                NOT_AVAILABLE => Fault::unsupported(
+                    "clGetEventProfilingInfo",
+                    "the queue measures no times: it was made without CL_QUEUE_PROFILING_ENABLE",
+                ),
+                code => Fault::native("clGetEventProfilingInfo", code),
+            }
+        })?;
     Ok(u64::from(info))
 }

@@ -153,7 +153,8 @@ impl HostEvents for OpenCl {
         let outcome = if status.is_ok() {
             Ok(())
         } else {
-            let why = format!("the host completed the event with `{status}`");
+            let why =
+                format!("another plugin's work, or the host, completed the event with `{status}`");
             let kind = Kind::Given(status.as_failure_of_work());
             Err(Fault::new(kind, "event_complete", why))
         };

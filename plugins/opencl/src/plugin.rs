@@ -48,8 +48,12 @@ pub struct OpenCl {
 }
 
 impl Plugin for OpenCl {
-    const DESCRIPTION: &'static str =
-        describe!(name = "opencl", vendor = "Crossdock", devices = "opencl");
+    const DESCRIPTION: &'static str = describe!(
+        name = "opencl",
+        vendor = "Crossdock",
+        devices = "opencl",
+        driver = "libOpenCL.so.1"
+    );
     const GROUPS: Groups<Self> = Groups::new()
         .streams()
         .wrap()

@@ -190,8 +190,15 @@ typedef struct xd_plugin {
                                xd_pointer_info *out, xd_plugin_error **error);
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
      * Memory stays freeable. The deadline counts from the call on, in nanoseconds, and
-     * `UINT64_MAX` is none; what is refused answers `XD_RETIRED`, and work that ran on past the
-     * deadline can still be waited for.
+     * `UINT64_MAX` is none; work that ran on past the deadline can still be waited for.
+     *
+     * Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`,
+     * `copy`, `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`,
+     * `stream_wrap`, `event_create`, `event_create_host` and `stream_host_call`; `stream_default`,
+     * `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`,
+     * `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a
+     * device, `event_complete`, and queries, waits and ends of streams and events. The conformance
+     * suite asks `allocate` and `stream_create`.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.
@@ -200,7 +207,8 @@ typedef struct xd_plugin {
      * Since:   table 1.0.
      */
     xd_status (*retire)(xd_plugin_handle plugin, uint64_t deadline_ns, xd_plugin_error **error);
-    /** Runs in the child of a fork: marks all state dead without a vendor call.
+    /** Runs in the child of a fork: marks all state dead without a vendor call. No hook of this handle
+     * is called afterwards. A plugin whose description names no driver may be opened anew then.
      *
      * Threads: the only one there is.
      * Blocks:  no.
@@ -280,5 +288,14 @@ XD_EXPORT const xd_plugin *crossdock_plugin(void);
 #define XD_PLUGIN_DESCRIBE(name, vendor, version, devices)                                     \
     static const char crossdock_description[] __attribute__((section(".crossdock"), used)) =   \
         "CROSSDOCK1\0" name "\0" vendor "\0" version "\0abi=1.0\0" devices "\0"
+
+/**
+ * The same for a plugin that starts a vendor's driver, whose library it names as it is opened:
+ * `"driver=libcuda.so.1"`. No driver works in the child of a fork once the parent started it, so there
+ * the plugin is opened only if its driver was not started before. A plugin without one is opened anew
+ * after `at_fork_child`.
+ */
+#define XD_PLUGIN_DESCRIBE_DRIVER(name, vendor, version, devices, driver)                      \
+    XD_PLUGIN_DESCRIBE(name, vendor, version, devices "\0" driver)
 
 #endif /* CROSSDOCK_PLUGIN_H */

@@ -357,8 +357,9 @@ typedef struct xd_async_memory_hooks {
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
-     * Owns:    takes the memory. The host does not free it again after a failure either, but for
-     *          `XD_UNSUPPORTED`.
+     * Owns:    takes the memory, after a failure as well: the host then frees it no more, and logs the
+     *          failure. After `XD_UNSUPPORTED` alone it is still the host's, which frees it by `free`
+     *          once the work is over.
      * Errors:  `XD_NOT_OWNER`; `XD_UNSUPPORTED` where this stream cannot free it.
      * Since:   table 1.0.
      */

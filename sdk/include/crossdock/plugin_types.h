@@ -37,7 +37,8 @@ typedef int32_t xd_status;
 #define XD_DRIVER_STUB 8
 /** The driver is there and offers no device. */
 #define XD_NO_DEVICE 9
-/** The device stopped working. Sticky for the device. */
+/** The device stopped working. It stays so for the plugin, which answers it from then on for all
+ * that needs the device; the host keeps no record of it, and asks again each time. */
 #define XD_DEVICE_LOST 10
 /** The address does not belong to this plugin or to the kind that was claimed. */
 #define XD_NOT_OWNER 11

@@ -19,7 +19,7 @@ pub struct WrapHooks {
     /// Blocks:  no.
     /// Owns:    the stream stays the caller's; the plugin never destroys it and may retain it. The
     ///          handle ends with `stream_destroy`, once for each call.
-    /// Errors:  `Invalid` when it belongs to another device and the vendor can say so.
+    /// Errors:  `INVALID` when it belongs to another device and the vendor can say so.
     /// Since:   table 1.0.
     pub stream_wrap: Option<
         unsafe extern "C" fn(
@@ -42,7 +42,7 @@ pub struct HostEventHooks {
     /// Blocks:  no.
     /// Owns:    the caller owns the event until `event_destroy`. That call, and `close`, complete an
     ///          event that is still pending with a failure.
-    /// Errors:  `Vendor`.
+    /// Errors:  `VENDOR`.
     /// Since:   table 1.0.
     pub event_create_host: Option<
         unsafe extern "C" fn(
@@ -52,13 +52,13 @@ pub struct HostEventHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Completes such an event, with `Ok` or a failure that its waiters then see: `Vendor`,
-    /// `DeviceLost` and `OomDevice` as they are, every other status as `Vendor`.
+    /// Completes such an event, with `OK` or a failure that its waiters then see: `VENDOR`,
+    /// `DEVICE_LOST` and `OOM_DEVICE` as they are, every other status as `VENDOR`.
     ///
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows the event.
-    /// Errors:  `Invalid` for another kind of event or a second completion. After any other failure
+    /// Errors:  `INVALID` for another kind of event or a second completion. After any other failure
     ///          the event is still pending, and may be completed again.
     /// Since:   table 1.0.
     pub event_complete: Option<
@@ -80,7 +80,7 @@ pub struct HostCallHooks {
     /// Threads: any; `function` runs on a thread of the vendor and must not call hooks.
     /// Blocks:  no.
     /// Owns:    `word` is the caller's; `function` runs exactly once, also after a failure.
-    /// Errors:  `Unsupported`; then `function` is never called.
+    /// Errors:  `UNSUPPORTED`; then `function` is never called.
     /// Since:   table 1.0.
     pub stream_host_call: Option<
         unsafe extern "C" fn(
@@ -102,7 +102,7 @@ pub struct TimingHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `NotReady` before both happened; `Invalid` when one was never recorded.
+    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded.
     /// Since:   table 1.0.
     pub event_elapsed: Option<
         unsafe extern "C" fn(
@@ -124,7 +124,7 @@ pub struct StridedHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and both memories until the work is done.
-    /// Errors:  `Unsupported` for a pattern it cannot make: nothing was changed.
+    /// Errors:  `UNSUPPORTED` for a pattern it cannot make: nothing was changed.
     /// Since:   table 1.0.
     pub copy_strided: Option<
         unsafe extern "C" fn(
@@ -145,7 +145,7 @@ pub struct FillHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and the memory until the work is done.
-    /// Errors:  `Unsupported`; `Invalid` for a pattern length other than 1, 2, 4, 8, 16.
+    /// Errors:  `UNSUPPORTED`; `INVALID` for a pattern length other than 1, 2, 4, 8, 16.
     /// Since:   table 1.0.
     pub fill: Option<
         unsafe extern "C" fn(
@@ -166,7 +166,7 @@ pub struct RegisterHooks {
     /// Threads: any.
     /// Blocks:  may.
     /// Owns:    the memory stays the caller's and outlives the registration.
-    /// Errors:  `Conflict` when it overlaps an earlier registration; `Permission`.
+    /// Errors:  `CONFLICT` when it overlaps an earlier registration; `PERMISSION`.
     /// Since:   table 1.0.
     pub register_host: Option<
         unsafe extern "C" fn(
@@ -182,7 +182,7 @@ pub struct RegisterHooks {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
-    /// Errors:  `NotOwner` when it was not registered.
+    /// Errors:  `NOT_OWNER` when it was not registered.
     /// Since:   table 1.0.
     pub unregister_host: Option<
         unsafe extern "C" fn(
@@ -205,7 +205,7 @@ pub struct AdoptHooks {
     /// Threads: any.
     /// Blocks:  may.
     /// Owns:    the memory stays the owner's and outlives the adoption; the plugin may retain it.
-    /// Errors:  `Unsupported` when the device cannot reach it: nothing was changed.
+    /// Errors:  `UNSUPPORTED` when the device cannot reach it: nothing was changed.
     /// Since:   table 1.0.
     pub adopt: Option<
         unsafe extern "C" fn(
@@ -224,7 +224,7 @@ pub struct AdoptHooks {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
-    /// Errors:  `NotOwner` when it was not adopted.
+    /// Errors:  `NOT_OWNER` when it was not adopted.
     /// Since:   table 1.0.
     pub release_adopted: Option<
         unsafe extern "C" fn(
@@ -245,7 +245,7 @@ pub struct MapHooks {
     /// Threads: any.
     /// Blocks:  yes, until the memory's earlier work is done.
     /// Owns:    the device does not touch the memory while it is mapped.
-    /// Errors:  `Unsupported` when it would need a copy.
+    /// Errors:  `UNSUPPORTED` when it would need a copy.
     /// Since:   table 1.0.
     pub map: Option<
         unsafe extern "C" fn(
@@ -262,7 +262,7 @@ pub struct MapHooks {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    takes the mapping.
-    /// Errors:  `NotOwner` when it is not a mapping of this address.
+    /// Errors:  `NOT_OWNER` when it is not a mapping of this address.
     /// Since:   table 1.0.
     pub unmap: Option<
         unsafe extern "C" fn(
@@ -284,7 +284,7 @@ pub struct AsyncMemoryHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    the caller owns the memory until `free` or `free_async`.
-    /// Errors:  `OomDevice`.
+    /// Errors:  `OOM_DEVICE`.
     /// Since:   table 1.0.
     pub allocate_async: Option<
         unsafe extern "C" fn(
@@ -299,9 +299,10 @@ pub struct AsyncMemoryHooks {
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
-    /// Owns:    takes the memory. The host does not free it again after a failure either, but for
-    ///          `Unsupported`.
-    /// Errors:  `NotOwner`; `Unsupported` where this stream cannot free it.
+    /// Owns:    takes the memory, after a failure as well: the host then frees it no more, and logs the
+    ///          failure. After `UNSUPPORTED` alone it is still the host's, which frees it by `free` once
+    ///          the work is over.
+    /// Errors:  `NOT_OWNER`; `UNSUPPORTED` where this stream cannot free it.
     /// Since:   table 1.0.
     pub free_async: Option<
         unsafe extern "C" fn(
@@ -323,7 +324,7 @@ pub struct AttributeHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  `Unsupported` for an unknown key.
+    /// Errors:  `UNSUPPORTED` for an unknown key.
     /// Since:   table 1.0.
     pub device_attribute: Option<
         unsafe extern "C" fn(

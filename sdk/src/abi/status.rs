@@ -42,7 +42,8 @@ statuses! {
     DRIVER_STUB = 8;
     /// The driver is there and offers no device.
     NO_DEVICE = 9;
-    /// The device stopped working. Sticky for the device.
+    /// The device stopped working. It stays so for the plugin, which answers it from then on
+    /// for all that needs the device; the host keeps no record of it, and asks again each time.
     DEVICE_LOST = 10;
     /// The address does not belong to this plugin or to the kind that was claimed.
     NOT_OWNER = 11;
@@ -97,7 +98,8 @@ impl Status {
         matches!(self, Self::VENDOR | Self::DEVICE_LOST | Self::OOM_DEVICE)
     }
 
-    /// The status that waiters get for work that failed with this one.
+    /// The status that waiters get for work that failed with this one. Every other one becomes `VENDOR`,
+    /// `OK` too: ask [`Self::is_ok`] first.
     #[must_use]
     pub const fn as_failure_of_work(self) -> Self {
         if self.is_failure_of_work() {

@@ -7,14 +7,14 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 /// Streams and the events on them.
 ///
 /// - Work that failed is over, and the work behind it on its stream still runs.
-/// - A query or a wait answers `Vendor`, `DeviceLost` or `OomDevice` for work that failed,
+/// - A query or a wait answers `VENDOR`, `DEVICE_LOST` or `OOM_DEVICE` for work that failed,
 ///   never another status.
 /// - An event answers it each time: every later call of `event_query` and `event_synchronize` gives
 ///   the same status.
 /// - A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it, and
 ///   everything that was on the stream at that call is over then.
-/// - `Timeout`, `NotReady`, `Capturing`, `Invalid`, `Stale`, `Unsupported`, `Conflict`, `Permission`,
-///   `Abi`, `Panic`, `Forked`, `Exiting`, `Retired` and `OomHost` do not say whether the work is over;
+/// - `TIMEOUT`, `NOT_READY`, `CAPTURING`, `INVALID`, `STALE`, `UNSUPPORTED`, `CONFLICT`, `PERMISSION`,
+///   `ABI`, `PANIC`, `FORKED`, `EXITING`, `RETIRED` and `OOM_HOST` do not say whether the work is over;
 ///   the host then treats it as running.
 /// - A wait of a stream for an event that failed is work that failed with the same status, so a
 ///   failure travels from stream to stream. An event that is recorded behind it on its stream, and
@@ -27,7 +27,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the caller owns the stream until `stream_destroy`.
-    /// Errors:  `Vendor`.
+    /// Errors:  `VENDOR`.
     /// Since:   table 1.0.
     pub stream_create: Option<
         unsafe extern "C" fn(
@@ -42,7 +42,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the plugin keeps it; it is never destroyed by the caller.
-    /// Errors:  `Unsupported` when the device has no such default.
+    /// Errors:  `UNSUPPORTED` when the device has no such default.
     /// Since:   table 1.0.
     pub stream_default: Option<
         unsafe extern "C" fn(
@@ -60,7 +60,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrowed: valid while the stream lives.
-    /// Errors:  `Unsupported` when there is none; `Stale` after destroy.
+    /// Errors:  `UNSUPPORTED` when there is none; `STALE` after destroy.
     /// Since:   table 1.0.
     pub stream_native: Option<
         unsafe extern "C" fn(
@@ -75,7 +75,7 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    takes the stream.
-    /// Errors:  `Stale`; the host counts and logs them.
+    /// Errors:  `STALE`; the host counts and logs them.
     /// Since:   table 1.0.
     pub stream_destroy: Option<
         unsafe extern "C" fn(
@@ -90,7 +90,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the stream.
-    /// Errors:  `Timeout`, which tells of no failure yet; the first failure of the stream's work,
+    /// Errors:  `TIMEOUT`, which tells of no failure yet; the first failure of the stream's work,
     ///          once, when all of it is over.
     /// Since:   table 1.0.
     pub stream_synchronize: Option<
@@ -101,7 +101,7 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Says whether the stream's work is done: `Ok` or `NotReady`.
+    /// Says whether the stream's work is done: `OK` or `NOT_READY`.
     ///
     /// Threads: any.
     /// Blocks:  no.
@@ -121,7 +121,7 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    borrows both; the event may be destroyed at once.
-    /// Errors:  `Unsupported` when the two cannot be chained.
+    /// Errors:  `UNSUPPORTED` when the two cannot be chained.
     /// Since:   table 1.0.
     pub stream_wait_event: Option<
         unsafe extern "C" fn(
@@ -136,7 +136,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the caller owns the event until `event_destroy`.
-    /// Errors:  `Vendor`.
+    /// Errors:  `VENDOR`.
     /// Since:   table 1.0.
     pub event_create: Option<
         unsafe extern "C" fn(
@@ -152,7 +152,7 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `Invalid` for an event that the host completes. After any failure the event keeps its
+    /// Errors:  `INVALID` for an event that the host completes. After any failure the event keeps its
     ///          earlier record.
     /// Since:   table 1.0.
     pub event_record: Option<
@@ -163,7 +163,7 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Says whether the event happened: `Ok` or `NotReady`.
+    /// Says whether the event happened: `OK` or `NOT_READY`.
     ///
     /// Threads: any.
     /// Blocks:  no.
@@ -183,7 +183,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  yes.
     /// Owns:    borrows the event.
-    /// Errors:  `Timeout`; the failure of the work before it, the same each time.
+    /// Errors:  `TIMEOUT`; the failure of the work before it, the same each time.
     /// Since:   table 1.0.
     pub event_synchronize: Option<
         unsafe extern "C" fn(
@@ -194,12 +194,12 @@ pub struct StreamHooks {
         ) -> Status,
     >,
     /// Destroys an event, also one that is pending. A host event that is pending is completed with the
-    /// failure `Vendor`, which its waiters see; their streams go on.
+    /// failure `VENDOR`, which its waiters see; their streams go on.
     ///
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    takes the event. After a failure the event is still alive, and may be destroyed again.
-    /// Errors:  `Stale`; the host counts and logs them.
+    /// Errors:  `STALE`; the host counts and logs them.
     /// Since:   table 1.0.
     pub event_destroy: Option<
         unsafe extern "C" fn(

@@ -98,19 +98,19 @@ pub struct PluginTable {
     /// Threads: one at a time; no hook but `probe` before `open`.
     /// Blocks:  may.
     /// Owns:    nothing.
-    /// Errors:  only what is neither ready nor absent nor broken, as `Panic`.
+    /// Errors:  only what is neither ready nor absent nor broken, as `PANIC`.
     /// Since:   table 1.0.
     pub probe:
         Option<unsafe extern "C" fn(out: *mut ProbeInfo, error: *mut *mut RawError) -> Status>,
     /// Acquires the driver. May be called again after it failed, and while an earlier handle lives:
-    /// that gives a handle with a state of its own, or `Conflict`, and disturbs the earlier one in
+    /// that gives a handle with a state of its own, or `CONFLICT`, and disturbs the earlier one in
     /// neither case.
     ///
     /// Threads: one at a time.
     /// Blocks:  may.
     /// Owns:    borrows `host`, which lives as long as the process; the caller owns the handle until `close`.
-    /// Errors:  `NoDriver`, `DriverTooOld`, `DriverStub`, `NoDevice`, `Vendor`;
-    ///          `Conflict` where it cannot be open twice.
+    /// Errors:  `NO_DRIVER`, `DRIVER_TOO_OLD`, `DRIVER_STUB`, `NO_DEVICE`, `VENDOR`;
+    ///          `CONFLICT` where it cannot be open twice.
     /// Since:   table 1.0.
     pub open: Option<
         unsafe extern "C" fn(
@@ -124,7 +124,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  `Vendor`.
+    /// Errors:  `VENDOR`.
     /// Since:   table 1.0.
     pub device_count: Option<
         unsafe extern "C" fn(
@@ -138,7 +138,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  `Invalid` for an index that is not there.
+    /// Errors:  `INVALID` for an index that is not there.
     /// Since:   table 1.0.
     pub device_info: Option<
         unsafe extern "C" fn(
@@ -153,7 +153,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  `DeviceLost`.
+    /// Errors:  `DEVICE_LOST`.
     /// Since:   table 1.0.
     pub memory_info: Option<
         unsafe extern "C" fn(
@@ -168,7 +168,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  may.
     /// Owns:    the caller owns the memory until `free`.
-    /// Errors:  `OomDevice`, `OomHost`; `Unsupported` for a kind the device does not offer.
+    /// Errors:  `OOM_DEVICE`, `OOM_HOST`; `UNSUPPORTED` for a kind the device does not offer.
     /// Since:   table 1.0.
     pub allocate: Option<
         unsafe extern "C" fn(
@@ -183,7 +183,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    takes the memory; no work on it is in flight.
-    /// Errors:  `NotOwner` for another address or kind; the host counts and logs them.
+    /// Errors:  `NOT_OWNER` for another address or kind; the host counts and logs them.
     /// Since:   table 1.0.
     pub free: Option<
         unsafe extern "C" fn(
@@ -198,7 +198,7 @@ pub struct PluginTable {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and both memories until the work is done.
-    /// Errors:  `Unsupported` for a pair it cannot reach: nothing was changed; `Invalid` for overlap.
+    /// Errors:  `UNSUPPORTED` for a pair it cannot reach: nothing was changed; `INVALID` for overlap.
     /// Since:   table 1.0.
     pub copy: Option<
         unsafe extern "C" fn(
@@ -213,7 +213,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    nothing.
-    /// Errors:  none but `Panic`.
+    /// Errors:  none but `PANIC`.
     /// Since:   table 1.0.
     pub pointer_query: Option<
         unsafe extern "C" fn(
@@ -224,13 +224,21 @@ pub struct PluginTable {
         ) -> Status,
     >,
     /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays
-    /// freeable. The deadline counts from the call on, in nanoseconds, and `u64::MAX` is none; what is
-    /// refused answers `Retired`, and work that ran on past the deadline can still be waited for.
+    /// freeable. The deadline counts from the call on, in nanoseconds, and `u64::MAX` is none; work that
+    /// ran on past the deadline can still be waited for.
+    ///
+    /// Hooks that begin something answer `RETIRED` from then on: `allocate`, `allocate_async`, `copy`,
+    /// `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`, `stream_wrap`,
+    /// `event_create`, `event_create_host` and `stream_host_call`; `stream_default`, `event_record` and
+    /// `stream_wait_event` may. Those that end, ask or wait go on: `free`, `free_async`,
+    /// `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a device,
+    /// `event_complete`, and queries, waits and ends of streams and events. The conformance suite asks
+    /// `allocate` and `stream_create`.
     ///
     /// Threads: one at a time.
     /// Blocks:  yes, up to the deadline.
     /// Owns:    nothing.
-    /// Errors:  `Timeout`.
+    /// Errors:  `TIMEOUT`.
     /// Since:   table 1.0.
     pub retire: Option<
         unsafe extern "C" fn(
@@ -239,7 +247,8 @@ pub struct PluginTable {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Runs in the child of a fork: marks all state dead without a vendor call.
+    /// Runs in the child of a fork: marks all state dead without a vendor call. No hook of this handle is
+    /// called afterwards. A plugin whose description names no driver may be opened anew then.
     ///
     /// Threads: the only one there is.
     /// Blocks:  no.

@@ -96,10 +96,18 @@ pub const fn description_bytes<const N: usize>(text: &str) -> [u8; N] {
 
 /// Makes a plugin's self-description: `describe!(name = "mine", vendor = "me", devices = "ext_dev")`.
 ///
-/// `devices` lists the DLPack device types, comma-separated; the version is the crate's.
+/// `devices` lists the DLPack device types, comma-separated; the version is the crate's. A plugin that
+/// starts a vendor's driver names its library behind that, as it is opened: `driver = "libcuda.so.1"`.
+/// No driver works in the child of a fork once the parent started it, so there the plugin is opened
+/// only if its driver was not started before. One without is opened anew after `at_fork_child`.
 #[macro_export]
 macro_rules! describe {
-    (name = $name:literal, vendor = $vendor:literal, devices = $devices:literal $(,)?) => {
+    (
+        name = $name:literal,
+        vendor = $vendor:literal,
+        devices = $devices:literal
+        $(, driver = $driver:literal)? $(,)?
+    ) => {
         concat!(
             "CROSSDOCK1\0name=",
             $name,
@@ -113,6 +121,7 @@ macro_rules! describe {
             $crate::abi_number!(minor),
             "\0devices=",
             $devices,
+            $("\0driver=", $driver,)?
             "\0\0"
         )
     };

@@ -66,10 +66,11 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// Copies bytes in stream order, or at once without a stream.
     ///
     /// # Errors
-    /// `UNSUPPORTED` when this plugin cannot reach both sides.
+    /// `UNSUPPORTED` when this plugin cannot reach both sides; `INVALID` where they overlap, which a caller
+    /// may ask for.
     ///
     /// # Safety
-    /// - Both sides are valid for `bytes` bytes until the copy is done, and do not overlap.
+    /// - Both sides are valid for `bytes` bytes until the copy is done.
     unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error>;
 
     /// Says who owns an address; never dereferences it.
@@ -78,8 +79,12 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// None in a correct plugin.
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error>;
 
-    /// Refuses new work and drains, for `deadline_ns` nanoseconds at most; `u64::MAX` is no limit. Does
-    /// nothing unless overridden.
+    /// Refuses new work and drains, for `deadline_ns` nanoseconds at most; `u64::MAX` is no limit. Which
+    /// hooks answer `RETIRED` from then on stands at
+    /// [`PluginTable::retire`](crate::abi::PluginTable::retire).
+    ///
+    /// Does nothing unless overridden, which is enough to try a plugin; the conformance suite's case
+    /// `a_retired_plugin_refuses_work_and_frees_memory` then fails.
     ///
     /// # Errors
     /// `TIMEOUT`.
@@ -87,7 +92,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Marks all state dead in the child of a fork. Does nothing unless overridden.
+    /// Marks all state dead in the child of a fork, where nothing of `self` is used afterwards. Without
+    /// a driver in its description the plugin may be opened anew then. Does nothing unless overridden.
     fn at_fork_child(&self) {}
 
     /// Stops the plugin's own threads at exit. Does nothing unless overridden.
@@ -95,6 +101,15 @@ pub trait Plugin: Sized + Send + Sync + 'static {
 }
 
 /// Streams and events on them.
+///
+/// How failures are told ([`StreamHooks`](crate::abi::StreamHooks) has all of it):
+/// - Work that failed is over, and the work behind it on its stream still runs.
+/// - For work that failed, a query or a wait answers `VENDOR`, `DEVICE_LOST` or `OOM_DEVICE`
+///   ([`Status::is_failure_of_work`]), never another status. Every other failure says nothing about the
+///   work, which the host then treats as running.
+/// - An event tells each time, a stream once: `stream_query` until `stream_synchronize` has told.
+/// - A stream that waits for an event that failed has failed with the same status, and so has an event
+///   that is recorded behind the wait before `stream_synchronize` told: failures travel.
 pub trait Streams: Plugin {
     /// Creates a stream.
     ///
@@ -120,12 +135,13 @@ pub trait Streams: Plugin {
     /// Blocks until the stream's work is done; with a limit of 0 it only says whether it is.
     ///
     /// # Errors
-    /// `TIMEOUT`, or the first failure of its work once all of it is over.
+    /// `TIMEOUT`, or the first failure of its work, once, when all of it is over.
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error>;
     /// Says whether the stream's work is done.
     ///
     /// # Errors
-    /// `NOT_READY`, or the first failure of its work.
+    /// `NOT_READY`, or the first failure of its work once all of it is over, until `stream_synchronize`
+    /// has told of it.
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error>;
     /// Makes the stream wait for an event as it is now: a later record does not move the wait.
     ///
@@ -305,10 +321,11 @@ pub trait AsyncMemory: Streams {
     /// # Errors
     /// `OOM_DEVICE`.
     fn allocate_async(&self, stream: StreamHandle, size: u64) -> Result<Address, Error>;
-    /// Frees in stream order.
+    /// Frees in stream order. It takes the memory, after a failure as well: the host then frees it no
+    /// more, and logs the failure. After `UNSUPPORTED` alone the memory is still the host's.
     ///
     /// # Errors
-    /// `NOT_OWNER`.
+    /// `NOT_OWNER`; `UNSUPPORTED` where this stream cannot free it.
     ///
     /// # Safety
     /// - Nobody uses the memory after this point of the stream.

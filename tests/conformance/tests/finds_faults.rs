@@ -13,7 +13,7 @@ mod faulty;
 #[path = "faulty/suite.rs"]
 mod suite;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Mutex;
 
@@ -252,6 +252,36 @@ fn an_event_that_tells_of_its_failure_once_is_found() {
     let case = "a_failure_of_work_stays_on_its_event_and_the_stream_goes_on";
     let change = with_streams(|streams| streams.event_synchronize = Some(once));
     finds(&report_of_case(case, change), case);
+}
+
+#[test]
+fn a_stream_that_tells_of_its_failure_twice_is_found_and_named() {
+    static TOLD: Mutex<BTreeMap<u64, Status>> = Mutex::new(BTreeMap::new());
+    unsafe extern "C" fn twice(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        _: ErrorOut,
+    ) -> Status {
+        let wait = sound_streams().stream_synchronize.unwrap();
+        // SAFETY: the caller's arguments, and no error object.
+        let status = unsafe { wait(plugin, stream, timeout_ns, std::ptr::null_mut()) };
+        if status.is_failure_of_work() {
+            TOLD.lock().unwrap().insert(stream.raw(), status);
+            return status;
+        }
+        let told = TOLD.lock().unwrap().remove(&stream.raw());
+        told.unwrap_or(status)
+    }
+    let case = "a_failure_from_before_the_wait_is_seen_once";
+    let change = with_streams(|streams| streams.stream_synchronize = Some(twice));
+    let report = report_of_case(case, change);
+    finds(&report, case);
+    let said = report.to_string();
+    assert!(
+        said.contains("again, after it told of the failure"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -23,8 +23,25 @@
  *   and so is a NULL pointer. Unknown flags and numbers are errors.
  * - Limits are nanoseconds; `XD_NO_LIMIT` is none. One that passes is the error `XD_TIMEOUT`.
  *
- * After a fork, handles of the parent answer `XD_FORKED` in the child. Once the process exits, what
- * is given back is left to the system and counted (::xd_counted_leaks).
+ * Order, in short (`docs/order.md` has an example):
+ *
+ * - Calls of this library order themselves, across plugins too: each comes after the work of earlier
+ *   calls that its tensors depend on. Events are for work of yours.
+ * - A call that takes a stream takes one of any device, also of a device that holds neither tensor.
+ * - Work of yours on a stream stands between ::xd_tensor_wait_to_read or ::xd_tensor_wait_to_write before
+ *   it, and ::xd_tensor_used_on or ::xd_tensor_written_on after it.
+ * - No blocking call but those with a `limit_ns` has a limit: to read, write, fill, copy or move behind
+ *   work that may not end, synchronize the stream or the tensor with a limit first.
+ * - After work that failed, a tensor that it wrote fails at every use until it is written again. A
+ *   stream tells of the failure once, an event each time, and what waits for it fails with it.
+ * - Memory that work still uses lives on, and counts, until the work is over. No `_free` waits for
+ *   work, ::xd_runtime_free neither; ::xd_runtime_wait_for_releases does, and needs the runtime.
+ *
+ * After a fork, handles of the parent answer `XD_FORKED` in the child, which opens a runtime of its
+ * own. Tensors in host memory are tensors of others on its `cpu:0` there, unless work on them was not
+ * known to be over at the fork. A plugin whose driver the parent started is not opened in the child:
+ * that needs a process that is spawned. Once the process exits, what is given back is left to the
+ * system and counted (::xd_counted_leaks); so is in a child what was the parent's.
  */
 #ifndef CROSSDOCK_CROSSDOCK_H
 #define CROSSDOCK_CROSSDOCK_H
@@ -336,11 +353,13 @@ typedef struct xd_memory {
     uint32_t reserved;
     /** Passed to `release`. */
     void *owner;
-    /** Gives the memory back: called once, on any thread, with no lock held. May be NULL. It must
-     * not throw.
+    /** Gives the memory back: called once, on any thread, with no lock held. It must not throw. May be
+     * NULL: then the memory outlives the tensor, its views and exports, and all work on them.
      */
     void (*release)(void *owner);
-    /** The stream whose work writes the memory; NULL: it is ready. Lent for the call. */
+    /** The stream whose work writes the memory; NULL: it is ready. Lent for the call. As with
+     * ::xd_tensor_ready_on, `release` does not wait for this work: the owner keeps the memory until then.
+     */
     const xd_stream *stream;
 } xd_memory;
 
@@ -351,7 +370,10 @@ typedef struct xd_export_options {
     uint32_t flags;
     /** `XD_ORDER_READY`, `XD_ORDER_STREAM` or `XD_ORDER_UNORDERED`. */
     uint32_t order;
-    /** The stream of `XD_ORDER_STREAM`; else NULL. */
+    /** The stream of `XD_ORDER_STREAM`, of any device; else NULL. The export does not know of work that
+     * is put there later: call the deleter when that work is over, or say ::xd_tensor_used_on or
+     * ::xd_tensor_written_on first.
+     */
     const xd_stream *stream;
 } xd_export_options;
 
@@ -362,7 +384,11 @@ typedef struct xd_move_options {
     uint32_t route;
     /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`. */
     uint32_t copy;
-    /** The stream in whose order it is moved; NULL: it is done when the function returns. */
+    /** The stream in whose order it is moved, of any device; NULL: it is done when the function returns.
+     * A copy on a direct route does not wait. An alias that is adopted or mapped, and a copy through
+     * host memory, wait first for the work on the stream, without a limit: do not hold it by an event
+     * that this thread completes.
+     */
     const xd_stream *stream;
 } xd_move_options;
 
@@ -660,7 +686,9 @@ xd_error *xd_runtime_make_default(const xd_runtime *runtime);
 /** \brief The same runtime once more; NULL for NULL. */
 xd_runtime *xd_runtime_retain(const xd_runtime *runtime);
 
-/** \brief Gives a runtime back. */
+/** \brief Gives a runtime back. It waits for no work: memory that work still uses is given back later,
+ * while the process lives. To have it back first, call ::xd_runtime_wait_for_releases before this.
+ */
 void xd_runtime_free(xd_runtime *runtime);
 
 /** \brief How many plugins are registered, also those whose devices are absent. */
@@ -858,6 +886,9 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * \param[out] managed  Whoever takes it calls its deleter once, on any thread. It does not need the
  *                      tensor's handle.
  *
+ * With `XD_ORDER_STREAM` the deleter is called when the consumer's work on the stream is over, or after
+ * ::xd_tensor_used_on or ::xd_tensor_written_on for that work: the export itself does not know of it.
+ *
  * The eight bytes before the struct are a number that changes when it is released, and that may be read
  * for ever: whoever only passes the struct on can tell whether it is gone. Since table 1.4.
  *
@@ -932,22 +963,27 @@ xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t s
 
 /** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
  * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order. A
- *                    copy that cannot be put on the stream (one through host memory) waits for
- *                    the work on it first, and is done when this returns.
+ *                    copy that cannot be put on the stream (one through host memory; with a queue
+ *                    of another OpenCL context all but a compact one) waits for the work on it first,
+ *                    without a limit, and is done when this returns.
  */
 xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
                               const xd_stream *stream);
 
 /** \brief Repeats the bytes of one element over the tensor.
  * \param[in] pattern  The bytes of one element, read before this returns.
- * \param[in] stream   NULL: it is done when this returns. Else as for \ref xd_tensor_copy_from.
+ * \param[in] stream   NULL: it is done when this returns. Else as for \ref xd_tensor_copy_from: a
+ *                     fill that the plugin cannot make (a device without `XD_CAP_FILL`) waits for the
+ *                     work on the stream first.
  */
 xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t size,
                          const xd_stream *stream);
 
 /**
  * \brief The same values on a device.
- * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns.
+ * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns. With a
+ *                     stream only a copy on a direct route does not wait, as `XD_COPY_ALWAYS` takes
+ *                     where it is the cheapest: see \ref xd_move_options.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
  * \return `XD_ERROR_REFUSED` with every route that fell and why, or `XD_ERROR_COPY_REQUIRED`.
@@ -960,7 +996,7 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 /**@{*/
 
 /** \brief Makes the CPU wait until the last work that wrote the tensor is done.
- * \return `XD_TIMEOUT`, or the failure of that work.
+ * \return `XD_TIMEOUT`, or the failure of that work, each time until the tensor is written again.
  */
 xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
 
@@ -1043,7 +1079,7 @@ xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
 xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_t *how);
 
 /** \brief Makes the CPU wait until its work is done.
- * \return `XD_TIMEOUT`, or the first failure of the work.
+ * \return `XD_TIMEOUT`, or the first failure of the work, once.
  */
 xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
 
@@ -1087,12 +1123,13 @@ xd_error *xd_event_device(const xd_event *event, xd_device **device);
 xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 
 /** \brief Makes the CPU wait for it.
- * \return `XD_TIMEOUT`, or the failure of the work before it.
+ * \return `XD_TIMEOUT`, or the failure of the work before it, each time.
  */
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);
 
 /** \brief Nanoseconds from `earlier` to `event`, as the device measured them.
- * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins.
+ * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins; `XD_UNSUPPORTED`
+ *         where the device, or a wrapped queue that was made so, measures no times.
  */
 xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint64_t *nanoseconds);
 

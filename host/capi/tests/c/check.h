@@ -43,6 +43,17 @@ static inline void check_fails(xd_error *error, uint32_t kind, xd_status status,
     xd_error_free(error);
 }
 
+/* The call must fail as misuse, for this reason. */
+#define REFUSED_FOR(why, call) check_refused((call), (why), __FILE__, __LINE__)
+
+static inline void check_refused(xd_error *error, const char *why, const char *file, int line) {
+    if (error && !strstr(xd_error_why(error), why)) {
+        fprintf(stderr, "%s:%d: expected `%s`: %s\n", file, line, why, xd_error_text(error));
+        exit(1);
+    }
+    check_fails(error, XD_ERROR_MISUSE, XD_INVALID, file, line);
+}
+
 /* A runtime with the built-in plugin, and with the plugin file of the first argument. */
 static inline xd_runtime *check_runtime(int argc, char **argv) {
     xd_runtime_options options = {sizeof options, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0};

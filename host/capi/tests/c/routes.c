@@ -27,11 +27,16 @@ static void the_same_device(const xd_device *cpu) {
     xd_tensor_free(moved);
     moved = NULL;
     options.route = XD_ROUTE_ALIAS;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    REFUSED_FOR("(always) and route 1", xd_tensor_to(tensor, cpu, &options, &moved, NULL));
     options.route = 99;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    REFUSED_FOR("route 99 is unknown", xd_tensor_to(tensor, cpu, &options, &moved, NULL));
     options.route = XD_ROUTE_REFUSED;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    REFUSED_FOR("is an answer, and no wish", xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    options.copy = XD_COPY_NEVER;
+    options.route = XD_ROUTE_STAGED;
+    REFUSED_FOR("(never) and route 3", xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    options.copy = 9;
+    REFUSED_FOR("copy 9 is unknown", xd_tensor_to(tensor, cpu, &options, &moved, NULL));
     CHECK(!moved);
     xd_tensor_free(tensor);
 }

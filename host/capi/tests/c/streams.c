@@ -38,6 +38,26 @@ static void a_stream_waits_for_the_host(const xd_device *device, const xd_device
     xd_stream_free(stream);
 }
 
+/* `crossdock doctor` knows nothing of a wrong call, and nobody knows whose failure this was. */
+static void errors_say_whose_failure_it_is(const xd_device *device) {
+    xd_stream *stream = NULL;
+    xd_event *gate = NULL;
+    xd_error *error;
+    OK(xd_stream_create(device, &stream));
+    OK(xd_event_create_host(device, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_complete(gate, XD_VENDOR));
+    error = xd_stream_synchronize(stream, XD_NO_LIMIT);
+    CHECK(error && strstr(xd_error_why(error), "another plugin's work, or the host, completed"));
+    CHECK(strstr(xd_error_why(error), "VENDOR") && !strstr(xd_error_hint(error), "doctor"));
+    xd_error_free(error);
+    error = xd_event_complete(gate, XD_OK);
+    CHECK(error && !strstr(xd_error_hint(error), "doctor"));
+    xd_error_free(error);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+}
+
 static void a_device_waits_for_all_its_streams(const xd_device *device) {
     xd_stream *stream = NULL;
     xd_event *gate = NULL;
@@ -205,6 +225,7 @@ int main(int argc, char **argv) {
     xd_device *cpu = check_device(runtime, "cpu");
     xd_device *opencl = check_opencl(runtime);
     a_stream_waits_for_the_host(cpu, cpu);
+    errors_say_whose_failure_it_is(cpu);
     a_device_waits_for_all_its_streams(cpu);
     a_tensor_knows_its_last_write(cpu);
     releases_can_be_waited_for(runtime, cpu);
@@ -213,6 +234,7 @@ int main(int argc, char **argv) {
     if (opencl) {
         a_stream_waits_for_the_host(opencl, cpu);
         a_stream_waits_for_the_host(cpu, opencl);
+        errors_say_whose_failure_it_is(opencl);
         a_device_waits_for_all_its_streams(opencl);
         a_tensor_knows_its_last_write(opencl);
         streams_and_events_know_their_device(opencl);

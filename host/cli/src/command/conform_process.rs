@@ -74,7 +74,7 @@ impl Run {
                 Ok(told) => self.hear(told),
                 Err(RecvTimeoutError::Timeout) => {
                     child.kill();
-                    break Some(format!("it hangs: no answer within {} s", limit.as_secs()));
+                    break Some(hangs(limit, self.open.as_deref()));
                 }
             }
         };
@@ -226,6 +226,17 @@ fn ended(status: ExitStatus) -> String {
         (Some(number), _) => format!("it crashed with {}", signal_name(number)),
         (None, code) => format!("it ended the process with code {}", code.unwrap_or(-1)),
     }
+}
+
+/// What is seen of a hang, what mostly makes one, and how to see where it is.
+fn hangs(limit: Duration, case: Option<&str>) -> String {
+    let seconds = limit.as_secs();
+    let case = case.map_or_else(String::new, |name| format!(" --case {name}"));
+    format!(
+        "it hangs: no answer within {seconds} s; mostly a hook waits longer than its limit, or with a \
+         lock that another hook needs, or a stream never goes on behind its event: `crossdock conform \
+         --in-process{case}` in a debugger shows which hook it is in"
+    )
 }
 
 /// A minute for each case, or what a test asks for.

@@ -12,6 +12,7 @@ __all__ = [
     "CopyRequiredError",
     "Device",
     "DeviceError",
+    "DeviceTimeoutError",
     "Dtype",
     "Event",
     "Plugin",

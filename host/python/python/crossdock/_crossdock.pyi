@@ -44,6 +44,7 @@ class DeviceError(RuntimeError):
     device: str
     code: int
 
+class DeviceTimeoutError(DeviceError, TimeoutError): ...
 class UnsupportedDeviceError(BufferError, TypeError): ...
 class CopyRequiredError(BufferError, ValueError): ...
 
@@ -123,7 +124,12 @@ class Tensor:
         stream: _StreamLike | None = None,
         copy: builtins.bool | None = None,
         non_blocking: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """The same values on `device`; with a stream only a copy on a direct route does not wait.
+
+        An alias that is adopted or mapped, and a copy through host memory, wait first for the work on
+        the stream: do not hold it by an event that this thread completes.
+        """
     def to_device(
         self, device: _DeviceLike, /, *, stream: _StreamLike | None = None
     ) -> Tensor: ...

@@ -21,6 +21,9 @@ pub struct Description {
     pub abi: AbiVersion,
     /// The device types that it serves, such as `cpu`.
     pub devices: Vec<String>,
+    /// The soname of the driver that it starts, which no child of a fork can use; `None` where it has
+    /// none.
+    pub driver: Option<String>,
 }
 
 /// A version of the plugin contract.
@@ -130,7 +133,7 @@ impl Description {
     }
 
     fn from_values(values: [Option<&str>; KEYS.len()]) -> Result<Self, DescribeError> {
-        let [name, vendor, version, abi, devices] = values;
+        let [name, vendor, version, abi, devices, driver] = values;
         let required = |key, value: Option<_>| value.ok_or(DescribeError::Missing { key });
         let bad = |key, value: &str, legal: &str| DescribeError::Value {
             key,
@@ -161,12 +164,17 @@ impl Description {
         {
             return Err(bad("devices", text, &error.to_string()));
         }
+        if let Some(driver) = driver.filter(|driver| !is_soname(driver)) {
+            let legal = "a driver is named as it is opened, `libcuda.so.1`";
+            return Err(bad("driver", driver, legal));
+        }
         Ok(Self {
             name: name.to_owned(),
             vendor: printable(vendor.unwrap_or_default()),
             version: printable(version.unwrap_or_default()),
             abi,
             devices,
+            driver: driver.map(ToOwned::to_owned),
         })
     }
 }
@@ -200,6 +208,12 @@ fn is_word(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(allowed)
 }
 
+/// Names of drivers: of a file without its folder.
+fn is_soname(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/';
+    (1..=255).contains(&text.len()) && text.bytes().all(allowed)
+}
+
 /// A foreign text as it may be shown: one line of at most 120 characters.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(120).collect()
@@ -208,7 +222,7 @@ fn printable(text: &str) -> String {
 /// The first bytes of a section `.crossdock`.
 pub(super) const MAGIC: &[u8] = b"CROSSDOCK1\0";
 
-const KEYS: [&str; 5] = ["name", "vendor", "version", "abi", "devices"];
+const KEYS: [&str; 6] = ["name", "vendor", "version", "abi", "devices", "driver"];
 const LIMIT: usize = 16 << 10;
 
 #[cfg(test)]
@@ -226,14 +240,22 @@ mod tests {
         assert_eq!((read.name.as_str(), read.vendor.as_str()), ("tiny", "Me"));
         assert_eq!(read.abi, AbiVersion { major: 1, minor: 0 });
         assert_eq!(read.devices, ["cpu", "ext_dev"]);
+        assert_eq!(read.driver, None);
         assert!(read.fits(AbiVersion { major: 1, minor: 7 }));
         assert!(!read.fits(AbiVersion { major: 2, minor: 0 }));
     }
 
     #[test]
+    fn a_driver_is_named_by_those_that_have_one() {
+        let with_driver = [&GOOD[..GOOD.len() - 1], b"driver=libcuda.so.1\0\0"].concat();
+        let read = Description::parse(&with_driver).unwrap();
+        assert_eq!(read.driver.as_deref(), Some("libcuda.so.1"));
+    }
+
+    #[test]
     fn each_fault_has_its_own_answer() {
         let long = [GOOD, &[0; LIMIT]].concat();
-        let cases: [(&[u8], &str); 13] = [
+        let cases: [(&[u8], &str); 15] = [
             (b"", "CROSSDOCK1"),
             (&[0; 64], "CROSSDOCK1"),
             (&long, "allowed"),
@@ -256,6 +278,14 @@ mod tests {
                 "there are cpu, cuda",
             ),
             (b"CROSSDOCK1\0name=a\0abi=1\0devices=cpu\0\0", "`abi`"),
+            (
+                b"CROSSDOCK1\0name=a\0abi=1.0\0devices=cpu\0driver=\0\0",
+                "`driver`",
+            ),
+            (
+                b"CROSSDOCK1\0name=a\0abi=1.0\0devices=cpu\0driver=/lib/a.so\0\0",
+                "`/lib/a.so`, and a driver is named",
+            ),
         ];
         for (bytes, part) in cases {
             let text = Description::parse(bytes).unwrap_err().to_string();

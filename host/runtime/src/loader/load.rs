@@ -62,6 +62,7 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
             vendor: found.description.vendor.clone(),
             version: found.description.version.clone(),
             devices: found.description.devices.clone(),
+            driver: found.description.driver.clone(),
             path: Some(found.path.clone()),
         };
         Ok(Plugin::start(identity, table, layers).with_remarks(remarks))

@@ -2,6 +2,7 @@
 
 use crossdock_sdk::abi::{Capabilities, Status};
 
+use super::failures::tells_no_more;
 use crate::case::{Case, Verdict, answers, ensure, same_bytes, status_of};
 use crate::point::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
@@ -196,8 +197,7 @@ fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // Whoever was told goes on with the same stream.
     lane.upload(&memory, pattern(62, 64))?;
-    lane.synchronize(LIMIT_NS)?;
-    lane.query()?;
+    tells_no_more(&lane)?;
     same_bytes("the memory", &memory.read(0, 64)?, &pattern(62, 64))
 }
 

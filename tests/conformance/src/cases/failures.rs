@@ -69,7 +69,7 @@ fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
         let at_stream = lane.synchronize(LIMIT_NS);
         answers("stream_synchronize", &at_stream, &[Status::VENDOR])?;
         lane.upload(&memory, pattern(64, 4096))?;
-        lane.synchronize(LIMIT_NS)?;
+        tells_no_more(&lane)?;
         same_bytes("the memory", &memory.read(0, 4096)?, &pattern(64, 4096))?;
     }
     answers("event_synchronize", &told, &[Status::VENDOR])
@@ -108,7 +108,7 @@ fn sticky(subject: &Subject<'_>) -> Verdict {
     let at_stream = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &at_stream, &[Status::DEVICE_LOST])?;
     lane.upload(&memory, pattern(66, 4096))?;
-    lane.synchronize(LIMIT_NS)?;
+    tells_no_more(&lane)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(66, 4096))?;
     // The stream was told of it and went on; the events still say what became of their work.
     stays(&point, Status::DEVICE_LOST)?;
@@ -223,6 +223,15 @@ fn not_over(lane: &Lane<'_>) -> Verdict {
         answers(&wait, &lane.synchronize(limit), &[Status::TIMEOUT])?;
     }
     answers(&query, &lane.query(), &[Status::NOT_READY])
+}
+
+/// Demands that a stream whose wait told of a failure goes on without it.
+pub(super) fn tells_no_more(lane: &Lane<'_>) -> Verdict {
+    let again = lane.synchronize(LIMIT_NS);
+    let what = "stream_synchronize, again, after it told of the failure,";
+    answers(what, &again, &[Status::OK])?;
+    let what = "stream_query, after stream_synchronize told of the failure,";
+    answers(what, &lane.query(), &[Status::OK])
 }
 
 /// Demands that a completed event answers so.
