@@ -42,8 +42,8 @@ static xd_status accel_open(const xd_host_services *host, xd_plugin_handle *out,
     memset(streams, 0, sizeof streams);
     for (uint32_t device = 0; device < DEVICES; device++) {
         stream *defaults = &streams[2 * device];
-        defaults[0] = (stream){1, device, 0};
-        defaults[1] = (stream){1, device, 2};
+        defaults[0] = (stream){1, device, 0, 0};
+        defaults[1] = (stream){1, device, 2, 0};
     }
     pthread_mutex_unlock(&lock);
     *out = 1;
@@ -194,7 +194,7 @@ static xd_status add_stream(uint32_t device, uint64_t native, xd_stream_handle *
         i++;
     }
     if (i < MOST) {
-        streams[i] = (stream){1, device, native};
+        streams[i] = (stream){1, device, native, 0};
     }
     pthread_mutex_unlock(&lock);
     *out = i + 1;
@@ -252,7 +252,7 @@ static xd_status accel_stream_destroy(xd_plugin_handle plugin, xd_stream_handle 
 static xd_status act(const char *what, xd_stream_handle handle, xd_event_handle of,
                      xd_plugin_error **error) {
     pthread_mutex_lock(&lock);
-    const stream *on = stream_of(handle);
+    stream *on = stream_of(handle);
     event *at = event_of(of);
     xd_status status = captures ? XD_CAPTURING : on && (at || !of) ? XD_OK : XD_STALE;
     if (status == XD_OK) {
@@ -261,9 +261,10 @@ static xd_status act(const char *what, xd_stream_handle handle, xd_event_handle 
         if (at) {
             note(" e%llu\n", (unsigned long long)at->number);
             at->at = what[0] == 'r' ? now++ : at->at;
+            on->behind = at->at > on->behind ? at->at : on->behind;
         } else {
             note("\n");
-            done = done == UINT64_MAX ? done : now - 1;
+            done = on->behind > done ? on->behind : done;
         }
     }
     pthread_mutex_unlock(&lock);

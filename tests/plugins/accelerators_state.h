@@ -32,6 +32,8 @@ typedef struct stream {
     int used;
     uint32_t device;
     uint64_t native;
+    /** The latest event that was recorded on it, or that it waits for: over once it is. */
+    uint64_t behind;
 } stream;
 
 /** An event; its handle is its place plus one. `at` is when it was recorded, 0 for never. */
