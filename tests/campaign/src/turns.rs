@@ -9,8 +9,7 @@ use crossdock_sim_engine::Others;
 use crate::program::Case;
 use crate::world::World;
 
-/// How long nothing may happen before all threads are taken to sleep. One that waits for its turn
-/// looks around more often than that.
+/// How long nothing may happen before all threads are taken to sleep.
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 /// The other threads of the process: of all programs together, for they are files too.
@@ -30,9 +29,13 @@ impl Turns {
         })
     }
 
-    /// What a wait of [`LOOK`] answers, and whether every other thread slept all the while.
+    /// What a wait of [`LOOK`] answers, and whether every other thread slept all the while and none
+    /// waits for its turn.
     pub(crate) fn all_sleep<T>(&self, wait: impl FnOnce() -> T) -> (T, bool) {
-        OTHERS.lock().unwrap().sleep_during(wait)
+        let (answer, all_sleep) = OTHERS.lock().unwrap().sleep_during(wait);
+        // Where the machine is busy, one that looks whether it is its turn can sleep for longer.
+        let is_wanted = || self.control.is_some_and(|control| control.wants_turn());
+        (answer, all_sleep && !is_wanted())
     }
 
     /// Lets the simulated devices do one thing, as they do where nobody waits for it; whether they had

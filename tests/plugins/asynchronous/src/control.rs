@@ -33,6 +33,8 @@ pub struct Control {
     pub release: unsafe extern "C" fn(control: *const Self),
     /// Runs up to so many operations that can run, whatever the policy; answers how many ran.
     pub progress: unsafe extern "C" fn(control: *const Self, operations: u64) -> u64,
+    /// Answers 1 while a thread waits for its turn, else 0.
+    pub wants_turn: unsafe extern "C" fn(control: *const Self) -> u32,
     /// Runs everything; answers 1 when nothing was left after at most so long, else 0.
     pub drain: unsafe extern "C" fn(control: *const Self, limit_ns: u64) -> u32,
     /// How many operations were submitted and are not done.
@@ -66,6 +68,7 @@ impl Control {
             hold,
             release,
             progress,
+            wants_turn,
             drain,
             pending,
             trace,
@@ -129,6 +132,13 @@ impl Controlled {
     pub fn progress(&self, operations: u64) -> u64 {
         // SAFETY: the table's own function and the table.
         unsafe { (self.table().progress)(self.0, operations) }
+    }
+
+    /// Whether a thread waits for its turn.
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        // SAFETY: the table's own function and the table.
+        unsafe { (self.table().wants_turn)(self.0) == 1 }
     }
 
     /// Runs everything; whether nothing was left in time.
@@ -247,6 +257,11 @@ unsafe extern "C" fn progress(control: *const Control, operations: u64) -> u64 {
     let operations = usize::try_from(operations).unwrap_or(usize::MAX);
     // SAFETY: the caller passes the table that this function is in, which is live.
     unsafe { on(control, 0, |engine| engine.progress(operations) as u64) }
+}
+
+unsafe extern "C" fn wants_turn(control: *const Control) -> u32 {
+    // SAFETY: the caller passes the table that this function is in, which is live.
+    unsafe { on(control, 0, |engine| u32::from(engine.wants_turn())) }
 }
 
 unsafe extern "C" fn drain(control: *const Control, limit_ns: u64) -> u32 {

@@ -1,6 +1,6 @@
 //! Who may still be using memory that the host shares: the ends of the work that touched it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crossdock_sim_engine::{self as sim, Engine, Event, Site, Stream};
@@ -19,7 +19,7 @@ pub(crate) struct Uses {
 /// What is taken out of it is dropped without its lock: the last holder of an end calls the engine.
 #[derive(Debug, Default)]
 struct Book {
-    uses: HashMap<u64, Vec<Use>>,
+    uses: BTreeMap<u64, Vec<Use>>,
     submitted: u64,
 }
 

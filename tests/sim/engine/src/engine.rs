@@ -192,6 +192,11 @@ impl Shared {
         self.here()
     }
 
+    /// Whether a thread waits for its turn.
+    pub(crate) fn wants_turn(&self) -> bool {
+        self.turns.as_ref().is_some_and(Turns::is_wanted)
+    }
+
     /// Lets go of the lock until it is this thread's turn again, after others were woken.
     pub(crate) fn next_turn<'a>(&'a self, state: Locked<'a>) -> Locked<'a> {
         let Some(turns) = &self.turns else {
@@ -239,6 +244,10 @@ impl Shared {
         if self.config.policy == Policy::Threads {
             return state;
         }
+        if self.turns.is_some() {
+            // The others sleep when this turn comes: the function is over, or waits for something.
+            return self.next_turn(state);
+        }
         let runs = |state: &mut State| {
             state
                 .queues
@@ -248,8 +257,7 @@ impl Shared {
         };
         let patience = self.config.host_patience;
         let waited = self.changed.wait_timeout_while(state, patience, runs);
-        // What the function told others comes first, where it is their turn.
-        self.next_turn(waited.unwrap_or_else(PoisonError::into_inner).0)
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

@@ -51,6 +51,11 @@ impl Turns {
         }
     }
 
+    /// Whether a thread waits for a turn.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+
     /// Waits for a turn of the calling thread, which lasts until its next one.
     pub(crate) fn take(&self) {
         let own = own_age();
@@ -113,9 +118,6 @@ fn rest(looks: u32) {
     if looks < 20 {
         std::thread::yield_now();
     } else {
-        std::thread::park_timeout(LONG_LOOK);
+        std::thread::park_timeout(Duration::from_micros(50));
     }
 }
-
-/// Who looks from outside, by [`Others::sleep_during`], has to look for longer.
-const LONG_LOOK: Duration = Duration::from_micros(50);

@@ -41,6 +41,13 @@ impl Engine {
         operations
     }
 
+    /// Whether a thread waits for its turn, and goes on as soon as the others sleep. It may seem to
+    /// sleep itself, for it looks at them from time to time.
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        self.shared.wants_turn()
+    }
+
     /// Runs everything and waits until nothing is pending, host functions included. The host knows
     /// then that all is over.
     ///
