@@ -20,6 +20,9 @@
 mod builder;
 #[cfg(feature = "cpu")]
 mod builtin;
+mod calls;
+#[cfg(all(test, loom))]
+mod calls_loom_tests;
 mod chain;
 mod completion;
 mod costs;

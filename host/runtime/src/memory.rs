@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{
 };
 use crossdock_sdk::dlpack::{self, Ownership};
 
-use crate::chain::Chain;
+use crate::calls::Calls;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
@@ -18,7 +18,6 @@ use crate::inherited::Here;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
 use crate::release::Release;
-use crate::stream::Stream;
 use crate::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
@@ -32,6 +31,7 @@ pub(crate) struct Memory {
     pub(crate) read_only: bool,
     owner: Owner,
     pending: Pending,
+    calls: Calls<Self>,
     /// The generation of forks that it was made in, and what a later one has in its place.
     generation: u32,
     here: Here,
@@ -200,6 +200,7 @@ impl Memory {
             read_only: false,
             owner,
             pending: Pending::default(),
+            calls: Calls::default(),
             generation: life::generation(),
             here: Here::default(),
         }
@@ -290,11 +291,6 @@ impl Memory {
         None
     }
 
-    /// Whether it is this library's own, and goes when its last user does.
-    pub(crate) const fn is_allocated(&self) -> bool {
-        matches!(self.owner, Owner::Allocated)
-    }
-
     /// The tensor that this is another view of.
     #[inline]
     fn viewed(&self) -> Option<&Tensor> {
@@ -339,13 +335,21 @@ impl Memory {
         }
     }
 
+    /// The calls that use these bytes, whichever device's view they go through.
+    #[inline]
+    pub(crate) fn calls(&self) -> &Calls<Self> {
+        &self.root().calls
+    }
+
     /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody
     /// has to wait.
+    ///
+    /// Only the stream that all of the work is on: to wait there for other streams would hold up, and
+    /// fail, work that has nothing to do with the memory.
     fn free_in_order(&self, marks: &[Mark]) -> Result<(), Error> {
         let unsupported = || self.device.hooks().missing("free_async");
-        let is_own = |stream: &Stream| self.device.is_of(stream.device().plugin());
-        let own = |mark: &Mark| mark.stream.clone().filter(is_own);
-        let Some(last) = marks.iter().rev().find_map(own) else {
+        let stream = marks.first().and_then(|mark| mark.stream.clone());
+        let Some(stream) = stream.filter(|one| self.device.is_of(one.device().plugin())) else {
             return Err(unsupported());
         };
         if self.device.hooks().table().async_memory().is_none() {
@@ -354,21 +358,13 @@ impl Memory {
         // What another plugin does between two events of a stream is on it only while that plugin works:
         // the stream goes on without the end of the work where it breaks down.
         let is_there =
-            |mark: &&Mark| mark.stream.as_ref() == Some(&last) && mark.is_of_one_plugin();
-        for mark in marks.iter().filter(|mark| !is_there(mark)) {
-            let event = mark.clone().event()?;
-            // A wait that another plugin ends can fail before the work is over, and so can one by an
-            // event of the host's. A caller that waits instead would be held up by a drop.
-            if !self.device.is_of(event.device().plugin())
-                || event.is_done().is_err()
-                || last.wait(&event)? != Chain::Native
-            {
-                return Err(unsupported());
-            }
+            |mark: &Mark| mark.stream.as_ref() == Some(&stream) && mark.is_of_one_plugin();
+        if !marks.iter().all(is_there) {
+            return Err(unsupported());
         }
-        let freed = last.take_turn(|stream| {
-            // SAFETY: this is the last user. The stream's own plugin keeps it behind all work: that on
-            // the stream, and that on others, whose events it waits for.
+        let freed = stream.take_turn(|stream| {
+            // SAFETY: this is the last user, and the stream's own plugin keeps it behind all work, which
+            // is on the stream.
             unsafe { self.device.hooks().free_async(stream, self.address) }
         });
         match freed {
@@ -380,11 +376,27 @@ impl Memory {
                 Ok(())
             }
             Ok(()) => {
-                last.note_free();
+                stream.note_free();
                 Ok(())
             }
             declined => declined,
         }
+    }
+
+    /// Leaves a view that is dropped to a call that uses the memory, where there is one.
+    fn is_left_to_a_call(&mut self) -> bool {
+        let Some(of) = self.viewed() else {
+            return false;
+        };
+        if !self.calls().is_any() {
+            return false;
+        }
+        let of = of.clone();
+        of.memory().calls().leave(|| {
+            let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+            let (address, kind) = (self.address, self.kind);
+            Self::new(self.device.clone(), address, self.size, kind, owner)
+        })
     }
 }
 
@@ -396,13 +408,18 @@ impl Drop for Memory {
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        let mut work = self.pending().before(Access::Write);
-        work.retain(|mark| mark.holds_memory && !mark.is_done());
-        if self.is_allocated() && !work.is_empty() && self.free_in_order(&work).is_ok() {
+        if self.is_left_to_a_call() {
             return;
         }
-        // What others lent ends with the memory.
+        // What others lent ends with the memory; a native object has to be given back besides.
         let is_lent = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
+        let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
+        let mut work = self.pending().before(Access::Write);
+        work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
+        let is_allocated = matches!(self.owner, Owner::Allocated);
+        if is_allocated && !work.is_empty() && self.free_in_order(&work).is_ok() {
+            return;
+        }
         if work.is_empty() && is_lent {
             return;
         }

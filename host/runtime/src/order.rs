@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
+use crate::calls::Call;
 use crate::chain::{Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
@@ -59,6 +60,11 @@ impl<'a> Touched<'a> {
             (tensor.memory(), access)
         });
         reads.into_iter().chain(writes)
+    }
+
+    /// Begins a call that uses the tensors, for as long as the answer is kept.
+    pub(crate) fn begin(self) -> [Option<Call<'a, Memory>>; 2] {
+        [self.reads, self.writes].map(|tensor| Some(tensor?.memory().calls().begin()))
     }
 
     /// Makes the CPU wait for all that this work has to come after.
@@ -268,6 +274,7 @@ pub(crate) fn run(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let _calls = touched.begin();
     let Some(stream) = stream else {
         return run_at_once(touched, work);
     };

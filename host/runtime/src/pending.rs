@@ -37,7 +37,8 @@ pub(crate) struct Mark {
     /// will ever tell. Clones share the error, by which a mark without an event is known again.
     pub(crate) end: Result<Event, Arc<Error>>,
     pub(crate) access: Access,
-    /// Whether the memory has to outlive the work. A producer keeps its own until its work is over.
+    /// Whether memory of others has to outlive the work. A producer keeps its own until its work is
+    /// over. What is this library's to give back outlives all work.
     pub(crate) holds_memory: bool,
 }
 

@@ -214,14 +214,14 @@ impl Tensor {
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
     /// of the producer that the tensor came from. Every later use of the tensor waits for that work.
-    /// Dropping the tensor does not: the producer keeps its memory until then. Memory of this library's
-    /// own, which came back from a producer, has no other keeper, and outlives the work.
+    /// Dropping memory of the producer's own does not: the producer keeps it until then. Memory of this
+    /// library's own that came back from a producer, and another device's view of memory, have no
+    /// other keeper, and outlive the work.
     ///
     /// # Errors
     /// [`Error::Hook`].
     pub fn ready_on(&self, stream: &Stream) -> Result<(), Error> {
-        let holds_memory = self.memory().root().is_allocated();
-        order::note(stream, Touched::writes(self), holds_memory)
+        order::note(stream, Touched::writes(self), false)
     }
 
     /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,

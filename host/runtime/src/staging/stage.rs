@@ -23,7 +23,9 @@ use crate::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
-    Touched::copy(dst, src).synchronize()?;
+    let touched = Touched::copy(dst, src);
+    let _calls = touched.begin();
+    touched.synchronize()?;
     let total = src.nbytes();
     if total == 0 {
         return Ok(());

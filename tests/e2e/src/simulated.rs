@@ -1,0 +1,105 @@
+//! A runtime over the simulated devices, and the power over these.
+#![expect(unsafe_code, reason = "reads the control table of the plugin")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossdock::{CostCache, Device, Runtime};
+use crossdock_plugin_asynchronous::{CONTROL, Controlled};
+
+use crate::asynchronous;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The CPU, two simulated devices, and the power over these. All tests of a process share one open
+/// plugin, so they run one after another.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Simulated {
+    /// The CPU and the simulated devices.
+    pub runtime: Runtime,
+    /// The power over the simulated ones.
+    pub control: Controlled,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Simulated {
+    /// Longer than anything here takes; a wait that needs it has failed.
+    pub const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Opens them, when no other test of the process has them.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it waits for others")]
+    pub fn new() -> Self {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let builder = Runtime::builder().search(false).costs(CostCache::Off);
+        let runtime = builder.plugin(asynchronous()).open().unwrap();
+        let device = runtime.device("vpi:0".parse().unwrap()).unwrap();
+        let word = device.plugin().hooks().device_attribute(0, CONTROL);
+        // SAFETY: the plugin answered, and is open as long as `runtime` is here.
+        let control = unsafe { Controlled::new(word.unwrap()) }.unwrap();
+        drop(control.take_reports());
+        control.clear_faults();
+        Self {
+            runtime,
+            control,
+            _turn: turn,
+        }
+    }
+
+    /// A device by its name.
+    #[must_use]
+    pub fn device(&self, name: &str) -> Device {
+        self.runtime.device(name.parse().unwrap()).unwrap()
+    }
+
+    /// Runs `work` while nothing on the simulated devices starts.
+    pub fn held<T>(&self, work: impl FnOnce() -> T) -> T {
+        let still = Still::new(self.control);
+        let done = work();
+        drop(still);
+        done
+    }
+
+    /// Waits until so many operations were submitted that are not done.
+    pub fn wait_for_pending(&self, count: u64) {
+        let end = Instant::now() + Self::LIMIT;
+        while self.control.pending() < count {
+            assert!(Instant::now() < end, "nothing was submitted");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Everything was in order, and is over.
+    pub fn is_clean(&self) {
+        assert!(
+            self.control.drain(Self::LIMIT),
+            "{:?}",
+            self.control.standstill()
+        );
+        assert_eq!(self.control.take_reports(), [""; 0]);
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        self.control.clear_faults();
+    }
+}
+
+/// Stillness, until this is dropped: also by a panic.
+struct Still(Controlled);
+
+impl Still {
+    fn new(control: Controlled) -> Self {
+        control.hold();
+        Self(control)
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
