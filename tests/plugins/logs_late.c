@@ -1,7 +1,7 @@
 /**
  * \file logs_late.c
- * \brief The plugin of `ext_dev.c`, which writes to the host's log once more when the process ends, and
- *        says in the child of a fork that it was told.
+ * \brief The plugin of `ext_dev.c`, which writes to the host's log when it is told that the process ends
+ *        and when it does, and says in the child of a fork that it was told.
  */
 #define crossdock_plugin crossdock_plugin_quiet
 #include "ext_dev.c"
@@ -13,8 +13,17 @@ XD_EXPORT const xd_plugin *crossdock_plugin(void);
 
 static const xd_host_services *services;
 
+static void say(const char *line) {
+    services->log(services->context, 3, text_of("logs_late"), text_of(line));
+}
+
 static void at_the_end(void) {
-    services->log(services->context, 3, text_of("logs_late"), text_of("the process ends"));
+    say("the process ends");
+}
+
+static void say_and_end(xd_plugin_handle plugin) {
+    say("told of the exit");
+    crossdock_plugin_quiet()->at_exit(plugin);
 }
 
 static xd_status open_and_keep(const xd_host_services *host, xd_plugin_handle *out,
@@ -35,6 +44,7 @@ const xd_plugin *crossdock_plugin(void) {
     static xd_plugin table;
     table = *crossdock_plugin_quiet();
     table.open = open_and_keep;
+    table.at_exit = say_and_end;
     table.at_fork_child = say_and_mark;
     return &table;
 }

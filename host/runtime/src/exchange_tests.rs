@@ -91,10 +91,18 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     }
 }
 
-/// Sixteen bytes at 0x1000, that the host has at 0x9000.
+/// Sixteen bytes at 0x1000, that the host has at 0x9000; and of the host's at 0x3000, that the device
+/// has at 0x7000.
 fn addressed(word: u64) -> PointerInfo {
     let (is_hosts, is_devices) = (word & !15 == 0x9000, word & !15 == 0x1000);
     let mut info = PointerInfo::default();
+    if word & !15 == 0x3000 {
+        info.kind = MemoryKind::PINNED;
+        info.base = Address::pointer(0x3000);
+        info.size = 16;
+        info.host_pointer = word;
+        info.device_pointer = word + 0x4000;
+    }
     if is_hosts || is_devices {
         info.kind = MemoryKind::DEVICE;
         info.base = Address::pointer(0x1000);
@@ -185,4 +193,13 @@ fn a_view_that_the_host_has_of_device_memory_is_the_memory_where_the_device_has_
         let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
         assert!(is_exchange, "{refused:?}");
     }
+}
+
+#[test]
+fn memory_that_lies_where_the_host_has_it_stays_there_though_its_device_has_it_elsewhere() {
+    let tensor = take::<3>(0x3004, 12).unwrap();
+    assert_eq!(tensor.address().as_pointer(), Some(0x3004));
+    let refused = take::<3>(0x3004, 13).map(drop);
+    let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
+    assert!(is_exchange, "{refused:?}");
 }

@@ -286,20 +286,6 @@ fn a_limit_is_for_all_marks_together() {
 }
 
 #[test]
-fn a_stream_goes_on_behind_a_read_that_failed() {
-    let (device, given) = device::<38>();
-    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
-    let tensor = Tensor::empty(&device, &layout).unwrap();
-    let [one, other] = [(); 2].map(|()| Stream::new(&device).unwrap());
-    let [read] = events(&device);
-    given.end(read.handle(), Status::VENDOR);
-    let pending = tensor.memory().pending();
-    pending.enter(mark(Some(&one), &read, Access::Read), &[]);
-    // The plugin has no events that the host completes, so the caller waits.
-    tensor.wait_to_write(&other).unwrap();
-}
-
-#[test]
 fn a_write_of_which_nobody_can_tell_when_it_is_over_is_told_as_such() {
     let (device, _) = device::<51>();
     let [read, written] = events(&device);

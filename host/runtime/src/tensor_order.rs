@@ -93,9 +93,6 @@ impl Tensor {
             );
             return Err(Error::misuse(OPERATION, why));
         }
-        if self.layout().numel() == 0 {
-            return Ok(());
-        }
         if !self.layout().is_contiguous() {
             let compact = Self::empty(self.device(), self.layout())?;
             compact.fill_whole(pattern, stream)?;
@@ -106,8 +103,9 @@ impl Tensor {
         }
         let (body, edge) = elements::split(self)?;
         body.fill_whole(pattern, stream)?;
-        let count = transfer::host_length(edge.nbytes())? / pattern.len();
-        let last = Self::from_bytes(edge.device(), edge.layout(), &pattern.repeat(count))?;
+        // Elements that end inside a byte and have a pattern are smaller: the pattern is one byte.
+        let bytes = pattern.repeat(transfer::host_length(edge.nbytes())?);
+        let last = Self::from_bytes(edge.device(), edge.layout(), &bytes)?;
         elements::copy_edge(&edge, &last, stream)
     }
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossdock::{Error, Runtime, Tensor};
+use crossdock_e2e::lending::{LIMIT, filled, held, one_cpu};
 use crossdock_e2e::{compile_plugin, everything, root};
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{
     DLManagedTensorVersioned, DataWord, Device, Dtype, Flags, Layout, Produced, Received,
     TensorView,
@@ -87,6 +89,23 @@ fn an_import_on_a_device_that_is_not_here_is_refused_and_released() {
     assert!(matches!(error, Error::UnknownDevice { .. }), "{error}");
     assert!(error.why().contains("cpu:0"), "{}", error.why());
     assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_host_array_is_taken_at_its_word_and_what_is_no_hosts_is_refused_and_released() {
+    let runtime = runtime();
+    for (says, is_taken) in [("cpu:0", true), ("cuda_host:0", false)] {
+        let (received, drops) = foreign(says.parse().unwrap(), &[1.0, 2.0]);
+        // SAFETY: it is a vector's memory.
+        let taken = unsafe { Tensor::import_host_array(&runtime, received) };
+        let is_misuse = matches!(taken, Err(Error::Misuse { .. }));
+        assert!(
+            taken.is_ok() == is_taken && is_misuse != is_taken,
+            "{says}: {taken:?}"
+        );
+        drop(taken);
+        assert_eq!(drops.load(Ordering::SeqCst), 1, "{says}");
+    }
 }
 
 #[test]
@@ -249,4 +268,22 @@ fn elements_that_leave_the_allocation_of_their_plugin_are_refused() {
             assert_eq!(imported.is_ok(), is_inside, "{device}: {count} of 64");
         }
     }
+}
+
+#[test]
+fn a_tensor_is_handed_out_without_a_wait_where_no_work_may_still_write_it() {
+    let (_runtime, cpu) = one_cpu();
+    let tensor = filled(&cpu, 7);
+    let is_out = || tensor.try_export().unwrap().is_some();
+    assert!(is_out());
+    let (reading, end_of_read) = held(&cpu);
+    tensor.used_on(&reading).unwrap();
+    assert!(is_out(), "it is read only");
+    let (writing, end_of_write) = held(&cpu);
+    tensor.written_on(&writing).unwrap();
+    assert!(!is_out());
+    end_of_read.complete(Status::OK).unwrap();
+    end_of_write.complete(Status::OK).unwrap();
+    tensor.synchronize(LIMIT).unwrap();
+    assert!(is_out());
 }

@@ -96,13 +96,14 @@ fn loading_plugins_installs_no_signal_handler() {
 }
 
 #[test]
-fn a_plugin_may_log_after_exit_began() {
+fn a_plugin_is_told_of_the_exit_before_what_it_registered_for_that_and_both_may_log() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/logs_late.c");
     let plugin = compile_plugin(&source, folder.path(), &[]);
     let output = leave("static-destructor", &[plugin]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("logs_late: the process ends"), "{text}");
+    let both = "logs_late: told of the exit\nlogs_late: the process ends\n";
+    assert!(text.contains(both), "{text}");
 }
 
 #[test]

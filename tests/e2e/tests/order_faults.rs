@@ -154,6 +154,32 @@ fn work_that_gets_no_stream_of_ours_for_want_of_memory_says_so() {
 }
 
 #[test]
+fn who_waits_with_a_limit_is_told_that_it_passed_also_where_the_first_question_failed() {
+    let name = "who_waits_with_a_limit_is_told_that_it_passed_also_where_the_first_question_failed";
+    if with_faults(name, "cpu.event_synchronize:1=OOM_HOST") {
+        let (_runtime, device) = one_cpu();
+        let target = filled(&device, 7);
+        let (writing, gate) = held(&device);
+        target.written_on(&writing).unwrap();
+        let waited = target.synchronize(Some(MOMENT));
+        assert_eq!(status(&waited), Some(Status::TIMEOUT));
+        gate.complete(Status::OK).unwrap();
+        target.synchronize(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn a_fill_that_fails_is_told_and_made_in_no_other_way() {
+    let name = "a_fill_that_fails_is_told_and_made_in_no_other_way";
+    if with_faults(name, "cpu.fill:1=VENDOR") {
+        let (_runtime, device) = one_cpu();
+        let target = filled(&device, 7);
+        assert_eq!(status(&target.fill(&[9], None)), Some(Status::VENDOR));
+        assert_eq!(target.read().unwrap(), [7; ALL]);
+    }
+}
+
+#[test]
 fn an_alias_shares_the_work_on_its_memory() {
     let Some((_runtime, one, other)) = two_cpus() else {
         return;

@@ -107,10 +107,16 @@ impl Parts {
 /// Reads parts into a chunk of this lane's own, and writes each from there, until none is left.
 fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
     let chunks = src.device().routing().chunks();
+    let mut next = parts.take();
+    if next.is_none() {
+        // A lane that comes too late has no use for a chunk.
+        return Ok(());
+    }
     let chunk = chunks.lease([src.device(), dst.device()])?;
-    while let Some(part) = parts.take() {
+    while let Some(part) = next {
         read(src, &chunk, part)?;
         write(dst, &chunk, part)?;
+        next = parts.take();
     }
     Ok(())
 }
