@@ -18,6 +18,7 @@ use crate::inherited::Here;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
 use crate::release::Release;
+use crate::stream::Stream;
 use crate::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
@@ -344,27 +345,19 @@ impl Memory {
     /// Lets a stream of its own plugin free the memory when all work on it is done, so that nobody
     /// has to wait.
     ///
-    /// Only the stream that all of the work is on: to wait there for other streams would hold up, and
-    /// fail, work that has nothing to do with the memory.
-    fn free_in_order(&self, marks: &[Mark]) -> Result<(), Error> {
+    /// Only a stream that comes behind all of the work as it is: to wait there for other streams would
+    /// hold up, and fail, work that has nothing to do with the memory.
+    fn free_in_order(&self, work: &[Mark]) -> Result<(), Error> {
         let unsupported = || self.device.hooks().missing("free_async");
-        let stream = marks.first().and_then(|mark| mark.stream.clone());
-        let Some(stream) = stream.filter(|one| self.device.is_of(one.device().plugin())) else {
-            return Err(unsupported());
-        };
+        let is_own = |stream: &&Stream| self.device.is_of(stream.device().plugin());
+        let stream = Mark::stream_behind(work).filter(is_own);
+        let stream = stream.ok_or_else(unsupported)?;
         if self.device.hooks().table().async_memory().is_none() {
             return Err(unsupported());
         }
-        // What another plugin does between two events of a stream is on it only while that plugin works:
-        // the stream goes on without the end of the work where it breaks down.
-        let is_there =
-            |mark: &Mark| mark.stream.as_ref() == Some(&stream) && mark.is_of_one_plugin();
-        if !marks.iter().all(is_there) {
-            return Err(unsupported());
-        }
         let freed = stream.take_turn(|stream| {
-            // SAFETY: this is the last user, and the stream's own plugin keeps it behind all work, which
-            // is on the stream.
+            // SAFETY: this is the last user, and the stream's own plugin keeps it behind all work: that on
+            // the stream, and that on others whose events the stream waits for.
             unsafe { self.device.hooks().free_async(stream, self.address) }
         });
         match freed {

@@ -104,6 +104,7 @@ impl<'a> Touched<'a> {
                 end: Err(Arc::new(why.clone())),
                 access: Access::Write,
                 holds_memory: true,
+                after: Vec::new(),
             };
             memory.pending().enter(mark, &[]);
         }
@@ -259,6 +260,7 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
             end: Ok(event.clone()),
             access: *access,
             holds_memory,
+            after: Vec::new(),
         };
         memory.pending().enter(mark, earlier);
     }

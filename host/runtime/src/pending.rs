@@ -40,6 +40,8 @@ pub(crate) struct Mark {
     /// Whether memory of others has to outlive the work. A producer keeps its own until its work is
     /// over. What is this library's to give back outlives all work.
     pub(crate) holds_memory: bool,
+    /// The ends of other streams' work on the memory that its own stream waits for, whatever happens.
+    pub(crate) after: Vec<Event>,
 }
 
 /// What the work does to the memory, or what the next work is going to do.
@@ -100,6 +102,20 @@ impl Mark {
         stream.device().is_of(event.device().plugin())
     }
 
+    /// A stream of one of the works that comes behind all of them, whatever happens to other plugins.
+    pub(crate) fn stream_behind(works: &[Self]) -> Option<&Stream> {
+        // What another plugin does between two events of a stream is on it only while that plugin works:
+        // the stream goes on without the end of the work where it breaks down.
+        let last = works.iter().rfind(|work| work.is_of_one_plugin())?;
+        let is_there = |work: &&Self| work.stream == last.stream && work.is_of_one_plugin();
+        let is_waited_for = |work: &Self| {
+            let mut there = works.iter().filter(is_there);
+            there.any(|one| one.after.iter().any(|event| work.is_of(event)))
+        };
+        let is_before = |work: &Self| is_there(&work) || is_waited_for(work);
+        last.stream.as_ref().filter(|_| works.iter().all(is_before))
+    }
+
     /// The event at the end of the work.
     ///
     /// # Errors
@@ -124,6 +140,7 @@ impl Pending {
                 })),
                 access: Access::Write,
                 holds_memory: true,
+                after: Vec::new(),
             }];
         }
         let matters = |mark: &&Mark| access != Access::Read || mark.access.is_write();
@@ -212,6 +229,12 @@ impl Pending {
         if mark.access == Access::Write {
             let overwritten = marks.iter_mut().filter(|old| is_in(old, false));
             overwritten.for_each(|old| old.access = Access::Read);
+        }
+        if mark.stream.is_some() {
+            let others = marks.iter().filter(|old| old.stream != mark.stream);
+            let others = others.filter(|old| is_earlier(old));
+            mark.after
+                .extend(others.filter_map(|old| old.end.clone().ok()));
         }
         // Now and then it is asked which of many are done, so that they do not pile up.
         let many = marks.len() >= MANY_MARKS && marks.len() == marks.capacity();

@@ -29,6 +29,7 @@ fn mark(stream: Option<&Stream>, event: &Event, access: Access) -> Mark {
         end: Ok(event.clone()),
         access,
         holds_memory: true,
+        after: Vec::new(),
     }
 }
 
