@@ -40,7 +40,10 @@ fn unknown_languages_are_refused_with_those_that_are_known() {
 fn one_seed_is_one_of_a_kind_that_has_seeds() {
     let (code, said) = said(&["--kind", "d", "--seed", "3"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("only the kinds b and c have seeds"), "{said}");
+    assert!(
+        said.contains("only the kinds b, c and e have seeds"),
+        "{said}"
+    );
 }
 
 #[test]

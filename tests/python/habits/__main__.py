@@ -1,6 +1,6 @@
 """The campaign of habits: scripts of seeds, a table, and what was found as files that can be run by hand.
 
-    python -m habits [--seeds N | --seed N] [--minutes M] [--only NAME] [--part K/N] [--at-once N]
+    python -m habits [--seeds N | --seed N] [--minutes M] [--only NAME] [--part K/N] [--at-once N] [--limit SECONDS]
                      [--shrinking SECONDS] [--folder FOLDER] [--replay FILE] [--shrink FILE]
 
 Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
@@ -22,7 +22,7 @@ from .table import Row, last_lines
 from .trial import LIMIT, Trial, run
 
 # A hang on a busy machine is believed when the script hangs alone, with more time.
-PATIENCE = 60.0
+PATIENCE = 40.0
 # How often a file is tried until something is found.
 REPLAYS = 8
 
@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="NAME", help="scripts that have a habit with this in its name")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="one part of the seeds")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="scripts at the same time (2)")
+    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="for a script (20)")
     parser.add_argument("--shrinking", type=float, default=120, metavar="SECONDS", help="for each finding")
     parser.add_argument("--folder", type=Path, default=Path("target/campaign"), help="for findings")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="runs a file")
@@ -97,7 +98,7 @@ def searched(read: argparse.Namespace, here: Here, row: Row) -> list[tuple[int, 
         text, habits = script(seed, here.devices, here.modules)
         if read.only is not None and not any(read.only in name for name in habits):
             return None
-        trial = run(text)
+        trial = run(text, read.limit)
         row.add(habits, trial)
         return (seed, text, trial) if trial.what else None
 
@@ -115,7 +116,7 @@ def main() -> int:
     for seed, text, first in searched(read, here, row):
         trial = confirmed(text, first)
         if not trial.what:
-            print(f"seed {seed} took longer than {LIMIT:.0f} s beside others, and ends alone")
+            print(f"seed {seed} took longer than {read.limit:.0f} s beside others, and ends alone")
             continue
         row.found += 1
         sorts[trial.sort] += 1
@@ -128,7 +129,7 @@ def main() -> int:
     for sort, times in sorts.items():
         print(f"{times} times: {sort}")
     row.took = time.monotonic() - begun
-    print(f"devices: {', '.join(here.devices)}; packages: {', '.join(['numpy', *sorted(here.modules)])}")
+    print(f"habits: devices: {', '.join(here.devices)}; packages: {', '.join(['numpy', *sorted(here.modules)])}")
     if read.only is not None and not row.programs:
         print(f"habits: --only {read.only}: no script that was chosen has a habit with this in its name")
         return 2

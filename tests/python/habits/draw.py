@@ -99,7 +99,7 @@ class Script:
 
     def found(self, habit: Habit) -> dict[str, Variable] | None:
         """A variable for each need of a habit, if there are and nothing bars it."""
-        if any(words in habit.body for words in self.barred):
+        if any(words in habit.body for words in self.barred) or self.tops.keys() & habit.never_with:
             return None
         taken: dict[str, Variable] = {}
         for name, needs in habit.needs.items():
@@ -156,7 +156,7 @@ class Script:
         self.variables += [
             self.made(names[name], words, of, drawn) for name, words in habit.makes.items()
         ]
-        self.barred += [habit.bars] if habit.bars else []
+        self.barred += habit.bars
         for name in habit.drops:
             self.variables.remove(of[name])
         for name in habit.blurs:

@@ -24,7 +24,9 @@ class Habit:
     freezes: tuple[str, ...]
     drops: tuple[str, ...]
     # What no habit behind it may have in its lines.
-    bars: str
+    bars: tuple[str, ...]
+    # Tops of scripts in which it does not work, without crossdock too.
+    never_with: tuple[str, ...]
     weight: int
     is_end: bool
     is_slow: bool
@@ -60,6 +62,7 @@ class Theme:
         freezes: str = "",
         drops: str = "",
         bars: str = "",
+        never_with: str = "",
         weight: int = 2,
         is_end: bool = False,
         is_slow: bool = False,
@@ -79,7 +82,8 @@ class Theme:
                 blurs=tuple(blurs.split()),
                 freezes=tuple(freezes.split()),
                 drops=tuple(drops.split()),
-                bars=bars,
+                bars=tuple(bars.split()),
+                never_with=tuple(never_with.split()),
                 weight=weight,
                 is_end=is_end,
                 is_slow=is_slow,

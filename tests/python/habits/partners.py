@@ -147,7 +147,7 @@ habit("a loader that stays open", "", """
         Numbers(xd.asarray(np.arange(8.0))), num_workers=2, multiprocessing_context="fork", persistent_workers=True
     ))
     next($new)
-""", tops="torch numbers", weight=3, bars="os.fork")
+""", tops="torch numbers", weight=3, bars="os.fork os.exec")
 habit("a thread of PyTorch's that goes on", "t: tensor cpu float32", """
     def for_ever(tensor):
         while True:
@@ -160,6 +160,7 @@ habit("a loop of PyTorch's copies on a stream", "s: stream", """
         xd.from_dlpack(torch.full((1000,), number)).to("$device", copy=True, stream=$s)
 """, tops="torch", weight=4)
 
+# A process that has used JAX is not to be forked: its children crash, with JAX alone.
 habit = Theme("JAX", "jax")
 
 top("jax", """
@@ -169,35 +170,35 @@ top("jax", """
 habit("an array of JAX's", "-> t: tensor cpu readonly new float32", """
     $t = xd.from_dlpack(jnp.arange(24, dtype=jnp.float32).reshape(4, 6))
     want_$t = np.arange(24, dtype="f4").reshape(4, 6)
-""", tops="jax", weight=6)
+""", tops="jax", bars="fork", weight=6)
 habit("JAX takes a tensor", "t: tensor cpu exact float32", """
     $new = jnp.from_dlpack($t.copy())
     check(np.asarray($new * 2), want_$t * 2)
-""", tops="jax", weight=6)
+""", tops="jax", bars="fork", weight=6)
 habit("JAX is given what it may not take", "t: tensor", """
     tried(lambda: jnp.from_dlpack($t))
     tried(lambda: jnp.asarray($t))
-""", tops="jax", weight=4)
+""", tops="jax", bars="fork", weight=4)
 habit("JAX's work goes to a stream", "s: stream", """
     work = jax.jit(lambda x: x @ x)
     for number in range(min($n, 20)):
         xd.from_dlpack(work(jnp.full((50, 50), number, "f4"))).to("$device", copy=True, stream=$s)
-""", tops="jax", weight=4)
+""", tops="jax", bars="fork", weight=4)
 habit("JAX keeps a tensor", "t: tensor cpu float32", """
     $new = jnp.from_dlpack($t.copy())
-""", tops="jax", weight=4)
+""", tops="jax", bars="fork", weight=4)
 habit("a callback of JAX's makes tensors", "", """
     def on_host(x):
         return np.asarray(xd.from_dlpack(np.array(x)).to("$device", copy=True).to("cpu").numpy())
     $new = jax.jit(lambda x: jax.pure_callback(on_host, jax.ShapeDtypeStruct((8,), "f4"), x))(jnp.ones(8))
     check(np.asarray($new), np.ones(8, "f4"))
-""", tops="jax", weight=3)
+""", tops="jax", bars="fork", weight=3)
 
 habit = Theme("mistakes")
 
 habit("a mistake", "t: tensor", """
     tried(lambda: $mistake)
-""", weight=20, mistakes=[
+""", blurs="t", weight=20, mistakes=[
     "$t.fill('x')", "$t['a']", "$t[99999999]", "$t[1.5]", "$t[[0, 1]]", "$t[()][..., ..., None]", "$t.reshape(7, 7, 7)",
     "$t.to('cuda:9')", "$t.to('nothing')", "$t.to(5)", "$t.to(np)", "$t.fill(1e400)", "$t.fill(10**30)", "$t.fill(None)",
     "$t.to('$device', stream=1)", "$t.to('$device', stream=12345, copy=True)", "$t.fill(1, stream=7)",
@@ -235,7 +236,7 @@ habit("a write to what overlaps itself", "-> a: array frozen new float64", """
     $new = xd.from_dlpack(np.lib.stride_tricks.sliding_window_view($a, 3, writeable=True))
     tried(lambda: $new.__setitem__(..., 1))
     tried(lambda: $new.fill(1))
-    tried(lambda: $new[1:].__setitem__(0, 1))
+    tried(lambda: $new[1:].__setitem__(..., 1))
 """)
 habit("a write to what is read-only", "t: tensor readonly", """
     tried(lambda: $t.fill(1))

@@ -178,11 +178,11 @@ habit("a daemonic process left alone", "", """
     context = multiprocessing.get_context("fork")
     $new = context.Process(target=halves, args=(context.Queue(), context.Queue()), daemon=True)
     $new.start()
-""", tops="halves", bars="os.fork")
+""", tops="halves", bars="os.fork os.exec")
 habit("a pool left open", "", """
     $new = multiprocessing.get_context("fork").Pool(1)
     $new.apply_async(batch, (1,))
-""", tops="batch", bars="os.fork")
+""", tops="batch", bars="os.fork os.exec")
 habit("a forked child uses what it inherited", "t: tensor", """
     sys.stdout.flush()
     pid = os.fork()
@@ -210,7 +210,7 @@ habit("a forked child of a thread", "t: tensor", """
     $new = threading.Thread(target=in_thread, args=($t,))
     $new.start()
     $new.join()
-""", weight=2)
+""", bars="torch DataLoader", never_with="torch", weight=2)  # It aborts, with PyTorch alone.
 habit("a forked child works on a stream", "s: stream", """
     sys.stdout.flush()
     pid = os.fork()

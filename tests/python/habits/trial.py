@@ -15,6 +15,8 @@ from pathlib import Path
 
 # Seconds that a script has.
 LIMIT = 20.0
+# Seconds for the last words of one that hangs.
+DYING = 5.0
 
 # What no process says that ends as Python's do, whichever process of a script says it.
 WORDS = {
@@ -78,22 +80,25 @@ def waited(process: subprocess.Popen[bytes], end: float) -> str:
     try:
         process.wait(max(0.0, end - time.monotonic()))
         # The time of a script is also that of the processes that it left.
-        while alone(process.pid) and time.monotonic() < end:
+        while is_there(process.pid) and time.monotonic() < end:
             time.sleep(0.02)
-        if alone(process.pid):
+        if is_there(process.pid):
             hangs = "a process that the script forked does not end"
     except subprocess.TimeoutExpired:
         hangs = "the script does not end"
     if hangs:
         # Each thread of each process says where it is.
         tell(process.pid, signal.SIGABRT)
-        time.sleep(1)
+        end = time.monotonic() + DYING
+        while is_there(process.pid) and time.monotonic() < end:
+            process.poll()
+            time.sleep(0.1)
     tell(process.pid, signal.SIGKILL)
     process.wait()
     return hangs
 
 
-def alone(group: int) -> bool:
+def is_there(group: int) -> bool:
     """Whether a process of the group is there that is no zombie."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
