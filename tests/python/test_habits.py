@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import crossdock as xd
 import pytest
-from habits.draw import MARK, pieces, script
+from habits.draw import MAIN, MARK, pieces, script
 from habits.present import present
 from habits.small import smallest
 from habits.table import Row
@@ -37,7 +35,7 @@ def test_scripts_of_random_habits_end_with_0_or_an_exception() -> None:
         trial = run(text)
         if trial.what == "Hang":  # Beside others it may only be slow.
             trial = run(text, 60)
-        row.add(habits, trial)
+        row.add(seed, habits, trial)
         return [f"seed {seed}: {trial.what}: {trial.text}\n{trial.said}\n{text}"] if trial.what else []
 
     with ThreadPoolExecutor(2) as pool:
@@ -55,26 +53,26 @@ PLANTED = {
 }  # fmt: skip
 
 
+def a_script(*habits: str) -> str:
+    """A script of these lines, each a habit."""
+    head, _, _ = script(0, ("cpu:0",), frozenset())[0].partition(f"{MARK}main")
+    body = "".join(f"    {MARK}{number}\n    {lines}\n" for number, lines in enumerate(habits))
+    return head.rstrip("\n") + MAIN + body
+
+
 @pytest.mark.parametrize("what", PLANTED)
 def test_what_is_planted_is_found_and_made_small(what: str) -> None:
-    text, _ = script(3, ("cpu:0",), frozenset())
-    head, *rest = pieces(text)
-    at = next(number for number, piece in enumerate(rest) if piece.startswith(f"{MARK}main"))
-    planted = f"    {MARK}planted\n    {PLANTED[what]}\n"
-    whole = [head, *rest[: at + 1], f"    {MARK}other\n    print(1)\n", planted]
-    found = run("".join(whole), 5)
+    limit = 3 if what == "Hang" else 20
+    whole = a_script("before = 1", PLANTED[what], "after = 1")
+    found = run(whole, limit)
     assert found.what == what, found.said
-    small = smallest("".join(whole), what, time.monotonic() + 30, lambda part, _limit: run(part, 5))
-    assert "planted" in small and "other" not in small
+    small = smallest(whole, what, time.monotonic() + 60, lambda part, _limit: run(part, limit))
+    assert PLANTED[what] in small and "before = 1" not in small and "after = 1" not in small
 
 
 def test_a_child_that_crashes_and_one_that_stays_are_found() -> None:
-    text, _ = script(3, ("cpu:0",), frozenset())
-    kept = text.partition(f"{MARK}main")[0] + f'{MARK}main\nif __name__ == "__main__":\n'
-    crashes = "    pid = os.fork()\n    if not pid:\n        os.abort()\n    os.waitpid(pid, 0)\n"
-    assert run(kept + crashes).what == "Signal"
-    stays = "    if not os.fork():\n        threading.Event().wait()\n"
-    assert run(kept + stays, 3).what == "Hang"
+    assert run(a_script("os.fork() or os.abort()", "os.wait()")).what == "Signal"
+    assert run(a_script("os.fork() or threading.Event().wait()"), 3).what == "Hang"
 
 
 def test_a_script_of_a_seed_is_always_the_same() -> None:
@@ -83,11 +81,8 @@ def test_a_script_of_a_seed_is_always_the_same() -> None:
     assert "".join(pieces(drawn[0][0])) == drawn[0][0]
 
 
-def test_asked_codes_and_exceptions_pass() -> None:
-    text, _ = script(3, ("cpu:0",), frozenset())
-    kept = text.partition(f"{MARK}main")[0] + f'{MARK}main\nif __name__ == "__main__":\n'
-    for line in ("sys.exit(3)", 'sys.exit("a text")', "raise ValueError('nobody')"):
-        trial = run(f"{kept}    {MARK}end\n    {line}\n")
-        assert not trial.what, trial
-    assert re.search("ValueError in 'end'", trial.uncaught)
-    assert os.path.isdir(BUILT.parent)
+@pytest.mark.parametrize("line", ["sys.exit(3)", 'sys.exit("a text")', "raise ValueError('nobody')"])
+def test_a_code_that_was_asked_for_and_an_exception_pass(line: str) -> None:
+    trial = run(a_script(line))
+    assert not trial.what, trial
+    assert trial.uncaught == ("ValueError in '0'" if "raise" in line else "")

@@ -99,7 +99,7 @@ def searched(read: argparse.Namespace, here: Here, row: Row) -> list[tuple[int, 
         if read.only is not None and not any(read.only in name for name in habits):
             return None
         trial = run(text, read.limit)
-        row.add(habits, trial)
+        row.add(seed, habits, trial)
         return (seed, text, trial) if trial.what else None
 
     with ThreadPoolExecutor(read.at_once) as pool:

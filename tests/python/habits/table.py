@@ -23,15 +23,19 @@ class Row:
     habits: Counter[str] = field(default_factory=Counter)
     caught: Counter[str] = field(default_factory=Counter)
     uncaught: Counter[str] = field(default_factory=Counter)
+    # The first seed with each exception at the end.
+    first: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, habits: list[str], trial: Trial) -> None:
+    def add(self, seed: int, habits: list[str], trial: Trial) -> None:
         """Counts a script that ran."""
         with self.lock:
             self.programs += 1
             self.habits.update(habits)
             self.caught.update(trial.caught)
             if trial.uncaught:
+                first = self.first.setdefault(trial.uncaught, seed)
+                self.first[trial.uncaught] = min(first, seed)
                 self.uncaught[trial.uncaught] += 1
 
     def table(self) -> str:
@@ -48,9 +52,13 @@ class Row:
             ("exceptions that were caught", self.caught),
             ("exceptions at the end", self.uncaught),
         ):
-            of = ", ".join(f"{name} {times}" for name, times in counts.most_common())
+            of = ", ".join(f"{self.named(name)} {times}" for name, times in counts.most_common())
             lines.append(f"e {title}: {of or 'none'}")
         return "\n".join(lines)
+
+    def named(self, name: str) -> str:
+        """An exception with its first seed."""
+        return f"{name} (seed {self.first[name]})" if name in self.first else name
 
 
 def last_lines(text: str) -> str:
