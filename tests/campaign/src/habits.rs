@@ -25,6 +25,10 @@ pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
         _ => command.args(["--seeds", &plan.seeds.end.to_string()]),
     };
     command.args(["--part", &format!("{part}/{parts}")]);
+    if parts > 1 {
+        // The other parts run beside this one.
+        command.args(["--at-once", "1"]);
+    }
     command.args(["--shrinking", &plan.shrinking.as_secs().to_string()]);
     command.arg("--folder").arg(&plan.folder);
     if let Some(limit) = plan.searching {
@@ -36,6 +40,8 @@ pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
     let mut row = None;
     let _code = said(&mut command, &mut |line| match read(line) {
         Some(read) => row = Some(read),
+        // The head of its own table.
+        None if line.starts_with("campaign ") => {}
         None => tell(line),
     })?;
     row.ok_or_else(|| "the scripts of habits ended without their row".to_owned())
