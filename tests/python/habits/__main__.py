@@ -62,6 +62,9 @@ def written(name: str, text: str, trial: Trial, read: argparse.Namespace, small:
     """Makes a finding small if that is asked, writes it down, and describes it."""
     end = time.monotonic() + read.shrinking
     least = smallest(text, trial.what, end) if small else text
+    # One that hung for a while may only have been slow.
+    if trial.what == "Hang" and least != text and not run(least, PATIENCE).what:
+        least = text
     read.folder.mkdir(parents=True, exist_ok=True)
     file = read.folder / f"{name}.py"
     file.write_text(least)
