@@ -38,7 +38,7 @@ def test_the_stubs_agree_with_the_module(tmp_path: Path) -> None:
 
 
 def test_the_examples_the_tests_and_the_package_are_typed(tmp_path: Path) -> None:
-    folders = [HERE.glob("*.py"), ROOT.glob("examples/python/*.py"), PACKAGES.glob("crossdock/*.py")]
+    folders = [HERE.glob("*.py"), HERE.glob("habits/*.py"), ROOT.glob("examples/python/*.py"), PACKAGES.glob("crossdock/*.py")]
     files = itertools.chain.from_iterable(folders)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     checked = mypy(tmp_path, "mypy", "--strict", cache, *map(str, sorted(files)))

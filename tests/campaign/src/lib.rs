@@ -15,6 +15,7 @@
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
+//! | `habits` | scripts of Python's users, a campaign of `tests/python/habits` |
 //! | `coverage` | whether each function with a stream is called by some case |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
 //!
@@ -35,6 +36,7 @@ pub mod child;
 pub mod coverage;
 mod foreign;
 pub mod generate;
+pub mod habits;
 mod handles;
 mod in_c;
 mod in_c_taking;

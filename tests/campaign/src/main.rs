@@ -1,10 +1,10 @@
-//! `campaign [--kind a|b|c|d] [--language rust|c|python] [--seeds N | --seed N]
+//! `campaign [--kind a|b|c|d|e] [--language rust|c|python] [--seeds N | --seed N]
 //! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
 //! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
-//! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts.
-//! `--seeds N` draws N programs for c, and for b N for each number of simulated hardware queues (1, 2
-//! and 8) and each fault; `--seed N` takes one seed of b and c.
+//! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts; e, scripts
+//! of habits of Python's users. `--seeds N` draws N programs for c and e, and for b N for each number of
+//! simulated hardware queues (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
 //! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
 //! `--uncovered c|python` prints the functions with a stream that no case of a calls.
 //! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
@@ -12,17 +12,18 @@
 //!
 //! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crossdock_campaign::campaign::{campaign, reduced};
 use crossdock_campaign::child::{Trials, serve};
 use crossdock_campaign::coverage::{python_is_here, uncovered};
+use crossdock_campaign::habits::{habits, of_file};
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Case, Language};
-use crossdock_campaign::table::{describe, table};
+use crossdock_campaign::table::{Row, describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_campaign::world::{DEVICES, present};
 use crossdock_e2e::{ext_dev, report};
@@ -40,6 +41,7 @@ const REPLAYS: usize = 8;
 
 struct Arguments {
     kinds: Vec<Kind>,
+    has_habits: bool,
     languages: Vec<Language>,
     devices: Vec<String>,
     plan: Plan,
@@ -88,9 +90,10 @@ fn wrong(why: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, String> {
+fn read(arguments: &[String], folder: &Path) -> Result<Arguments, String> {
     let mut out = Arguments {
         kinds: Kind::ALL.to_vec(),
+        has_habits: python_is_here(),
         languages: languages_here(),
         devices: Vec::new(),
         plan: Plan {
@@ -119,7 +122,7 @@ fn read(arguments: &[String], folder: &std::path::Path) -> Result<Arguments, Str
                 .map_err(|error| format!("{option} {value}: {error}"))
         };
         match option.as_str() {
-            "--kind" => out.kinds = vec![Kind::of(value).ok_or("a kind is a, b, c or d")?],
+            "--kind" => (out.kinds, out.has_habits) = kinds(value)?,
             "--language" => out.languages = vec![language(value)?],
             "--seeds" => out.plan.seeds = 0..number()?,
             "--seed" => {
@@ -151,13 +154,30 @@ fn seeded(out: &mut Arguments, has_one_seed: bool) -> Result<(), String> {
     if has_one_seed {
         out.kinds.retain(|kind| kind.has_seeds());
     }
-    if out.kinds.is_empty() {
-        return Err("--seed: only the kinds b and c have seeds".to_owned());
+    if out.kinds.is_empty() && !out.has_habits {
+        return Err("--seed: only the kinds b, c and e have seeds".to_owned());
     }
     if out.plan.seeds.end > MOST_SEEDS {
         return Err(format!("a seed is a number below {MOST_SEEDS}"));
     }
     Ok(())
+}
+
+/// The kinds of a letter, and whether it is that of the habits.
+fn kinds(letter: &str) -> Result<(Vec<Kind>, bool), String> {
+    match letter {
+        "e" if !python_is_here() => Err(without_python("--kind e")),
+        "e" => Ok((Vec::new(), true)),
+        _ => Kind::of(letter)
+            .map(|kind| (vec![kind], false))
+            .ok_or_else(|| "a kind is a, b, c, d or e".to_owned()),
+    }
+}
+
+fn without_python(option: &str) -> String {
+    format!(
+        "{option}: there is no package crossdock in PYTHONPATH; scripts/python-package makes one"
+    )
 }
 
 /// The languages without Python, where its package is not here.
@@ -169,10 +189,7 @@ fn languages_here() -> Vec<Language> {
 
 fn language(name: &str) -> Result<Language, String> {
     match Language::of(name) {
-        Some(Language::Python) if !python_is_here() => Err(
-            "--language python: there is no package crossdock in PYTHONPATH; scripts/python-package makes one"
-                .to_owned(),
-        ),
+        Some(Language::Python) if !python_is_here() => Err(without_python("--language python")),
         Some(language) => Ok(language),
         None => Err(format!("--language {name}: it is rust, c or python")),
     }
@@ -192,18 +209,40 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     };
     let mut trials = Trials::new(program, plugins, LIMIT);
     if let Some(file) = &arguments.replay {
-        return replay(file, &mut trials, &|case, finding, _| {
-            describe(case, finding)
+        return of_habits("--replay", file).unwrap_or_else(|| {
+            replay(file, &mut trials, &|case, finding, _| {
+                describe(case, finding)
+            })
         });
     }
     if let Some(file) = &arguments.shrink {
-        return replay(file, &mut trials, &|case, finding, trials| {
-            reduced(case, finding, &arguments.plan, trials)
+        return of_habits("--shrink", file).unwrap_or_else(|| {
+            replay(file, &mut trials, &|case, finding, trials| {
+                reduced(case, finding, &arguments.plan, trials)
+            })
         });
     }
     if !arguments.languages.contains(&Language::Python) && !python_is_here() {
         report("skipped: python: there is no package crossdock in PYTHONPATH");
     }
+    let rows = match rows(arguments, &mut trials) {
+        Ok(rows) => rows,
+        Err(why) => return wrong(&why),
+    };
+    if let Some(name) = &arguments.plan.only
+        && rows.iter().all(|row| row.programs == 0)
+    {
+        return wrong(&format!(
+            "--only {name}: no case that was chosen has this in its name"
+        ));
+    }
+    report(&format!("devices: {}", arguments.devices.join(", ")));
+    report(&table(&rows));
+    ExitCode::from(u8::from(rows.iter().any(|row| row.found > 0)))
+}
+
+/// Runs each kind that was chosen.
+fn rows(arguments: &Arguments, trials: &mut Trials) -> Result<Vec<Row>, String> {
     // Only the calls behind a held stream are made in each language.
     let languages = |kind: Kind| match kind {
         Kind::Blocked => arguments.languages.clone(),
@@ -217,32 +256,38 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     });
     let all: Vec<(Kind, Language)> = all.collect();
     // One kind has more cases than most limits leave time for, so each has its share.
-    let shares = u32::try_from(all.len()).unwrap_or(1).max(1);
+    let shares = all.len() + usize::from(arguments.has_habits);
+    let shares = u32::try_from(shares).unwrap_or(1).max(1);
+    let share = Plan {
+        searching: arguments.plan.searching.map(|whole| whole / shares),
+        ..arguments.plan.clone()
+    };
     let mut rows = Vec::new();
     for (kind, language) in all {
         let plan = Plan {
-            searching: arguments.plan.searching.map(|whole| whole / shares),
             language,
-            ..arguments.plan.clone()
+            ..share.clone()
         };
-        let row = campaign(kind, &arguments.devices, &plan, &mut trials, &report);
-        rows.push(row);
+        rows.push(campaign(kind, &arguments.devices, &plan, trials, &report));
     }
-    if let Some(name) = &arguments.plan.only
-        && rows.iter().all(|row| row.programs == 0)
-    {
-        return wrong(&format!(
-            "--only {name}: no case that was chosen has this in its name"
-        ));
+    if arguments.has_habits {
+        rows.push(habits(&share, &report)?);
     }
-    report(&format!("devices: {}", arguments.devices.join(", ")));
-    report(&table(&rows));
-    ExitCode::from(u8::from(rows.iter().any(|row| row.found > 0)))
+    Ok(rows)
+}
+
+/// Does this with a file where it is a script of habits.
+fn of_habits(option: &str, file: &Path) -> Option<ExitCode> {
+    file.extension().filter(|extension| *extension == "py")?;
+    Some(match of_file(option, file, &report) {
+        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+        Err(why) => wrong(&why),
+    })
 }
 
 /// Runs the case of a file, and says what `tell` makes of what is found.
 fn replay(
-    file: &std::path::Path,
+    file: &Path,
     trials: &mut Trials,
     tell: &dyn Fn(&Case, &Finding, &mut Trials) -> String,
 ) -> ExitCode {

@@ -37,10 +37,32 @@ fn unknown_languages_are_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn unknown_kinds_are_refused_with_those_that_are_known() {
+    let (code, said) = said(&["--kind", "z"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("a kind is a, b, c, d or e"), "{said}");
+}
+
+#[test]
+fn habits_need_the_package_and_say_how_it_is_made() {
+    let output = Command::new(env!("CARGO_BIN_EXE_campaign"))
+        .args(["--kind", "e", "--seeds", "1"])
+        .env_remove("PYTHONPATH")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("scripts/python-package makes one"), "{said}");
+}
+
+#[test]
 fn one_seed_is_one_of_a_kind_that_has_seeds() {
     let (code, said) = said(&["--kind", "d", "--seed", "3"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("only the kinds b and c have seeds"), "{said}");
+    assert!(
+        said.contains("only the kinds b, c and e have seeds"),
+        "{said}"
+    );
 }
 
 #[test]
