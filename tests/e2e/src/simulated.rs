@@ -1,6 +1,10 @@
 //! A runtime over the simulated devices, and the power over these.
 #![expect(unsafe_code, reason = "reads the control table of the plugin")]
-#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

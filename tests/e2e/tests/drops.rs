@@ -21,10 +21,8 @@ const ALIAS: RouteChoice = RouteChoice::Only(RouteKind::Alias);
 fn read_by_two(device: &Device) -> (Tensor, [(Stream, Event); 2], [Tensor; 2]) {
     let source = filled(device, 1);
     let streams = [(); 2].map(|()| held(device));
-    let copies = [0, 1].map(|at: usize| {
-        let (copy, _) = source
-            .to_on(device, RouteChoice::Copy, &streams[at].0)
-            .unwrap();
+    let copies = streams.each_ref().map(|(stream, _)| {
+        let (copy, _) = source.to_on(device, RouteChoice::Copy, stream).unwrap();
         copy
     });
     (source, streams, copies)

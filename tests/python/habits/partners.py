@@ -13,7 +13,7 @@ top("cl", """
 
 habit("a queue", "-> q: queue", """
     $q = cl.CommandQueue(cl.create_some_context(interactive=False))
-""", tops="cl", weight=6)
+""", tops="cl", bars="fork", weight=6)  # A child hangs in PoCL, with PyOpenCL alone too.
 habit("a queue as a stream", "q: queue -> s: stream opencl", """
     $s = xd.Stream("opencl:0", native=$q)
 """, weight=4)
