@@ -60,25 +60,21 @@ fn has_threads(case: &Case) -> bool {
 }
 
 #[test]
-#[ignore = "about one run of ten differs in one program"]
 fn programs_of_one_thread_are_replayed_exactly() {
     assert_eq!(equal("none", 6, 3, has_one_thread), (6, 6));
 }
 
 #[test]
-#[ignore = "about one run of ten differs in one program"]
 fn programs_of_several_threads_are_replayed_exactly() {
     assert_eq!(equal("none", 6, 3, has_threads), (6, 6));
 }
 
 #[test]
-#[ignore = "about one run of ten differs in one program"]
 fn programs_beside_each_other_are_replayed_exactly() {
     assert_eq!(equal("none", 2, 3, Case::is_crowd), (2, 2));
 }
 
 #[test]
-#[ignore = "about one run of ten differs in one program"]
 fn programs_with_faults_are_replayed_exactly() {
     assert_eq!(equal("OOM_DEVICE", 4, 3, has_threads), (4, 4));
 }
