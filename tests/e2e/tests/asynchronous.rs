@@ -5,89 +5,23 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossdock::{
-    Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
-    counted_leaks,
-};
-use crossdock_e2e::{asynchronous, lending};
-use crossdock_plugin_asynchronous::{CONTROL, Controlled};
+use crossdock::{Chain, Error, Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
+use crossdock_e2e::lending;
+use crossdock_e2e::simulated::Simulated as Rig;
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
 
-/// Longer than any of this takes; a wait that needs it has failed.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Rig::LIMIT;
 /// Long enough for what must not happen to be seen.
 const MOMENT: Duration = Duration::from_millis(30);
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// The CPU, two simulated devices, and the power over these.
-struct Rig {
-    runtime: Runtime,
-    control: Controlled,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let builder = Runtime::builder().search(false).costs(CostCache::Off);
-        let runtime = builder.plugin(asynchronous()).open().unwrap();
-        let device = runtime.device("vpi:0".parse().unwrap()).unwrap();
-        let word = device.plugin().hooks().device_attribute(0, CONTROL);
-        // SAFETY: the plugin answered, and is open as long as `runtime` is here.
-        let control = unsafe { Controlled::new(word.unwrap()) }.unwrap();
-        drop(control.take_reports());
-        control.clear_faults();
-        Self {
-            runtime,
-            control,
-            _turn: turn,
-        }
-    }
-
-    fn device(&self, name: &str) -> Device {
-        self.runtime.device(name.parse().unwrap()).unwrap()
-    }
-
-    /// Runs `work` while nothing on the simulated devices starts.
-    fn held<T>(&self, work: impl FnOnce() -> T) -> T {
-        let still = Still::new(self.control);
-        let done = work();
-        drop(still);
-        done
-    }
-
-    /// Everything was in order, and is over.
-    fn is_clean(&self) {
-        assert!(self.control.drain(LIMIT), "{:?}", self.control.standstill());
-        assert_eq!(self.control.take_reports(), [""; 0]);
-    }
-}
-
-/// Stillness, until this is dropped: also by a panic.
-struct Still(Controlled);
-
-impl Still {
-    fn new(control: Controlled) -> Self {
-        control.hold();
-        Self(control)
-    }
-}
-
-impl Drop for Still {
-    fn drop(&mut self) {
-        self.0.release();
-    }
-}
 
 /// Bytes of somebody else, who is told when they are given back.
 struct Lent(Vec<u8>, Sender<()>);
