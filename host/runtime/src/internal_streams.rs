@@ -18,7 +18,21 @@ use crate::stream_core::destroy;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]
-pub(crate) struct InternalStreams(Mutex<Vec<Arc<PooledStream>>>);
+pub(crate) struct InternalStreams(Mutex<Pool>);
+
+#[derive(Debug, Default)]
+struct Pool {
+    streams: Vec<Kept>,
+    last: u64,
+}
+
+/// A stream in the pool. Each time it is given back it has another number: what was asked about it
+/// before says nothing of the work that it has since.
+#[derive(Debug, Clone)]
+struct Kept {
+    number: u64,
+    stream: Arc<PooledStream>,
+}
 
 /// One of them. Whoever queries it shares it meanwhile, and the last to let go of one that left the
 /// pool destroys it.
@@ -35,34 +49,38 @@ const MOST_QUERIED: usize = 4;
 const MOST_KEPT: usize = 16;
 
 impl InternalStreams {
-    fn kept(&self) -> MutexGuard<'_, Vec<Arc<PooledStream>>> {
+    fn pool(&self) -> MutexGuard<'_, Pool> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows those of a device to `at`, the oldest first. They stay in the pool meanwhile, so that who
     /// waits for all of them misses none. No lock is held while `at` calls hooks.
-    fn look(
-        &self,
-        hooks: &Hooks,
-        device: u32,
-        most: usize,
-        mut at: impl FnMut(&Arc<PooledStream>),
-    ) {
-        let kept = self.kept();
-        let of = kept.iter().filter(|one| one.device == device);
-        let streams: Vec<_> = of.take(most).map(Arc::clone).collect();
-        drop(kept);
+    fn look(&self, hooks: &Hooks, device: u32, most: usize, mut at: impl FnMut(&Kept)) {
+        let pool = self.pool();
+        let of = pool
+            .streams
+            .iter()
+            .filter(|one| one.stream.device == device);
+        let streams: Vec<_> = of.take(most).cloned().collect();
+        drop(pool);
         for one in streams {
             at(&one);
-            let_go(hooks, one);
+            let_go(hooks, one.stream);
         }
     }
 
-    /// Takes a stream out, unless another thread did.
-    fn claim(&self, one: &Arc<PooledStream>) -> bool {
-        let mut kept = self.kept();
-        let at = kept.iter().position(|other| Arc::ptr_eq(other, one));
-        at.map(|at| kept.remove(at)).is_some()
+    /// Takes a stream out, unless another thread did, even if it was given back since.
+    fn claim(&self, one: &Kept) -> bool {
+        let streams = &mut self.pool().streams;
+        let at = streams.iter().position(|other| other.number == one.number);
+        at.map(|at| streams.remove(at)).is_some()
+    }
+
+    fn give_back(&self, stream: Arc<PooledStream>) {
+        let mut pool = self.pool();
+        pool.last += 1;
+        let number = pool.last;
+        pool.streams.push(Kept { number, stream });
     }
 
     /// A kept stream of the device whose work is done.
@@ -72,8 +90,8 @@ impl InternalStreams {
             if idle.is_some() {
                 return;
             }
-            match done(hooks.stream_query(one.handle)) {
-                Ok(true) if self.claim(one) => idle = Some(Arc::clone(one)),
+            match done(hooks.stream_query(one.stream.handle)) {
+                Ok(true) if self.claim(one) => idle = Some(Arc::clone(&one.stream)),
                 // A stream on which something failed may say so for ever.
                 Err(error) if is_of_work(&error) => _ = self.claim(one),
                 // Its work may be running, and who waits for the device has to find it.
@@ -85,12 +103,12 @@ impl InternalStreams {
 
     /// Destroys idle ones where there are too many: what many needed at once does not stay for ever.
     fn trim(&self, hooks: &Hooks, device: u32) {
-        let is_full = || self.kept().len() > MOST_KEPT;
+        let is_full = || self.pool().streams.len() > MOST_KEPT;
         if !is_full() {
             return;
         }
         self.look(hooks, device, MOST_QUERIED, |one| {
-            let is_over = match done(hooks.stream_query(one.handle)) {
+            let is_over = match done(hooks.stream_query(one.stream.handle)) {
                 Ok(is_over) => is_over,
                 Err(error) => is_of_work(&error),
             };
@@ -114,7 +132,7 @@ impl InternalStreams {
         let mut outcome = Ok(());
         self.look(hooks, device, usize::MAX, |one| {
             // One that another thread takes meanwhile had nothing left to do.
-            let over = hooks.wait_until_over(one.handle, deadline);
+            let over = hooks.wait_until_over(one.stream.handle, deadline);
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         });
         outcome
@@ -122,9 +140,9 @@ impl InternalStreams {
 
     /// Destroys the kept streams, before their plugin is closed.
     pub(crate) fn close(&self, hooks: &Hooks) {
-        let kept = std::mem::take(&mut *self.kept());
+        let kept = std::mem::take(&mut self.pool().streams);
         for one in kept {
-            let_go(hooks, one);
+            let_go(hooks, one.stream);
         }
     }
 }
@@ -230,7 +248,7 @@ impl Drop for InternalStream {
             .take()
             .filter(|_| !self.device.hooks().is_forked())
         {
-            self.device.plugin().internal_streams().kept().push(pooled);
+            self.device.plugin().internal_streams().give_back(pooled);
         }
     }
 }

@@ -118,3 +118,36 @@ fn a_stream_of_ours_that_the_plugin_says_nothing_of_is_not_over() {
     given.captured.store(0, SeqCst);
     assert_eq!(waited(), Ok(()));
 }
+
+/// Lets another thread take the one stream behind the next query of it, and give it back with work on
+/// it that runs.
+fn use_behind_query(given: &'static Given, device: &Device, ours: StreamHandle) {
+    let other = device.clone();
+    let meanwhile = move || {
+        let taken = std::thread::scope(|scope| scope.spawn(|| take::<1>(&other)).join());
+        assert_eq!(taken.unwrap(), [ours]);
+        given.busy.store(ours.raw(), SeqCst);
+    };
+    *given.behind_stream_query.lock().unwrap() = Some(Arc::new(meanwhile));
+}
+
+#[test]
+fn a_stream_that_another_thread_put_work_on_since_the_query_is_not_taken_for_idle() {
+    let ([device, _], given) = devices::<56>();
+    let [ours] = take(&device);
+    use_behind_query(given, &device, ours);
+    let [taken] = take(&device);
+    assert_ne!(taken, ours, "work of somebody else is on it");
+}
+
+#[test]
+fn a_stream_that_another_thread_put_work_on_since_the_query_is_not_destroyed() {
+    let ([device, other], given) = devices::<57>();
+    let last = InternalStream::take(&device).unwrap();
+    let [ours] = take(&device);
+    let _the_pool_is_full: [_; 20] = take(&other);
+    use_behind_query(given, &device, ours);
+    last.give_back();
+    let is_live = given.live().contains_key(&ours.raw());
+    assert!(is_live, "who waits for the device has to find its work");
+}

@@ -58,6 +58,8 @@ pub(crate) struct Given {
     pub(crate) in_retire: Mutex<Option<Step>>,
     pub(crate) in_query: Mutex<Option<Step>>,
     pub(crate) in_stream_query: Mutex<Option<Step>>,
+    /// Once the answer is known.
+    pub(crate) behind_stream_query: Mutex<Option<Step>>,
     pub(crate) in_event_destroy: Mutex<Option<Step>>,
 }
 
@@ -86,6 +88,7 @@ impl Given {
             in_retire: Mutex::new(None),
             in_query: Mutex::new(None),
             in_stream_query: Mutex::new(None),
+            behind_stream_query: Mutex::new(None),
             in_event_destroy: Mutex::new(None),
         }
     }
@@ -159,7 +162,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 56] = [const { Given::new() }; 56];
+static GIVEN: [Given; 58] = [const { Given::new() }; 58];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -298,6 +301,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
         if given.failed.load(SeqCst) == stream.raw() {
             return Err(Error::new(Status::VENDOR, "stream_query", "it failed"));
         }
+        once(&given.behind_stream_query);
         Ok(())
     }
 

@@ -15,12 +15,10 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::Mark,
-    memory::Allocation,
     place::{End, Place, too_far},
     progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
-    view::Suspended,
 };
 
 /// Copies `bytes`; without a stream it is done on return.
@@ -163,16 +161,17 @@ fn finish(
             &own
         }
     };
-    let shared = Shared::suspend(line, places)?;
+    for place in places {
+        if let Place::Object { allocation, .. } = place {
+            allocation.check_unmapped("copy")?;
+        }
+    }
     let mut begun = None;
     let done = work(line, &mut begun);
-    let resumed = shared.resume(line);
-    let (mark, refused) = match (done, resumed, begun) {
-        (Ok(_), Ok(Some(last)), _) => (last, None),
-        (Ok(mark), Ok(None), _) => (mark, None),
-        (Ok(mark), Err(fault), _) => (mark, Some(fault)),
-        (Err(fault), _, Some(begun)) => (begun, Some(fault)),
-        (Err(fault), _, None) => return Err(fault),
+    let (mark, refused) = match (done, begun) {
+        (Ok(mark), _) => (mark, None),
+        (Err(fault), Some(begun)) => (begun, Some(fault)),
+        (Err(fault), None) => return Err(fault),
     };
     if stream.is_some() && refused.is_none() {
         use_places(places, &mark);
@@ -203,46 +202,6 @@ fn use_places(places: [&Place; 2], mark: &Arc<Mark>) {
         if let Place::Object { allocation, .. } = place {
             allocation.used_by(mark);
         }
-    }
-}
-
-/// Mapped memory of the places of one copy, which the device has until `resume`.
-struct Shared<'a>(Vec<(&'a Allocation, Suspended<'a>)>);
-
-impl<'a> Shared<'a> {
-    fn suspend(line: &Stream, places: [&'a Place; 2]) -> Result<Self, Fault> {
-        let mut owners: Vec<&Allocation> = places
-            .into_iter()
-            .filter_map(|place| match place {
-                Place::Object { allocation, .. } => Some(&**allocation),
-                Place::Host(_) => None,
-            })
-            // Views of another platform's memory are this copy's host memory.
-            .filter(|allocation| allocation.device.shares_context(&line.device))
-            .collect();
-        // One order for all, so that two copies never wait for each other.
-        owners.sort_by_key(|allocation| allocation.id);
-        owners.dedup_by_key(|allocation| allocation.id);
-        let mut all = Vec::new();
-        for owner in owners {
-            all.push((owner, owner.suspend_views()?));
-        }
-        for (owner, suspended) in &all {
-            owner.unmap_views(&line.queue, suspended)?;
-        }
-        Ok(Self(all))
-    }
-
-    /// Queues the mappings again; answers with the last of them.
-    fn resume(self, line: &Stream) -> Result<Option<Arc<Mark>>, Fault> {
-        let mut last = None;
-        for (owner, suspended) in self.0.iter().filter(|(_, views)| !views.is_empty()) {
-            line.fence()?;
-            if let Some(mark) = owner.map_views(&line.queue, suspended)? {
-                last = Some(line.finish_with(mark)?);
-            }
-        }
-        Ok(last)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     handle::{Context, Gate, Queue, word_of},
     pool::Pool,
     stream,
+    turns::Turns,
     usm::Usm,
 };
 
@@ -22,6 +23,10 @@ pub(crate) struct Platform {
     pub(crate) context: Context,
     /// Where all devices have the extension.
     pub(crate) usm: Option<Usm>,
+    /// Whether all devices are CPUs: no driver keeps a copy of memory that is the host's too.
+    pub(crate) only_cpus: bool,
+    /// Those of all objects of the vendor's platform, whatever their context.
+    pub(crate) turns: Arc<Turns>,
 }
 
 /// An open device.
@@ -82,6 +87,8 @@ impl Device {
             version: self.platform.version.clone(),
             context,
             usm: self.platform.usm,
+            only_cpus: self.platform.only_cpus,
+            turns: Arc::clone(&self.platform.turns),
         });
         Ok(Arc::new(Self {
             id: self.id,

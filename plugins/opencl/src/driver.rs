@@ -18,7 +18,7 @@ use opencl3::{
 
 use crate::{
     convert,
-    device::{Device, DeviceId, Facts, Platform, clean, made_up_uuid},
+    device::{Class, Device, DeviceId, Facts, Platform, clean, made_up_uuid},
     fault::{Fault, Kind},
     handle::{Context, Gate, TARGET},
     usm::Usm,
@@ -155,6 +155,8 @@ fn open_platform(raw: RawPlatform, gate: &Arc<Gate>) -> Result<Vec<Device>, Faul
             .all(|(_, facts)| facts.usm)
             .then(|| Usm::of(raw))
             .flatten(),
+        only_cpus: found.iter().all(|(_, facts)| facts.class == Class::Cpu),
+        turns: Arc::default(),
         name,
     });
     found

@@ -45,6 +45,7 @@ mod rect;
 mod stream;
 mod table;
 mod transfer;
+mod turns;
 mod users;
 mod usm;
 mod view;

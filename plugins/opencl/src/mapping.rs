@@ -1,106 +1,74 @@
-//! Host views of memory objects, also while commands use the same memory.
+//! Host views of memory objects.
 
 use std::{ffi::c_void, ptr::NonNull};
 
 use crate::{
     fault::{Fault, Kind},
-    handle::{Mark, Queue},
-    memory::{Allocation, Flavour},
+    handle::Memory,
+    memory::{Allocation, whole_of},
     progress,
-    view::{Range, Suspended, View, map, map_later, unmap},
+    turns::Turn,
+    view::{Range, map, unmap},
 };
 
 impl Allocation {
     /// Gives the host an address of `size` bytes at `offset` until `unmap`.
     pub(crate) fn map(&self, offset: u64, size: u64) -> Result<NonNull<c_void>, Fault> {
-        let (offset, size) = self.range(offset, size)?;
-        match &self.memory {
-            Some(memory) if self.flavour == Flavour::Device => {
-                self.settle()?;
-                let access = self.access;
-                let range = Range {
-                    offset,
-                    size,
-                    access,
-                };
-                let pointer = map(&self.device.queue, memory, range)?;
-                self.views.add(View::new(pointer, range));
-                Ok(pointer)
-            }
-            _ => Err(Fault::unsupported(
-                "map",
-                "the memory is the host's already",
-            )),
+        let (offset, _) = self.range(offset, size)?;
+        let Some(memory) = self.object() else {
+            let why = "the memory is the host's already";
+            return Err(Fault::unsupported("map", why));
+        };
+        self.settle()?;
+        if let Some(base) = self.seen_in_place() {
+            // Were it mapped, no command could use it meanwhile.
+            return Ok(self.views.add(base, offset));
         }
+        let _turn = self.turn(memory)?;
+        let base = match self.views.base() {
+            Some(base) => base,
+            None => self.views.begin(self.map_whole(memory)?),
+        };
+        Ok(self.views.add(base, offset))
     }
 
-    /// Ends a mapping that `map` gave.
+    /// Ends a view that `map` gave. The last one takes the mapping with it.
     pub(crate) fn unmap(&self, pointer: NonNull<c_void>) -> Result<(), Fault> {
+        const OPERATION: &str = "unmap";
         let unknown = || {
-            Fault::new(
-                Kind::NotOwner,
-                "unmap",
-                "the address is no mapping of this memory",
-            )
+            let why = "the address is no mapping of this memory";
+            Fault::new(Kind::NotOwner, OPERATION, why)
         };
-        let memory = self.memory.as_ref().ok_or_else(unknown)?;
-        let view = self.views.remove(pointer).ok_or_else(unknown)?;
-        // Work since the mapping has mapped it anew, and that has to come first.
-        let ended = self
-            .settle()
-            .and_then(|()| unmap(&self.device.queue, memory, pointer));
-        match ended {
-            Ok(mark) => progress::finish(&mark),
+        let memory = self.object().ok_or_else(unknown)?;
+        if self.seen_in_place().is_some() {
+            return self.views.remove(pointer).ok_or_else(unknown);
+        }
+        let _turn = self.turn(memory)?;
+        self.views.remove(pointer).ok_or_else(unknown)?;
+        let Some(base) = self.views.unused() else {
+            return Ok(());
+        };
+        match unmap(&self.device.queue, memory, base) {
+            Ok(mark) => {
+                let ended = progress::finish(&mark);
+                self.views.end();
+                ended
+            }
             Err(fault) => {
-                self.views.add(view);
+                self.views.add(pointer, 0);
                 Err(fault)
             }
         }
     }
 
-    /// Takes what the host has mapped away from it, until the answer is dropped.
-    ///
-    /// Using mapped memory is undefined in OpenCL, but a host view that lives as long as its tensor
-    /// must not keep others from that tensor.
-    pub(crate) fn suspend_views(&self) -> Result<Suspended<'_>, Fault> {
-        let suspended = self.views.suspend();
-        if self.host.is_none() && !suspended.is_empty() {
-            return Err(Fault::new(
-                Kind::Conflict,
-                "copy",
-                "the memory is mapped for the host, and would be mapped elsewhere afterwards",
-            ));
-        }
-        Ok(suspended)
-    }
-
-    /// Gives it to the device for the commands that follow on `queue`.
-    pub(crate) fn unmap_views(
-        &self,
-        queue: &Queue,
-        suspended: &Suspended<'_>,
-    ) -> Result<(), Fault> {
-        for view in suspended.iter() {
-            if let Some(memory) = self.object() {
-                drop(unmap(queue, memory, view.pointer())?);
-            }
+    /// Refuses commands while the driver has the memory mapped for the host: they would be undefined,
+    /// and mapped anew it could lie elsewhere.
+    pub(crate) fn check_unmapped(&self, operation: &'static str) -> Result<(), Fault> {
+        if self.views.base().is_some() {
+            let why = "the memory is mapped for the host, and would be mapped elsewhere afterwards";
+            return Err(Fault::new(Kind::Conflict, operation, why));
         }
         Ok(())
-    }
-
-    /// Gives it back to the host behind those commands; answers with the last command.
-    pub(crate) fn map_views(
-        &self,
-        queue: &Queue,
-        suspended: &Suspended<'_>,
-    ) -> Result<Option<Mark>, Fault> {
-        let mut last = None;
-        for view in suspended.iter() {
-            if let Some(memory) = self.object() {
-                last = Some(map_later(queue, memory, view)?);
-            }
-        }
-        Ok(last)
     }
 
     /// Makes everything the device wrote visible at the host address of adopted host memory.
@@ -109,18 +77,28 @@ impl Allocation {
             return Ok(());
         };
         self.settle()?;
-        let (offset, size) = self.range(0, self.size)?;
-        let access = self.access;
-        let mapped = map(
-            &self.device.queue,
-            memory,
-            Range {
-                offset,
-                size,
-                access,
-            },
-        )?;
+        let _turn = self.turn(memory)?;
+        let mapped = self.map_whole(memory)?;
         let mark = unmap(&self.device.queue, memory, mapped)?;
         progress::finish(&mark)
+    }
+
+    /// All of it: mapping parts that overlap is undefined.
+    fn map_whole(&self, memory: &Memory) -> Result<NonNull<c_void>, Fault> {
+        let (offset, size) = self.range(0, self.size)?;
+        let access = self.access;
+        let range = Range {
+            offset,
+            size,
+            access,
+        };
+        map(&self.device.queue, memory, range)
+    }
+
+    /// The turn to map and unmap it. Parts of one object share it, since they share addresses.
+    fn turn(&self, memory: &Memory) -> Result<Turn<'_>, Fault> {
+        let whole = whole_of(memory)?;
+        let object = if whole == 0 { memory.word() } else { whole };
+        Ok(self.device.platform.turns.take(object))
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Allocation {
     whole: Option<HostAddress>,
     /// Commands of ours that may still use it.
     users: Users,
-    /// What the host has mapped.
+    /// What the host sees of it.
     pub(crate) views: Views,
 }
 
@@ -278,6 +278,12 @@ impl Allocation {
         self.object().map(Memory::word)
     }
 
+    /// Where the host sees an object without having it mapped: all devices work in that very memory.
+    pub(crate) fn seen_in_place(&self) -> Option<NonNull<c_void>> {
+        let host = self.host.filter(|_| self.device.platform.only_cpus);
+        host.map(|host| host.0)
+    }
+
     /// Where the host reaches it, if anywhere.
     pub(crate) fn host_word(&self) -> Option<u64> {
         self.host.map(|host| word_of(host.0.as_ptr()))
@@ -418,6 +424,12 @@ fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
         .map_err(|code| Fault::native(OPERATION, code))?;
     let short = || Fault::new(Kind::OutOfDeviceMemory, OPERATION, "the driver gave no SVM");
     NonNull::new(raw).ok_or_else(short)
+}
+
+/// The object that this one is a part of, or 0.
+pub(crate) fn whole_of(memory: &Memory) -> Result<u64, Fault> {
+    memory.gate().check("clGetMemObjectInfo")?;
+    fact(memory, cl::CL_MEM_ASSOCIATED_MEMOBJECT)
 }
 
 fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {

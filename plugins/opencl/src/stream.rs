@@ -99,19 +99,11 @@ impl Stream {
     }
 
     /// Keeps what comes next behind what came before, where the queue does not do so itself.
-    pub(crate) fn fence(&self) -> Result<(), Fault> {
+    fn fence(&self) -> Result<(), Fault> {
         if !self.in_order {
             drop(self.barrier(None)?);
         }
         Ok(())
-    }
-
-    /// Takes a command that was queued beside `submit` as the last one.
-    pub(crate) fn finish_with(&self, mark: Mark) -> Result<Arc<Mark>, Fault> {
-        let mark = Arc::new(mark);
-        self.set_tail(Some(Arc::clone(&mark)));
-        self.hand_over();
-        Ok(mark)
     }
 
     /// An event at the present end.

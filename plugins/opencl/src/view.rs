@@ -1,16 +1,16 @@
-//! What the host has mapped of a memory object, and the commands that map and unmap it.
+//! What the host sees of a memory object, and the commands that map and unmap it.
 #![expect(unsafe_code, reason = "commands take raw handles and addresses")]
 
 use std::{
     ffi::c_void,
     ptr::NonNull,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use opencl3::{
     command_queue,
     memory::{CL_MAP_READ, CL_MAP_WRITE},
-    types::{CL_BLOCKING, CL_NON_BLOCKING, cl_bool, cl_map_flags},
+    types::{CL_BLOCKING, cl_map_flags},
 };
 
 use crate::{
@@ -35,13 +35,6 @@ impl Access {
     }
 }
 
-/// One mapping.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct View {
-    pointer: NonNull<c_void>,
-    range: Range,
-}
-
 /// The bytes that are mapped, and for what.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
@@ -50,117 +43,70 @@ pub(crate) struct Range {
     pub(crate) access: Access,
 }
 
-// SAFETY: an address is a number; whoever reads through it answers for the access.
-unsafe impl Send for View {}
-
-impl View {
-    pub(crate) const fn new(pointer: NonNull<c_void>, range: Range) -> Self {
-        Self { pointer, range }
-    }
-
-    pub(crate) const fn pointer(&self) -> NonNull<c_void> {
-        self.pointer
-    }
-}
-
-/// The mappings of one object.
+/// The host's views of one object, and the mapping that they share where the driver had to make one.
 #[derive(Debug, Default)]
-pub(crate) struct Views {
-    state: Mutex<State>,
-    resumed: Condvar,
-}
+pub(crate) struct Views(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    views: Vec<View>,
-    suspended: bool,
+    base: Option<Pointer>,
+    views: Vec<Pointer>,
 }
 
+/// An address in host memory, as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pointer(NonNull<c_void>);
+
+// SAFETY: an address is a number; whoever reads through it answers for the access.
+unsafe impl Send for Pointer {}
+
 impl Views {
-    pub(crate) fn add(&self, view: View) {
-        self.lock().views.push(view);
+    /// Where the driver mapped the object.
+    pub(crate) fn base(&self) -> Option<NonNull<c_void>> {
+        self.lock().base.map(|base| base.0)
     }
 
-    /// Takes out a mapping, if there is such one.
-    pub(crate) fn remove(&self, pointer: NonNull<c_void>) -> Option<View> {
-        let mut state = self.settled();
-        let place = state.views.iter().position(|view| view.pointer == pointer);
-        place.map(|place| state.views.swap_remove(place))
-    }
-
-    /// Takes all mappings out until the answer is dropped; of two threads one waits.
-    pub(crate) fn suspend(&self) -> Suspended<'_> {
-        let mut state = self.settled();
-        let views = std::mem::take(&mut state.views);
-        state.suspended = !views.is_empty();
-        Suspended { of: self, views }
-    }
-
-    fn settled(&self) -> MutexGuard<'_, State> {
+    /// Where it is mapped although nobody has a view any more.
+    pub(crate) fn unused(&self) -> Option<NonNull<c_void>> {
         let state = self.lock();
-        self.resumed
-            .wait_while(state, |state| state.suspended)
-            .unwrap_or_else(PoisonError::into_inner)
+        let base = state.base.filter(|_| state.views.is_empty());
+        base.map(|base| base.0)
+    }
+
+    /// The driver mapped it.
+    pub(crate) fn begin(&self, base: NonNull<c_void>) -> NonNull<c_void> {
+        self.lock().base = Some(Pointer(base));
+        base
+    }
+
+    /// The driver's mapping ended.
+    pub(crate) fn end(&self) {
+        self.lock().base = None;
+    }
+
+    /// A new view, `offset` bytes behind `base`: two may have one address.
+    pub(crate) fn add(&self, base: NonNull<c_void>, offset: usize) -> NonNull<c_void> {
+        let start = base.map_addr(|address| address.saturating_add(offset));
+        self.lock().views.push(Pointer(start));
+        start
+    }
+
+    /// Takes out a view at this address, if there is one.
+    pub(crate) fn remove(&self, start: NonNull<c_void>) -> Option<()> {
+        let mut state = self.lock();
+        let place = state.views.iter().position(|view| view.0 == start)?;
+        state.views.swap_remove(place);
+        Some(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Mappings that the host does not have while commands are queued.
-#[derive(Debug)]
-pub(crate) struct Suspended<'a> {
-    of: &'a Views,
-    views: Vec<View>,
-}
-
-impl Suspended<'_> {
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.views.is_empty()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &View> {
-        self.views.iter()
-    }
-}
-
-impl Drop for Suspended<'_> {
-    fn drop(&mut self) {
-        if self.views.is_empty() {
-            return;
-        }
-        let mut state = self.of.lock();
-        state.views.append(&mut self.views);
-        state.suspended = false;
-        self.of.resumed.notify_all();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Maps a range for the host, and waits until the host may use it.
 pub(crate) fn map(queue: &Queue, memory: &Memory, range: Range) -> Result<NonNull<c_void>, Fault> {
-    enqueue_map(queue, memory, range, CL_BLOCKING).map(|(pointer, _)| pointer)
-}
-
-/// Maps a range again, behind what is queued; the driver has to choose the same address.
-pub(crate) fn map_later(queue: &Queue, memory: &Memory, view: &View) -> Result<Mark, Fault> {
-    let (pointer, mark) = enqueue_map(queue, memory, view.range, CL_NON_BLOCKING)?;
-    if pointer != view.pointer {
-        return Err(Fault::new(
-            Kind::Vendor,
-            MAP,
-            "memory over host memory was mapped at two addresses",
-        ));
-    }
-    Ok(mark)
-}
-
-fn enqueue_map(
-    queue: &Queue,
-    memory: &Memory,
-    range: Range,
-    blocking: cl_bool,
-) -> Result<(NonNull<c_void>, Mark), Fault> {
+    const MAP: &str = "clEnqueueMapBuffer";
     queue.gate().check(MAP)?;
     let mut address = std::ptr::null_mut();
     // SAFETY: `enqueue_map_buffer` needs a live queue and object of one context, and a range inside
@@ -169,7 +115,7 @@ fn enqueue_map(
         command_queue::enqueue_map_buffer(
             queue.raw(),
             memory.raw(),
-            blocking,
+            CL_BLOCKING,
             range.access.of_mapping(),
             range.offset,
             range.size,
@@ -178,9 +124,9 @@ fn enqueue_map(
             std::ptr::null(),
         )
     };
-    let mark = event::take(mark, queue.gate(), MAP)?;
+    drop(event::take(mark, queue.gate(), MAP)?);
     let nothing = || Fault::new(Kind::Vendor, MAP, "the driver mapped nothing");
-    Ok((NonNull::new(address).ok_or_else(nothing)?, mark))
+    NonNull::new(address).ok_or_else(nothing)
 }
 
 /// Gives a mapping back, behind what is queued.
@@ -204,5 +150,3 @@ pub(crate) fn unmap(
     };
     event::take(mark, queue.gate(), OPERATION)
 }
-
-const MAP: &str = "clEnqueueMapBuffer";

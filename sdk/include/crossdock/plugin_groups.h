@@ -321,6 +321,9 @@ typedef struct xd_adopt_hooks {
 typedef struct xd_map_hooks {
     /** Gives the host an address where it sees `size` bytes of device memory until `unmap`.
      *
+     * One memory may be mapped several times at once, also at one address; each ends by its own
+     * `unmap`.
+     *
      * Threads: any.
      * Blocks:  yes, until the memory's earlier work is done.
      * Owns:    the device does not touch the memory while it is mapped.

@@ -302,7 +302,8 @@ pub trait Adopt: Plugin {
 
 /// Host views of device memory.
 pub trait Map: Plugin {
-    /// Maps `size` bytes for the host.
+    /// Maps `size` bytes for the host. Threads may map one memory at once, also at one address: each
+    /// mapping ends by its own `unmap`.
     ///
     /// # Errors
     /// `UNSUPPORTED`, `NOT_OWNER`.

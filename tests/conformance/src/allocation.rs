@@ -1,6 +1,8 @@
 //! Memory of a plugin that gives itself back, and the calls that touch it at once.
 #![expect(unsafe_code, reason = "hooks that touch memory are unsafe to call")]
 
+use std::ffi::c_void;
+
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, FillArgs, MemoryKind, PointerInfo, Side,
@@ -18,6 +20,11 @@ pub(crate) struct Allocation<'h> {
     size: u64,
     state: State,
 }
+
+/// Where the host sees a memory that is mapped.
+#[derive(Debug)]
+#[must_use = "it is mapped until the view is given to `unmap`"]
+pub(crate) struct View(*mut c_void);
 
 #[derive(Debug)]
 enum State {
@@ -163,24 +170,46 @@ impl<'h> Allocation<'h> {
 
     /// Lets the host see and change the bytes through the hook `map`.
     pub(crate) fn through_map(&self, change: impl FnOnce(&mut [u8])) -> Result<(), Error> {
-        let pointer = self
-            .hooks
-            .map(self.side.device, self.side.address, self.size)?;
-        if pointer.is_null() {
-            return Err(misuse("`map` answered a null pointer"));
-        }
+        let view = self.map()?;
         let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to map"))?;
         // SAFETY: a slice needs
         // - `count` bytes to read and write: `map` answered their address, and it is not null;
         // - no other user: the device does not touch the memory while it is mapped, by contract.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(pointer.cast::<u8>(), count) };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(view.0.cast::<u8>(), count) };
         change(bytes);
-        // SAFETY: `unmap` needs
-        // - no later use of the mapping: `bytes`, its only user, ended with `change`.
-        unsafe {
-            self.hooks
-                .unmap(self.side.device, self.side.address, pointer)
+        self.unmap(view)
+    }
+
+    /// Maps all of it.
+    pub(crate) fn map(&self) -> Result<View, Error> {
+        let (device, address) = (self.side.device, self.side.address);
+        let pointer = self.hooks.map(device, address, self.size)?;
+        if pointer.is_null() {
+            return Err(misuse("`map` answered a null pointer"));
         }
+        Ok(View(pointer))
+    }
+
+    /// What a view shows, while nobody writes.
+    pub(crate) fn shown(&self, view: &View) -> Result<Vec<u8>, Error> {
+        let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to map"))?;
+        // SAFETY: a slice needs
+        // - `count` bytes to read: `map` answered their address for this memory, and it is not null;
+        // - no writer: the device does not touch the memory, by contract, and the host only reads.
+        let bytes = unsafe { std::slice::from_raw_parts(view.0.cast::<u8>(), count) };
+        Ok(bytes.to_vec())
+    }
+
+    /// Ends a view of this memory.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "nobody looks at a view afterwards"
+    )]
+    pub(crate) fn unmap(&self, view: View) -> Result<(), Error> {
+        let (device, address) = (self.side.device, self.side.address);
+        // SAFETY: `unmap` needs
+        // - no later use of the mapping: the view, by which it is used, was given away.
+        unsafe { self.hooks.unmap(device, address, view.0) }
     }
 
     /// What the host sees at the address that a pointer query gave for the start.

@@ -1,5 +1,7 @@
 //! A tensor that goes to and fro between devices that share its memory.
 
+use std::sync::Barrier;
+
 use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Tensor};
 use crossdock_e2e::{asynchronous, plugin_file, report};
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -44,4 +46,30 @@ fn an_alias_of_an_alias_is_on_the_device_that_was_asked_for() {
         assert_eq!(tensor.device(), device);
     }
     assert_eq!(tensor.address(), source.address());
+}
+
+#[test]
+fn threads_that_map_one_tensor_of_opencl_at_once_read_its_bytes() {
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).open().unwrap();
+    let [cpu, opencl] = ["cpu:0", "opencl:0"].map(|id| runtime.device(id.parse().unwrap()));
+    let (cpu, opencl) = (cpu.unwrap(), opencl.unwrap());
+    let layout = Layout::compact(Dtype::UINT8, &[8192]).unwrap();
+    let tensor = Tensor::from_bytes(&opencl, &layout, &[7; 8192]).unwrap();
+    let begin = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                begin.wait();
+                for round in 0..500 {
+                    let choice = RouteChoice::Only(RouteKind::Alias);
+                    let (alias, _) = tensor.to(&cpu, choice).unwrap();
+                    assert!(alias.read().unwrap() == [7; 8192], "round {round}");
+                }
+            });
+        }
+    });
 }

@@ -18,6 +18,7 @@
 
 mod foreign;
 mod life;
+mod maps;
 mod memory;
 mod order;
 mod rig;
