@@ -44,6 +44,7 @@ pub(crate) struct Call<'a, V>(&'a Calls<V>);
 
 impl<V> Calls<V> {
     /// Begins a call. What it leaves running is noted before it ends.
+    #[inline]
     pub(crate) fn begin(&self) -> Call<'_, V> {
         self.count.fetch_add(1, Ordering::AcqRel);
         Call(self)
@@ -82,6 +83,7 @@ impl<V> Calls<V> {
 }
 
 impl<V> Drop for Call<'_, V> {
+    #[inline]
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == LEFT + 1 {
             self.0.end_views();

@@ -303,6 +303,7 @@ impl Memory {
     }
 
     /// The memory that these bytes are, whichever device's view of it this is.
+    #[inline]
     pub(crate) fn root(&self) -> &Self {
         let mut memory = self;
         while let Some(of) = memory.viewed() {
