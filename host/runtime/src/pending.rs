@@ -265,7 +265,7 @@ impl Pending {
                 }
                 // The bytes that stay are undefined still.
                 End::Failed(_) if access == Access::WritePart && earlier.is_write() => {}
-                End::Done | End::Failed(_) => self.forget(&event),
+                End::Done | End::Failed(_) => self.forget(&event, earlier),
             }
         }
         failure.map_or(Ok(()), Err)
@@ -290,9 +290,12 @@ impl Pending {
         }
     }
 
-    fn forget(&self, event: &Event) {
+    /// Takes out what the work before `event` did by this access. A copy inside one memory did more.
+    fn forget(&self, event: &Event, access: Access) {
+        let is_it =
+            |mark: &mut Mark| mark.is_of(event) && mark.access.is_write() == access.is_write();
         let mut marks = self.marks();
-        let gone: Vec<Mark> = marks.extract_if(.., |mark| mark.is_of(event)).collect();
+        let gone: Vec<Mark> = marks.extract_if(.., is_it).collect();
         if marks.is_empty() {
             self.busy.store(0, Ordering::Release);
         }

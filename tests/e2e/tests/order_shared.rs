@@ -160,6 +160,24 @@ fn a_write_of_a_part_at_once_does_not_hide_that_the_rest_failed() {
 }
 
 #[test]
+fn a_write_of_a_part_does_not_hide_that_a_copy_inside_the_memory_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let (stream, gate) = held(&cpu);
+    let tensor = bytes_of(&cpu, 64, 1);
+    let [from, to, third] = [0, 16, 32].map(|start| part(&tensor, start, 16));
+    to.copy_from(&from, Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    third.write(&[3; 16]).unwrap();
+    assert!(to.read().is_err(), "nobody wrote it");
+    tensor.write(&[4; 64]).unwrap();
+    assert_eq!(tensor.read().unwrap(), [4; 64]);
+}
+
+#[test]
 fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
     let Some(runtime) = runtime() else {
         return;
