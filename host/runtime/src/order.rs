@@ -67,10 +67,19 @@ impl<'a> Touched<'a> {
         [self.reads, self.writes].map(|tensor| Some(tensor?.memory().calls().begin()))
     }
 
-    /// Makes the CPU wait for all that this work has to come after.
-    pub(crate) fn synchronize(self) -> Result<(), Error> {
+    /// Does work that is over when it returns, after all that it has to come after. Where it has
+    /// written all bytes, nothing is told any more of earlier writes that failed.
+    pub(crate) fn at_once(self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let mut replaced = None;
         for (memory, access) in self.each() {
-            memory.pending().synchronize(access, None)?;
+            let failed = memory.pending().synchronize(access, None)?;
+            if access == Access::Write && !failed.is_empty() {
+                replaced = Some((memory, failed));
+            }
+        }
+        work()?;
+        if let Some((memory, failed)) = replaced {
+            memory.pending().replace(&failed);
         }
         Ok(())
     }
@@ -310,8 +319,7 @@ fn run_at_once(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    touched.synchronize()?;
-    remember_panic(touched, work(StreamHandle::NONE))
+    touched.at_once(|| remember_panic(touched, work(StreamHandle::NONE)))
 }
 
 /// Submits work to a stream, after what it depends on, and remembers it.

@@ -247,28 +247,42 @@ impl Pending {
         let _done = asked.iter().filter(|mark| mark.is_done()).count();
     }
 
-    /// Makes the CPU wait for what work with this access has to come after.
+    /// Makes the CPU wait for what work with this access has to come after. Before a write, gives the
+    /// ends of the writes that failed: they are told until it has [replaced](Self::replace) them.
     ///
     /// # Errors
     /// `TIMEOUT`, or that nobody can say whether the work is over. Before a read the failure of the
     /// last write, each time: the content is undefined until somebody writes it again, so a write
     /// asks only that the earlier work has ended.
-    pub(crate) fn synchronize(&self, access: Access, limit: Option<Duration>) -> Result<(), Error> {
+    pub(crate) fn synchronize(
+        &self,
+        access: Access,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Event>, Error> {
         let deadline = Deadline::after(limit);
-        let mut failure = None;
+        let (mut failure, mut failed) = (None, Vec::new());
         for mark in self.before(access) {
             let earlier = mark.access;
             let event = mark.event()?;
             match completion::block_until_over(&event, deadline.left())? {
-                End::Failed(error) if !access.is_write() && earlier.is_write() => {
+                End::Failed(error) if earlier.is_write() => {
                     failure = failure.or(Some(error));
+                    failed.push(event);
                 }
-                // The bytes that stay are undefined still.
-                End::Failed(_) if access == Access::WritePart && earlier.is_write() => {}
                 End::Done | End::Failed(_) => self.forget(&event, earlier),
             }
         }
-        failure.map_or(Ok(()), Err)
+        match failure {
+            Some(failure) if !access.is_write() => Err(failure),
+            _ => Ok(failed),
+        }
+    }
+
+    /// Takes out writes that failed, because all bytes were written since.
+    pub(crate) fn replace(&self, failed: &[Event]) {
+        for event in failed {
+            self.forget(event, Access::Write);
+        }
     }
 
     /// An event that happens when all writes are over that may be pending.

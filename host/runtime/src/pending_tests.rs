@@ -63,7 +63,7 @@ fn holds(pending: &Pending) -> Vec<bool> {
     marks.map(|mark| mark.holds_memory).collect()
 }
 
-fn status(result: &Result<(), Error>) -> Option<Status> {
+fn status<T>(result: &Result<T, Error>) -> Option<Status> {
     result.as_ref().err().and_then(Error::status)
 }
 
@@ -200,8 +200,13 @@ fn a_failed_write_is_told_to_each_reader_until_somebody_writes_again() {
         let told = pending.synchronize(access, None);
         assert_eq!(status(&told), Some(Status::VENDOR), "the first failure");
     }
-    pending.synchronize(Access::Write, None).unwrap();
+    let failed = pending.synchronize(Access::Write, None).unwrap();
+    assert_eq!(failed, [first, second]);
+    let told = pending.synchronize(Access::Read, None);
+    assert_eq!(status(&told), Some(Status::VENDOR), "it may be refused");
+    pending.replace(&failed);
     pending.synchronize(Access::Read, None).unwrap();
+    assert!(!pending.is_busy());
 }
 
 #[test]

@@ -247,7 +247,8 @@ fn take_alias(
     // Adopting and mapping look at the bytes, and cannot follow a stream.
     let wait_for_work = || {
         order::synchronize(stream)?;
-        tensor.memory().pending().synchronize(Access::Read, None)
+        let pending = tensor.memory().pending();
+        pending.synchronize(Access::Read, None).map(drop)
     };
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),

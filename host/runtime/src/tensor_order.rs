@@ -166,7 +166,7 @@ impl Tensor {
         if !pending.is_busy() {
             return Ok(());
         }
-        pending.synchronize(Access::Read, limit)
+        pending.synchronize(Access::Read, limit).map(drop)
     }
 
     /// The event of the last work that wrote it, where that may be pending.

@@ -1,11 +1,12 @@
 //! Work whose place in order cannot be kept as asked: a hook fails on the way, or the stream is of
 //! another plugin. It is waited for all the same, and its failure goes no further than it should.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossdock::{CostCache, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
 use crossdock_e2e::lending::{
     ALL, LIMIT, MOMENT, filled, held, is_late, one_cpu, status, two_cpus, writable,
 };
@@ -43,6 +44,31 @@ fn a_write_on_another_stream_heals_what_a_write_that_failed_left() {
     let stream = Stream::new(&device).unwrap();
     target.copy_from(&source, Some(&stream)).unwrap();
     assert_eq!(target.read().unwrap(), [9; ALL]);
+}
+
+/// A tensor that failed work on the stream was to write, of which the stream told.
+fn failed_on_stream(device: &Device) -> (Tensor, Stream) {
+    let tensor = filled(device, 1);
+    let (stream, gate) = held(device);
+    tensor.fill(&[9], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
+    (tensor, stream)
+}
+
+#[test]
+fn a_write_that_was_refused_heals_nothing() {
+    let name = "a_write_that_was_refused_heals_nothing";
+    // The first copy makes the tensor.
+    if with_faults(name, "cpu.copy:2=OOM_HOST") {
+        let (_runtime, device) = one_cpu();
+        let (tensor, _stream) = failed_on_stream(&device);
+        let refused = tensor.write(&[5; ALL]);
+        assert_eq!(status(&refused), Some(Status::OOM_HOST));
+        assert_eq!(status(&tensor.read()), Some(Status::VENDOR));
+        tensor.write(&[5; ALL]).unwrap();
+        assert_eq!(tensor.read().unwrap(), [5; ALL]);
+    }
 }
 
 #[test]
