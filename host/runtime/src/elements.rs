@@ -58,7 +58,7 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     if tensor.layout().numel() == 0 {
         return Ok(());
     }
-    if ends_inside_byte(tensor.layout()) {
+    if ends_inside_byte(tensor) {
         return span::scatter(tensor, bytes);
     }
     match transfer::write(tensor, bytes) {
@@ -72,11 +72,13 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Whether the last byte of a compact layout has bits behind the last element, which may be those
-/// of another tensor's elements.
-pub(crate) fn ends_inside_byte(layout: &Layout) -> bool {
+/// Whether the last byte of a compact tensor has bits behind the last element, which may be those of
+/// another tensor's elements. Those of memory of this library's own that is written whole are nobody's.
+pub(crate) fn ends_inside_byte(tensor: &Tensor) -> bool {
+    let layout = tensor.layout();
     let bits = i128::from(layout.numel()) * i128::from(layout.element_bits());
-    bits % 8 != 0 && layout.is_contiguous()
+    let is_alone = || tensor.is_whole() && tensor.memory().root().is_allocated();
+    bits % 8 != 0 && layout.is_contiguous() && !is_alone()
 }
 
 /// A compact tensor as two: the elements that fill whole bytes, and the few that do not.

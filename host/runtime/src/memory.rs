@@ -292,9 +292,14 @@ impl Memory {
         None
     }
 
+    /// Whether it is this library's own.
+    pub(crate) const fn is_allocated(&self) -> bool {
+        matches!(self.owner, Owner::Allocated)
+    }
+
     /// The tensor that this is another view of.
     #[inline]
-    fn viewed(&self) -> Option<&Tensor> {
+    pub(crate) fn viewed(&self) -> Option<&Tensor> {
         match &self.owner {
             Owner::Adopted { of } | Owner::Mapped { of, .. } => Some(of),
             Owner::Inherited { of } => of.as_ref(),
@@ -410,8 +415,7 @@ impl Drop for Memory {
         let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
         let mut work = self.pending().before(Access::Write);
         work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
-        let is_allocated = matches!(self.owner, Owner::Allocated);
-        if is_allocated && !work.is_empty() && self.free_in_order(&work).is_ok() {
+        if self.is_allocated() && !work.is_empty() && self.free_in_order(&work).is_ok() {
             return;
         }
         if work.is_empty() && is_lent {

@@ -51,8 +51,7 @@ impl<'a> Touched<'a> {
     fn each(self) -> impl Iterator<Item = (&'a Memory, Access)> {
         let reads = self.reads.map(|tensor| (tensor.memory(), Access::Read));
         let writes = self.writes.map(|tensor| {
-            let is_all = tensor.layout().is_contiguous() && tensor.nbytes() == tensor.memory().size;
-            let access = if is_all {
+            let access = if tensor.is_whole() {
                 Access::Write
             } else {
                 Access::WritePart

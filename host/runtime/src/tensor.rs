@@ -168,6 +168,26 @@ impl Tensor {
         }
     }
 
+    /// The tensor that the memory was made for, whichever device's view of it this is.
+    fn root(&self) -> &Self {
+        let mut root = self.keeper();
+        while let Some(of) = root.own_memory().viewed() {
+            root = of;
+        }
+        root
+    }
+
+    /// Whether its elements are all that its memory has. Bits of the last byte that are behind them
+    /// belong to nobody where the memory was made for no more elements.
+    pub(crate) fn is_whole(&self) -> bool {
+        let bits = |of: &Layout| i128::from(of.numel()) * i128::from(of.element_bits());
+        let layout = self.layout();
+        layout.is_contiguous()
+            && self.nbytes() == self.memory().size
+            && (layout.element_bits().is_multiple_of(8)
+                || bits(layout) >= bits(self.root().layout()))
+    }
+
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.0.offset

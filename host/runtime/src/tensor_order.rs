@@ -98,7 +98,7 @@ impl Tensor {
             compact.fill_whole(pattern, stream)?;
             return self.copy_from(&compact, stream);
         }
-        if !elements::ends_inside_byte(self.layout()) {
+        if !elements::ends_inside_byte(self) {
             return self.fill_whole(pattern, stream);
         }
         let (body, edge) = elements::split(self)?;

@@ -178,6 +178,71 @@ fn a_write_of_a_part_does_not_hide_that_a_copy_inside_the_memory_failed() {
 }
 
 #[test]
+fn a_write_of_all_but_the_last_bits_does_not_hide_that_these_failed() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let (cpu, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
+    let ways: [fn(&Tensor, &Tensor); 4] = [
+        |few, _| few.write(&[0x55, 0x05]).unwrap(),
+        |few, _| few.fill(&[0x55], None).unwrap(),
+        |few, _| few.copy_from(&int4(few.device(), 3), None).unwrap(),
+        |_, alias| alias.write(&[0x55, 0x05]).unwrap(),
+    ];
+    for write in ways {
+        let four = int4(&cpu, 4);
+        let few = part(&four, 0, 3);
+        // It waits for the content, so it is made before that fails.
+        let (alias, _) = few.to(&other, RouteChoice::Only(RouteKind::Alias)).unwrap();
+        fail_to_fill(&four);
+        write(&few, &alias);
+        assert!(four.read().is_err(), "the last element was not written");
+        four.write(&[0x66; 2]).unwrap();
+        assert_eq!(four.read().unwrap(), [0x66; 2]);
+    }
+}
+
+#[test]
+fn a_write_of_all_elements_heals_though_bits_are_left_behind_the_last() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    let stream = Stream::new(&cpu).unwrap();
+    for on in [None, Some(&stream)] {
+        let ways: [fn(&Tensor, Option<&Stream>); 3] = [
+            |three, _| three.write(&[0x55, 0x05]).unwrap(),
+            |three, on| three.fill(&[0x55], on).unwrap(),
+            |three, on| three.copy_from(&int4(three.device(), 3), on).unwrap(),
+        ];
+        for (write, first) in ways.into_iter().zip([0x55, 0x55, 0x11]) {
+            let three = int4(&cpu, 3);
+            fail_to_fill(&three);
+            write(&three, on);
+            let read = three.read().unwrap();
+            assert!(
+                read[0] == first && read[1] & 0xf == first & 0xf,
+                "{read:x?}"
+            );
+        }
+    }
+}
+
+fn int4(device: &Device, count: i64) -> Tensor {
+    let layout = Layout::compact("int4".parse().unwrap(), &[count]).unwrap();
+    Tensor::from_bytes(device, &layout, &[0x11; 2]).unwrap()
+}
+
+/// Lets work fail that was to write the tensor.
+fn fail_to_fill(tensor: &Tensor) {
+    let (stream, gate) = held(tensor.device());
+    tensor.fill(&[0x77], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(stream.synchronize(LIMIT).is_err());
+    assert!(tensor.read().is_err());
+}
+
+#[test]
 fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
     let Some(runtime) = runtime() else {
         return;
