@@ -254,7 +254,7 @@ impl Drop for InternalStream {
 }
 
 /// Whether a plugin that answers this about a stream says that its work is over and has failed.
-fn is_of_work(error: &Error) -> bool {
+pub(crate) fn is_of_work(error: &Error) -> bool {
     error.status().is_some_and(Status::is_failure_of_work)
 }
 

@@ -181,6 +181,10 @@ impl WorkStream<'_> {
             // A write replaces what failed, and a read that failed left the content as it was.
             let may_have_failed = access.is_write() || earlier_access == Access::Read;
             let is_certain = if is_on_this {
+                // The stream hands a failure on until it has told of it.
+                if !may_have_failed && self.caller().may_have_told() {
+                    event.is_done()?;
+                }
                 is_native
             } else {
                 match self.wait(&event, may_have_failed)? {

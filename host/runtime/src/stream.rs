@@ -142,9 +142,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        self.device()
-            .hooks()
-            .synchronize_stream(self.0.handle, limit)
+        let hooks = self.device().hooks();
+        self.0
+            .tell(|| hooks.synchronize_stream(self.0.handle, limit))
     }
 
     /// Whether its work is done.
@@ -161,6 +161,12 @@ impl Stream {
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.0.take_turn(call)
+    }
+
+    /// Whether [`Stream::synchronize`] may have told of a failure, of which later work on it hears
+    /// no more then.
+    pub(crate) fn may_have_told(&self) -> bool {
+        self.0.may_have_told()
     }
 
     /// Notes that it was told to free memory, for those who wait for releases.

@@ -6,6 +6,7 @@
 //! finds what the first entered, and gives its own handle back.
 
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
@@ -13,6 +14,7 @@ use crossdock_sdk::abi::StreamHandle;
 use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::Hooks;
+use crate::internal_streams::is_of_work;
 use crate::life;
 use crate::plugin::Plugin;
 use crate::stream::done;
@@ -34,6 +36,8 @@ pub(crate) struct StreamCore {
     /// earlier work is over.
     foreign_turn: Mutex<()>,
     pub(crate) frees: Frees,
+    /// How many waits told of a failure of its work, or may just do so.
+    tellers: AtomicU64,
 }
 
 /// Where a stream comes from, which says how it ends.
@@ -68,6 +72,7 @@ impl StreamCore {
             turn: Mutex::new(()),
             foreign_turn: Mutex::new(()),
             frees: Frees::default(),
+            tellers: AtomicU64::new(0),
         };
         core.native = match plugin.hooks().stream_native(handle) {
             Ok(native) => Some(native),
@@ -75,6 +80,22 @@ impl StreamCore {
             Err(error) => return Err(error),
         };
         Ok(core)
+    }
+
+    /// Waits by a hook that tells of a failure of the stream's work. It takes the failure away with
+    /// that, so what comes later on the stream learns nothing of it there. So this is counted before.
+    pub(crate) fn tell(&self, wait: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.tellers.fetch_add(1, Ordering::AcqRel);
+        let told = wait();
+        if !told.as_ref().is_err_and(is_of_work) {
+            self.tellers.fetch_sub(1, Ordering::AcqRel);
+        }
+        told
+    }
+
+    /// Whether a failure of its work may have been told by now.
+    pub(crate) fn may_have_told(&self) -> bool {
+        self.tellers.load(Ordering::Acquire) != 0
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.

@@ -57,6 +57,43 @@ fn failed_on_stream(device: &Device) -> (Tensor, Stream) {
 }
 
 #[test]
+fn what_a_stream_failed_to_write_fails_at_every_use_on_it_after_it_told_of_that() {
+    let (runtime, device) = one_cpu();
+    let (tensor, stream) = failed_on_stream(&device);
+    for _ in 0..2 {
+        let copied = tensor.to_on(&device, RouteChoice::Copy, &stream);
+        assert_eq!(status(&copied), Some(Status::VENDOR));
+        for told in [
+            filled(&device, 0).copy_from(&tensor, Some(&stream)),
+            tensor.wait_to_read(&stream),
+            tensor.wait_to_export(&stream),
+            tensor.export_on(&stream).map(drop),
+            stream
+                .synchronize(LIMIT)
+                .and_then(|()| tensor.read().map(drop)),
+        ] {
+            assert_eq!(status(&told), Some(Status::VENDOR));
+        }
+    }
+    tensor.fill(&[5], Some(&stream)).unwrap();
+    let (copy, _) = tensor.to_on(&device, RouteChoice::Copy, &stream).unwrap();
+    assert_eq!(copy.read().unwrap(), [5; ALL], "it was written again");
+    runtime.wait_for_releases(LIMIT).unwrap();
+}
+
+#[test]
+fn a_device_that_told_of_a_failure_told_it_for_its_streams() {
+    let (_runtime, device) = one_cpu();
+    let tensor = filled(&device, 1);
+    let (stream, gate) = held(&device);
+    tensor.fill(&[9], Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(device.synchronize(LIMIT).is_err());
+    let copied = tensor.to_on(&device, RouteChoice::Copy, &stream);
+    assert_eq!(status(&copied), Some(Status::VENDOR));
+}
+
+#[test]
 fn a_write_that_was_refused_heals_nothing() {
     let name = "a_write_that_was_refused_heals_nothing";
     // The first copy makes the tensor.
