@@ -75,7 +75,8 @@ pub(crate) fn wait(
     if event.is_known_done() {
         return Ok(Chain::Native);
     }
-    if on_failure == OnFailure::Inherit && device.is_of(event.device().plugin()) {
+    let is_own = device.is_of(event.device().plugin());
+    if on_failure == OnFailure::Inherit && is_own && !event.is_told() {
         match wait_for_own(event.handle()) {
             Err(error) if error.is_unsupported() => {}
             waited => return waited.map(|()| Chain::Native),

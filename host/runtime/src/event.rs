@@ -1,7 +1,7 @@
 //! Events: points in a stream, and points that the host completes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status};
@@ -31,6 +31,9 @@ struct Inner {
     happened: AtomicBool,
     /// Known to be over although the work before it failed, which who asks is told each time.
     failed: AtomicBool,
+    /// The failure of the work before it where the plugin does not know that, because the stream had
+    /// told of it before this event was recorded.
+    told: OnceLock<Arc<Error>>,
     /// Whether the host completes it.
     by_host: bool,
     /// Whether the host has.
@@ -60,6 +63,7 @@ impl Event {
             handle,
             happened: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            told: OnceLock::new(),
             by_host,
             completed: AtomicBool::new(false),
         });
@@ -108,7 +112,7 @@ impl Event {
         }
         let happened = done(self.device().hooks().event_query(self.inner.handle))?;
         if happened {
-            self.inner.happened.store(true, Ordering::Release);
+            self.happen()?;
         }
         Ok(happened)
     }
@@ -124,6 +128,15 @@ impl Event {
         self.device()
             .hooks()
             .synchronize_event(self.inner.handle, limit)?;
+        self.happen()
+    }
+
+    /// Remembers that the plugin says that it happened.
+    fn happen(&self) -> Result<(), Error> {
+        if let Some(failure) = self.inner.told.get() {
+            self.set_failed();
+            return Err(Error::clone(failure));
+        }
         self.inner.happened.store(true, Ordering::Release);
         Ok(())
     }
@@ -156,6 +169,18 @@ impl Event {
     /// Remembers that the work before it is over, and failed.
     pub(crate) fn set_failed(&self) {
         self.inner.failed.store(true, Ordering::Release);
+    }
+
+    /// Lets it answer a failure of the work before it of which the stream had told already. To be
+    /// called before anybody else has the event.
+    pub(crate) fn set_told(&self, failure: &Arc<Error>) {
+        let _first = self.inner.told.set(Arc::clone(failure));
+    }
+
+    /// Whether the work before it failed and a stream of its own plugin that waits for it does not
+    /// hear of that.
+    pub(crate) fn is_told(&self) -> bool {
+        self.inner.told.get().is_some()
     }
 
     /// Whether it is known to have happened, without asking the plugin.

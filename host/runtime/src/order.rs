@@ -106,11 +106,11 @@ impl<'a> Touched<'a> {
     /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
     /// may do; else the memories are kept for ever, and who uses them is told why.
     fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
-        for (memory, _) in self.each() {
+        for (memory, access) in self.each() {
             let mark = Mark {
                 stream: stream.cloned(),
                 end: Err(Arc::new(why.clone())),
-                access: Access::Write,
+                access: stream.map_or(Access::Write, |_| access),
                 holds_memory: true,
                 after: Vec::new(),
             };

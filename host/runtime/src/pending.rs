@@ -155,6 +155,10 @@ impl Pending {
         if let (Err(why), Some(stream)) = (&mark.end, &mark.stream)
             && let Ok(event) = stream.record()
         {
+            // It says that the work is over, and no more how that ended. A read leaves nothing to tell.
+            if mark.access.is_write() && stream.may_have_told() {
+                event.set_told(why);
+            }
             // Once and for all: the next event would come after what is on the stream by then.
             let is_it = |old: &&mut Mark| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
             for old in self.marks().iter_mut().filter(is_it) {

@@ -336,3 +336,27 @@ fn work_without_an_end_is_over_once_its_stream_was() {
         gate.complete(Status::OK).unwrap();
     }
 }
+
+#[test]
+fn work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since() {
+    let name = "work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since";
+    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
+    if with_faults(name, faults) {
+        let (_runtime, cpu) = one_cpu();
+        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+        let (stream, gate) = held(&cpu);
+        assert!(tensor.copy_from(&source, Some(&stream)).is_err());
+        gate.complete(Status::VENDOR).unwrap();
+        assert!(stream.synchronize(LIMIT).is_err());
+        for _ in 0..2 {
+            assert!(tensor.read().is_err(), "nobody wrote it");
+            for on in [&stream, &Stream::new(&cpu).unwrap()] {
+                let copied = tensor.to_on(&cpu, RouteChoice::Copy, on);
+                assert!(copied.and_then(|(copy, _)| copy.read()).is_err());
+            }
+        }
+        assert_eq!(source.read().unwrap(), [2; ALL], "it was read only");
+        tensor.write(&[5; ALL]).unwrap();
+        assert_eq!(tensor.read().unwrap(), [5; ALL]);
+    }
+}

@@ -44,7 +44,9 @@ fn work_whose_end_nobody_can_tell_keeps_its_memory() {
         let (stream, gate) = held(&device);
         let copied = source.to_on(&device, DIRECT, &stream);
         assert_eq!(status(&copied), Some(Status::VENDOR));
-        assert_eq!(status(&source.synchronize(LIMIT)), Some(Status::VENDOR));
+        let waited = source.wait_to_write(&stream);
+        assert_eq!(status(&waited), Some(Status::VENDOR));
+        source.synchronize(LIMIT).unwrap();
         drop(source);
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
