@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::InternalStream;
 use crate::memory::Memory;
-use crate::pending::{Access, Earlier, Mark};
+use crate::pending::{Access, Earlier, Mark, Pending};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 
@@ -331,7 +331,7 @@ fn submit(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let uses = touched.come_after(target)?;
+    let mut uses = touched.come_after(target)?;
     remember_panic(touched, target.submit(work))?;
     // The work is there, so a failure to record its end is worth a second try.
     let event = target
@@ -340,6 +340,9 @@ fn submit(
         .inspect_err(|error| {
             touched.remember_unrecorded(target.callers_own(), error);
         })?;
+    if target.callers_own().is_some_and(Stream::may_have_told) {
+        note_told(touched, &event, &mut uses);
+    }
     let followed = match target {
         WorkStream::Callers(_) => Ok(true),
         // A thread that waits gives up where nobody can say that the work is over. The caller's
@@ -351,6 +354,21 @@ fn submit(
     let stream = matches!(followed, Ok(true)).then(|| target.caller());
     enter(stream, &event, &uses, true);
     followed.map(drop)
+}
+
+/// Lets work tell itself what its stream told of before `event` was recorded: another thread may have
+/// waited for the stream since it was seen what the work comes after.
+fn note_told(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
+    for MemoryUse {
+        access, earlier, ..
+    } in uses
+    {
+        *earlier = those_replaced(std::mem::take(earlier), *access);
+    }
+    let read = touched.reads.map(|tensor| tensor.memory().pending());
+    if let Some(failure) = read.and_then(Pending::failed_write) {
+        event.set_told(&Arc::new(failure));
+    }
 }
 
 /// The answer of a hook that was given work. One that panicked may have begun the work, so the

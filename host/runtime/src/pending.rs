@@ -289,6 +289,12 @@ impl Pending {
         }
     }
 
+    /// Why one of the writes failed that a read comes after, where that is known by now.
+    pub(crate) fn failed_write(&self) -> Option<Error> {
+        let mut writes = self.before(Access::Read).into_iter();
+        writes.find_map(|mark| mark.event().ok()?.is_done().err())
+    }
+
     /// An event that happens when all writes are over that may be pending.
     ///
     /// # Errors

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{Dtype, Layout};
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 use crate::error::Error;
+use crate::order::{self, Touched};
 use crate::pending::{Access, Earlier, Mark, Pending};
 use crate::test_plugin_streams::{self, Given, given};
 use crate::waits;
@@ -333,4 +334,38 @@ fn a_tensor_tells_for_debugging_where_its_memory_is() {
     let tensor = Tensor::empty(&device, &layout).unwrap();
     let address = format!("{:?}", tensor.memory().address);
     assert!(format!("{tensor:?}").contains(&address));
+}
+
+#[test]
+fn a_failure_that_another_thread_is_told_meanwhile_is_not_lost() {
+    let (device, given) = device::<43>();
+    let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+    let [source, whole] = [(); 2].map(|()| Tensor::empty(&device, &layout).unwrap());
+    let part = whole.slice(&[AxisSlice {
+        start: 0,
+        step: 1,
+        len: 4,
+    }]);
+    let part = part.unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let failing = [Touched::copy(&whole, &source), Touched::writes(&part)];
+    for (touched, written) in failing.into_iter().zip([&source, &whole]) {
+        let [event] = events(&device);
+        given.end(event.handle(), Status::NOT_READY);
+        let pending = written.memory().pending();
+        pending.enter(mark(Some(&stream), &event, Access::Write), &[]);
+        order::run(&device, Some(&stream), touched, |handle| {
+            given.end(event.handle(), Status::VENDOR);
+            given.failed.store(handle.raw(), SeqCst);
+            assert!(stream.synchronize(None).is_err());
+            Ok(())
+        })
+        .unwrap();
+        let told = whole.synchronize(None);
+        assert_eq!(status(&told), Some(Status::VENDOR));
+        whole
+            .memory()
+            .pending()
+            .replace(&ends(whole.memory().pending()));
+    }
 }
