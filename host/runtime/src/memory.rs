@@ -383,7 +383,7 @@ impl Memory {
     }
 
     /// Defers the end of a view that is dropped to that of the calls that use the memory; whether there
-    /// is one.
+    /// are any.
     fn is_deferred_to_a_call(&mut self) -> bool {
         let Some(of) = self.viewed() else {
             return false;
