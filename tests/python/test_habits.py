@@ -9,7 +9,8 @@ from pathlib import Path
 import crossdock as xd
 import pytest
 from habits.draw import MAIN, MARK, pieces, script
-from habits.present import present
+from habits.habit import ALL
+from habits.present import MODULES, present
 from habits.small import smallest
 from habits.table import Row
 from habits.trial import run
@@ -79,6 +80,14 @@ def test_a_script_of_a_seed_is_always_the_same() -> None:
     drawn = [script(seed, ("cpu:0", "opencl:0"), frozenset({"pyopencl"})) for seed in (1, 2, 1)]
     assert drawn[0] == drawn[2] != drawn[1]
     assert "".join(pieces(drawn[0][0])) == drawn[0][0]
+
+
+def test_every_habit_is_drawn_by_some_seed() -> None:
+    devices = ("cpu:0", "opencl:0", "vpi:0")
+    drawn = set()
+    for seed in range(1000):
+        drawn |= {*script(seed, devices, frozenset(MODULES))[1]}
+    assert {habit.name for habit in ALL.habits} == drawn
 
 
 @pytest.mark.parametrize("line", ["sys.exit(3)", 'sys.exit("a text")', "raise ValueError('nobody')"])

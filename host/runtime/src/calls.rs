@@ -1,8 +1,8 @@
-//! Calls that use a memory now, and views of it that were dropped meanwhile.
+//! Calls that use a memory now, and views of it whose end is deferred until they return.
 //!
-//! Between the submission of work and the note of its end nothing else tells that the work is there.
-//! Whoever makes the call keeps the memory, but not another device's view of it: that one ends
-//! when the last call is over.
+//! Between the submission of work and the note of its end no mark tells of the work. Whoever makes the
+//! call keeps the memory, but not another device's view of it: a view that is dropped meanwhile ends
+//! with the last call.
 
 use std::sync::PoisonError;
 
@@ -21,22 +21,22 @@ use loom::sync::{
 /// The calls that use one memory, whichever view (`V`) they go through.
 #[derive(Debug)]
 pub(crate) struct Calls<V> {
-    /// How many there are, and [`LEFT`] while views wait for their end.
+    /// How many there are, and [`DEFERRED`] while views are to end with the last one.
     count: AtomicUsize,
-    left: Mutex<Vec<V>>,
+    deferred: Mutex<Vec<V>>,
 }
 
 impl<V> Default for Calls<V> {
     fn default() -> Self {
         Self {
             count: AtomicUsize::new(0),
-            left: Mutex::new(Vec::new()),
+            deferred: Mutex::new(Vec::new()),
         }
     }
 }
 
 /// Some views are to end with the last call.
-const LEFT: usize = 1 << (usize::BITS - 1);
+const DEFERRED: usize = 1 << (usize::BITS - 1);
 
 /// A call that uses a memory, until this is dropped.
 #[derive(Debug)]
@@ -52,31 +52,32 @@ impl<V> Calls<V> {
 
     /// Whether some call uses the memory.
     pub(crate) fn is_any(&self) -> bool {
-        self.count.load(Ordering::Acquire) & !LEFT != 0
+        self.count.load(Ordering::Acquire) & !DEFERRED != 0
     }
 
-    /// Leaves a view to the last call; false, and it was not taken, where there is none any more.
-    pub(crate) fn leave(&self, view: impl FnOnce() -> V) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let marked = |count: usize| (count & !LEFT != 0).then_some(count | LEFT);
+    /// Defers the end of a view to that of the last call. False where there is no call any more: then
+    /// `view` was not asked for it.
+    pub(crate) fn defer(&self, view: impl FnOnce() -> V) -> bool {
+        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        let marked = |count: usize| (count & !DEFERRED != 0).then_some(count | DEFERRED);
         let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
         let is_marked = self.count.fetch_update(set, read, marked).is_ok();
         if is_marked {
-            left.push(view());
+            deferred.push(view());
         }
         is_marked
     }
 
     #[cold]
-    fn end_views(&self) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+    fn drop_deferred(&self) {
+        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
         // Another call began: the last one ends them.
-        if self.count.compare_exchange(LEFT, 0, set, read).is_err() {
+        if self.count.compare_exchange(DEFERRED, 0, set, read).is_err() {
             return;
         }
-        let ended = std::mem::take(&mut *left);
-        drop(left);
+        let ended = std::mem::take(&mut *deferred);
+        drop(deferred);
         // Without the lock: this calls hooks.
         drop(ended);
     }
@@ -85,8 +86,8 @@ impl<V> Calls<V> {
 impl<V> Drop for Call<'_, V> {
     #[inline]
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == LEFT + 1 {
-            self.0.end_views();
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == DEFERRED + 1 {
+            self.0.drop_deferred();
         }
     }
 }

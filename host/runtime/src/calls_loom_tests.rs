@@ -1,4 +1,4 @@
-//! Views that are left to calls, under the model checker.
+//! Views whose end is deferred, under the model checker.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ impl Drop for View {
 }
 
 #[test]
-fn a_view_that_is_left_ends_once_and_with_the_last_call() {
+fn a_deferred_view_ends_once_and_with_the_last_call() {
     loom::model(|| {
         let calls = Arc::new(Calls::<View>::default());
         let ended = Arc::new(AtomicUsize::new(0));
@@ -26,7 +26,7 @@ fn a_view_that_is_left_ends_once_and_with_the_last_call() {
         });
         let view = View(Arc::clone(&ended));
         let mut kept = Some(view);
-        if !calls.leave(|| kept.take().unwrap()) {
+        if !calls.defer(|| kept.take().unwrap()) {
             drop(kept.take());
         }
         for caller in callers {
@@ -38,7 +38,7 @@ fn a_view_that_is_left_ends_once_and_with_the_last_call() {
 }
 
 #[test]
-fn no_view_ends_during_a_call_that_it_was_left_to() {
+fn no_view_ends_during_a_call_that_it_was_deferred_to() {
     loom::model(|| {
         let calls = Arc::new(Calls::<View>::default());
         let ended = Arc::new(AtomicUsize::new(0));
@@ -48,9 +48,9 @@ fn no_view_ends_during_a_call_that_it_was_left_to() {
             thread::spawn(move || {
                 let mut kept = Some(View(ended));
                 drop(calls.begin());
-                let is_left = calls.leave(|| kept.take().unwrap());
-                assert_eq!(is_left, kept.is_none());
-                is_left
+                let is_deferred = calls.defer(|| kept.take().unwrap());
+                assert_eq!(is_deferred, kept.is_none());
+                is_deferred
             })
         };
         assert_eq!(ended.load(Ordering::Relaxed), 0, "this call is not over");

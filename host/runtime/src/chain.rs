@@ -76,7 +76,7 @@ pub(crate) fn wait(
         return Ok(Chain::Native);
     }
     let is_own = device.is_of(event.device().plugin());
-    if on_failure == OnFailure::Inherit && is_own && !event.is_told() {
+    if on_failure == OnFailure::Inherit && is_own && !event.carries_failure() {
         match wait_for_own(event.handle()) {
             Err(error) if error.is_unsupported() => {}
             waited => return waited.map(|()| Chain::Native),

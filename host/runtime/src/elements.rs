@@ -58,7 +58,7 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     if tensor.layout().numel() == 0 {
         return Ok(());
     }
-    if ends_inside_byte(tensor) {
+    if shares_last_byte(tensor) {
         return span::scatter(tensor, bytes);
     }
     match transfer::write(tensor, bytes) {
@@ -72,9 +72,9 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Whether the last byte of a compact tensor has bits behind the last element, which may be those of
-/// another tensor's elements. Those of memory of this library's own that is written whole are nobody's.
-pub(crate) fn ends_inside_byte(tensor: &Tensor) -> bool {
+/// Whether a write of a compact tensor has to keep bits of its last byte, because they may be those of
+/// another tensor's elements. In memory of this library's own that is written whole they are nobody's.
+pub(crate) fn shares_last_byte(tensor: &Tensor) -> bool {
     let layout = tensor.layout();
     let bits = i128::from(layout.numel()) * i128::from(layout.element_bits());
     let is_alone = || tensor.is_whole() && tensor.memory().root().is_allocated();

@@ -31,9 +31,9 @@ struct Inner {
     happened: AtomicBool,
     /// Known to be over although the work before it failed, which who asks is told each time.
     failed: AtomicBool,
-    /// The failure of the work before it where the plugin does not know that, because the stream had
-    /// told of it before this event was recorded.
-    told: OnceLock<Arc<Error>>,
+    /// The failure of the work before it where the plugin's event does not have it, because the stream
+    /// had told of it before this event was recorded.
+    carried: OnceLock<Arc<Error>>,
     /// Whether the host completes it.
     by_host: bool,
     /// Whether the host has.
@@ -63,7 +63,7 @@ impl Event {
             handle,
             happened: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            told: OnceLock::new(),
+            carried: OnceLock::new(),
             by_host,
             completed: AtomicBool::new(false),
         });
@@ -133,7 +133,7 @@ impl Event {
 
     /// Remembers that the plugin says that it happened.
     fn happen(&self) -> Result<(), Error> {
-        if let Some(failure) = self.inner.told.get() {
+        if let Some(failure) = self.inner.carried.get() {
             self.set_failed();
             return Err(Error::clone(failure));
         }
@@ -171,16 +171,16 @@ impl Event {
         self.inner.failed.store(true, Ordering::Release);
     }
 
-    /// Lets it answer a failure of the work before it of which the stream had told already. To be
-    /// called before anybody else has the event.
-    pub(crate) fn set_told(&self, failure: &Arc<Error>) {
-        let _first = self.inner.told.set(Arc::clone(failure));
+    /// Gives it a failure of the work before it, which the plugin's event does not have. To be called
+    /// before anybody else has the event.
+    pub(crate) fn carry(&self, failure: &Arc<Error>) {
+        let _first = self.inner.carried.set(Arc::clone(failure));
     }
 
-    /// Whether the work before it failed and a stream of its own plugin that waits for it does not
-    /// hear of that.
-    pub(crate) fn is_told(&self) -> bool {
-        self.inner.told.get().is_some()
+    /// Whether it has a failure that the plugin's event does not have. A stream of its own plugin that
+    /// waits for it by that event would not fail.
+    pub(crate) fn carries_failure(&self) -> bool {
+        self.inner.carried.get().is_some()
     }
 
     /// Whether it is known to have happened, without asking the plugin.

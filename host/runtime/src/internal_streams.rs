@@ -20,9 +20,11 @@ use crate::stream_core::destroy;
 #[derive(Debug, Default)]
 pub(crate) struct InternalStreams(Mutex<Pool>);
 
+/// The oldest stream first.
 #[derive(Debug, Default)]
 struct Pool {
     streams: Vec<Kept>,
+    /// The number of the one that was given back last.
     last: u64,
 }
 
@@ -69,7 +71,7 @@ impl InternalStreams {
         }
     }
 
-    /// Takes a stream out, unless another thread did, even if it was given back since.
+    /// Takes a stream out, unless another thread did, also where that one gave it back since.
     fn claim(&self, one: &Kept) -> bool {
         let streams = &mut self.pool().streams;
         let at = streams.iter().position(|other| other.number == one.number);

@@ -382,8 +382,10 @@ impl Memory {
         }
     }
 
-    /// Leaves a view that is dropped to a call that uses the memory, where there is one.
-    fn is_left_to_a_call(&mut self) -> bool {
+    /// Defers the end of a view that is dropped to that of the calls that use the memory; whether there
+    /// are any. A call that begins later finds the view there or not, as its plugin sees it: to end a view
+    /// waits for the work that was submitted while it was there, by contract.
+    fn is_deferred_to_a_call(&mut self) -> bool {
         let Some(of) = self.viewed() else {
             return false;
         };
@@ -391,7 +393,7 @@ impl Memory {
             return false;
         }
         let of = of.clone();
-        of.memory().calls().leave(|| {
+        of.memory().calls().defer(|| {
             let owner = std::mem::replace(&mut self.owner, Owner::Empty);
             let (address, kind) = (self.address, self.kind);
             Self::new(self.device.clone(), address, self.size, kind, owner)
@@ -407,10 +409,11 @@ impl Drop for Memory {
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        if self.is_left_to_a_call() {
+        if self.is_deferred_to_a_call() {
             return;
         }
-        // What others lent ends with the memory; a native object has to be given back besides.
+        // Others keep what is theirs until their own work on it is over. What they lent ends with the
+        // memory; a native object has to be given back to the plugin besides.
         let is_lent = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
         let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
         let mut work = self.pending().before(Access::Write);

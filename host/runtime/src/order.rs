@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::calls::Call;
 use crate::chain::{Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
@@ -61,14 +60,18 @@ impl<'a> Touched<'a> {
         reads.into_iter().chain(writes)
     }
 
-    /// Begins a call that uses the tensors, for as long as the answer is kept.
-    pub(crate) fn begin(self) -> [Option<Call<'a, Memory>>; 2] {
-        [self.reads, self.writes].map(|tensor| Some(tensor?.memory().calls().begin()))
+    /// Begins a call that uses the tensors. It is over when the answer is dropped.
+    pub(crate) fn begin(self) -> impl Sized {
+        let begin = |tensor: &'a Tensor| tensor.memory().calls().begin();
+        (self.reads.map(begin), self.writes.map(begin))
     }
 
-    /// Does work that is over when it returns, after all that it has to come after. Where it has
-    /// written all bytes, nothing is told any more of earlier writes that failed.
-    pub(crate) fn at_once(self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    /// Waits for all that the work has to come after, then does the work, which is over when it
+    /// returns. Where it has written all elements, earlier writes that failed are forgotten.
+    pub(crate) fn synchronously(
+        self,
+        work: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut replaced = None;
         for (memory, access) in self.each() {
             let failed = memory.pending().synchronize(access, None)?;
@@ -231,7 +234,7 @@ impl WorkStream<'_> {
 }
 
 /// The ends of earlier work that the work to come may replace. Work that failed is not among them
-/// where some of its bytes stay as they are: who reads those has to be told.
+/// where some of its elements stay as they are: who reads those has to be told.
 fn those_replaced(mut earlier: Vec<Earlier>, access: Access) -> Vec<Earlier> {
     if access == Access::WritePart {
         earlier.retain(|one| one.event.is_done().is_ok());
@@ -278,7 +281,7 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
     }
 }
 
-/// Does work by a hook of `maker`'s plugin: at once without a stream, else in the stream's order.
+/// Does work by a hook of `maker`'s plugin: synchronously without a stream, else in the stream's order.
 ///
 /// A stream of another plugin is kept in order too: the work goes to an internal stream, between two
 /// events of the caller's.
@@ -290,7 +293,7 @@ pub(crate) fn run(
 ) -> Result<(), Error> {
     let _calls = touched.begin();
     let Some(stream) = stream else {
-        return run_at_once(touched, work);
+        return run_synchronously(touched, work);
     };
     if Arc::ptr_eq(stream.device().plugin(), maker.plugin()) {
         return submit(WorkStream::Callers(stream), touched, work);
@@ -301,7 +304,7 @@ pub(crate) fn run(
             .take_foreign_turn(|| submit(WorkStream::Internal(stream, &internal), touched, work)),
         Err(error) if error.is_unsupported() => {
             synchronize(Some(stream))?;
-            run_at_once(touched, work)
+            run_synchronously(touched, work)
         }
         Err(error) => Err(error),
     }
@@ -318,11 +321,11 @@ pub(crate) fn synchronize(stream: Option<&Stream>) -> Result<(), Error> {
     }
 }
 
-fn run_at_once(
+fn run_synchronously(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    touched.at_once(|| remember_panic(touched, work(StreamHandle::NONE)))
+    touched.synchronously(|| remember_panic(touched, work(StreamHandle::NONE)))
 }
 
 /// Submits work to a stream, after what it depends on, and remembers it.
@@ -341,7 +344,7 @@ fn submit(
             touched.remember_unrecorded(target.callers_own(), error);
         })?;
     if target.callers_own().is_some_and(Stream::may_have_told) {
-        note_told(touched, &event, &mut uses);
+        carry_told_failure(touched, &event, &mut uses);
     }
     let followed = match target {
         WorkStream::Callers(_) => Ok(true),
@@ -356,9 +359,9 @@ fn submit(
     followed.map(drop)
 }
 
-/// Lets work tell itself what its stream told of before `event` was recorded: another thread may have
-/// waited for the stream since it was seen what the work comes after.
-fn note_told(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
+/// Lets `event` carry the failure of a write that the work reads: another thread may have waited for
+/// the stream, and been told of it, between the look at what the work comes after and the record.
+fn carry_told_failure(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
     for MemoryUse {
         access, earlier, ..
     } in uses
@@ -367,7 +370,7 @@ fn note_told(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
     }
     let read = touched.reads.map(|tensor| tensor.memory().pending());
     if let Some(failure) = read.and_then(Pending::failed_write) {
-        event.set_told(&Arc::new(failure));
+        event.carry(&Arc::new(failure));
     }
 }
 
@@ -396,7 +399,7 @@ pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
 }
 
 /// Remembers work of others that is on `stream`; they made it wait for what the work depends on.
-/// `holds_memory`: the memory has to outlive the work.
+/// `holds_memory`: memory of others has to outlive the work too.
 pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
     let on_stream = |(memory, access)| MemoryUse::new(memory, access, Some(stream));
     let uses: Vec<_> = touched.each().map(on_stream).collect();

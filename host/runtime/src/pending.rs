@@ -37,10 +37,11 @@ pub(crate) struct Mark {
     /// will ever tell. Clones share the error, by which a mark without an event is known again.
     pub(crate) end: Result<Event, Arc<Error>>,
     pub(crate) access: Access,
-    /// Whether memory of others has to outlive the work. A producer keeps its own until its work is
-    /// over. What is this library's to give back outlives all work.
+    /// Whether memory of others has to outlive the work: not where the work is the producer's, who
+    /// keeps the memory. What is this library's to give back outlives all work.
     pub(crate) holds_memory: bool,
-    /// The ends of other streams' work on the memory that its own stream waits for, whatever happens.
+    /// The ends of work of other streams on the memory that its own stream waits for, also where
+    /// another plugin breaks down.
     pub(crate) after: Vec<Event>,
 }
 
@@ -48,9 +49,9 @@ pub(crate) struct Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// Of all bytes.
+    /// Of all elements.
     Write,
-    /// Of some bytes, the others staying as they are.
+    /// Of some elements, the others staying as they are.
     WritePart,
     /// What a consumer may do, of which nothing is known.
     Both,
@@ -102,7 +103,8 @@ impl Mark {
         stream.device().is_of(event.device().plugin())
     }
 
-    /// A stream of one of the works that comes behind all of them, whatever happens to other plugins.
+    /// A stream of one of the works on which what comes next is behind all of them, also where another
+    /// plugin breaks down.
     pub(crate) fn stream_behind(works: &[Self]) -> Option<&Stream> {
         // What another plugin does between two events of a stream is on it only while that plugin works:
         // the stream goes on without the end of the work where it breaks down.
@@ -155,9 +157,10 @@ impl Pending {
         if let (Err(why), Some(stream)) = (&mark.end, &mark.stream)
             && let Ok(event) = stream.record()
         {
-            // It says that the work is over, and no more how that ended. A read leaves nothing to tell.
+            // The stream told of a failure, perhaps of this work's: the event says only that the work is
+            // over, and not how it ended. A read that failed left the content as it was.
             if mark.access.is_write() && stream.may_have_told() {
-                event.set_told(why);
+                event.carry(why);
             }
             // Once and for all: the next event would come after what is on the stream by then.
             let is_it = |old: &&mut Mark| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
@@ -216,7 +219,7 @@ impl Pending {
     /// Enters work. It replaces marks that are known to be done, and those of `earlier`, which it comes
     /// after, that [`Mark::replaces`] names. A mark that another thread entered in the meantime stays,
     /// even on the same stream: nobody knows which of the two ends first, and the memory must outlive
-    /// both. A write of all bytes leaves nothing of what it comes after to be told to readers.
+    /// both. A write of all elements leaves nothing of what it comes after to be told to readers.
     pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Earlier]) {
         let is_in = |old: &Mark, is_certain: bool| {
             let mut alike = earlier.iter().filter(|one| one.is_certain == is_certain);
@@ -234,6 +237,7 @@ impl Pending {
             let overwritten = marks.iter_mut().filter(|old| is_in(old, false));
             overwritten.for_each(|old| old.access = Access::Read);
         }
+        // For a stream that is to free the memory behind all work.
         if mark.stream.is_some() {
             let others = marks.iter().filter(|old| old.stream != mark.stream);
             let others = others.filter(|old| is_earlier(old));
@@ -282,14 +286,14 @@ impl Pending {
         }
     }
 
-    /// Takes out writes that failed, because all bytes were written since.
+    /// Takes out writes that failed, because all elements were written since.
     pub(crate) fn replace(&self, failed: &[Event]) {
         for event in failed {
             self.forget(event, Access::Write);
         }
     }
 
-    /// Why one of the writes failed that a read comes after, where that is known by now.
+    /// The failure of one of the writes that a read comes after, where one is known by now.
     pub(crate) fn failed_write(&self) -> Option<Error> {
         let mut writes = self.before(Access::Read).into_iter();
         writes.find_map(|mark| mark.event().ok()?.is_done().err())
@@ -314,7 +318,7 @@ impl Pending {
         }
     }
 
-    /// Takes out what the work before `event` did by this access. A copy inside one memory did more.
+    /// Takes out the read, or the write, of the work before `event`. A copy inside one memory is both.
     fn forget(&self, event: &Event, access: Access) {
         let is_it =
             |mark: &mut Mark| mark.is_of(event) && mark.access.is_write() == access.is_write();

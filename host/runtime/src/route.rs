@@ -200,7 +200,7 @@ fn take_cheapest(
 /// Copies into memory that exists, by the cheapest way that works. The two do not overlap, and what
 /// is beside the elements stays.
 pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
-    if !elements::ends_inside_byte(dst) {
+    if !elements::shares_last_byte(dst) {
         return copy_whole(dst, src, stream);
     }
     let packed = elements::packed(src, stream)?;

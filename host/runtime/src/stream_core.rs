@@ -36,7 +36,7 @@ pub(crate) struct StreamCore {
     /// earlier work is over.
     foreign_turn: Mutex<()>,
     pub(crate) frees: Frees,
-    /// How many waits told of a failure of its work, or may just do so.
+    /// How many waits told of a failure of its work, or may be about to.
     tellers: AtomicU64,
 }
 
@@ -82,8 +82,8 @@ impl StreamCore {
         Ok(core)
     }
 
-    /// Waits by a hook that tells of a failure of the stream's work. It takes the failure away with
-    /// that, so what comes later on the stream learns nothing of it there. So this is counted before.
+    /// Waits by a hook that tells of a failure of the stream's work. With that the plugin forgets the
+    /// failure, and an event that is recorded later does not have it. So the wait is counted before.
     pub(crate) fn tell(&self, wait: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         self.tellers.fetch_add(1, Ordering::AcqRel);
         let told = wait();

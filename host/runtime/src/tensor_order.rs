@@ -98,12 +98,12 @@ impl Tensor {
             compact.fill_whole(pattern, stream)?;
             return self.copy_from(&compact, stream);
         }
-        if !elements::ends_inside_byte(self) {
+        if !elements::shares_last_byte(self) {
             return self.fill_whole(pattern, stream);
         }
         let (body, edge) = elements::split(self)?;
         body.fill_whole(pattern, stream)?;
-        // Elements that end inside a byte and have a pattern are smaller: the pattern is one byte.
+        // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
         let bytes = pattern.repeat(transfer::host_length(edge.nbytes())?);
         let last = Self::from_bytes(edge.device(), edge.layout(), &bytes)?;
         elements::copy_edge(&edge, &last, stream)

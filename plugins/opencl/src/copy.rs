@@ -46,7 +46,7 @@ pub(crate) unsafe fn contiguous(
     if let (End::Host(_), End::Host(_), false) = (to, from, addresses) {
         return Err(Fault::unsupported("copy", "both ends are host memory"));
     }
-    finish(device, stream, [dst, src], |stream, _| {
+    finish("copy", device, stream, [dst, src], |stream, _| {
         // SAFETY: `linear` needs ends that hold `length` bytes until the command is done: objects
         // were checked above, and the caller promises host memory.
         stream.submit(to.operation(from), |queue| unsafe {
@@ -89,7 +89,7 @@ pub(crate) unsafe fn strided(
         }
         _ => {}
     }
-    finish(device, stream, [dst, src], |stream, last| {
+    finish("copy", device, stream, [dst, src], |stream, last| {
         for (dst, src) in &plan.starts {
             let (to, from) = (to.moved(*dst)?.end()?, from.moved(*src)?.end()?);
             // SAFETY: `rectangle` needs ends that hold the rectangle until the command is done:
@@ -123,7 +123,7 @@ pub(crate) fn fill(
             "the start is no multiple of the pattern",
         ));
     }
-    finish(device, stream, [dst, dst], |stream, _| {
+    finish("fill", device, stream, [dst, dst], |stream, _| {
         stream.submit("clEnqueueFillBuffer", |queue| {
             // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range
             // inside the object, and a pattern that lives for the call: all were checked above.
@@ -148,6 +148,7 @@ pub(crate) fn fill(
 /// `work` leaves its last command in the place it is given, so that nothing is still running when a
 /// later one is refused.
 fn finish(
+    operation: &'static str,
     device: &Arc<Device>,
     stream: Option<&Stream>,
     places: [&Place; 2],
@@ -163,7 +164,7 @@ fn finish(
     };
     for place in places {
         if let Place::Object { allocation, .. } = place {
-            allocation.check_unmapped("copy")?;
+            allocation.check_unmapped(operation)?;
         }
     }
     let mut begun = None;

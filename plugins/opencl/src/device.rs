@@ -23,9 +23,9 @@ pub(crate) struct Platform {
     pub(crate) context: Context,
     /// Where all devices have the extension.
     pub(crate) usm: Option<Usm>,
-    /// Whether all devices are CPUs: no driver keeps a copy of memory that is the host's too.
+    /// Whether all devices are CPUs, so that none keeps a copy of its own of memory that the host sees.
     pub(crate) only_cpus: bool,
-    /// Those of all objects of the vendor's platform, whatever their context.
+    /// The turns of all objects of the vendor's platform, whatever their context.
     pub(crate) turns: Arc<Turns>,
 }
 

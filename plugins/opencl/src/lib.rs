@@ -11,7 +11,8 @@
 //! | `device` | one device and what the driver says about it |
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
 //! | `memory`, `pointers` | allocations, the table of known ones |
-//! | `mapping`, `view`, `usm` | what the host has mapped of them, memory with one address |
+//! | `mapping`, `view`, `turns` | what the host sees of them, and one thread at a time that maps |
+//! | `usm` | memory with one address |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `users` | the commands that may still use an allocation |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |

@@ -21,18 +21,18 @@ impl Allocation {
         };
         self.settle()?;
         if let Some(base) = self.seen_in_place() {
-            // Were it mapped, no command could use it meanwhile.
+            // A mapping would keep commands from the memory meanwhile.
             return Ok(self.views.add(base, offset));
         }
         let _turn = self.turn(memory)?;
         let base = match self.views.base() {
             Some(base) => base,
-            None => self.views.begin(self.map_whole(memory)?),
+            None => self.views.set_base(self.map_whole(memory)?),
         };
         Ok(self.views.add(base, offset))
     }
 
-    /// Ends a view that `map` gave. The last one takes the mapping with it.
+    /// Ends a view that `map` gave; with the last one the driver's mapping ends.
     pub(crate) fn unmap(&self, pointer: NonNull<c_void>) -> Result<(), Fault> {
         const OPERATION: &str = "unmap";
         let unknown = || {
@@ -45,13 +45,13 @@ impl Allocation {
         }
         let _turn = self.turn(memory)?;
         self.views.remove(pointer).ok_or_else(unknown)?;
-        let Some(base) = self.views.unused() else {
+        let Some(base) = self.views.base_without_views() else {
             return Ok(());
         };
         match unmap(&self.device.queue, memory, base) {
             Ok(mark) => {
                 let ended = progress::finish(&mark);
-                self.views.end();
+                self.views.clear_base();
                 ended
             }
             Err(fault) => {
@@ -61,11 +61,11 @@ impl Allocation {
         }
     }
 
-    /// Refuses commands while the driver has the memory mapped for the host: they would be undefined,
-    /// and mapped anew it could lie elsewhere.
+    /// Refuses commands while the driver has the memory mapped for the host, as they are undefined then.
+    /// Nor can it be unmapped for a command: mapped anew it could lie elsewhere.
     pub(crate) fn check_unmapped(&self, operation: &'static str) -> Result<(), Fault> {
         if self.views.base().is_some() {
-            let why = "the memory is mapped for the host, and would be mapped elsewhere afterwards";
+            let why = "the memory is mapped for the host, until its last host view ends";
             return Err(Fault::new(Kind::Conflict, operation, why));
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Allocation {
         progress::finish(&mark)
     }
 
-    /// All of it: mapping parts that overlap is undefined.
+    /// Maps all of it: mapping parts that overlap is undefined.
     fn map_whole(&self, memory: &Memory) -> Result<NonNull<c_void>, Fault> {
         let (offset, size) = self.range(0, self.size)?;
         let access = self.access;
@@ -95,7 +95,7 @@ impl Allocation {
         map(&self.device.queue, memory, range)
     }
 
-    /// The turn to map and unmap it. Parts of one object share it, since they share addresses.
+    /// The turn to map and unmap it. An object and its parts share one, since they share addresses.
     fn turn(&self, memory: &Memory) -> Result<Turn<'_>, Fault> {
         let whole = whole_of(memory)?;
         let object = if whole == 0 { memory.word() } else { whole };

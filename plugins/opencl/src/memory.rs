@@ -278,7 +278,7 @@ impl Allocation {
         self.object().map(Memory::word)
     }
 
-    /// Where the host sees an object without having it mapped: all devices work in that very memory.
+    /// Where the host sees an object without a mapping, because all devices work in that very memory.
     pub(crate) fn seen_in_place(&self) -> Option<NonNull<c_void>> {
         let host = self.host.filter(|_| self.device.platform.only_cpus);
         host.map(|host| host.0)

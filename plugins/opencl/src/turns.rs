@@ -1,7 +1,7 @@
 //! Turns: one thread at a time maps and unmaps a memory object.
 //!
-//! A driver finds what it shall unmap by its address. PoCL takes the first mapping there, also one that
-//! another thread is still making, and frees it under that thread's hands.
+//! A driver finds the mapping that is to end by its address. PoCL takes the first one there, which may be
+//! one that another thread is still making, and frees it while that thread uses it.
 
 use std::{
     collections::BTreeSet,

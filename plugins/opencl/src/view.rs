@@ -61,37 +61,37 @@ struct Pointer(NonNull<c_void>);
 unsafe impl Send for Pointer {}
 
 impl Views {
-    /// Where the driver mapped the object.
+    /// Where the driver has the object mapped.
     pub(crate) fn base(&self) -> Option<NonNull<c_void>> {
         self.lock().base.map(|base| base.0)
     }
 
-    /// Where it is mapped although nobody has a view any more.
-    pub(crate) fn unused(&self) -> Option<NonNull<c_void>> {
+    /// The same where nobody has a view any more, so that the mapping can end.
+    pub(crate) fn base_without_views(&self) -> Option<NonNull<c_void>> {
         let state = self.lock();
         let base = state.base.filter(|_| state.views.is_empty());
         base.map(|base| base.0)
     }
 
-    /// The driver mapped it.
-    pub(crate) fn begin(&self, base: NonNull<c_void>) -> NonNull<c_void> {
+    /// Remembers where the driver mapped it.
+    pub(crate) fn set_base(&self, base: NonNull<c_void>) -> NonNull<c_void> {
         self.lock().base = Some(Pointer(base));
         base
     }
 
-    /// The driver's mapping ended.
-    pub(crate) fn end(&self) {
+    /// Forgets the driver's mapping, which ended.
+    pub(crate) fn clear_base(&self) {
         self.lock().base = None;
     }
 
-    /// A new view, `offset` bytes behind `base`: two may have one address.
+    /// Adds a view, `offset` bytes behind `base`. Several may have one address.
     pub(crate) fn add(&self, base: NonNull<c_void>, offset: usize) -> NonNull<c_void> {
         let start = base.map_addr(|address| address.saturating_add(offset));
         self.lock().views.push(Pointer(start));
         start
     }
 
-    /// Takes out a view at this address, if there is one.
+    /// Takes out one view at this address, if there is one.
     pub(crate) fn remove(&self, start: NonNull<c_void>) -> Option<()> {
         let mut state = self.lock();
         let place = state.views.iter().position(|view| view.0 == start)?;

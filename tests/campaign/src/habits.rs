@@ -1,5 +1,5 @@
-//! Scripts of random habits of Python's users: a campaign of its own in Python, started here so that it
-//! has its row and its share of the time.
+//! Scripts of random habits of Python's users: a campaign in Python, which is started here, so that it has
+//! its row in the table and its share of the time.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -47,17 +47,17 @@ pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
     row.ok_or_else(|| "the scripts of habits ended without their row".to_owned())
 }
 
-/// Replays the script of a file, or makes it smaller; whether nothing was found.
+/// Replays the script of a file, or makes it smaller (`option`); whether nothing was found.
 ///
 /// # Errors
 /// It could not be started.
-pub fn of_file(option: &str, file: &Path, tell: &dyn Fn(&str)) -> Result<bool, String> {
+pub fn run_file(option: &str, file: &Path, tell: &dyn Fn(&str)) -> Result<bool, String> {
     let mut command = command()?;
     command.arg(option).arg(file);
     said(&mut command, &mut |line| tell(line)).map(|code| code == Some(0))
 }
 
-/// Python with the campaign, and with the plugins that lie beside this program.
+/// Python with the campaign of habits, and with the plugins that lie beside this program.
 fn command() -> Result<Command, String> {
     let built = std::env::current_exe().map_err(|error| error.to_string())?;
     let built = built.parent().unwrap_or(Path::new("."));

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crossdock_campaign::campaign::{campaign, reduced};
 use crossdock_campaign::child::{Trials, serve};
 use crossdock_campaign::coverage::{python_is_here, uncovered};
-use crossdock_campaign::habits::{habits, of_file};
+use crossdock_campaign::habits::{habits, run_file};
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Case, Language};
@@ -163,7 +163,7 @@ fn seeded(out: &mut Arguments, has_one_seed: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The kinds of a letter, and whether it is that of the habits.
+/// The kinds of a letter, and whether it is that of the habits, which are no [`Kind`]: they have no cases.
 fn kinds(letter: &str) -> Result<(Vec<Kind>, bool), String> {
     match letter {
         "e" if !python_is_here() => Err(without_python("--kind e")),
@@ -209,14 +209,14 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     };
     let mut trials = Trials::new(program, plugins, LIMIT);
     if let Some(file) = &arguments.replay {
-        return of_habits("--replay", file).unwrap_or_else(|| {
+        return run_habits("--replay", file).unwrap_or_else(|| {
             replay(file, &mut trials, &|case, finding, _| {
                 describe(case, finding)
             })
         });
     }
     if let Some(file) = &arguments.shrink {
-        return of_habits("--shrink", file).unwrap_or_else(|| {
+        return run_habits("--shrink", file).unwrap_or_else(|| {
             replay(file, &mut trials, &|case, finding, trials| {
                 reduced(case, finding, &arguments.plan, trials)
             })
@@ -276,10 +276,13 @@ fn rows(arguments: &Arguments, trials: &mut Trials) -> Result<Vec<Row>, String> 
     Ok(rows)
 }
 
-/// Does this with a file where it is a script of habits.
-fn of_habits(option: &str, file: &Path) -> Option<ExitCode> {
+/// Replays a file or makes it smaller (`option`), where it is a script of habits.
+fn run_habits(option: &str, file: &Path) -> Option<ExitCode> {
     file.extension().filter(|extension| *extension == "py")?;
-    Some(match of_file(option, file, &report) {
+    if !python_is_here() {
+        return Some(wrong("there is no package crossdock in PYTHONPATH"));
+    }
+    Some(match run_file(option, file, &report) {
         Ok(is_well) => ExitCode::from(u8::from(!is_well)),
         Err(why) => wrong(&why),
     })

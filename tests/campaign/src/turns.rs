@@ -33,7 +33,7 @@ impl Turns {
     /// waits for its turn.
     pub(crate) fn all_sleep<T>(&self, wait: impl FnOnce() -> T) -> (T, bool) {
         let (answer, all_sleep) = OTHERS.lock().unwrap().sleep_during(wait);
-        // Where the machine is busy, one that looks whether it is its turn can sleep for longer.
+        // One that looks from time to time whether it is its turn sleeps for longer on a busy machine.
         let is_wanted = || self.control.is_some_and(|control| control.wants_turn());
         (answer, all_sleep && !is_wanted())
     }

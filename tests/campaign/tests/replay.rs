@@ -79,7 +79,7 @@ fn programs_with_faults_are_replayed_exactly() {
     assert_eq!(equal("OOM_DEVICE", 4, 3, has_threads), (4, 4));
 }
 
-/// How many of many programs, for the figures in the notes.
+/// How many of many programs, for the figures in `CONTRIBUTING.md`.
 #[test]
 #[ignore = "takes minutes"]
 fn many_programs_are_replayed_exactly() {

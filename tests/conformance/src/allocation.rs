@@ -24,7 +24,23 @@ pub(crate) struct Allocation<'h> {
 /// Where the host sees a memory that is mapped.
 #[derive(Debug)]
 #[must_use = "it is mapped until the view is given to `unmap`"]
-pub(crate) struct View(*mut c_void);
+pub(crate) struct View {
+    start: *mut c_void,
+    bytes: u64,
+}
+
+impl View {
+    /// What the host sees there, while nobody writes.
+    pub(crate) fn shown(&self) -> Result<Vec<u8>, Error> {
+        let count = usize::try_from(self.bytes).map_err(|_beyond| misuse("too large to map"))?;
+        // SAFETY: a slice needs
+        // - `count` bytes to read: `map` answered the address of so many, and it is not null;
+        // - a live mapping: only `unmap` ends it, which takes the view;
+        // - no writer: the device does not touch the memory, by contract, and the host only reads.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), count) };
+        Ok(bytes.to_vec())
+    }
+}
 
 #[derive(Debug)]
 enum State {
@@ -175,7 +191,7 @@ impl<'h> Allocation<'h> {
         // SAFETY: a slice needs
         // - `count` bytes to read and write: `map` answered their address, and it is not null;
         // - no other user: the device does not touch the memory while it is mapped, by contract.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(view.0.cast::<u8>(), count) };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(view.start.cast::<u8>(), count) };
         change(bytes);
         self.unmap(view)
     }
@@ -187,17 +203,10 @@ impl<'h> Allocation<'h> {
         if pointer.is_null() {
             return Err(misuse("`map` answered a null pointer"));
         }
-        Ok(View(pointer))
-    }
-
-    /// What a view shows, while nobody writes.
-    pub(crate) fn shown(&self, view: &View) -> Result<Vec<u8>, Error> {
-        let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to map"))?;
-        // SAFETY: a slice needs
-        // - `count` bytes to read: `map` answered their address for this memory, and it is not null;
-        // - no writer: the device does not touch the memory, by contract, and the host only reads.
-        let bytes = unsafe { std::slice::from_raw_parts(view.0.cast::<u8>(), count) };
-        Ok(bytes.to_vec())
+        Ok(View {
+            start: pointer,
+            bytes: self.size,
+        })
     }
 
     /// Ends a view of this memory.
@@ -209,7 +218,7 @@ impl<'h> Allocation<'h> {
         let (device, address) = (self.side.device, self.side.address);
         // SAFETY: `unmap` needs
         // - no later use of the mapping: the view, by which it is used, was given away.
-        unsafe { self.hooks.unmap(device, address, view.0) }
+        unsafe { self.hooks.unmap(device, address, view.start) }
     }
 
     /// What the host sees at the address that a pointer query gave for the start.

@@ -1,4 +1,4 @@
-//! A runtime over the simulated devices, and the power over these.
+//! A runtime over the simulated devices, and their control table: tests hold and release their work.
 #![expect(unsafe_code, reason = "reads the control table of the plugin")]
 #![expect(
     clippy::unwrap_used,
@@ -16,25 +16,25 @@ use crate::asynchronous;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The CPU, two simulated devices, and the power over these. All tests of a process share one open
+/// The CPU, two simulated devices, and control over these. All tests of a process share one open
 /// plugin, so they run one after another.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Simulated {
     /// The CPU and the simulated devices.
     pub runtime: Runtime,
-    /// The power over the simulated ones.
+    /// Control over the simulated ones.
     pub control: Controlled,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Simulated {
-    /// Longer than anything here takes; a wait that needs it has failed.
+    /// Longer than any wait here takes; one that needs it has failed.
     pub const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Opens them, when no other test of the process has them.
+    /// Waits until no other test of the process has them, and opens them.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "it waits for others")]
+    #[expect(clippy::new_without_default, reason = "it waits for other tests")]
     pub fn new() -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let builder = Runtime::builder().search(false).costs(CostCache::Off);
@@ -75,8 +75,8 @@ impl Simulated {
         }
     }
 
-    /// Everything was in order, and is over.
-    pub fn is_clean(&self) {
+    /// Waits until everything is over, and fails where the checker of order reported something.
+    pub fn assert_clean(&self) {
         assert!(
             self.control.drain(Self::LIMIT),
             "{:?}",
@@ -92,7 +92,7 @@ impl Drop for Simulated {
     }
 }
 
-/// Stillness, until this is dropped: also by a panic.
+/// Nothing starts on the simulated devices until this is dropped, also by a panic.
 struct Still(Controlled);
 
 impl Still {

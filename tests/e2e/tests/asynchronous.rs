@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crossdock::{Chain, Error, Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
 use crossdock_e2e::lending;
-use crossdock_e2e::simulated::Simulated as Rig;
+use crossdock_e2e::simulated::Simulated;
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
 
-const LIMIT: Duration = Rig::LIMIT;
+const LIMIT: Duration = Simulated::LIMIT;
 /// Long enough for what must not happen to be seen.
 const MOMENT: Duration = Duration::from_millis(30);
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
@@ -50,7 +50,7 @@ fn layout(count: i64) -> Layout {
     Layout::compact(Dtype::UINT32, &[count]).unwrap()
 }
 
-fn lent(rig: &Rig, count: u32) -> (Tensor, Receiver<()>) {
+fn lent(rig: &Simulated, count: u32) -> (Tensor, Receiver<()>) {
     let (told, given_back) = channel();
     let owner = Box::new(Lent(numbers(count), told));
     let layout = layout(count.into());
@@ -64,7 +64,7 @@ fn is_timeout(result: &Result<(), Error>) -> bool {
 
 #[test]
 fn copies_on_a_stream_return_while_everything_stands_still_and_arrive_afterwards() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one, two) = (
         rig.device("cpu:0"),
         rig.device("vpi:0"),
@@ -90,12 +90,12 @@ fn copies_on_a_stream_return_while_everything_stands_still_and_arrive_afterwards
     });
     assert!(home.read().unwrap() == numbers(50_000));
     drop((source, home, stream));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_stream_for_each_device_is_chained_by_events_only() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one, two) = (
         rig.device("cpu:0"),
         rig.device("vpi:0"),
@@ -116,12 +116,12 @@ fn a_stream_for_each_device_is_chained_by_events_only() {
     back.synchronize(Some(LIMIT)).unwrap();
     assert!(home.read().unwrap() == numbers(50_000));
     drop((source, home));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn foreign_memory_is_given_back_behind_the_copy_that_reads_it() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let stream = Stream::new(&one).unwrap();
     let (source, given_back) = lent(&rig, 20_000);
@@ -134,12 +134,12 @@ fn foreign_memory_is_given_back_behind_the_copy_that_reads_it() {
     assert!(moved.read().unwrap() == numbers(20_000));
     given_back.recv_timeout(LIMIT).unwrap();
     drop(moved);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn foreign_memory_that_two_streams_read_is_given_back_behind_both() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (one, two) = (rig.device("vpi:0"), rig.device("vpi:1"));
     let (first, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let second = Stream::new(&two).unwrap();
@@ -157,12 +157,12 @@ fn foreign_memory_that_two_streams_read_is_given_back_behind_both() {
     assert!(late.read().unwrap() == numbers(20_000));
     given_back.recv_timeout(LIMIT).unwrap();
     drop((early, late));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn what_fails_late_is_told_to_whoever_waits_and_not_to_who_submits() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let stream = Stream::new(&one).unwrap();
     let (source, given_back) = lent(&rig, 5000);
@@ -184,12 +184,12 @@ fn what_fails_late_is_told_to_whoever_waits_and_not_to_who_submits() {
     moved.write(&numbers(5000)).unwrap();
     assert!(moved.read().unwrap() == numbers(5000));
     drop(moved);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_submission_that_is_refused_leaves_its_source_and_the_stream_as_they_were() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let stream = Stream::new(&one).unwrap();
     let (source, given_back) = lent(&rig, 5000);
@@ -200,12 +200,12 @@ fn a_submission_that_is_refused_leaves_its_source_and_the_stream_as_they_were() 
     assert!(moved.read().unwrap() == numbers(5000));
     drop((source, moved));
     given_back.recv_timeout(LIMIT).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_fault_in_every_call_makes_failures_and_no_endless_wait() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let device = rig.device("vpi:1");
     let stream = Stream::new(&device).unwrap();
     let tensor = Tensor::from_bytes(&device, &layout(64), &numbers(64)).unwrap();
@@ -216,12 +216,12 @@ fn a_fault_in_every_call_makes_failures_and_no_endless_wait() {
     rig.control.clear_faults();
     assert_eq!(tensor.read().unwrap(), numbers(64));
     drop((stream, tensor));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn memory_is_freed_in_the_stream_and_nobody_waits_for_it() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (one, two) = (rig.device("vpi:0"), rig.device("vpi:1"));
     let [first, second] = [&one, &two].map(|device| Stream::new(device).unwrap());
     let source = Tensor::from_bytes(&one, &layout(1 << 16), &numbers(1 << 16)).unwrap();
@@ -232,7 +232,7 @@ fn memory_is_freed_in_the_stream_and_nobody_waits_for_it() {
         drop((source, moved, again));
     });
     drop((first, second));
-    rig.is_clean();
+    rig.assert_clean();
     let memory = |texts: &[String]| {
         texts
             .iter()
@@ -245,7 +245,7 @@ fn memory_is_freed_in_the_stream_and_nobody_waits_for_it() {
 
 #[test]
 fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let stream = Stream::new(&one).unwrap();
     let tensor = Tensor::from_bytes(&one, &layout(4096), &numbers(4096)).unwrap();
@@ -258,7 +258,7 @@ fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
     rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
     rig.control.clear_faults();
     drop(stream);
-    rig.is_clean();
+    rig.assert_clean();
     let left = rig.control.leaks();
     assert!(
         !left.iter().any(|text| text.contains("allocate")),
@@ -268,7 +268,7 @@ fn memory_that_a_stream_declines_to_free_is_freed_behind_the_work_on_it() {
 
 #[test]
 fn memory_whose_work_is_over_is_freed_though_its_stream_has_other_work() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let free = || one.memory().unwrap().free;
     let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
@@ -281,7 +281,7 @@ fn memory_whose_work_is_over_is_freed_though_its_stream_has_other_work() {
     assert_eq!(free(), before);
     gate.complete(Status::OK).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 /// An owner of a device's memory who is no tensor to the library, and notes that it was given back.
@@ -298,7 +298,7 @@ impl Drop for OfOthers {
 
 #[test]
 fn a_child_leaks_what_others_lent_of_a_devices_memory() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let device = rig.device("vpi:1");
     let is_back = Arc::<AtomicBool>::default();
     let own = Tensor::from_bytes(&device, &layout(16), &numbers(16)).unwrap();
@@ -327,12 +327,12 @@ fn a_child_leaks_what_others_lent_of_a_devices_memory() {
     assert_eq!((waited, status), (child, 0));
     drop(lent);
     assert!(is_back.load(Ordering::SeqCst));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_strided_copy_and_a_fill_follow_the_stream() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let stream = Stream::new(&one).unwrap();
     let whole = Tensor::from_bytes(&one, &layout(100), &numbers(100)).unwrap();
@@ -357,12 +357,12 @@ fn a_strided_copy_and_a_fill_follow_the_stream() {
     }
     assert_eq!(home.read().unwrap(), wanted);
     drop((whole, home));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn device_memory_that_the_host_sees_is_one_memory() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let stream = Stream::new(&one).unwrap();
     let tensor = Tensor::from_bytes(&one, &layout(64), &numbers(64)).unwrap();
@@ -374,12 +374,12 @@ fn device_memory_that_the_host_sees_is_one_memory() {
     view.write(&numbers(64)).unwrap();
     assert_eq!(tensor.read().unwrap(), numbers(64));
     drop((view, tensor));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let stream = Stream::new(&one).unwrap();
     let (source, given_back) = lent(&rig, 4096);
@@ -394,12 +394,12 @@ fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
     assert!(copy.read().unwrap() == numbers(4096));
     given_back.recv_timeout(LIMIT).unwrap();
     drop(copy);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn adopted_memory_is_released_while_its_stream_is_held_by_later_work() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
@@ -414,12 +414,12 @@ fn adopted_memory_is_released_while_its_stream_is_held_by_later_work() {
     dropping.join().unwrap();
     told.unwrap();
     drop(copy);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn host_memory_is_copied_while_an_adoption_of_it_ends() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let [reading, stream] = [&one, &one].map(|device| Stream::new(device).unwrap());
     let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
@@ -437,12 +437,12 @@ fn host_memory_is_copied_while_an_adoption_of_it_ends() {
     }
     assert!(copy.read().unwrap() == numbers(64));
     drop((source, copy, of_alias));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn host_memory_is_adopted_while_an_adoption_of_it_ends() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let source = Tensor::from_bytes(&cpu, &layout(64), &numbers(64)).unwrap();
     let adopt = || {
@@ -455,12 +455,12 @@ fn host_memory_is_adopted_while_an_adoption_of_it_ends() {
         scope.spawn(adopt);
         adopt();
     });
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let [reading, writing] = [&one, &one].map(|device| Stream::new(device).unwrap());
     let gate = Event::host(&one).unwrap();
@@ -477,12 +477,12 @@ fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
     gate.complete(Status::OK).unwrap();
     assert!(copy.read().unwrap() == numbers(4096), "{submitted:?}");
     drop((tensor, next, copy));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_write_at_once_comes_after_a_read_whose_event_cannot_be_waited_for() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let tensor = Tensor::from_bytes(&cpu, &layout(4096), &numbers(4096)).unwrap();
@@ -505,12 +505,12 @@ fn a_write_at_once_comes_after_a_read_whose_event_cannot_be_waited_for() {
     rig.control.clear_faults();
     assert!(copy.read().unwrap() == numbers(4096));
     drop((tensor, copy));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
@@ -526,12 +526,12 @@ fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
     gate.complete(Status::OK).unwrap();
     assert!(copy.read().unwrap() == numbers(4096));
     drop(copy);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
@@ -549,12 +549,12 @@ fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered()
     gate.complete(Status::OK).unwrap();
     given_back.recv_timeout(LIMIT).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let elsewhere = Stream::new(&rig.device("vpi:1")).unwrap();
     let gate = Event::host(&one).unwrap();
@@ -578,7 +578,7 @@ fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
     one.synchronize(Some(LIMIT)).unwrap();
     assert!(target.read().unwrap() == numbers(4096));
     drop((source, target, copied));
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
@@ -590,7 +590,7 @@ fn those_who_wait_for_a_plugin_hear_of_its_quarantine() {
 #[test]
 #[ignore = "one half of the test before it, which starts it: no test of its process comes after it"]
 fn once_a_hook_panicked_nobody_waits_for_the_plugin() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let [reading, behind] = [&one, &cpu].map(|device| Stream::new(device).unwrap());
     let gate = Event::host(&one).unwrap();
@@ -622,7 +622,7 @@ fn memory_that_a_plugin_may_still_read_is_kept_though_it_was_written_since() {
 #[test]
 #[ignore = "one half of the test before it, which starts it: no test of its process comes after it"]
 fn once_a_hook_panicked_memory_that_its_plugin_reads_is_kept() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let stream = |device| Stream::new(device).unwrap();
     let [one_line, host_line] = [stream(&one), stream(&cpu)];
@@ -670,7 +670,7 @@ fn no_stream_frees_its_plugins_memory_while_another_plugin_may_read_it() {
 #[test]
 #[ignore = "one half of the test before it, which starts it: no test of its process comes after it"]
 fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_freed() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let (reading, gate) = lending::held(&one);
     let stream = Stream::new(&cpu).unwrap();
@@ -702,7 +702,7 @@ fn a_write_after_a_read_that_nobody_can_ask_about_is_refused() {
 #[test]
 #[ignore = "one half of the test before it, which starts it: no test of its process comes after it"]
 fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_written() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let (reading, gate) = lending::held(&one);
     let (memory, other) = (lending::filled(&cpu, 9), lending::filled(&cpu, 8));
@@ -721,7 +721,7 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_written() {
 
 #[test]
 fn a_host_event_that_nobody_can_complete_any_more_fails_for_every_plugin() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let devices = ["cpu:0", "vpi:0", "vpi:1"].map(|name| rig.device(name));
     for of in &devices {
         for waiting in &devices {
@@ -740,12 +740,12 @@ fn a_host_event_that_nobody_can_complete_any_more_fails_for_every_plugin() {
             }
         }
     }
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
 fn a_failure_that_was_told_is_told_again_while_other_work_stands_still() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let [tensor, source] = [1, 2].map(|byte| lending::filled(&one, byte));
     let (stream, gate) = lending::held(&one);
@@ -760,7 +760,7 @@ fn a_failure_that_was_told_is_told_again_while_other_work_stands_still() {
 
 #[test]
 fn a_thread_that_waits_for_failed_work_needs_no_place_in_a_queue_afterwards() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let (first, gate) = lending::held(&one);
     let (between, last) = (Stream::new(&cpu).unwrap(), Stream::new(&one).unwrap());
@@ -780,7 +780,7 @@ fn a_thread_that_waits_for_failed_work_needs_no_place_in_a_queue_afterwards() {
 
 #[test]
 fn memory_of_ours_that_came_back_outlives_the_producers_work() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let (stream, gate) = lending::held(&one);
     let tensor = lending::filled(&cpu, 7);
@@ -798,7 +798,7 @@ fn memory_of_ours_that_came_back_outlives_the_producers_work() {
     gate.complete(Status::OK).unwrap();
     rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
     assert_eq!(found(), MemoryKind::UNOWNED);
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 /// Runs tests of this file in a process with these choices; `which` are arguments of the harness.
@@ -850,7 +850,7 @@ fn a_wait_by_a_host_event_needs_one_queue_only() {
 #[test]
 #[ignore = "one half of the test before it, which starts it with one queue"]
 fn with_one_queue_a_wait_by_a_host_event_ends() {
-    let rig = Rig::new();
+    let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let (first, second) = (Stream::new(&one).unwrap(), Stream::new(&one).unwrap());
     let event = first.record().unwrap();
@@ -860,5 +860,5 @@ fn with_one_queue_a_wait_by_a_host_event_ends() {
     assert_eq!(second.wait(&event).unwrap(), Chain::HostEvent);
     let waited = second.synchronize(Some(LIMIT / 2));
     assert!(waited.is_ok(), "{waited:?}: {:?}", rig.control.standstill());
-    rig.is_clean();
+    rig.assert_clean();
 }

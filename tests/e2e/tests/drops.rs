@@ -4,20 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use crossdock::{Device, Event, RouteChoice, RouteKind, Stream, Tensor};
-use crossdock_e2e::lending::{filled, held, status, writable};
+use crossdock_e2e::lending::{LIMIT, filled, held, status, writable};
 use crossdock_e2e::simulated::Simulated;
 use crossdock_sdk::abi::{FillArgs, MemoryKind, Side, Status};
 
-const LIMIT: Option<Duration> = Some(Simulated::LIMIT);
-/// Long enough for what must not happen to be seen.
-const MOMENT: Duration = Duration::from_millis(200);
 const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 const ALIAS: RouteChoice = RouteChoice::Only(RouteKind::Alias);
 
-/// A tensor that two held streams read: these and what holds them, and the copies.
+/// A tensor that two held streams read, each with the event that holds it, and the copies.
 fn read_by_two(device: &Device) -> (Tensor, [(Stream, Event); 2], [Tensor; 2]) {
     let source = filled(device, 1);
     let streams = [(); 2].map(|()| held(device));
@@ -42,7 +38,7 @@ fn freeing_a_tensor_that_two_streams_read_makes_no_stream_wait_for_the_other() {
     done.unwrap();
     drop(copies);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
@@ -60,7 +56,7 @@ fn freeing_a_tensor_that_two_streams_read_makes_no_stream_fail_with_the_other() 
     other.synchronize(LIMIT).unwrap();
     drop(copies);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
@@ -78,7 +74,7 @@ fn a_drop_that_no_stream_frees_leaves_no_wait_on_a_stream() {
     done.unwrap();
     drop(copies);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 /// Fills a tensor by the plugin itself, as a producer does that the library does not see.
@@ -108,7 +104,7 @@ fn dropping_an_alias_that_a_producer_still_writes_does_not_wait() {
     let rig = Simulated::new();
     let device = rig.device("vpi:0");
     let (source, _) = writable(&rig.runtime);
-    // Said of the alias, and of what it is an alias of.
+    // The producer names the alias, or what it is an alias of.
     for is_of_alias in [true, false] {
         let (alias, _) = source.to(&device, ALIAS).unwrap();
         let (stream, gate) = held(&device);
@@ -121,7 +117,7 @@ fn dropping_an_alias_that_a_producer_still_writes_does_not_wait() {
             drop(alias);
             told.send(()).unwrap();
         });
-        let returned = dropped.recv_timeout(MOMENT * 50);
+        let returned = dropped.recv_timeout(Simulated::LIMIT);
         gate.complete(Status::OK).unwrap();
         thread.join().unwrap();
         assert_eq!(returned, Ok(()), "the drop waits for the work");
@@ -129,7 +125,7 @@ fn dropping_an_alias_that_a_producer_still_writes_does_not_wait() {
     }
     drop(source);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
-    rig.is_clean();
+    rig.assert_clean();
 }
 
 #[test]
@@ -148,7 +144,7 @@ fn an_alias_that_is_dropped_during_a_copy_of_its_source_ends_behind_the_copy() {
         let (copy, _) = copies.join().unwrap().unwrap();
         assert!(copy.read().unwrap().iter().all(|byte| *byte == 7));
     });
-    rig.is_clean();
+    rig.assert_clean();
     let left = rig.control.leaks();
     let is_registered = |text: &&String| text.contains("registered");
     assert_eq!(left.iter().find(is_registered), None, "the alias ended");

@@ -33,7 +33,7 @@ fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
 }
 
 #[test]
-fn a_write_on_another_stream_heals_what_a_write_that_failed_left() {
+fn a_write_on_another_stream_clears_the_failure_of_an_earlier_write() {
     let (_runtime, device) = one_cpu();
     let (target, source) = (filled(&device, 0), filled(&device, 9));
     let (failing, gate) = held(&device);
@@ -94,8 +94,8 @@ fn a_device_that_told_of_a_failure_told_it_for_its_streams() {
 }
 
 #[test]
-fn a_write_that_was_refused_heals_nothing() {
-    let name = "a_write_that_was_refused_heals_nothing";
+fn a_write_that_was_refused_clears_no_failure() {
+    let name = "a_write_that_was_refused_clears_no_failure";
     // The first copy makes the tensor.
     if with_faults(name, "cpu.copy:2=OOM_HOST") {
         let (_runtime, device) = one_cpu();

@@ -143,7 +143,7 @@ fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
 }
 
 #[test]
-fn a_write_of_a_part_at_once_does_not_hide_that_the_rest_failed() {
+fn a_write_of_a_part_without_a_stream_does_not_hide_that_the_rest_failed() {
     let Some(runtime) = runtime() else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_write_of_all_but_the_last_bits_does_not_hide_that_these_failed() {
 }
 
 #[test]
-fn a_write_of_all_elements_heals_though_bits_are_left_behind_the_last() {
+fn a_write_of_all_elements_clears_the_failure_though_bits_are_left_behind_the_last() {
     let Some(runtime) = runtime() else {
         return;
     };

@@ -75,12 +75,13 @@ class Variable:
     name: str
     words: set[str]
     memory: Memory
-    frozen: bool = False
+    readonly: bool = False
 
     def fits(self, needs: set[str]) -> bool:
         """Whether all words of a need hold."""
         has = self.words | ({"exact"} if self.memory.exact else set())
-        has |= {"writable"} if self.memory.writable and not self.frozen else set()
+        has |= {"writable"} if self.memory.writable and not self.readonly else set()
+        has |= {"readonly"} if self.readonly else set()
         return needs <= has
 
 
@@ -106,12 +107,12 @@ class Script:
             free = [one for one in self.variables if one.fits(needs) and one not in taken.values()]
             if not free:
                 return None
-            # Rather what is new: else the first ones are in everything.
+            # One of the last: else the first ones would be in everything.
             taken[name] = self.chance.choice(free[-6:])
         return taken
 
     def made(self, name: str, words: Sequence[str], of: dict[str, Variable], drawn: dict[str, str]) -> Variable:
-        """What a habit makes: `tensor $place new`, `view of t`, `tensor cpu of a readonly`."""
+        """A variable by the words of what a habit makes, which `habit.py` explains."""
         left = [drawn.get(word.removeprefix("$"), word) for word in words]
         source = of[left[left.index("of") + 1]] if "of" in left else None
         left = [word for at, word in enumerate(left) if word != "of" and left[at - 1 : at] != ["of"]]
@@ -127,7 +128,7 @@ class Script:
             if "frozen" in flags:
                 memory.writable = False
         kinds |= set() if "view" in flags else {"whole"}
-        readonly = "readonly" in flags or ("new" not in flags and source is not None and source.frozen)
+        readonly = "readonly" in flags or ("new" not in flags and source is not None and source.readonly)
         return Variable(name, kinds, memory, readonly)
 
     def add(self, habit: Habit, of: dict[str, Variable]) -> None:

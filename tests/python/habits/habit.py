@@ -1,4 +1,21 @@
-"""What a habit is, and all of them."""
+"""What a habit is, and all of them.
+
+A habit needs and makes variables: in `needs -> makes` each side is a list of `name: words`, split by `;`. A variable
+that is needed has all of the words:
+
+- `array`, `tensor`, `stream` or `queue`; its device (`cpu`, `opencl`) and its dtype;
+- `whole`: no view. `readonly`: crossdock refuses to write it;
+- `exact`: its values are those of `want_NAME`. `writable`: the script may write it.
+
+What is made has these too, and may say where its memory comes from:
+
+- `of NAME`: it has the dtype of that variable, and shares its memory unless it is `new`;
+- `view`: a part of it on the same device. `like`: all of it on the same device;
+- `frozen`: nobody writes the memory from here on.
+
+In words and lines `$device`, `$place` (a device without its number), `$dtype`, `$shape`, `$n`, `$moment` and `$value`
+are drawn; `$new` in lines is a name that no other habit has.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +36,11 @@ class Habit:
     uses: frozenset[str]
     tops: tuple[str, ...]
     mistakes: tuple[str, ...]
-    # The variables whose values are not known, that nobody may write, or that are gone behind it.
+    # Variables: after it the values of these are not known, nobody writes those, and the last are gone.
     blurs: tuple[str, ...]
     freezes: tuple[str, ...]
     drops: tuple[str, ...]
-    # What no habit behind it may have in its lines.
+    # No later habit may have one of these in its lines.
     bars: tuple[str, ...]
     # Tops of scripts in which it does not work, without crossdock too.
     never_with: tuple[str, ...]
@@ -34,7 +51,7 @@ class Habit:
 
 @dataclass
 class Habits:
-    """The habits, and the functions that scripts have at their top for processes that are spawned."""
+    """The habits, and what scripts have at their top: imports, and functions that spawned processes need."""
 
     habits: list[Habit] = field(default_factory=list)
     tops: dict[str, str] = field(default_factory=dict)
@@ -98,5 +115,5 @@ def _entries(text: str) -> list[tuple[str, list[str]]]:
 
 
 def top(name: str, text: str) -> None:
-    """A function of the script's top, which habits name in `tops`."""
+    """Lines at the script's top, which habits name in `tops`."""
     ALL.tops[name] = textwrap.dedent(text).lstrip("\n")

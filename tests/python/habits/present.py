@@ -1,4 +1,4 @@
-"""What is here to have habits with."""
+"""The devices and packages that scripts can use here."""
 
 from __future__ import annotations
 

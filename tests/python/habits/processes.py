@@ -179,7 +179,7 @@ habit("a daemonic process left alone", "", """
     $new = context.Process(target=halves, args=(context.Queue(), context.Queue()), daemon=True)
     $new.start()
 """, tops="halves", bars="os.fork os.exec")
-habit("a pool left open", "", """
+habit("a forked pool left open", "", """
     $new = multiprocessing.get_context("fork").Pool(1)
     $new.apply_async(batch, (1,))
 """, tops="batch", bars="os.fork os.exec")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from .draw import MARK, pieces
 from .trial import LIMIT, Trial, run
 
-# How often a smaller script is tried before it counts as one that is not found.
+# How often a smaller script runs before it counts as one without the finding.
 TRIES = 3
-# How long a script may take while one that hangs is made small; it is believed with all of the time.
+# Seconds for each smaller script of one that hangs. The smallest then runs once more with all of the time.
 IMPATIENCE = 8.0
 
 

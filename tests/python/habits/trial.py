@@ -18,7 +18,7 @@ LIMIT = 20.0
 # Seconds for the last words of one that hangs.
 DYING = 5.0
 
-# What no process says that ends as Python's do, whichever process of a script says it.
+# What no process of a script prints that ends as a program in Python may, and what kind of finding it is.
 WORDS = {
     "Fatal Python error": "Signal",
     "terminate called": "Signal",
@@ -32,7 +32,7 @@ WORDS = {
 
 @dataclass
 class Trial:
-    """What became of a script; `what` is empty where nothing is wrong."""
+    """What became of a script; `what` is the kind of finding, empty where nothing is wrong."""
 
     what: str
     text: str
@@ -50,7 +50,7 @@ class Trial:
 
 
 def run(script: str, limit: float = LIMIT) -> Trial:
-    """Runs a script with the real end of a process, of all that it forked too."""
+    """Runs a script in a process to its real end, and to that of all processes that it forked."""
     with tempfile.TemporaryDirectory(prefix="habits-") as folder:
         file, said = Path(folder) / "script.py", Path(folder) / "said"
         file.write_text(script)
@@ -87,7 +87,7 @@ def waited(process: subprocess.Popen[bytes], end: float) -> str:
     except subprocess.TimeoutExpired:
         hangs = "the script does not end"
     if hangs:
-        # Each thread of each process says where it is.
+        # By faulthandler, each thread of each process prints where it is.
         tell(process.pid, signal.SIGABRT)
         end = time.monotonic() + DYING
         while is_there(process.pid) and time.monotonic() < end:
@@ -127,10 +127,10 @@ def judged(script: str, code: int, said: str, hangs: str) -> Trial:
         what, text = "Hang", hangs
     elif code < 0:
         what, text = "Signal", f"ended by {signal.Signals(-code).name}"
-    for words, sort in WORDS.items():
+    for words, kind in WORDS.items():
         line = re.search(rf"^.*{words}.*$", said, re.MULTILINE)
         if not what and line:
-            what, text = sort, line[0]
+            what, text = kind, line[0]
     if not what and code not in asked(script, said):
         what, text = "Code", f"ended with {code}"
     return Trial(what, text, said, 0.0, caught, uncaught)

@@ -32,8 +32,9 @@
  *   it, and ::xd_tensor_used_on or ::xd_tensor_written_on after it.
  * - No blocking call but those with a `limit_ns` has a limit: to read, write, fill, copy or move behind
  *   work that may not end, synchronize the stream or the tensor with a limit first.
- * - After work that failed, a tensor that it wrote fails at every use until it is written again. A
- *   stream tells of the failure once, an event each time, and what waits for it fails with it.
+ * - After work on a stream that failed, each use that reads the tensor it was to write fails, until all of
+ *   that is written again. A stream tells of the failure once, an event each time, and what waits for it
+ *   fails with it.
  * - Memory that work still uses lives on, and counts, until the work is over. No `_free` waits for
  *   work, ::xd_runtime_free neither; ::xd_runtime_wait_for_releases does, and needs the runtime.
  *

@@ -25,7 +25,7 @@ use crate::tensor::Tensor;
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
     let touched = Touched::copy(dst, src);
     let _calls = touched.begin();
-    touched.at_once(|| move_all(dst, src))
+    touched.synchronously(|| move_all(dst, src))
 }
 
 fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Views of the host: from several threads, of one object under several names, beside its work.
+//! Host views: made by several threads, of one object and of a part of it, and beside its work.
 
 use std::{ffi::c_void, ptr::null_mut, sync::Barrier};
 
@@ -120,11 +120,11 @@ fn memory_that_is_mapped_is_read_while_an_earlier_read_of_it_waits() {
     let to = host(late.as_mut_ptr());
     let read = copy(&plugin, to, device(memory), BYTES, stream);
     if read == Status::OK {
-        // It ends while the one before it stands still.
+        // It ends while the earlier one waits.
         assert_eq!(download(&plugin, memory, BYTES), counted(BYTES));
     } else {
         assert_eq!(read, Status::CONFLICT);
-        println!("skipped: a mapping of this device's memory may move");
+        println!("skipped: commands on this platform cannot use mapped memory");
     }
     plugin.event_complete(event, Status::OK).unwrap();
     plugin.stream_synchronize(stream, LATE).unwrap();

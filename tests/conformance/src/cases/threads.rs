@@ -105,7 +105,7 @@ fn map_at_once(subject: &Subject<'_>) -> Verdict {
                 all_have_one.wait();
             }
             let found = view.and_then(|view| {
-                let shown = memory.shown(&view);
+                let shown = view.shown();
                 memory.unmap(view).and(shown)
             });
             let what = format!("thread {thread}, round {round}");
