@@ -293,7 +293,8 @@ XD_EXPORT const xd_plugin *crossdock_plugin(void);
  * The same for a plugin that starts a vendor's driver, whose library it names as it is opened:
  * `"driver=libcuda.so.1"`. No driver works in the child of a fork once the parent started it, so there
  * the plugin is opened only if its driver was not started before. A plugin without one is opened anew
- * after `at_fork_child`.
+ * after `at_fork_child`, and what the host reaches of its memory is private to the process (no
+ * MAP_SHARED): a child uses its copy of it.
  */
 #define XD_PLUGIN_DESCRIBE_DRIVER(name, vendor, version, devices, driver)                      \
     XD_PLUGIN_DESCRIBE(name, vendor, version, devices "\0" driver)

@@ -99,7 +99,8 @@ pub const fn description_bytes<const N: usize>(text: &str) -> [u8; N] {
 /// `devices` lists the DLPack device types, comma-separated; the version is the crate's. A plugin that
 /// starts a vendor's driver names its library behind that, as it is opened: `driver = "libcuda.so.1"`.
 /// No driver works in the child of a fork once the parent started it, so there the plugin is opened
-/// only if its driver was not started before. One without is opened anew after `at_fork_child`.
+/// only if its driver was not started before. One without is opened anew after `at_fork_child`, and what
+/// the host reaches of its memory is private to the process (no `MAP_SHARED`): a child uses its copy of it.
 #[macro_export]
 macro_rules! describe {
     (

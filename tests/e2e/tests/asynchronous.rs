@@ -331,6 +331,31 @@ fn a_child_leaks_what_others_lent_of_a_devices_memory() {
 }
 
 #[test]
+fn a_child_writes_no_memory_that_its_parents_device_has_too() {
+    let rig = Simulated::new();
+    let (cpu, device) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let own = Tensor::from_bytes(&device, &layout(16), &numbers(16)).unwrap();
+    let (view, _) = own.to(&cpu, RouteChoice::Only(RouteKind::Alias)).unwrap();
+    // SAFETY: the child calls only what a child may, and ends without a destructor.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = [&own, &view].map(|tensor| tensor.fill(&[9; 4], None));
+        let are_refused = refused
+            .iter()
+            .all(|one| lending::status(one) == Some(Status::FORKED));
+        // SAFETY: it ends this process, and no other thread is in it.
+        unsafe { libc::_exit(i32::from(!are_refused)) }
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    assert_eq!(view.read().unwrap(), numbers(16));
+    drop((own, view));
+    rig.assert_clean();
+}
+
+#[test]
 fn a_strided_copy_and_a_fill_follow_the_stream() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));

@@ -30,7 +30,7 @@ fn plain(folder: &Path) -> Vec<PathBuf> {
 
 fn with_drivers(folder: &Path) -> Vec<PathBuf> {
     let source = root().join("tests/plugins/accelerators.c");
-    let mut files = vec![compile_plugin(&source, folder, &[])];
+    let mut files = vec![compile_plugin(&source, folder, &[]), asynchronous()];
     match plugin_file("opencl") {
         Some(file) => files.push(file),
         None => report("skipped in part: `opencl` was not built in this run"),
@@ -42,11 +42,6 @@ fn with_drivers(folder: &Path) -> Vec<PathBuf> {
 fn a_child_opens_anew_what_has_no_driver_and_is_told_to_spawn_for_what_has_one() {
     let folder = tempfile::tempdir().unwrap();
     fork("anew", &plain(folder.path()), &with_drivers(folder.path()));
-}
-
-#[test]
-fn a_child_opens_what_waits_for_work_anew() {
-    fork("anew", &[asynchronous()], &[]);
 }
 
 #[test]

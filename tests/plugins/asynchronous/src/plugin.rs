@@ -56,7 +56,9 @@ impl Plugin for Asynchronous {
     const DESCRIPTION: &'static str = describe!(
         name = "asynchronous",
         vendor = "Crossdock tests",
-        devices = "vpi"
+        devices = "vpi",
+        // Its devices' memory is shared with children, as a driver's is.
+        driver = "libvpi.so.1"
     );
     const GROUPS: Groups<Self> = Groups::new()
         .streams()
