@@ -75,10 +75,8 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
 /// Whether a write of a compact tensor has to keep bits of its last byte, because they may be those of
 /// another tensor's elements. In memory of this library's own that is written whole they are nobody's.
 pub(crate) fn shares_last_byte(tensor: &Tensor) -> bool {
-    let layout = tensor.layout();
-    let bits = i128::from(layout.numel()) * i128::from(layout.element_bits());
     let is_alone = || tensor.is_whole() && tensor.memory().root().is_allocated();
-    bits % 8 != 0 && layout.is_contiguous() && !is_alone()
+    tensor.bits() % 8 != 0 && tensor.layout().is_contiguous() && !is_alone()
 }
 
 /// A compact tensor as two: the elements that fill whole bytes, and the few that do not.

@@ -336,10 +336,7 @@ impl Memory {
     /// The work that may still be running on these bytes, whichever device's view it went through.
     #[inline]
     pub(crate) fn pending(&self) -> &Pending {
-        match self.viewed() {
-            None => &self.pending,
-            Some(of) => &of.memory().root().pending,
-        }
+        &self.root().pending
     }
 
     /// The calls that use these bytes, whichever device's view they go through.

@@ -180,12 +180,15 @@ impl Tensor {
     /// Whether its elements are all that its memory has. Bits of the last byte that are behind them
     /// belong to nobody where the memory was made for no more elements.
     pub(crate) fn is_whole(&self) -> bool {
-        let bits = |of: &Layout| i128::from(of.numel()) * i128::from(of.element_bits());
         let layout = self.layout();
         layout.is_contiguous()
             && self.nbytes() == self.memory().size
-            && (layout.element_bits().is_multiple_of(8)
-                || bits(layout) >= bits(self.root().layout()))
+            && (layout.element_bits().is_multiple_of(8) || self.bits() >= self.root().bits())
+    }
+
+    /// How many bits its elements have together.
+    pub(crate) fn bits(&self) -> i128 {
+        i128::from(self.layout().numel()) * i128::from(self.layout().element_bits())
     }
 
     #[inline]
