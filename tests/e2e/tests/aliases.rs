@@ -1,20 +1,29 @@
 //! A tensor that goes to and fro between devices that share its memory.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::sync::Barrier;
 
-use crossdock::{CostCache, RouteChoice, RouteKind, Runtime, Tensor};
+use crossdock::{CostCache, Device, RouteChoice, RouteKind, Runtime, Tensor};
 use crossdock_e2e::{asynchronous, plugin_file, report};
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-#[test]
-fn a_tensor_that_goes_to_and_fro_can_be_dropped() {
+/// The CPU and OpenCL's first device; `None` where this run did not build the plugin.
+fn cpu_and_opencl() -> Option<(Runtime, [Device; 2])> {
     let Some(file) = plugin_file("opencl") else {
-        return report("skipped: the OpenCL plugin was not built in this run");
+        report("skipped: the OpenCL plugin was not built in this run");
+        return None;
     };
     let builder = Runtime::builder().search(false).costs(CostCache::Off);
     let runtime = builder.plugin(file).open().unwrap();
-    let [cpu, opencl] = ["cpu:0", "opencl:0"].map(|id| runtime.device(id.parse().unwrap()));
-    let (cpu, opencl) = (cpu.unwrap(), opencl.unwrap());
+    let devices = ["cpu:0", "opencl:0"].map(|id| runtime.device(id.parse().unwrap()).unwrap());
+    Some((runtime, devices))
+}
+
+#[test]
+fn a_tensor_that_goes_to_and_fro_can_be_dropped() {
+    let Some((_runtime, [cpu, opencl])) = cpu_and_opencl() else {
+        return;
+    };
     let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
     let mut tensor = Tensor::from_bytes(&cpu, &layout, &[7; 4096]).unwrap();
     // Far less than a long program does, on the small stack of a test's thread.
@@ -50,13 +59,9 @@ fn an_alias_of_an_alias_is_on_the_device_that_was_asked_for() {
 
 #[test]
 fn threads_that_map_one_tensor_of_opencl_at_once_read_its_bytes() {
-    let Some(file) = plugin_file("opencl") else {
-        return report("skipped: the OpenCL plugin was not built in this run");
+    let Some((_runtime, [cpu, opencl])) = cpu_and_opencl() else {
+        return;
     };
-    let builder = Runtime::builder().search(false).costs(CostCache::Off);
-    let runtime = builder.plugin(file).open().unwrap();
-    let [cpu, opencl] = ["cpu:0", "opencl:0"].map(|id| runtime.device(id.parse().unwrap()));
-    let (cpu, opencl) = (cpu.unwrap(), opencl.unwrap());
     let layout = Layout::compact(Dtype::UINT8, &[8192]).unwrap();
     let tensor = Tensor::from_bytes(&opencl, &layout, &[7; 8192]).unwrap();
     let begin = Barrier::new(4);

@@ -144,13 +144,7 @@ fn told_when_over(subject: &Subject<'_>) -> Verdict {
     lane.upload(&memory, pattern(67, 4096))?;
     not_over(&lane)?;
     gate.complete(Status::OK)?;
-    answers(
-        "stream_query",
-        &once_over(|| lane.query()),
-        &[Status::VENDOR],
-    )?;
-    let told = lane.synchronize(LIMIT_NS);
-    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    tells_of_failure(&lane)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(67, 4096))
 }
 
@@ -169,13 +163,7 @@ fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
     second.complete(Status::OK)?;
     let at_event = point.synchronize(LIMIT_NS);
     answers("event_synchronize", &at_event, &[Status::VENDOR])?;
-    answers(
-        "stream_query",
-        &once_over(|| lane.query()),
-        &[Status::VENDOR],
-    )?;
-    let told = lane.synchronize(LIMIT_NS);
-    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    tells_of_failure(&lane)?;
     Ok(lane.synchronize(LIMIT_NS)?)
 }
 
@@ -211,6 +199,14 @@ fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<Gate<'h>,
     let told = failure.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
     Ok(holding)
+}
+
+/// Demands that a stream whose work failed tells of that: a query once all is over, and the next wait.
+fn tells_of_failure(lane: &Lane<'_>) -> Verdict {
+    let over = once_over(|| lane.query());
+    answers("stream_query", &over, &[Status::VENDOR])?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])
 }
 
 /// Demands that a stream which the host holds says so, whatever became of its earlier work.
