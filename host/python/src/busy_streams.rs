@@ -2,11 +2,15 @@
 //! that keep them alive are held until it is done.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use crossdock_api::XdStream;
+use crossdock_api::{Status, XdEvent, XdStream};
 use pyo3::prelude::*;
 
-use crate::handle::{Handle, written};
+use crate::error::{Failed, check};
+use crate::handle::{Handle, made, written};
+use crate::interpreter::detached;
+use crate::stream::left;
 use crate::table::api;
 
 /// A stream and the object that keeps it alive.
@@ -29,16 +33,43 @@ impl Busy {
     }
 }
 
-/// Gives the object of a stream back once the stream's work is done. That is looked at now, and when
-/// the next one comes, which gives back all that are done by then.
+/// Gives the object of a stream back once the stream's work is done. That is looked at now, when the
+/// next one comes, and by [`wait`]: each gives back all that are done by then.
 pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
-    let last = Busy {
+    give_back_those_done(Some(Busy {
         handle,
         _native: native,
-    };
+    }));
+}
+
+/// Waits until the work of all is done, and gives back those whose is; at most `limit` nanoseconds
+/// after `begin`.
+pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> Result<(), Failed> {
+    let share = |one: &Busy| Handle::new((api().stream_retain)(one.handle.lend()));
+    let streams: Vec<Handle<XdStream>> = busy().iter().map(share).collect();
+    let waited = detached(py, move || {
+        let mut streams = streams.iter();
+        streams.try_for_each(|stream| wait_for(stream, left(limit, begin)))
+    });
+    give_back_those_done(None);
+    waited
+}
+
+/// Waits for the work on a stream. How that ended is told to those who use what it wrote.
+fn wait_for(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
+    let end: Result<Handle<XdEvent>, Failed> =
+        made(|out| (api().stream_record)(stream.lend(), out));
+    let waited = end.and_then(|end| check((api().event_synchronize)(end.lend(), limit)));
+    match waited {
+        Err(failed) if failed.status() == Status::TIMEOUT => Err(failed),
+        _ => Ok(()),
+    }
+}
+
+fn give_back_those_done(last: Option<Busy>) {
     // Neither hooks nor Python run under the lock.
     let earlier = std::mem::take(&mut *busy());
-    let all = earlier.into_iter().chain([last]);
+    let all = earlier.into_iter().chain(last);
     let (done, working) = all.partition::<Vec<_>, _>(Busy::is_done);
     busy().extend(working);
     drop(done);

@@ -3,11 +3,13 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Instant;
 
 use crossdock_api::{DLDevice, Ref, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::busy_streams;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::check;
@@ -157,14 +159,17 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult
 }
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its
-/// owner. `DeviceTimeoutError` after `timeout` seconds.
+/// owner, and so is each stream of another library that was dropped while its work ran.
+/// `DeviceTimeoutError` after `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-    let (limit, runtime) = (limit(timeout)?, runtime(py)?);
-    Ok(detached(py, || {
+    let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
+    detached(py, || {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
-    })?)
+    })?;
+    // What was given back may have been the last that held a stream.
+    Ok(busy_streams::wait(py, limit, begin)?)
 }
 
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with

@@ -71,6 +71,15 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
     Ok(u64::try_from(limit.as_nanos()).unwrap_or(NO_LIMIT))
 }
 
+/// What is left of a limit in nanoseconds, of a wait that began then.
+pub(crate) fn left(limit: u64, begin: std::time::Instant) -> u64 {
+    let passed = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(NO_LIMIT);
+    match limit {
+        NO_LIMIT => NO_LIMIT,
+        limit => limit.saturating_sub(passed),
+    }
+}
+
 /// Whether it is PyOpenCL's own: any object may have an `int_ptr`, and what is no queue crashes drivers.
 fn is_command_queue(native: &Bound<'_, PyAny>) -> PyResult<bool> {
     let modules = native.py().import("sys")?.getattr("modules")?;
