@@ -61,6 +61,19 @@ fn a_caller_who_waits_in_the_place_of_a_stream_replaces_what_a_write_that_failed
 }
 
 #[test]
+fn a_caller_who_waits_in_the_place_of_a_stream_is_told_that_what_it_reads_was_never_written() {
+    let (_runtime, cpu, cuda) = cpu_and_cuda();
+    let (source, target) = (filled(&cuda, 9), filled(&cuda, 0));
+    let (failing, gate) = held(&cpu);
+    source.written_on(&failing).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(source.synchronize(LIMIT).is_err(), "nobody knows its bytes");
+    let stream = Stream::new(&cuda).unwrap();
+    let copied = target.copy_from(&source, Some(&stream));
+    assert_eq!(status(&copied), Some(Status::VENDOR));
+}
+
+#[test]
 fn a_caller_who_waits_in_the_place_of_a_stream_is_told_of_no_read_that_failed() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let tensor = filled(&cuda, 7);
