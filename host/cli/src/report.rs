@@ -45,6 +45,9 @@ pub(crate) struct PluginRow {
     pub(crate) state: String,
     /// Why it is absent or broken.
     pub(crate) detail: String,
+    /// The soname of the driver that it starts, if any: with it no child of a fork can use the plugin
+    /// once its parent has.
+    pub(crate) driver: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -196,6 +199,7 @@ impl PluginRow {
             path: plugin.path().map(|path| path.display().to_string()),
             state: state.to_owned(),
             detail,
+            driver: plugin.driver().map(str::to_owned),
         }
     }
 }

@@ -73,6 +73,32 @@ fn a_good_plugin_is_well() {
 }
 
 #[test]
+fn the_driver_that_a_plugin_starts_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = build_as("plain", folder.path(), ("", ""), &[]);
+    let source = fs::read_to_string(folder.path().join("plain.c")).unwrap();
+    let source = source.replace(
+        "XD_PLUGIN_DESCRIBE(",
+        "XD_PLUGIN_DESCRIBE_DRIVER(\"driver=libmade_up.so.3\", ",
+    );
+    let with = c_plugin::compile(folder.path(), "with", &source, &[]);
+    let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
+        .args(["doctor", "--json", "--plugin-path"])
+        .arg(folder.path())
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let drivers = report["plugins"].as_array().unwrap().iter();
+    let of = |file: &Path| {
+        let mut named = drivers.clone().filter(|row| row["path"] == file.to_str().unwrap());
+        named.next().map(|row| row["driver"].clone())
+    };
+    assert_eq!(of(&plain), Some(serde_json::Value::Null));
+    assert_eq!(of(&with), Some("libmade_up.so.3".into()));
+}
+
+#[test]
 fn files_that_are_no_plugins_are_refused_before_they_are_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -35,14 +35,20 @@ pub(crate) fn build(folder: &Path, name: &str, code: &Code<'_>) -> PathBuf {
     let at_load = code.at_load;
     let constructor =
         format!("__attribute__((constructor)) static void at_load(void) {{ {at_load} }}");
+    let source = format!("{INCLUDES}{constructor}\n{source}");
+    compile(folder, name, &source, code.flags)
+}
+
+/// Compiles this source into `libcrossdock_plugin_NAME.so` in `folder`, where it lies as `NAME.c` then.
+pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let file = folder.join(format!("{name}.c"));
-    fs::write(&file, format!("{INCLUDES}{constructor}\n{source}")).unwrap();
+    fs::write(&file, source).unwrap();
     let plugin = folder.join(format!("libcrossdock_plugin_{name}.so"));
     let built = Command::new("cc")
         .args(["-std=gnu99", "-fPIC", "-shared", "-fvisibility=hidden"])
         .args(["-pthread", "-I", HEADERS, "-I", PLUGINS])
         .args([&file, Path::new("-o"), &plugin])
-        .args(code.flags)
+        .args(flags)
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&built.stderr);
