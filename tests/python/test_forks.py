@@ -170,6 +170,34 @@ print("done")
     assert run(child, program) == "done\n"
 
 
+def test_what_is_first_used_in_a_child_is_the_parents_to_give_back(child: Any) -> None:
+    program = """
+import handmade
+
+given_back = []
+used, shared = (
+    xd.from_dlpack(handmade.Forged((4,), on_delete=lambda: given_back.append(1)).capsule())
+    for _ in range(2)
+)
+shared.tolist()
+
+def in_child():
+    global used, shared
+    used.tolist(), shared.tolist()
+    before = xd._crossdock._counted_leaks()
+    del used, shared
+    xd.wait_for_releases(10)
+    assert not given_back and xd._crossdock._counted_leaks() > before
+
+forked(in_child)
+used.tolist()
+del used, shared
+assert len(given_back) == 2
+print("done")
+"""
+    assert run(child, program) == "done\n"
+
+
 def test_what_the_parent_has_open_stays_its_own(child: Any) -> None:
     program = """
 there = xd.asarray([1.0, 2.0]).to("cpu", copy=True)

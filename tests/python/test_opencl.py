@@ -62,6 +62,40 @@ def test_a_part_begins_at_an_offset(queue: Any) -> None:
     assert tensor[1].byte_offset == 24
 
 
+def test_rectangles_are_copied_between_an_object_and_its_parts(queue: Any) -> None:
+    """PoCL ends the process where a command names a part for one."""
+    array = np.arange(4096, dtype=np.uint8)
+    whole, other = buffer(queue, array), buffer(queue, array)
+    parts = [(whole.get_sub_region(at, 1024), array[at : at + 1024]) for at in (0, 2048)]
+    for to, to_bytes in [*parts, (whole, array), (other, array)]:
+        for source, bytes_ in [*parts, (whole, array), (other, array)]:
+            dst = xd.from_opencl(to, shape=to_bytes.size, dtype="uint8")
+            src = xd.from_opencl(source, shape=bytes_.size, dtype="uint8")
+            dst[512:536:3] = src[0:16:2]
+            assert dst[512:536:3].tolist() == bytes_[0:16:2].tolist()
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("by", ["the object", "a view of the host", "another part"])
+def test_what_is_assigned_may_be_of_another_part_of_one_object(queue: Any, by: str, step: int) -> None:
+    array = np.random.default_rng(1).integers(0, 255, 1 << 18, dtype=np.uint8)
+    own = xd.asarray(array).to(OPENCL, copy=True)
+    objects = cl.Buffer.from_int_ptr(own.cl_mem, retain=True)
+    first, count = 4096, 100_000
+    part, same = (
+        xd.from_opencl(objects.get_sub_region(first, array.size - first), shape=array.size - first, dtype="uint8")
+        for _ in range(2)
+    )
+    other = {"the object": own[first:], "a view of the host": own.to("cpu")[first:], "another part": same}[by]
+    expected = array.copy()
+    for to, source in ((part, other), (other, part)):
+        for at, begin in ((8, 0), (0, 8)):
+            to[at : at + count : step] = source[begin : begin + count : step]
+            moved = expected[first + begin : first + begin + count : step].copy()
+            expected[first + at : first + at + count : step] = moved
+            assert np.array_equal(np.from_dlpack(own.to("cpu", copy=True)), expected)
+
+
 def test_an_integer_is_a_handle_where_it_is_known(queue: Any) -> None:
     mem = buffer(queue, np.arange(4, dtype=np.int64))
     there = xd.from_opencl(mem, shape=4, dtype="int64")

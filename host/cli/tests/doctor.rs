@@ -91,7 +91,9 @@ fn the_driver_that_a_plugin_starts_is_named() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let drivers = report["plugins"].as_array().unwrap().iter();
     let of = |file: &Path| {
-        let mut named = drivers.clone().filter(|row| row["path"] == file.to_str().unwrap());
+        let mut named = drivers
+            .clone()
+            .filter(|row| row["path"] == file.to_str().unwrap());
         named.next().map(|row| row["driver"].clone())
     };
     assert_eq!(of(&plain), Some(serde_json::Value::Null));

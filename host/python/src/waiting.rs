@@ -25,11 +25,36 @@ pub(crate) struct Waiting {
     /// What it was when it was taken, whatever its producer makes of it since.
     array: XdHostArray,
     /// The owner, as long as it is the only one.
-    incoming: ManuallyDrop<Incoming>,
+    owner: ManuallyDrop<Owner>,
     /// The same for several: this one, and what the runtime made of it.
-    owners: OnceLock<Arc<Incoming>>,
+    owners: OnceLock<Arc<Owner>>,
+}
+
+/// A tensor of a producer. In the child of a fork it is the parent's to give back, and a counted leak.
+#[derive(Debug)]
+struct Owner {
+    incoming: ManuallyDrop<Incoming>,
     /// The generation of forks that took it.
     generation: u32,
+}
+
+impl Owner {
+    fn of(incoming: Incoming, generation: u32) -> Self {
+        Self {
+            incoming: ManuallyDrop::new(incoming),
+            generation,
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.generation != gate::generation() {
+            return kept::count_leak();
+        }
+        // SAFETY: dropped here and nowhere else.
+        unsafe { ManuallyDrop::drop(&mut self.incoming) };
+    }
 }
 
 // SAFETY: the address is passed on, and nothing is read or written through it here.
@@ -64,9 +89,8 @@ impl Waiting {
         Ok(Ok(Self {
             // SAFETY: written where the answer is not 0.
             array: unsafe { array.assume_init() },
-            incoming: ManuallyDrop::new(incoming),
+            owner: ManuallyDrop::new(Owner::of(incoming, gate::generation())),
             owners: OnceLock::new(),
-            generation: gate::generation(),
         }))
     }
 
@@ -90,8 +114,8 @@ impl Waiting {
         if self.array.read_only != 0 {
             memory.flags.0 |= MemoryFlags::READ_ONLY.0;
         }
-        let kind = self.incoming.0;
-        let owners = self.owners.get_or_init(|| Arc::new(Incoming(kind)));
+        let share = || Arc::new(Owner::of(Incoming(self.kind()), self.owner.generation));
+        let owners = self.owners.get_or_init(share);
         memory.owner = Arc::into_raw(Arc::clone(owners)).cast_mut().cast();
         memory.release = Some(give_back);
         let imported: Result<_, Failed> = made(|out| {
@@ -101,10 +125,14 @@ impl Waiting {
         Ok(imported?)
     }
 
+    fn kind(&self) -> Kind {
+        self.owner.incoming.0
+    }
+
     /// Compact strides, but those of axes with one element as the producer has them: they mean
     /// nothing, and consumers compare them. `None` where there is no such axis.
     fn strides_of(&self, shape: &[i64]) -> Option<Vec<i64>> {
-        let given = match self.incoming.0 {
+        let given = match self.kind() {
             // SAFETY: alive, and of a version whose layout this is, or it had not been kept.
             Kind::Versioned(tensor) => unsafe { &raw const (*tensor.as_ptr()).dl_tensor.strides },
             // SAFETY: alive.
@@ -138,17 +166,14 @@ impl Drop for Waiting {
         if self.owners.get().is_some() {
             return;
         }
-        if self.generation != gate::generation() {
-            return kept::count_leak();
-        }
         // SAFETY: the only owner, dropped here and nowhere else.
-        unsafe { ManuallyDrop::drop(&mut self.incoming) };
+        unsafe { ManuallyDrop::drop(&mut self.owner) };
     }
 }
 
 /// Drops the share of the owner that `import` lent.
 unsafe extern "C" fn give_back(owner: *mut c_void) {
     // SAFETY: the word of `import`, given back once.
-    let owner = unsafe { Arc::from_raw(owner.cast_const().cast::<Incoming>()) };
+    let owner = unsafe { Arc::from_raw(owner.cast_const().cast::<Owner>()) };
     let _caught = fence(|| drop(owner));
 }

@@ -20,6 +20,11 @@ pub(crate) fn may_overlap(one: &Tensor, other: &Tensor) -> bool {
         return own;
     }
     let [said, said_of_other] = [&one, &other].map(Part::ask);
+    if let (Some(said), Some(said_of_other)) = (&said, &said_of_other)
+        && one.is_named_otherwise(said, &other, said_of_other)
+    {
+        return true;
+    }
     let names = one.names(said.as_ref());
     let others = other.names(said_of_other.as_ref());
     let mut pairs = names.iter().flatten().flat_map(|name| {
@@ -87,6 +92,23 @@ impl<'a> Part<'a> {
         let first = self.memory.at(self.bytes.start);
         let said = self.memory.device.hooks().pointer_query(first).ok()?;
         (said.kind != MemoryKind::UNOWNED).then_some(said)
+    }
+
+    /// Whether both are of one memory under two handles, as an object and a part of it. Where in it
+    /// they lie is not asked, so they may overlap.
+    fn is_named_otherwise(
+        &self,
+        said: &PointerInfo,
+        other: &Part<'_>,
+        said_of_other: &PointerInfo,
+    ) -> bool {
+        let of_both = [self, other].map(|part| part.name().object);
+        let [Some(own), Some(others)] = of_both else {
+            return false;
+        };
+        let is_of_one_plugin = self.memory.device.is_of(other.memory.device.plugin());
+        let is_one = said.allocation_id == said_of_other.allocation_id;
+        own != others && is_of_one_plugin && is_one && said.allocation_id != 0
     }
 
     /// Its own name, and the addresses at which the host and the device reach it.

@@ -5,7 +5,7 @@ use std::{ffi::c_void, ptr::NonNull};
 use crate::{
     fault::{Fault, Kind},
     handle::Memory,
-    memory::{Allocation, whole_of},
+    memory::Allocation,
     progress,
     turns::Turn,
     view::{Range, map, unmap},
@@ -24,7 +24,7 @@ impl Allocation {
             // A mapping would keep commands from the memory meanwhile.
             return Ok(self.views.add(base, offset));
         }
-        let _turn = self.turn(memory)?;
+        let _turn = self.turn(memory);
         let base = match self.views.base() {
             Some(base) => base,
             None => self.views.set_base(self.map_whole(memory)?),
@@ -43,7 +43,7 @@ impl Allocation {
         if self.seen_in_place().is_some() {
             return self.views.remove(pointer).ok_or_else(unknown);
         }
-        let _turn = self.turn(memory)?;
+        let _turn = self.turn(memory);
         self.views.remove(pointer).ok_or_else(unknown)?;
         let Some(base) = self.views.base_without_views() else {
             return Ok(());
@@ -77,7 +77,7 @@ impl Allocation {
             return Ok(());
         };
         self.settle()?;
-        let _turn = self.turn(memory)?;
+        let _turn = self.turn(memory);
         let mapped = self.map_whole(memory)?;
         let mark = unmap(&self.device.queue, memory, mapped)?;
         progress::finish(&mark)
@@ -96,9 +96,8 @@ impl Allocation {
     }
 
     /// The turn to map and unmap it. An object and its parts share one, since they share addresses.
-    fn turn(&self, memory: &Memory) -> Result<Turn<'_>, Fault> {
-        let whole = whole_of(memory)?;
-        let object = if whole == 0 { memory.word() } else { whole };
-        Ok(self.device.platform.turns.take(object))
+    fn turn(&self, memory: &Memory) -> Turn<'_> {
+        let object = self.whole_word().unwrap_or_else(|| memory.word());
+        self.device.platform.turns.take(object)
     }
 }

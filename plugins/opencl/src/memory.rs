@@ -39,7 +39,7 @@ pub(crate) enum Flavour {
 /// One allocation, given back when its last user is gone.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    /// Never reused in the process.
+    /// Never reused in the process. An object and its parts have one.
     pub(crate) id: u64,
     pub(crate) device: Arc<Device>,
     pub(crate) flavour: Flavour,
@@ -49,6 +49,8 @@ pub(crate) struct Allocation {
     /// What the host may do with an object: it refuses to be mapped for more.
     pub(crate) access: Access,
     pub(crate) memory: Option<Memory>,
+    /// Where the object lies in another one, which it keeps alive.
+    part: Option<Part>,
     pub(crate) host: Option<HostAddress>,
     /// What the driver gave, where `host` is an aligned place inside it.
     whole: Option<HostAddress>,
@@ -226,8 +228,10 @@ impl Allocation {
             ));
         }
         let is_read_only = fact(&memory, cl::CL_MEM_FLAGS)? & cl::CL_MEM_HOST_READ_ONLY != 0;
+        let part = Part::of(&memory)?;
         let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
         made.adopted = true;
+        made.part = part;
         if is_read_only {
             made.access = Access::Read;
         }
@@ -271,6 +275,21 @@ impl Allocation {
         self.memory
             .as_ref()
             .filter(|_| self.flavour == Flavour::Device)
+    }
+
+    /// The object that commands name, and where the memory begins in it. A part is named by its whole:
+    /// `PoCL` crashes in rectangles of a part, and only so is it seen that two ends are one memory.
+    pub(crate) fn named(&self) -> Option<(*mut c_void, u64)> {
+        let object = self.object()?;
+        Some(match self.part {
+            Some(Part { whole, origin }) => (std::ptr::with_exposed_provenance_mut(whole), origin),
+            None => (object.raw(), 0),
+        })
+    }
+
+    /// The object that it is a part of, as the word by which others know that.
+    pub(crate) fn whole_word(&self) -> Option<u64> {
+        self.part.map(|part| part.whole as u64)
     }
 
     /// The word by which others know it, where that is a memory object.
@@ -334,6 +353,7 @@ impl Allocation {
             adopted: false,
             access: Access::ReadWrite,
             memory,
+            part: None,
             host,
             whole: None,
             users: Users::default(),
@@ -426,10 +446,20 @@ fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
     NonNull::new(raw).ok_or_else(short)
 }
 
-/// The object that this one is a part of, or 0.
-pub(crate) fn whole_of(memory: &Memory) -> Result<u64, Fault> {
-    memory.gate().check("clGetMemObjectInfo")?;
-    fact(memory, cl::CL_MEM_ASSOCIATED_MEMOBJECT)
+/// Where an object lies in the one that it was made a part of.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Its word; the part keeps it alive.
+    whole: usize,
+    origin: u64,
+}
+
+impl Part {
+    fn of(memory: &Memory) -> Result<Option<Self>, Fault> {
+        let whole = usize::try_from(fact(memory, cl::CL_MEM_ASSOCIATED_MEMOBJECT)?).unwrap_or(0);
+        let origin = fact(memory, cl::CL_MEM_OFFSET)?;
+        Ok((whole != 0).then_some(Self { whole, origin }))
+    }
 }
 
 fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {

@@ -58,12 +58,13 @@ impl Place {
     pub(crate) fn end(&self) -> Result<End, Fault> {
         match self {
             Self::Object { allocation, offset } => {
-                let object = allocation.object().ok_or_else(|| {
+                let (raw, origin) = allocation.named().ok_or_else(|| {
                     Fault::invalid("copy", "the memory is the host's; name it by its address")
                 })?;
+                let offset = origin.checked_add(*offset).ok_or_else(too_far)?;
                 Ok(End::Object {
-                    raw: object.raw(),
-                    offset: usize::try_from(*offset).ok().ok_or_else(too_far)?,
+                    raw,
+                    offset: usize::try_from(offset).ok().ok_or_else(too_far)?,
                 })
             }
             Self::Host(start) => Ok(End::Host(*start)),

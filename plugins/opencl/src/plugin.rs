@@ -227,7 +227,7 @@ impl OpenCl {
             MemoryKind::MANAGED => Allocation::managed(device, size, alignment)?,
             _ => return Err(Fault::unsupported("allocate", "no such kind of memory")),
         };
-        let made = self.pointers.insert(Arc::new(made))?;
+        let made = self.pointers.insert(made)?;
         Ok(base_of(&made))
     }
 

@@ -29,6 +29,8 @@ struct Maps {
     handles: HashMap<u64, (Arc<Allocation>, u32)>,
     /// By first host address.
     ranges: BTreeMap<u64, Arc<Allocation>>,
+    /// By the object that they are parts of: the number that parts share, and how many there are.
+    parts: HashMap<u64, (u64, u32)>,
 }
 
 /// The lock held for a change. At its end readers learn how many ranges there are.
@@ -67,14 +69,42 @@ impl Maps {
             .last()
             .is_some_and(|(base, known)| base.saturating_add(known.size) > first)
     }
+
+    /// The number of the memory that an adopted object lies in, where another name of it is known.
+    fn number_of(&self, adopted: &Allocation) -> Option<u64> {
+        let whole = adopted.whole_word().or(adopted.handle_word())?;
+        let named = self.handles.get(&whole).map(|(known, _)| known.id);
+        named.or_else(|| self.parts.get(&whole).map(|(number, _)| *number))
+    }
+
+    fn enter_part(&mut self, allocation: &Allocation) {
+        if let Some(whole) = allocation.whole_word() {
+            self.parts.entry(whole).or_insert((allocation.id, 0)).1 += 1;
+        }
+    }
+
+    fn leave_part(&mut self, allocation: &Allocation) {
+        if let Some(whole) = allocation.whole_word()
+            && let Entry::Occupied(mut parts) = self.parts.entry(whole)
+        {
+            parts.get_mut().1 -= 1;
+            if parts.get().1 == 0 {
+                parts.remove();
+            }
+        }
+    }
 }
 
 impl Pointers {
     /// Adds an allocation under each name by which others may know it.
     ///
     /// An object that was adopted before is counted once more, and the older entry is returned.
-    pub(crate) fn insert(&self, allocation: Arc<Allocation>) -> Result<Arc<Allocation>, Fault> {
+    pub(crate) fn insert(&self, mut allocation: Allocation) -> Result<Arc<Allocation>, Fault> {
         let mut maps = self.write();
+        if let Some(number) = maps.number_of(&allocation) {
+            allocation.id = number;
+        }
+        let allocation = Arc::new(allocation);
         if allocation.is_registered() && maps.overlaps(&allocation) {
             return Err(Fault::new(
                 Kind::Conflict,
@@ -86,6 +116,7 @@ impl Pointers {
             match maps.handles.entry(word) {
                 Entry::Vacant(free) => {
                     free.insert((Arc::clone(&allocation), 1));
+                    maps.enter_part(&allocation);
                 }
                 Entry::Occupied(mut known) => {
                     let (known, count) = known.get_mut();
@@ -157,6 +188,7 @@ impl Pointers {
                 return Ok(None);
             }
             maps.handles.remove(&handle);
+            maps.leave_part(&found);
         }
         if let Some(address) = found.known_host_word() {
             maps.ranges.remove(&address);

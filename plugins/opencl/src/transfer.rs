@@ -102,7 +102,7 @@ impl Adopt for OpenCl {
             }
             _ => return Err(Error::unsupported("adopt")),
         };
-        let kept = self.pointers.insert(Arc::new(made))?;
+        let kept = self.pointers.insert(made)?;
         let word = kept.handle_word();
         let word = word.ok_or_else(|| Fault::invalid("adopt", "the memory has no handle"))?;
         Ok(Address::handle(word, offset))
@@ -141,7 +141,7 @@ impl Register for OpenCl {
         // SAFETY: `register` needs `size` usable bytes until the allocation goes: the caller
         // promises them until `unregister_host`.
         let made = unsafe { Allocation::register(device, start, size) }?;
-        self.pointers.insert(Arc::new(made))?;
+        self.pointers.insert(made)?;
         Ok(())
     }
 

@@ -320,7 +320,8 @@ typedef struct xd_pointer_info {
     xd_address base;
     /** Bytes of the allocation. */
     uint64_t size;
-    /** Never reused in the process. */
+    /** Never reused in the process. What is one memory has one number, under whatever handle: an object
+     *  and a part of it. */
     uint64_t allocation_id;
     /** Where the host reaches the asked address, or 0. */
     uint64_t host_pointer;

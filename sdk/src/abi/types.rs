@@ -415,7 +415,8 @@ pub struct PointerInfo {
     pub base: Address,
     /// Bytes of the allocation.
     pub size: u64,
-    /// Never reused in the process.
+    /// Never reused in the process. What is one memory has one number, under whatever handle: an object
+    /// and a part of it.
     pub allocation_id: u64,
     /// Where the host reaches the asked address, or 0.
     pub host_pointer: u64,
