@@ -223,7 +223,7 @@ impl Drop for Inner {
             hooks.event_destroy(self.handle)
         };
         if let Err(error) = ended
-            && !life::is_over(&error)
+            && !life::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }

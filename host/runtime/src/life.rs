@@ -50,7 +50,7 @@ pub(crate) fn generation() -> u32 {
 
 /// Whether a hook was not called because the process exits or is a fork; what it would have given
 /// back is a counted leak.
-pub(crate) fn is_over(error: &Error) -> bool {
+pub(crate) fn is_exit_or_fork(error: &Error) -> bool {
     matches!(error.status(), Some(Status::EXITING | Status::FORKED))
 }
 

@@ -35,7 +35,7 @@ impl Release {
         }
     }
 
-    /// Gives it back; at exit it is leaked instead. All work on it is over.
+    /// Gives it back; at exit it is leaked instead. The caller knows that all work on it is over.
     pub(crate) fn run(mut self) {
         let Some(_releasing) = life::begin_release() else {
             return;
