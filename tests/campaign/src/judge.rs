@@ -72,7 +72,7 @@ impl Judge {
     }
 
     /// Whether a call would say nothing: a look at memory that unheld work may be writing.
-    pub(crate) fn is_idle(&self, call: &Call, peekable: &[bool]) -> bool {
+    pub(crate) fn says_nothing(&self, call: &Call, peekable: &[bool]) -> bool {
         let Call::Peek { t } = call else {
             return false;
         };
