@@ -26,9 +26,9 @@ pub enum Chain {
     Blocked,
 }
 
-/// Who waits where a stream of one device is to come after work on another, for people; `None` where
-/// no thread has to, or one of them has no streams.
-pub(crate) fn waiting(device: &Device, other: &Device) -> Option<String> {
+/// Says, for people, who waits where a stream of one device is to come after work on another; `None`
+/// where no thread has to, or one of the devices has no streams.
+pub(crate) fn who_waits(device: &Device, other: &Device) -> Option<String> {
     let (table, other_table) = (device.hooks().table(), other.hooks().table());
     if Arc::ptr_eq(device.plugin(), other.plugin()) {
         return None;

@@ -35,7 +35,8 @@ pub fn exiting() -> bool {
 }
 
 /// How many things were leaked and not given back: because the process was exiting, because it is a
-/// fork, or because nobody could say whether work still used them.
+/// fork, because nobody could say whether work still used them, or because a plugin did not let go of
+/// them.
 #[must_use]
 pub fn counted_leaks() -> u64 {
     LEAKS.load(Ordering::Relaxed)

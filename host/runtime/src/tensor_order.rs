@@ -158,8 +158,8 @@ impl Tensor {
     /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until the tensor is written
-    /// again.
+    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until all of the tensor is
+    /// written again.
     #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         let pending = self.memory().pending();

@@ -542,7 +542,8 @@ const char *xd_version(void);
 int32_t xd_exiting(void);
 
 /** \brief How many things were leaked and not given back: because the process was exiting, because it
- * is a fork, or because nobody could say whether work still used them.
+ * is a fork, because nobody could say whether work still used them, or because a plugin did not let go
+ * of them.
  */
 uint64_t xd_counted_leaks(void);
 
