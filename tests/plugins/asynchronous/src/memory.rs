@@ -48,7 +48,7 @@ impl Asynchronous {
         self.give_up(operation, address, Some(kind), free)
     }
 
-    /// Takes an allocation out of the book and frees it; one that is not freed goes back.
+    /// Takes an allocation out of the table and frees it; one that is not freed goes back.
     fn give_up(
         &self,
         operation: &'static str,
