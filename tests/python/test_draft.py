@@ -71,6 +71,15 @@ def test_rule_132_an_unused_capsule_of_the_draft_releases_its_tensor() -> None:
     assert forged.deleted == 1
 
 
+def test_a_capsule_of_the_draft_that_is_ours_comes_back_as_what_it_holds() -> None:
+    forged = handmade.Forged()
+    ours = xd.from_dlpack(forged.capsule())
+    again = xd.from_dlpack(ours.__dlpack__(version=100))
+    assert again.data_ptr() == forged.address and again.shape == ours.shape
+    del ours, again
+    assert forged.deleted == 1
+
+
 @pytest.mark.parametrize(
     ("speaks", "asked"),
     [(20, 20), (60, 60), (61, 60), (99, 60), (100, 100), (130, 130), (250, 130)],

@@ -109,7 +109,7 @@ numbers!(
 numbers!(
     /// How a stream waits for an event.
     WaitKind, "XD_WAIT_" {
-        /// Inside one plugin.
+        /// Inside one plugin; or not at all: the event had happened already.
         NATIVE = 0;
         /// By an event that the host completes; no thread waits.
         HOST_EVENT = 1;

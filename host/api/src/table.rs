@@ -75,7 +75,8 @@ table! {
     /// 1 once the process has begun to exit: from then on frees become counted leaks.
     exiting: extern "C" fn() -> i32;
     /// How many things were leaked and not given back: because the process was exiting, because it is
-    /// a fork, or because nobody could say whether work still used them.
+    /// a fork, because nobody could say whether work still used them, or because a plugin did not let
+    /// go of them.
     counted_leaks: extern "C" fn() -> u64;
     /// Sends the log to a function, or nowhere (NULL), up to a level from 0 (off) to 5 (trace).
     log_set: unsafe extern "C" fn(LogFunction, word: *mut c_void, level: u32) -> Failure;

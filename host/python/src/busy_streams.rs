@@ -26,15 +26,15 @@ fn busy() -> MutexGuard<'static, Vec<Busy>> {
 }
 
 impl Busy {
-    /// Whether its work is done. One that cannot tell may still work.
+    /// Whether its work is done. A stream that cannot tell may still have some.
     fn is_done(&self) -> bool {
         let idle = written(|out| (api().stream_is_idle)(self.handle.lend(), out));
         idle.is_ok_and(|idle| idle != 0)
     }
 }
 
-/// Gives the object of a stream back once the stream's work is done. That is looked at now, when the
-/// next one comes, and by [`wait`]: each gives back all that are done by then.
+/// Gives the object of a stream back once the stream's work is done. Whether it is, is looked at now,
+/// when the next stream comes, and by [`wait`]: each time all streams that are done go back.
 pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
     give_back_those_done(Some(Busy {
         handle,
@@ -42,8 +42,8 @@ pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
     }));
 }
 
-/// Waits until the work of all is done, and gives back those whose is; at most `limit` nanoseconds
-/// after `begin`.
+/// Waits until the work of all streams is done, at most until `limit` nanoseconds after `begin`. Gives
+/// back those that are done by then, also after a timeout.
 pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> Result<(), Failed> {
     let share = |one: &Busy| Handle::new((api().stream_retain)(one.handle.lend()));
     let streams: Vec<Handle<XdStream>> = busy().iter().map(share).collect();

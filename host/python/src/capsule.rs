@@ -164,8 +164,16 @@ fn no_dlpack(what: &str) -> PyErr {
     PyBufferError::new_err(format!("a capsule {what} holds no DLPack tensor"))
 }
 
+/// Whether the capsule is one of ours with the struct of the draft, which the name does not tell.
+fn is_own_draft(capsule: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: a capsule.
+    let destructor = unsafe { ffi::PyCapsule_GetDestructor(capsule.as_ptr()) };
+    let own: unsafe extern "C" fn(*mut ffi::PyObject) = drop_unused::<Draft>;
+    destructor.is_some_and(|destructor| std::ptr::fn_addr_eq(destructor, own))
+}
+
 fn take_plain(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Incoming> {
-    if asked == Asked::Today {
+    if asked == Asked::Today && !is_own_draft(object) {
         return Ok(Incoming(Kind::Legacy(rename::<DLManagedTensor>(object)?)));
     }
     // SAFETY: a capsule of this name.

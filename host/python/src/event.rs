@@ -38,7 +38,7 @@ impl Event {
     }
 
     /// Makes what comes later on `stream` wait for it (the current stream of its device where there
-    /// is none); the CPU goes on.
+    /// is none). Whether the CPU waits is as with `Stream.wait`.
     #[pyo3(signature = (stream=None))]
     fn wait(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let device = self.own_device()?;
@@ -69,7 +69,7 @@ impl Event {
         })?)
     }
 
-    /// Whether it has happened.
+    /// Whether it has happened; `DeviceError` each time where the work before it failed.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         let query = || written(|out| (api().event_is_done)(self.0.lend(), out));
         Ok(detached(py, query)? != 0)

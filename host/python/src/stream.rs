@@ -242,7 +242,8 @@ impl Stream {
         Ok(Event::new(detached(py, record)?))
     }
 
-    /// Makes what comes later wait for an event of any device; the CPU goes on.
+    /// Makes what comes later wait for an event of any device. The CPU goes on, but for an event of another
+    /// plugin where the stream's plugin has no events that the host completes.
     fn wait(&self, py: Python<'_>, event: &Bound<'_, Event>) -> PyResult<()> {
         let event = event.get().handle();
         let wait = || {
@@ -265,7 +266,7 @@ impl Stream {
         })?)
     }
 
-    /// Whether its work is done.
+    /// Whether its work is done; `DeviceError` for work that failed, until `synchronize` has told of it.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         let query = || written(|out| (api().stream_is_idle)(self.handle.lend(), out));
         Ok(detached(py, query)? != 0)

@@ -55,8 +55,8 @@ impl<V> Calls<V> {
         self.count.load(Ordering::Acquire) & !DEFERRED != 0
     }
 
-    /// Defers the end of a view to that of the last call. False where there is no call any more: then
-    /// `view` was not asked for it.
+    /// Defers the end of the view that `view` gives to that of the last call. False where there is no
+    /// call any more: then `view` was not called.
     pub(crate) fn defer(&self, view: impl FnOnce() -> V) -> bool {
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         let marked = |count: usize| (count & !DEFERRED != 0).then_some(count | DEFERRED);

@@ -16,7 +16,7 @@ use crate::event::Event;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Chain {
-    /// Inside one plugin.
+    /// Inside one plugin; or not at all: the event, of whichever plugin, had happened already.
     Native,
     /// By an event that the host completes; no thread waits.
     HostEvent,
@@ -26,20 +26,20 @@ pub enum Chain {
     Blocked,
 }
 
-/// Who waits where a stream of one device is to come after work on another, for people; `None` where
-/// no thread has to, or one of them has no streams.
-pub(crate) fn waiting(device: &Device, other: &Device) -> Option<String> {
-    let (table, others) = (device.hooks().table(), other.hooks().table());
+/// Says, for people, who waits where a stream of one device is to come after work on another; `None`
+/// where no thread has to, or one of the devices has no streams.
+pub(crate) fn who_waits(device: &Device, other: &Device) -> Option<String> {
+    let (table, other_table) = (device.hooks().table(), other.hooks().table());
     if Arc::ptr_eq(device.plugin(), other.plugin()) {
         return None;
     }
-    let _both = (table.streams()?, others.streams()?);
+    let _both = (table.streams()?, other_table.streams()?);
     let why = if table.host_events().is_none() {
         format!(
             "the caller waits: `{}` has no events that the host completes",
             device.plugin().name()
         )
-    } else if others.host_calls().is_none() {
+    } else if other_table.host_calls().is_none() {
         format!(
             "a thread of the host waits: `{}` calls no function of the host",
             other.plugin().name()
@@ -61,8 +61,8 @@ pub(crate) enum OnFailure {
     Ignore,
 }
 
-/// Makes a stream of `device`, which waits by `wait_for_own` for events of its own plugin, wait for
-/// an event of any plugin, and says how.
+/// Makes a stream of `device` wait for an event of any plugin, and says how. `wait_for_own` makes the
+/// stream wait for an event of its own plugin.
 ///
 /// # Errors
 /// [`Error::Hook`]; the failure of the work where the stream inherits it and it is known already.

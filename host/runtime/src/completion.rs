@@ -121,7 +121,7 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
     if event.is_known_failed() {
         return Ok(End::Failed(failure));
     }
-    match stream_behind(event).and_then(|stream| stream.wait_until_over(deadline)) {
+    match waiting_stream(event).and_then(|stream| stream.wait_until_over(deadline)) {
         Ok(()) => {
             event.set_failed();
             Ok(End::Failed(failure))
@@ -136,7 +136,7 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
 }
 
 /// A stream of ours that waits for the event.
-fn stream_behind(event: &Event) -> Result<InternalStream, Error> {
+fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event.handle())?;
     Ok(stream)
@@ -211,14 +211,14 @@ struct Arrival {
     stream: InternalStream,
 }
 
-/// Lets the event's own plugin say when the work is over. Where it cannot, the stream that waits for
-/// the event already, if there is one.
+/// Lets the event's own plugin say when the work is over. Where it cannot, gives back the stream that
+/// waits for the event already, if there is one.
 fn by_host_call(
     waiting: &Arc<Waiting>,
     worker: Option<Sender<Job>>,
 ) -> Result<(), Option<InternalStream>> {
     let event = &waiting.event;
-    let stream = stream_behind(event).map_err(|_refused| None)?;
+    let stream = waiting_stream(event).map_err(|_refused| None)?;
     let Some(worker) = worker else {
         return Err(Some(stream));
     };
@@ -231,7 +231,12 @@ fn by_host_call(
     let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
     let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
-    called.map_err(|_refused| {
+    called.map_err(|refused| {
+        // A plugin that panicked may have taken the function before.
+        if refused.status() == Some(Status::PANIC) {
+            life::count_leak();
+            return None;
+        }
         // SAFETY: by the contract a failed call never calls the function, so it is still ours.
         let arrival = unsafe { Box::from_raw(arrival) };
         Some(arrival.stream)
@@ -262,8 +267,8 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
     let _caught = fence(hand_over);
 }
 
-/// Lets a thread wait for the event, or for the stream that does so already: that has its place in the
-/// device's queues, before whatever waits for this.
+/// Lets a thread wait for the event, or for the stream `behind`, which waits for the event already: it
+/// has its place in the device's queues, before whatever waits for this.
 fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(), Error> {
     // A thread that does not start drops what it owns, so this is only lent.
     let lent = Arc::clone(waiting);
@@ -294,3 +299,7 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
     }
     Err(error)
 }
+
+#[cfg(test)]
+#[path = "completion_tests.rs"]
+mod tests;

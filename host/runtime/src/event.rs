@@ -105,7 +105,8 @@ impl Event {
     /// Whether it happened.
     ///
     /// # Errors
-    /// [`Error::Hook`]: the failure of the work before it.
+    /// [`Error::Hook`]: the failure of the work before it, each time; or that of the question, which
+    /// says nothing of the work.
     pub fn is_done(&self) -> Result<bool, Error> {
         if self.is_known_done() {
             return Ok(true);
@@ -120,7 +121,8 @@ impl Event {
     /// Makes the CPU wait for it; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the failure of the work before it.
+    /// [`Error::Hook`]: `TIMEOUT`; the failure of the work before it, each time; or that of the question,
+    /// which says nothing of the work.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         if self.is_known_done() {
             return Ok(());
@@ -145,8 +147,8 @@ impl Event {
     ///
     /// # Errors
     /// [`Error::Misuse`] for events of two plugins; [`Error::Hook`]: `NOT_READY` before both
-    /// happened, `INVALID` when one was never recorded, `UNSUPPORTED` without a clock: of the device, or
-    /// of a queue of others that measures no times.
+    /// happened, `INVALID` where the plugin has no time for an event that the host completes,
+    /// `UNSUPPORTED` where the device, or a wrapped queue, measures no times.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         if !Arc::ptr_eq(self.device().plugin(), earlier.device().plugin()) {
             let why = "the events belong to two plugins, whose clocks differ";
@@ -223,7 +225,7 @@ impl Drop for Inner {
             hooks.event_destroy(self.handle)
         };
         if let Err(error) = ended
-            && !life::is_over(&error)
+            && !life::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }

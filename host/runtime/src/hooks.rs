@@ -427,7 +427,13 @@ impl Hooks {
         self.failure(hook, Status::ABI, why)
     }
 
-    pub(crate) fn timeout(&self, operation: &str, why: &str) -> Error {
+    /// Why a wait for memory ended that work still uses.
+    pub(crate) fn still_in_use(&self, operation: &str) -> Error {
+        if life::exiting() {
+            let why = "the process is exiting: what work still uses is left to the system";
+            return self.failure(operation, Status::EXITING, why);
+        }
+        let why = "work still uses dropped memory: synchronize its stream, or wait longer";
         self.failure(operation, Status::TIMEOUT, why)
     }
 

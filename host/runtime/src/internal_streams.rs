@@ -55,9 +55,9 @@ impl InternalStreams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows those of a device to `at`, the oldest first. They stay in the pool meanwhile, so that who
-    /// waits for all of them misses none. No lock is held while `at` calls hooks.
-    fn look(&self, hooks: &Hooks, device: u32, most: usize, mut at: impl FnMut(&Kept)) {
+    /// Shows at most `most` of a device's to `visit`, the oldest first. They stay in the pool meanwhile,
+    /// so that whoever waits for all of them misses none. No lock is held while `visit` calls hooks.
+    fn look(&self, hooks: &Hooks, device: u32, most: usize, mut visit: impl FnMut(&Kept)) {
         let pool = self.pool();
         let of = pool
             .streams
@@ -66,12 +66,13 @@ impl InternalStreams {
         let streams: Vec<_> = of.take(most).cloned().collect();
         drop(pool);
         for one in streams {
-            at(&one);
+            visit(&one);
             let_go(hooks, one.stream);
         }
     }
 
-    /// Takes a stream out, unless another thread did, also where that one gave it back since.
+    /// Takes a stream out of the pool, unless another thread took it first, even if that thread has
+    /// given it back since.
     fn claim(&self, one: &Kept) -> bool {
         let streams = &mut self.pool().streams;
         let at = streams.iter().position(|other| other.number == one.number);
@@ -120,11 +121,11 @@ impl InternalStreams {
         });
     }
 
-    /// Makes the CPU wait for the work on the device's internal streams. Its failures are those of the
-    /// streams that it was done for.
+    /// Makes the CPU wait for the work on the device's internal streams. Failures of that work are told
+    /// by the streams that it was done for, and not here.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where it may be running.
+    /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where the work may still be running.
     pub(crate) fn synchronize(
         &self,
         hooks: &Hooks,

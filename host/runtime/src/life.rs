@@ -35,7 +35,8 @@ pub fn exiting() -> bool {
 }
 
 /// How many things were leaked and not given back: because the process was exiting, because it is a
-/// fork, or because nobody could say whether work still used them.
+/// fork, because nobody could say whether work still used them, or because a plugin did not let go of
+/// them.
 #[must_use]
 pub fn counted_leaks() -> u64 {
     LEAKS.load(Ordering::Relaxed)
@@ -50,7 +51,7 @@ pub(crate) fn generation() -> u32 {
 
 /// Whether a hook was not called because the process exits or is a fork; what it would have given
 /// back is a counted leak.
-pub(crate) fn is_over(error: &Error) -> bool {
+pub(crate) fn is_exit_or_fork(error: &Error) -> bool {
     matches!(error.status(), Some(Status::EXITING | Status::FORKED))
 }
 

@@ -49,7 +49,7 @@ enum Owner {
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
     Received { _tensor: Foreign },
-    /// A native object of others that the plugin adopted; they keep it until then.
+    /// A native object of others that the plugin adopted; they keep it until the tensor is dropped.
     Native { _tensor: Foreign },
     /// Host bytes of others.
     Host { _owner: HostOwner },
@@ -227,8 +227,8 @@ impl Memory {
         &self.here
     }
 
-    /// Whether all work on it that was noted before the fork is known to be over. Of its own: aliases
-    /// of one memory note it on the last of [`Memory::views`].
+    /// Whether all work that was entered on it before the fork is known to have ended well. Only its own
+    /// marks are looked at: the work of all aliases is entered at the last of [`Memory::views`].
     pub(crate) fn was_at_rest(&self) -> bool {
         self.pending.was_at_rest()
     }
@@ -280,7 +280,7 @@ impl Memory {
         }
     }
 
-    /// The tensor of this device's own that these bytes are seen through, where that is not this.
+    /// The nearest tensor on `device` that this memory is a view of, directly or through other views.
     pub(crate) fn seen_through(&self, device: &Device) -> Option<&Tensor> {
         let mut memory = self;
         while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
@@ -379,10 +379,10 @@ impl Memory {
         }
     }
 
-    /// Defers the end of a view that is dropped to that of the calls that use the memory; whether there
-    /// are any. A call that begins later finds the view there or not, as its plugin sees it: to end a view
-    /// waits for the work that was submitted while it was there, by contract.
-    fn is_deferred_to_a_call(&mut self) -> bool {
+    /// Defers the end of a view that is dropped to that of the last call that uses the memory; false where
+    /// there is none, or where this is no view. A call that begins later may still meet the view: by
+    /// contract, ending a view waits for the work that was submitted while it was there.
+    fn defer_to_calls(&mut self) -> bool {
         let Some(of) = self.viewed() else {
             return false;
         };
@@ -406,7 +406,7 @@ impl Drop for Memory {
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        if self.is_deferred_to_a_call() {
+        if self.defer_to_calls() {
             return;
         }
         // Others keep what is theirs until their own work on it is over. What they lent ends with the
@@ -465,7 +465,7 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
 
 /// Says why something was not given back, unless the process exits or is a fork.
 fn log_failure(error: &Error) {
-    if !life::is_over(error) {
+    if !life::is_exit_or_fork(error) {
         log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }

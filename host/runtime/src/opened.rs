@@ -147,7 +147,10 @@ pub(crate) fn forget_driver(driver: &str) {
 
 /// Tells every open plugin that the process exits.
 pub(crate) fn tell_exit() {
-    tell(|plugin| plugin.hooks().at_exit());
+    tell(|plugin| {
+        plugin.hooks().at_exit();
+        plugin.completions().outstanding().wake();
+    });
 }
 
 /// Tells every inherited plugin that this is the child of a fork.

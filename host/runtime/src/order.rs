@@ -66,8 +66,8 @@ impl<'a> Touched<'a> {
         (self.reads.map(begin), self.writes.map(begin))
     }
 
-    /// Waits for all that the work has to come after, then does the work, which is over when it
-    /// returns. Where it has written all elements, earlier writes that failed are forgotten.
+    /// Waits for all that the work has to come after, then does the work, which is over when `work`
+    /// returns. Where that has written all elements, earlier writes that failed are forgotten.
     pub(crate) fn synchronously(
         self,
         work: impl FnOnce() -> Result<(), Error>,
@@ -92,8 +92,8 @@ impl<'a> Touched<'a> {
             let marks = memory.pending().before(access);
             (MemoryUse::new(memory, access, stream.callers_own()), marks)
         };
-        // What is found now is on its stream already. What other threads put there from here on may
-        // come after this work.
+        // Looked for before anything is waited for: what is found is on its stream already. Work that
+        // other threads submit from here on may come after this work.
         let found: Vec<_> = self.each().map(found).collect();
         stream.wait_for_caller()?;
         let mut uses = Vec::with_capacity(2);
@@ -148,8 +148,8 @@ impl WorkStream<'_> {
         }
     }
 
-    /// Whether an event is of the plugin that does the work.
-    fn plugin_is_of(&self, event: &Event) -> bool {
+    /// Whether the plugin that does the work is that of the event.
+    fn is_of_plugin_of(&self, event: &Event) -> bool {
         let device = match self {
             Self::Callers(stream) => stream.device(),
             Self::Internal(_, internal) => internal.device(),
@@ -177,24 +177,24 @@ impl WorkStream<'_> {
             let is_native = mark.is_of_one_plugin();
             let earlier_access = mark.access;
             let event = mark.event()?;
-            // Nobody can say any more when it ends, so nothing can come after it.
+            // Nobody can say any more when the work ends, so nothing can come after it: this answers why.
             if event.device().hooks().is_quarantined() {
                 event.is_done()?;
             }
             // A write replaces what failed, and a read that failed left the content as it was.
-            let may_have_failed = access.is_write() || earlier_access == Access::Read;
+            let tolerates_failure = access.is_write() || earlier_access == Access::Read;
             let is_certain = if is_on_this {
                 // The stream hands a failure on until it has told of it.
-                if !may_have_failed && self.caller().may_have_told() {
+                if !tolerates_failure && self.caller().may_have_told() {
                     event.is_done()?;
                 }
                 is_native
             } else {
-                match self.wait(&event, may_have_failed)? {
+                match self.wait(&event, tolerates_failure)? {
                     Chain::Native | Chain::Blocked => true,
                     // Given up only where the event's plugin is no longer called: if it is this
                     // stream's as well, it does nothing more here.
-                    Chain::HostEvent => self.plugin_is_of(&event),
+                    Chain::HostEvent => self.is_of_plugin_of(&event),
                     Chain::HostThread => false,
                 }
             };
@@ -203,11 +203,11 @@ impl WorkStream<'_> {
         Ok(those_replaced(earlier, access))
     }
 
-    /// Makes it wait for an event. A failure that is known by now is inherited unless the work before
-    /// the event may have failed.
-    fn wait(&self, event: &Event, may_have_failed: bool) -> Result<Chain, Error> {
+    /// Makes it wait for an event. A failure of the work before the event is inherited, unless it is
+    /// tolerated and known by now.
+    fn wait(&self, event: &Event, tolerates_failure: bool) -> Result<Chain, Error> {
         // The error may be one of the query, so the work is waited for all the same.
-        let on_failure = if may_have_failed && event.is_done().is_err() {
+        let on_failure = if tolerates_failure && event.is_done().is_err() {
             OnFailure::Ignore
         } else {
             OnFailure::Inherit
@@ -250,8 +250,8 @@ struct MemoryUse<'a> {
 }
 
 impl<'a> MemoryUse<'a> {
-    /// A memory that work on `stream` touches, and the like work that is on the stream already. To be
-    /// made before the end of the new work is recorded, which then comes after all of that.
+    /// A memory that work on `stream` touches, and the work with the same access that is on the stream
+    /// already. Made before the end of the new work is recorded, so that the end comes after all of it.
     fn new(memory: &'a Memory, access: Access, stream: Option<&Stream>) -> Self {
         let there = stream.map(|stream| memory.pending().ends_on(stream, access));
         Self {
@@ -374,8 +374,8 @@ fn carry_told_failure(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse
     }
 }
 
-/// The answer of a hook that was given work. One that panicked may have begun the work, so the
-/// memories remember it for ever.
+/// The answer of a hook that was given work. A hook that panicked may have begun the work, so the
+/// memories remember the work for ever.
 fn remember_panic(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Error> {
     if let Err(error) = &result
         && error.status() == Some(Status::PANIC)
@@ -393,7 +393,7 @@ pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Re
         .map(drop)
 }
 
-/// Makes `stream` wait for what the work of others depends on that is to come on it.
+/// Makes `stream` wait for what the work of others depends on that they are about to put there.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
     touched.come_after(WorkStream::Callers(stream)).map(drop)
 }

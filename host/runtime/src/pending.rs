@@ -40,8 +40,8 @@ pub(crate) struct Mark {
     /// Whether memory of others has to outlive the work: not where the work is the producer's, who
     /// keeps the memory. What is this library's to give back outlives all work.
     pub(crate) holds_memory: bool,
-    /// The ends of work of other streams on the memory that its own stream waits for, also where
-    /// another plugin breaks down.
+    /// The ends of other streams' work on the memory for which its own stream waits even where another
+    /// plugin breaks down.
     pub(crate) after: Vec<Event>,
 }
 
@@ -88,10 +88,10 @@ impl Mark {
     }
 
     /// Whether work with this mark makes `old`, which it comes after, superfluous: a write replaces
-    /// everything, a read another one on its stream.
+    /// everything, other work only what has the same access on the same stream.
     fn replaces(&self, old: &Self) -> bool {
-        let is_same_line = self.stream.is_some() && self.stream == old.stream;
-        self.access.is_write() || (is_same_line && self.access == old.access)
+        let is_same_stream = self.stream.is_some() && self.stream == old.stream;
+        self.access.is_write() || (is_same_stream && self.access == old.access)
     }
 
     /// Whether the plugin of the stream itself keeps what comes later behind the work. Else streams
@@ -183,8 +183,8 @@ impl Pending {
         ![0, Self::of_process()].contains(&self.busy.load(Ordering::Acquire))
     }
 
-    /// In the child of a fork: whether all work of its parent's is known to have ended well. Who held
-    /// the lock was about to note some.
+    /// In the child of a fork: whether all work of the parent's is known to have ended well. A thread
+    /// that held the lock at the fork was about to enter some.
     pub(crate) fn was_at_rest(&self) -> bool {
         let is_over = |marks: &Vec<Mark>| marks.iter().all(Mark::is_known_done);
         match self.marks.try_lock() {
@@ -219,7 +219,7 @@ impl Pending {
     /// Enters work. It replaces marks that are known to be done, and those of `earlier`, which it comes
     /// after, that [`Mark::replaces`] names. A mark that another thread entered in the meantime stays,
     /// even on the same stream: nobody knows which of the two ends first, and the memory must outlive
-    /// both. A write of all elements leaves nothing of what it comes after to be told to readers.
+    /// both. After a write of all elements, readers are told of no failure of what it comes after.
     pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Earlier]) {
         let is_in = |old: &Mark, is_certain: bool| {
             let mut alike = earlier.iter().filter(|one| one.is_certain == is_certain);
@@ -251,12 +251,13 @@ impl Pending {
         self.busy.store(Self::of_process(), Ordering::Release);
         drop(marks);
         drop(gone);
-        // What is done is known to be, from here on.
+        // Events that happened remember it, so that the next mark takes the place of theirs.
         let _done = asked.iter().filter(|mark| mark.is_done()).count();
     }
 
     /// Makes the CPU wait for what work with this access has to come after. Before a write, gives the
-    /// ends of the writes that failed: they are told until it has [replaced](Self::replace) them.
+    /// ends of the writes that failed: readers are told of them until the caller has written all
+    /// elements and [replaced](Self::replace) them.
     ///
     /// # Errors
     /// `TIMEOUT`, or that nobody can say whether the work is over. Before a read the failure of the
@@ -299,7 +300,7 @@ impl Pending {
         writes.find_map(|mark| mark.event().ok()?.is_done().err())
     }
 
-    /// An event that happens when all writes are over that may be pending.
+    /// An event that happens when all writes that may be pending are over.
     ///
     /// # Errors
     /// Why there is no event at the end of one of them, or none behind all.

@@ -309,7 +309,7 @@ impl Drop for Plugin {
         }
         self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()
-            && !life::is_over(&error)
+            && !life::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());
         }

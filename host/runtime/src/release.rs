@@ -35,7 +35,7 @@ impl Release {
         }
     }
 
-    /// Gives it back; at exit it is leaked instead. All work on it is over.
+    /// Gives it back; at exit it is leaked instead. The caller knows that all work on it is over.
     pub(crate) fn run(mut self) {
         let Some(_releasing) = life::begin_release() else {
             return;
@@ -81,11 +81,14 @@ impl Releases {
     }
 
     /// Blocks until all with a smaller number than `later` were run or leaked; `false` when the limit
-    /// passed first.
+    /// passed first, or the process began to exit, which leaves them to the system.
     pub(crate) fn wait(&self, later: u64, limit: Option<Duration>) -> bool {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
         while state.open.first().is_some_and(|oldest| *oldest < later) {
+            if life::exiting() {
+                return false;
+            }
             let Some(end) = end else {
                 state = self
                     .ended
@@ -100,6 +103,12 @@ impl Releases {
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         true
+    }
+
+    /// Lets those who wait see that the process exits.
+    pub(crate) fn wake(&self) {
+        let _state = self.state();
+        self.ended.notify_all();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

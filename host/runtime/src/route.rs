@@ -320,7 +320,7 @@ impl Route {
         };
         let copied = bytes.saturating_mul(legs);
         let mut route = self.taken(way.kind(), way.step(from, to), copied);
-        let chains = [chain::waiting(from, to), chain::waiting(to, from)];
+        let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];
         route.steps.extend(chains.into_iter().flatten());
         route
     }

@@ -270,8 +270,9 @@ impl Runtime {
     /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`; [`Error::Misuse`] when called by a deleter, which is such a release
-    /// itself; [`Error::Forked`] in the child of a fork.
+    /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
+    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself;
+    /// [`Error::Forked`] in the child of a fork.
     pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
@@ -287,9 +288,7 @@ impl Runtime {
         for _ in 0..plugins.len() {
             for plugin in &plugins {
                 if !plugin.wait_for_releases(deadline) {
-                    let why =
-                        "work still uses dropped memory: synchronize its stream, or wait longer";
-                    return Err(plugin.hooks().timeout(OPERATION, why));
+                    return Err(plugin.hooks().still_in_use(OPERATION));
                 }
             }
         }

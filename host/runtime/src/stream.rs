@@ -42,8 +42,8 @@ impl Stream {
         Self::enter(device, handle, Origin::Default)
     }
 
-    /// Makes a stream of the integer that the vendor's API uses, or gives the one that is alive here
-    /// with it. A stream of others is never destroyed here.
+    /// Wraps the stream of others that the vendor's API names by this integer; where a stream with the
+    /// integer is alive here, gives that one. A stream of others is never destroyed here.
     ///
     /// # Errors
     /// [`Error::Misuse`] where the plugin takes no streams of others; [`Error::Hook`]; `INVALID`
@@ -51,7 +51,8 @@ impl Stream {
     /// retired.
     ///
     /// # Safety
-    /// - `native` is a live stream of the device's vendor, and outlives all clones and events.
+    /// - `native` is a live stream of the device's vendor, and outlives all clones of the answer and all
+    ///   events on it.
     /// - Nobody puts work on it while a call through this stream is running.
     pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
         if device.hooks().table().wrap().is_none() {
@@ -140,7 +141,7 @@ impl Stream {
     /// Makes the CPU wait until its work is done; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work.
+    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work, which is told once.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         let hooks = self.device().hooks();
         self.0
@@ -150,7 +151,8 @@ impl Stream {
     /// Whether its work is done.
     ///
     /// # Errors
-    /// [`Error::Hook`]: the first failure of the stream's work.
+    /// [`Error::Hook`]: the first failure of the stream's work, until [`Stream::synchronize`] has told of
+    /// it.
     pub fn is_idle(&self) -> Result<bool, Error> {
         done(self.device().hooks().stream_query(self.0.handle))
     }

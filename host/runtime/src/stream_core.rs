@@ -117,7 +117,8 @@ impl StreamCore {
         call()
     }
 
-    /// Lets those who wait for releases wait until the stream is past what it is to free by now.
+    /// Lets those who wait for releases go on once the stream is past all that it was told to free so
+    /// far.
     fn finish(&self, frees: Place) {
         frees.leave_behind(|device| {
             self.take_turn(|handle| {
@@ -170,7 +171,7 @@ impl Drop for StreamCore {
 /// Gives a stream back to its plugin. At exit and in the child of a fork it is a counted leak.
 pub(crate) fn destroy(hooks: &Hooks, stream: StreamHandle) {
     if let Err(error) = hooks.stream_destroy(stream)
-        && !life::is_over(&error)
+        && !life::is_exit_or_fork(&error)
     {
         log::error!(target: "crossdock::stream", "{error}: {}", error.why());
     }
@@ -197,8 +198,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether a stream that the plugin gave just now is this one. Two natives of one stream become
-    /// one by what the plugin says of its handle.
+    /// Whether a stream that the plugin gave just now is this one. Two integers that mean one stream are
+    /// seen to be one, because `core.native` is what the plugin says of the handle.
     fn is(&self, core: &StreamCore) -> bool {
         let same_native = self.native.is_some() && self.native == core.native;
         self.device == core.device && (same_native || self.handle == core.handle)
@@ -229,11 +230,12 @@ impl LiveStreams {
             return Vec::new();
         };
         let here = entries.iter().filter(|entry| entry.device == device);
-        // Those that are found leave the lock with the answer, so none of them ends under it.
+        // The counts that `upgrade` takes go out with the answer, so no stream ends under the lock.
         here.filter_map(|entry| entry.core.upgrade()).collect()
     }
 
-    /// Lets those who wait for releases wait for what the streams are to free by now.
+    /// Records where each stream is past what it was told to free so far, for those who wait for
+    /// releases.
     pub(crate) fn finish_frees(&self) {
         let Some(entries) = self.entries() else {
             return;
@@ -248,8 +250,8 @@ impl LiveStreams {
         }
     }
 
-    /// Enters a stream, or gives the one that it is where that is alive already. What was made just
-    /// now is new whatever number it has: a stream with the same one has lost it.
+    /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created
+    /// just now is new whatever its integer: an older one with the same integer has lost it.
     pub(crate) fn enter(&self, core: StreamCore) -> Arc<StreamCore> {
         let Some(mut entries) = self.entries() else {
             return Arc::new(core);
@@ -263,7 +265,7 @@ impl LiveStreams {
             Some(known)
         });
         if let Some(known) = known {
-            // Giving the second handle back calls a hook.
+            // After the lock: giving the second handle back calls a hook.
             drop(entries);
             drop(core);
             return known;
@@ -281,7 +283,7 @@ impl LiveStreams {
         core
     }
 
-    /// The newest first: an older one with the same native has lost its number.
+    /// The newest first: an older one with the same integer has lost it.
     fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Arc<StreamCore>> {
         let entries = self.entries()?;
         let mut found = entries.iter().rev().filter(|entry| is_it(entry));

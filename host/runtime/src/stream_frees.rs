@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::release::Release;
 
-/// The place among its plugin's releases of what a stream was told to free.
+/// What a stream was told to free: one place among its plugin's outstanding releases.
 #[derive(Debug, Default)]
 pub(crate) struct Frees {
-    /// Whether there is a place, for who frees one more.
+    /// Whether there is a place: one more free takes no lock then.
     is_noted: AtomicBool,
     place: Mutex<Option<Place>>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Frees {
 /// A place that waits until somebody asks when the stream is past its frees.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Whose events tell it.
+    /// The device whose events tell when the stream is past its frees.
     device: Device,
     release: Release,
 }
@@ -49,7 +49,7 @@ impl Frees {
         place.take()
     }
 
-    /// The same without a lock, which in the child of a fork may be held for ever.
+    /// The same without taking the lock, which in the child of a fork may be held for ever.
     pub(crate) fn last(&mut self) -> Option<Place> {
         let place = self.place.get_mut();
         place.unwrap_or_else(PoisonError::into_inner).take()

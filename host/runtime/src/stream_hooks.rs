@@ -200,7 +200,7 @@ impl Hooks {
         group_hook!(self, wrap.stream_wrap, (device, native, &raw mut out)).map(|()| out)
     }
 
-    /// Runs a function when a stream reaches it, exactly once, also after a failure.
+    /// Runs a function when a stream reaches it, exactly once, also behind work that failed.
     ///
     /// # Errors
     /// What the hook answered; then the function is never called.

@@ -158,8 +158,8 @@ impl Tensor {
     /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until the tensor is written
-    /// again.
+    /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until all of the tensor is
+    /// written again.
     #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         let pending = self.memory().pending();
@@ -182,8 +182,8 @@ impl Tensor {
         pending.last_write()
     }
 
-    /// Makes `stream` wait for all work on the tensor, because work of others that writes it is to
-    /// come on the stream; after that work was put there, say so by [`Tensor::written_on`].
+    /// Makes `stream` wait for all work on the tensor. Call it before you put work of your own that
+    /// writes the tensor on the stream, and [`Tensor::written_on`] after.
     ///
     /// # Errors
     /// [`Error::Hook`].
@@ -191,9 +191,8 @@ impl Tensor {
         order::wait(stream, Touched::writes(self))
     }
 
-    /// Makes `stream` wait for the last work that wrote the tensor, because work of others that
-    /// reads it is to come on the stream; after that work was put there, say so by
-    /// [`Tensor::used_on`].
+    /// Makes `stream` wait for the last work that wrote the tensor. Call it before you put work of your
+    /// own that reads the tensor on the stream, and [`Tensor::used_on`] after.
     ///
     /// # Errors
     /// [`Error::Hook`].
@@ -201,8 +200,8 @@ impl Tensor {
         order::wait(stream, Touched::reads(self))
     }
 
-    /// Says that work of others that is on `stream` writes the tensor: who uses it waits for that,
-    /// and its memory outlives it.
+    /// Says that work of your own on `stream` writes the tensor: later uses of the tensor wait for that
+    /// work, and the memory outlives it.
     ///
     /// # Errors
     /// [`Error::Hook`].
@@ -222,8 +221,8 @@ impl Tensor {
         order::note(stream, Touched::writes(self), false)
     }
 
-    /// Says that work of others that is on `stream` reads the tensor: who writes it waits for that,
-    /// and its memory outlives it.
+    /// Says that work of your own on `stream` reads the tensor: later writes of the tensor wait for that
+    /// work, and the memory outlives it.
     ///
     /// # Errors
     /// [`Error::Hook`].

@@ -3,15 +3,16 @@
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, MemoryInfo,
-    MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
+    Address, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, HostFunction,
+    MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
-use crossdock_sdk::plugin::{Error, Groups, Host, HostEvents, Streams, Wrap, describe};
+use crossdock_sdk::plugin::{Error, Groups, Host, HostCalls, HostEvents, Streams, Wrap, describe};
 
 use crate::plugin::Plugin;
 use crate::test_plugin;
@@ -61,6 +62,9 @@ pub(crate) struct Given {
     /// Once the answer is known.
     pub(crate) behind_stream_query: Mutex<Option<Step>>,
     pub(crate) in_event_destroy: Mutex<Option<Step>>,
+    /// The host functions, and their words, that it takes and panics. Where there is no place for
+    /// them it has no such calls.
+    pub(crate) calls_before_a_panic: Mutex<Option<Vec<(HostFunction, usize)>>>,
 }
 
 impl Given {
@@ -90,6 +94,7 @@ impl Given {
             in_stream_query: Mutex::new(None),
             behind_stream_query: Mutex::new(None),
             in_event_destroy: Mutex::new(None),
+            calls_before_a_panic: Mutex::new(None),
         }
     }
 
@@ -183,7 +188,7 @@ pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
 impl<const N: usize> crossdock_sdk::plugin::Plugin for CountedStreams<N> {
     const DESCRIPTION: &'static str =
         describe!(name = "streams", vendor = "test", devices = "ext_dev");
-    const GROUPS: Groups<Self> = Groups::new().streams().wrap().host_events();
+    const GROUPS: Groups<Self> = Groups::new().streams().wrap().host_events().host_calls();
 
     fn probe() -> Result<ProbeInfo, Error> {
         Ok(ProbeInfo::ready(2, "1.0"))
@@ -345,6 +350,22 @@ impl<const N: usize> HostEvents for CountedStreams<N> {
     fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
         GIVEN[N].end(event, status);
         Ok(())
+    }
+}
+
+impl<const N: usize> HostCalls for CountedStreams<N> {
+    unsafe fn stream_host_call(
+        &self,
+        _: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+    ) -> Result<(), Error> {
+        let mut calls = GIVEN[N].calls_before_a_panic.lock().unwrap();
+        let Some(calls) = calls.as_mut() else {
+            return Err(Error::unsupported("stream_host_call"));
+        };
+        calls.push((function, word.expose_provenance()));
+        Err(Error::new(Status::PANIC, "stream_host_call", "it panicked"))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub(crate) mark: Arc<Mark>,
-    /// There once the driver was asked to tell it.
+    /// There once the driver was asked to tell when the command is over.
     waiter: OnceLock<Arc<Waiter>>,
 }
 
@@ -32,7 +32,7 @@ impl Awaited {
         }
     }
 
-    /// Makes the CPU wait, at most for `limit`, after which it is still running.
+    /// Makes the CPU wait, at most for `limit`; `Running` where the command is not over by then.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
         let Some(limit) = limit else {
             return wait_out(&self.mark);
@@ -44,7 +44,8 @@ impl Awaited {
         self.waiter()?.wait(&self.mark, limit)
     }
 
-    /// What the driver tells of the command. Of two threads that ask it at once, both are told.
+    /// Where the driver tells of the command, which it is asked to at the first call. Two threads that are
+    /// the first leave two callbacks, and both sleep at one of the waiters.
     fn waiter(&self) -> Result<&Waiter, Fault> {
         if let Some(known) = self.waiter.get() {
             return Ok(known);

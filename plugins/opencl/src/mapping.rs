@@ -61,8 +61,8 @@ impl Allocation {
         }
     }
 
-    /// Refuses commands while the driver has the memory mapped for the host, as they are undefined then.
-    /// Nor can it be unmapped for a command: mapped anew it could lie elsewhere.
+    /// Refuses commands while the driver has the memory mapped for the host: they are undefined then. The
+    /// memory cannot be unmapped for a command either, because a new mapping could lie elsewhere.
     pub(crate) fn check_unmapped(&self, operation: &'static str) -> Result<(), Fault> {
         if self.views.base().is_some() {
             let why = "the memory is mapped for the host, until its last host view ends";
@@ -95,7 +95,8 @@ impl Allocation {
         map(&self.device.queue, memory, range)
     }
 
-    /// The turn to map and unmap it. An object and its parts share one, since they share addresses.
+    /// The turn to map and unmap the memory. An object and its parts share one, since they share
+    /// addresses.
     fn turn(&self, memory: &Memory) -> Turn<'_> {
         let object = self.whole_word().unwrap_or_else(|| memory.word());
         self.device.platform.turns.take(object)

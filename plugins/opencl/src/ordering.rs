@@ -115,7 +115,7 @@ impl Streams for OpenCl {
 
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
         const OPERATION: &str = "event_destroy";
-        // Other threads may hold it, waiting for it. One that cannot be completed lives on.
+        // Other threads may be waiting for the event. One that cannot be completed lives on.
         self.event(event, OPERATION)?.abandon()?;
         drop(self.events.remove(event.raw(), OPERATION)?);
         Ok(())

@@ -70,7 +70,7 @@ impl Promise {
 pub(crate) struct Promises(Vec<Arc<Promise>>);
 
 impl Promises {
-    /// Those behind a host event alone.
+    /// Those of work that waits for one host event and nothing else.
     pub(crate) fn of(promise: &Arc<Promise>) -> Self {
         Self(vec![Arc::clone(promise)])
     }
@@ -80,7 +80,7 @@ impl Promises {
         Self::of(&Arc::new(Promise(Mutex::new(State::Complete(Err(fault))))))
     }
 
-    /// Stands behind `others` as well. What was kept can fail no more, and is forgotten.
+    /// Adds `others`. A promise that was kept can fail no more, and is forgotten.
     pub(crate) fn join(&mut self, others: &Self) {
         self.0.retain(|promise| !promise.is_kept());
         for promise in &others.0 {
@@ -91,7 +91,7 @@ impl Promises {
         }
     }
 
-    /// Stands behind `others` before all that it stands behind by now.
+    /// Puts `others` in front of those that are here: a failure among them is told first.
     pub(crate) fn put_first(&mut self, others: Self) {
         self.0.splice(..0, others.0);
     }

@@ -59,7 +59,7 @@ impl<M> Users<M> {
         settled
     }
 
-    /// The caller holds each of `over`, so that none is released here, under the lock.
+    /// Forgets the commands `over`. The caller holds each, so that none is released here, under the lock.
     fn forget(&self, over: &[Arc<M>]) {
         let is_over = |mark: &Arc<M>| over.iter().any(|over| Arc::ptr_eq(over, mark));
         self.pending().retain(|mark| !is_over(mark));
@@ -70,7 +70,7 @@ impl<M> Users<M> {
     }
 }
 
-/// Beyond this many remembered commands, those that are over are forgotten.
+/// From so many remembered commands on, the driver is asked now and then which of them are over.
 const MOST_PENDING: usize = 16;
 
 #[cfg(test)]

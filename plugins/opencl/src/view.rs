@@ -61,7 +61,7 @@ struct Pointer(NonNull<c_void>);
 unsafe impl Send for Pointer {}
 
 impl Views {
-    /// Where the driver has the object mapped.
+    /// Where the driver has the object mapped, if it has.
     pub(crate) fn base(&self) -> Option<NonNull<c_void>> {
         self.lock().base.map(|base| base.0)
     }

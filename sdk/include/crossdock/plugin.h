@@ -160,7 +160,7 @@ typedef struct xd_plugin {
      * Threads: any.
      * Blocks:  may: for work on this memory, never for other work.
      * Owns:    takes the memory; no work on it is in flight.
-     * Errors:  `XD_NOT_OWNER` for another address or kind; the host counts and logs them.
+     * Errors:  `XD_NOT_OWNER` for another address or kind; the host logs them.
      * Since:   table 1.0.
      */
     xd_status (*free)(xd_plugin_handle plugin, const xd_address *address, xd_memory_kind kind,
@@ -232,7 +232,7 @@ typedef struct xd_plugin {
      * Threads: one at a time, after every other hook returned.
      * Blocks:  may.
      * Owns:    takes the handle.
-     * Errors:  the host counts and logs them.
+     * Errors:  the host logs them.
      * Since:   table 1.0.
      */
     xd_status (*close)(xd_plugin_handle plugin, xd_plugin_error **error);

@@ -28,8 +28,8 @@ extern "C" {
  *   `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
  *   `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
  * - A wait of a stream for an event that failed is work that failed with the same status, so a
- *   failure travels from stream to stream. An event that is recorded behind it on its stream, and
- *   before `stream_synchronize` told of it, has that failure too.
+ *   failure travels from stream to stream. An event that is recorded behind failed work on its stream,
+ *   and before `stream_synchronize` told of the failure, has that failure too.
  */
 typedef struct xd_stream_hooks {
     /** Creates a stream on a device.
@@ -70,7 +70,7 @@ typedef struct xd_stream_hooks {
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.
      * Owns:    takes the stream.
-     * Errors:  `XD_STALE`; the host counts and logs them.
+     * Errors:  `XD_STALE`; the host logs them.
      * Since:   table 1.0.
      */
     xd_status (*stream_destroy)(xd_plugin_handle plugin, xd_stream_handle stream,
@@ -158,7 +158,7 @@ typedef struct xd_stream_hooks {
      * Blocks:  no.
      * Owns:    takes the event. After a failure the event is still alive, and may be destroyed
      *          again.
-     * Errors:  `XD_STALE`; the host counts and logs them.
+     * Errors:  `XD_STALE`; the host logs them.
      * Since:   table 1.0.
      */
     xd_status (*event_destroy)(xd_plugin_handle plugin, xd_event_handle event,
@@ -213,8 +213,8 @@ typedef struct xd_host_call_hooks {
      *
      * Threads: any; `function` runs on a thread of the vendor and must not call hooks.
      * Blocks:  no.
-     * Owns:    `word` is the caller's; `function` runs exactly once, also after a failure.
-     * Errors:  `XD_UNSUPPORTED`; then `function` is never called.
+     * Owns:    `word` is the caller's; `function` runs exactly once, also behind work that failed.
+     * Errors:  `XD_UNSUPPORTED`. After any error of this call `function` is never called.
      * Since:   table 1.0.
      */
     xd_status (*stream_host_call)(xd_plugin_handle plugin, xd_stream_handle stream,

@@ -79,8 +79,8 @@ pub struct HostCallHooks {
     ///
     /// Threads: any; `function` runs on a thread of the vendor and must not call hooks.
     /// Blocks:  no.
-    /// Owns:    `word` is the caller's; `function` runs exactly once, also after a failure.
-    /// Errors:  `UNSUPPORTED`; then `function` is never called.
+    /// Owns:    `word` is the caller's; `function` runs exactly once, also behind work that failed.
+    /// Errors:  `UNSUPPORTED`. After any error of this call `function` is never called.
     /// Since:   table 1.0.
     pub stream_host_call: Option<
         unsafe extern "C" fn(

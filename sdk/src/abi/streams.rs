@@ -17,8 +17,8 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 ///   `ABI`, `PANIC`, `FORKED`, `EXITING`, `RETIRED` and `OOM_HOST` do not say whether the work is over;
 ///   the host then treats it as running.
 /// - A wait of a stream for an event that failed is work that failed with the same status, so a
-///   failure travels from stream to stream. An event that is recorded behind it on its stream, and
-///   before `stream_synchronize` told of it, has that failure too.
+///   failure travels from stream to stream. An event that is recorded behind failed work on its stream,
+///   and before `stream_synchronize` told of the failure, has that failure too.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct StreamHooks {
@@ -75,7 +75,7 @@ pub struct StreamHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.
     /// Owns:    takes the stream.
-    /// Errors:  `STALE`; the host counts and logs them.
+    /// Errors:  `STALE`; the host logs them.
     /// Since:   table 1.0.
     pub stream_destroy: Option<
         unsafe extern "C" fn(
@@ -199,7 +199,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    takes the event. After a failure the event is still alive, and may be destroyed again.
-    /// Errors:  `STALE`; the host counts and logs them.
+    /// Errors:  `STALE`; the host logs them.
     /// Since:   table 1.0.
     pub event_destroy: Option<
         unsafe extern "C" fn(

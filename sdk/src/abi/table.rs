@@ -183,7 +183,7 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    takes the memory; no work on it is in flight.
-    /// Errors:  `NOT_OWNER` for another address or kind; the host counts and logs them.
+    /// Errors:  `NOT_OWNER` for another address or kind; the host logs them.
     /// Since:   table 1.0.
     pub free: Option<
         unsafe extern "C" fn(
@@ -269,7 +269,7 @@ pub struct PluginTable {
     /// Threads: one at a time, after every other hook returned.
     /// Blocks:  may.
     /// Owns:    takes the handle.
-    /// Errors:  the host counts and logs them.
+    /// Errors:  the host logs them.
     /// Since:   table 1.0.
     pub close:
         Option<unsafe extern "C" fn(plugin: PluginHandle, error: *mut *mut RawError) -> Status>,

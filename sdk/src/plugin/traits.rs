@@ -208,7 +208,7 @@ pub trait HostCalls: Streams {
     /// Runs `function(word)` when the stream reaches it.
     ///
     /// # Errors
-    /// `UNSUPPORTED`; then it is never called.
+    /// `UNSUPPORTED`. After any error it is never called.
     ///
     /// # Safety
     /// - `function` may be called once with `word` on any thread.

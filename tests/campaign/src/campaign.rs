@@ -37,12 +37,12 @@ pub fn campaign(
     let count = kind.count(devices, plan);
     // Neighbours in the scattered order are of all sorts, so a part is a run of them.
     let border = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
-    for turn in border(part - 1)..border(part) {
+    for position in border(part - 1)..border(part) {
         let searched = begun.elapsed().saturating_sub(shrunk);
         if plan.searching.is_some_and(|limit| searched > limit) {
             break;
         }
-        let case = kind.case(devices, plan, scattered(turn, count));
+        let case = kind.case(devices, plan, scattered(position, count));
         let is_meant = |part: &String| case.name.contains(part);
         if !plan.only.as_ref().is_none_or(is_meant) {
             continue;
@@ -76,14 +76,14 @@ pub fn campaign(
     row
 }
 
-/// The turns from 0 to `count` in an order in which any run of them meets all sorts: steps of the
-/// golden ratio, made coprime to the count.
-const fn scattered(turn: u64, count: u64) -> u64 {
+/// The number of the case at a position. Any run of positions meets cases of all sorts: their numbers
+/// are steps of the golden ratio apart, made coprime to the count.
+const fn scattered(position: u64, count: u64) -> u64 {
     let mut step = (count as u128 * 618 / 1000) as u64;
     while !is_coprime(step, count) {
         step += 1;
     }
-    (turn as u128 * step as u128 % count as u128) as u64
+    (position as u128 * step as u128 % count as u128) as u64
 }
 
 const fn is_coprime(mut one: u64, mut other: u64) -> bool {

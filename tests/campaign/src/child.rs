@@ -50,8 +50,8 @@ impl Trials {
         }
     }
 
-    /// What the simulated engine did in the last trial, where there was one and the process lives:
-    /// equal numbers are those of runs that did the same.
+    /// What the simulated engine did up to the end of the last trial, where there was one and the process
+    /// lives: equal numbers are those of runs that did the same.
     #[must_use]
     pub const fn trace(&self) -> Option<u64> {
         self.trace

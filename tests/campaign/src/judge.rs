@@ -30,7 +30,8 @@ pub(crate) struct Judge {
     held: BTreeSet<usize>,
     held_events: BTreeSet<usize>,
     has_pending: bool,
-    /// Memories that are to look like this until a host event is completed.
+    /// What memories have to look like until a host event is completed: bytes, and which bits of them are
+    /// known.
     early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
     /// Calls may fail without more reason: faults are injected, or a host event failed.
     faulty: bool,
@@ -72,7 +73,7 @@ impl Judge {
     }
 
     /// Whether a call would say nothing: a look at memory that unheld work may be writing.
-    pub(crate) fn is_idle(&self, call: &Call, peekable: &[bool]) -> bool {
+    pub(crate) fn says_nothing(&self, call: &Call, peekable: &[bool]) -> bool {
         let Call::Peek { t } = call else {
             return false;
         };
@@ -200,7 +201,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Memory that only held work writes looks as before it.
+    /// A look at memory that only held work writes: it has to be as it was before that work.
     fn peeked(&self, view: &View, bytes: &[u8]) -> Result<(), Finding> {
         let Some((value, known)) = self.early.get(&view.memory) else {
             return Ok(());

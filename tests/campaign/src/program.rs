@@ -14,13 +14,13 @@ pub struct Case {
     /// The language that makes the calls.
     #[serde(default)]
     pub language: Language,
-    /// The devices by name, as [`crate::world`] finds them; operations count in this list.
+    /// The devices by name, as [`crate::world`] finds them; operations name them by their index here.
     pub devices: Vec<String>,
     /// Whether its runtimes are opened for it, and closed behind it.
     pub fresh: bool,
-    /// How many runtimes are open; operations count in them.
+    /// How many runtimes are open; operations name them by number.
     pub runtimes: usize,
-    /// Host memory of one staged copy, so that small tensors take several chunks.
+    /// Bytes of host memory for one staged copy: few, so that small tensors take several chunks.
     pub staging: u64,
     /// Rules of the fault layer, or none.
     pub fault: Option<String>,
@@ -45,8 +45,8 @@ impl Case {
         self.runtimes == 2 && self.programs.len() == 8
     }
 
-    /// Whether one thread at a time runs, in an order of the seed; else all run freely. Programs beside
-    /// each other on real devices do: no order of theirs would be exact.
+    /// Whether one thread at a time runs, in an order of the seed; else all run freely. So do programs
+    /// beside each other on real devices: no order of theirs would be exact.
     #[must_use]
     pub fn takes_turns(&self) -> bool {
         let is_alone = self.programs.len() == 1 || self.real_devices().is_empty();

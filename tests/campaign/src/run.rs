@@ -1,9 +1,9 @@
-//! The interpreter: hands out the turns, one call at a time, and holds each answer against the model.
+//! The interpreter: has the calls of a program made one at a time, and holds each answer against the model.
 //!
-//! A call that a pending host event holds up gives the turn back after a moment, or as soon as all
-//! threads sleep where they take [turns](crate::turns): then all host events are completed, and the call
-//! has to end. So the order of calls is the program's, on however many threads, and that of programs
-//! which take turns with each other is the seed's.
+//! A call that has not answered after a moment, or (where threads take [turns](crate::turns)) once all
+//! threads sleep, is taken to be held up by a pending host event: then all host events are completed, and the call
+//! has to end. So calls are made in the order of the program, on however many threads; the seed orders
+//! those of programs that run in turns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ const MOMENT: Duration = Duration::from_millis(25);
 const TRIES: usize = 40;
 
 /// What a thread is asked to do.
-type Turn = (Box<dyn Caller>, Op, Option<View>);
+type Request = (Box<dyn Caller>, Op, Option<View>);
 
 /// A program in the making: its places, its model and its threads.
 pub(crate) struct Run {
     world: Arc<World>,
     judge: Judge,
     host_events: HostEvents,
-    slots: Option<Box<dyn Caller>>,
+    caller: Option<Box<dyn Caller>>,
     threads: BTreeMap<usize, Thread>,
     limit: Duration,
     /// The devices whose memory can be looked at while a stream is held.
@@ -49,25 +49,25 @@ pub(crate) struct Run {
 type Answer = (Box<dyn Caller>, Outcome);
 
 struct Thread {
-    turns: Sender<Turn>,
+    requests: Sender<Request>,
     answers: Receiver<Answer>,
     handle: JoinHandle<()>,
 }
 
 impl Thread {
     fn start() -> Self {
-        let (turns, to_do) = channel::<Turn>();
+        let (requests, to_do) = channel::<Request>();
         let (done, answers) = channel();
         let handle = std::thread::spawn(move || {
-            while let Ok((mut slots, op, of)) = to_do.recv() {
-                let outcome = slots.perform(&op, of.as_ref());
-                if done.send((slots, outcome)).is_err() {
+            while let Ok((mut caller, op, of)) = to_do.recv() {
+                let outcome = caller.perform(&op, of.as_ref());
+                if done.send((caller, outcome)).is_err() {
                     return;
                 }
             }
         });
         Self {
-            turns,
+            requests,
             answers,
             handle,
         }
@@ -77,12 +77,12 @@ impl Thread {
 impl Run {
     /// An empty program in the world of a case. Where calls are made to fail, errors are answers.
     pub(crate) fn new(case: &Case, world: &Arc<World>, limit: Duration) -> Self {
-        let slots = world.caller();
+        let caller = world.caller();
         Self {
             world: Arc::clone(world),
             judge: Judge::new(case.fault.is_some()),
-            host_events: slots.host_events(),
-            slots: Some(slots),
+            host_events: caller.host_events(),
+            caller: Some(caller),
             threads: BTreeMap::new(),
             limit,
             peekable: world.peekable.clone(),
@@ -102,13 +102,14 @@ impl Run {
             run.beside.clone_from(&events);
         }
         let mut random = Random::new(seed);
-        let mut turns: Vec<usize> = Vec::new();
+        // The program of each call that is left.
+        let mut left: Vec<usize> = Vec::new();
         for (program, (_, ops)) in runs.iter().enumerate() {
-            turns.resize(turns.len() + ops.len(), program);
+            left.resize(left.len() + ops.len(), program);
         }
         let mut next = vec![0; runs.len()];
-        while !turns.is_empty() {
-            let program = turns.swap_remove(random.below(turns.len() as u64) as usize);
+        while !left.is_empty() {
+            let program = left.swap_remove(random.below(left.len() as u64) as usize);
             let (run, ops) = &mut runs[program];
             run.step_at(ops, next[program])?;
             next[program] += 1;
@@ -130,8 +131,8 @@ impl Run {
         begun: &dyn Fn(usize, &dyn Caller),
     ) -> Result<usize, Finding> {
         for index in 0..ops.len() {
-            if let Some(slots) = &self.slots {
-                begun(index, slots.as_ref());
+            if let Some(caller) = &self.caller {
+                begun(index, caller.as_ref());
             }
             self.step_at(ops, index)?;
         }
@@ -171,7 +172,7 @@ impl Run {
     /// Completes all host events, and waits for all streams and devices.
     fn settle(&mut self) -> Result<(), Finding> {
         self.complete_host_events();
-        let streams = self.slots.as_ref().map(|slots| slots.streams());
+        let streams = self.caller.as_ref().map(|caller| caller.streams());
         let streams = streams.unwrap_or_default();
         for s in streams {
             self.wait(&main(Call::SyncStream { s }))?;
@@ -212,7 +213,8 @@ impl Run {
         self.judge.opened();
     }
 
-    /// The same for all programs that run in turns: a call may be behind a stream that another holds.
+    /// The same for all programs that run in turns: a call may be behind a stream that another program
+    /// holds.
     fn complete_all_host_events(&mut self) {
         self.complete_host_events();
         for beside in &self.beside {
@@ -229,22 +231,22 @@ impl Run {
             // Another program may have completed them.
             self.judge.opened();
         }
-        if self.judge.is_idle(&op.call, &self.peekable) {
+        if self.judge.says_nothing(&op.call, &self.peekable) {
             return Ok(true);
         }
         let of = self.judge.view_of(&op.call);
         let touched: Touched = self.judge.touched(&op.call);
-        let slots = self
-            .slots
+        let caller = self
+            .caller
             .take()
             .ok_or_else(|| Finding::new(What::Panic, "the places are gone"))?;
         let thread = self.threads.entry(op.thread).or_insert_with(Thread::start);
-        let sent = thread.turns.send((slots, op.clone(), of));
-        let (slots, outcome) = match sent {
+        let sent = thread.requests.send((caller, op.clone(), of));
+        let (caller, outcome) = match sent {
             Ok(()) => self.answer(op)?,
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
-        self.slots = Some(slots);
+        self.caller = Some(caller);
         let is_failure = matches!(outcome, Outcome::Failed(_));
         self.judge.check(op, touched, outcome)?;
         Ok(!is_failure)
@@ -330,16 +332,16 @@ impl Run {
     fn finish(&mut self) -> Result<(), Finding> {
         self.settle()?;
         let (done, cleared) = channel();
-        let slots = self.slots.take();
+        let caller = self.caller.take();
         std::thread::spawn(move || {
-            let mut slots = slots;
-            if let Some(slots) = &mut slots {
-                slots.clear();
+            let mut caller = caller;
+            if let Some(caller) = &mut caller {
+                caller.clear();
             }
             // The limit may have passed.
-            drop(done.send(slots));
+            drop(done.send(caller));
         });
-        let slots = cleared
+        let caller = cleared
             .recv_timeout(self.limit)
             .map_err(|error| match error {
                 RecvTimeoutError::Timeout => {
@@ -348,14 +350,14 @@ impl Run {
                 RecvTimeoutError::Disconnected => panicked(),
             })?;
         for (_, thread) in std::mem::take(&mut self.threads) {
-            drop(thread.turns);
+            drop(thread.requests);
             thread.handle.join().map_err(|_payload| panicked())?;
         }
         // Nobody waits for the releases.
         if let Some(turns) = &self.turns {
             turns.come_to_rest(self.limit);
         }
-        let lent = slots.as_ref().map_or(&[][..], |slots| slots.lent());
+        let lent = caller.as_ref().map_or(&[][..], |caller| caller.lent());
         lent.iter()
             .try_for_each(|lent| self.judge.lent(lent, self.limit))
     }

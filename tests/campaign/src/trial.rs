@@ -250,8 +250,8 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Fin
                 drop(reached.send(tensors));
             }
         };
-        let begun = |index: usize, slots: &dyn Caller| {
-            tell(index, slots.tensors(), &reached);
+        let begun = |index: usize, caller: &dyn Caller| {
+            tell(index, caller.tensors(), &reached);
         };
         let outcome =
             Run::new(&case_there, &world_there, limit).all(&ops.unwrap_or_default(), &begun);

@@ -88,6 +88,11 @@ fn a_process_ends_while_copies_of_foreign_memory_wait_and_gives_none_of_it_back(
 }
 
 #[test]
+fn a_wait_for_releases_ends_when_the_process_does() {
+    both_orders(&["waiting"]);
+}
+
+#[test]
 fn loading_plugins_installs_no_signal_handler() {
     let folder = tempfile::tempdir().unwrap();
     let mut plugins = vec![ext_dev(folder.path())];

@@ -207,8 +207,8 @@ typedef struct xd_session xd_session;
 
 /** \name Who keeps the order when a tensor is handed out */
 /**@{*/
-/** It is ready when the function returns: the CPU waits for work that writes it. Who then writes it
- *  while a copy of it may still run calls ::xd_stream_synchronize first. */
+/** It is ready when the function returns: the CPU waits for work that writes it. Before you write memory
+ *  that a copy on a stream may still read, call ::xd_stream_synchronize on that stream. */
 #define XD_ORDER_READY 0u
 /** The given stream waits: what comes on it later may read the tensor, and write it unless it is
  *  read-only. */
@@ -219,7 +219,7 @@ typedef struct xd_session xd_session;
 
 /** \name How a stream waits for an event */
 /**@{*/
-/** Inside one plugin. */
+/** Inside one plugin; or not at all: the event had happened already. */
 #define XD_WAIT_NATIVE 0u
 /** By an event that the host completes; no thread waits. */
 #define XD_WAIT_HOST_EVENT 1u
@@ -542,7 +542,8 @@ const char *xd_version(void);
 int32_t xd_exiting(void);
 
 /** \brief How many things were leaked and not given back: because the process was exiting, because it
- * is a fork, or because nobody could say whether work still used them.
+ * is a fork, because nobody could say whether work still used them, or because a plugin did not let go
+ * of them.
  */
 uint64_t xd_counted_leaks(void);
 
@@ -730,7 +731,8 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_en
  * deleters of imported tensors have run. Waits for the plugins that this runtime lists,
  * and for those that it retired. Since table 1.3.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
- * \return `XD_TIMEOUT`; `XD_INVALID` when called by a deleter, which is such a release itself.
+ * \return `XD_TIMEOUT`; `XD_EXITING` once the process exits, which leaves the rest to the system;
+ *         `XD_INVALID` when called by a deleter, which is such a release itself.
  */
 xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
 
@@ -798,8 +800,9 @@ int32_t xd_device_equal(const xd_device *one, const xd_device *other);
 /** \brief The same number for every handle of one device, in this process; 0 for NULL. */
 uint64_t xd_device_hash(const xd_device *device);
 
-/** \brief Makes the CPU wait until the work on all its streams is done: the default one, those that live, and
+/** \brief Makes the CPU wait until the work on all its streams is done: the default one, those that are alive, and
  * those that belong to other runtimes. A device without streams has nothing pending.
+ * \return `XD_TIMEOUT`, or the first failure of a stream's work, once.
  */
 xd_error *xd_device_synchronize(const xd_device *device, uint64_t limit_ns);
 
@@ -983,8 +986,8 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
 /**
  * \brief The same values on a device.
  * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns. With a
- *                     stream only a copy on a direct route does not wait, as `XD_COPY_ALWAYS` takes
- *                     where it is the cheapest: see \ref xd_move_options.
+ *                     stream, only a copy on a direct route does not wait (see \ref xd_move_options);
+ *                     `XD_COPY_ALWAYS` takes that route where it is the cheapest.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
  * \return `XD_ERROR_REFUSED` with every route that fell and why, or `XD_ERROR_COPY_REQUIRED`.
@@ -997,7 +1000,7 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 /**@{*/
 
 /** \brief Makes the CPU wait until the last work that wrote the tensor is done.
- * \return `XD_TIMEOUT`, or the failure of that work, each time until the tensor is written again.
+ * \return `XD_TIMEOUT`, or the failure of that work, each time until all of the tensor is written again.
  */
 xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
 
@@ -1017,13 +1020,13 @@ xd_error *xd_tensor_wait_to_read(const xd_tensor *tensor, const xd_stream *strea
  */
 xd_error *xd_tensor_wait_to_write(const xd_tensor *tensor, const xd_stream *stream);
 
-/** \brief Says that work of yours that is on a stream reads the tensor: who writes it waits for
- * that, and its memory outlives it.
+/** \brief Says that work of yours on a stream reads the tensor: later writes of the tensor wait for that
+ * work, and the memory outlives it.
  */
 xd_error *xd_tensor_used_on(const xd_tensor *tensor, const xd_stream *stream);
 
-/** \brief Says that work of yours that is on a stream writes the tensor: who uses it waits for
- * that, and its memory outlives it.
+/** \brief Says that work of yours on a stream writes the tensor: later uses of the tensor wait for that
+ * work, and the memory outlives it.
  */
 xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream);
 
@@ -1040,11 +1043,13 @@ xd_error *xd_tensor_ready_on(const xd_tensor *tensor, const xd_stream *stream);
 /**@{*/
 
 /** \brief Creates a stream on a device.
- * \return `XD_UNSUPPORTED` where the plugin has no streams.
+ * \return `XD_UNSUPPORTED` where the plugin has no streams; `XD_RETIRED` where it was retired.
  */
 xd_error *xd_stream_create(const xd_device *device, xd_stream **stream);
 
-/** \brief The device's default stream. */
+/** \brief The device's default stream.
+ * \return `XD_UNSUPPORTED` where it has none.
+ */
 xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 
 /**
@@ -1053,6 +1058,8 @@ xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
  * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
  *                    come of it, and nobody puts work on it during a call with them. A stream of
  *                    others is never destroyed here.
+ * \return `XD_INVALID` where the plugin takes no streams of others, or where the vendor can say that the
+ *         stream belongs to another device; `XD_RETIRED` where the plugin was retired.
  */
 xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
 
@@ -1067,7 +1074,9 @@ xd_error *xd_stream_find(const xd_device *device, uint64_t native, xd_stream **s
 /** \brief The device whose work it orders, in the runtime in which this handle was asked for. */
 xd_error *xd_stream_device(const xd_stream *stream, xd_device **device);
 
-/** \brief The integer that the vendor's API uses for it. */
+/** \brief The integer that the vendor's API uses for it.
+ * \return `XD_UNSUPPORTED` where there is none.
+ */
 xd_error *xd_stream_native_handle(const xd_stream *stream, uint64_t *native);
 
 /** \brief Records an event at the stream's present end. */
@@ -1076,6 +1085,7 @@ xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
 /** \brief Makes everything that comes later on the stream wait for an event of any plugin.
  * \param[out] how  `XD_WAIT_*`; only `XD_WAIT_BLOCKED` made the caller wait. May be NULL: it is not
  *                  wanted.
+ * \return The failure of the work before the event, where that is known already.
  */
 xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_t *how);
 
@@ -1084,7 +1094,9 @@ xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_
  */
 xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
 
-/** \brief Whether its work is done: 1 or 0. */
+/** \brief Whether its work is done: 1 or 0.
+ * \return The first failure of the work, until ::xd_stream_synchronize has told of it.
+ */
 xd_error *xd_stream_is_idle(const xd_stream *stream, int32_t *idle);
 
 /** \brief 1 where both handles are of one stream; 0 where one is NULL. Two wraps of one native
@@ -1119,7 +1131,7 @@ xd_error *xd_event_complete(const xd_event *event, xd_status status);
 xd_error *xd_event_device(const xd_event *event, xd_device **device);
 
 /** \brief Whether it happened: 1 or 0.
- * \return The failure of the work before it.
+ * \return The failure of the work before it, each time.
  */
 xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 
@@ -1129,8 +1141,9 @@ xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);
 
 /** \brief Nanoseconds from `earlier` to `event`, as the device measured them.
- * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins; `XD_UNSUPPORTED`
- *         where the device, or a wrapped queue that was made so, measures no times.
+ * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins, and where the
+ *         plugin has no time for an event that the host completes; `XD_UNSUPPORTED` where the device, or a
+ *         wrapped queue, measures no times.
  */
 xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint64_t *nanoseconds);
 

@@ -72,7 +72,7 @@ fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     };
     let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
     let outcome = match read(&closed(&answer_file)) {
-        Some(answer) => Outcome::Closed(answer),
+        Some(answer) => Outcome::Closed(Box::new(answer)),
         None if answer_file.exists() => Outcome::Answered,
         None => Outcome::Silent,
     };
@@ -86,7 +86,7 @@ enum Outcome {
     /// It was, and not closed.
     Answered,
     /// All was done.
-    Closed(Answer),
+    Closed(Box<Answer>),
 }
 
 fn judge(
@@ -119,7 +119,7 @@ fn judge(
         )));
     }
     match outcome {
-        Outcome::Closed(answer) if status.success() => Ok(answer),
+        Outcome::Closed(answer) if status.success() => Ok(*answer),
         Outcome::Silent | Outcome::Answered | Outcome::Closed(_) => {
             let code = status.code().unwrap_or(-1);
             Err(problem(format!(

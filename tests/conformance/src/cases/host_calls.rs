@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_host_function_runs_also_after_a_failure",
-        "`function` runs exactly once, also after a failure.",
+        "`function` runs exactly once, also behind work that failed.",
         after_failure,
     ),
     Case::core(

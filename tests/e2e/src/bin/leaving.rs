@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossdock::{Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks, late_log};
@@ -73,6 +74,44 @@ extern "C" fn registered_before() {
     }
 }
 
+/// Who waits for releases when the exit begins.
+static WAITING: Mutex<Option<JoinHandle<Option<Status>>>> = Mutex::new(None);
+
+fn wait_for_releases() -> Option<Status> {
+    let (runtime, _) = KEPT.get()?;
+    runtime.wait_for_releases(None).err()?.status()
+}
+
+/// Drops memory that the work of each device uses, for a host that never comes, and lets a thread
+/// wait until it is given back.
+fn wait_for_what_stays_in_use(runtime: &Runtime) -> Result<(), crossdock::Error> {
+    let layout = Layout::compact(Dtype::UINT8, &[64])?;
+    let mut held = Vec::new();
+    for device in runtime.devices() {
+        let Ok(event) = Event::host(&device) else {
+            continue;
+        };
+        let stream = Stream::new(&device)?;
+        stream.wait(&event)?;
+        let lent = Tensor::from_host_memory(runtime, Box::new(Foreign(vec![1; 64])), 0, &layout)?;
+        let direct = RouteChoice::Only(RouteKind::Direct);
+        held.push((lent.to_on(&device, direct, &stream)?.0, event));
+    }
+    let _never_completed = KEPT_WORK.set(held);
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    *waiting = Some(std::thread::spawn(wait_for_releases));
+    Ok(())
+}
+
+extern "C" fn registered_for_those_who_wait() {
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let other = waiting.take().and_then(|thread| thread.join().ok()?);
+    let answers = (other, wait_for_releases());
+    if answers != (Some(Status::EXITING), Some(Status::EXITING)) {
+        fail(&format!("a wait for releases answered {answers:?}"));
+    }
+}
+
 extern "C" fn registered_after() {
     use_everything(&[Status::OK, Status::EXITING]);
 }
@@ -86,6 +125,9 @@ fn main() {
     let signals = handlers();
     if scenario == "atexit-before" {
         at_exit(registered_before);
+    }
+    if scenario == "waiting" {
+        at_exit(registered_for_those_who_wait);
     }
     let mut builder = Runtime::builder().search(false);
     for plugin in arguments {
@@ -113,6 +155,11 @@ fn main() {
             }
         }
         "atexit-after" => at_exit(registered_after),
+        "waiting" => {
+            if let Err(error) = wait_for_what_stays_in_use(&kept.0) {
+                fail(&format!("{error}: {}", error.why()));
+            }
+        }
         "thread-local" => AT_THREAD_END.set(Some(AtEnd(kept.1.clone()))),
         "detached-thread" => start_busy_threads(),
         "fork" => fork_and_check(answers),

@@ -23,12 +23,14 @@
 //! | `seed` | of every choice that is made | 1 |
 //! | `workers`, `delay_us` | threads of `threads`, and their longest delay | 2, 0 |
 //! | `idle_ms` | time without a call after which everything runs, or `off` for exact replays | 5 |
+//! | `turns` | `on`: one thread of the process at a time, in an order of the seed; not with `threads` | off |
 //! | `standstill_ms` | time of a wait in which nothing can run, before that is reported | 5000 |
 //! | `fault` | see below, with `,` between | none |
 //!
 //! A fault is `[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]`. It strikes the NTH operation of
-//! a hook as it runs (`run:`, and without either), or refuses the NTH call (`call:`); `+` means all
-//! that follow too, `!` that the device is lost from then on. What fails as it runs is told as
+//! a hook as it runs (`run:`, and without either), or refuses the NTH call (`call:`). A `*` in HOOK
+//! stands for any text. `+` means all that follow too, `%` how many percent of those it would strike
+//! it does, and `!` that the device is lost from then on. What fails as it runs is told as
 //! `DEVICE_LOST`, `OOM_DEVICE` or `VENDOR`.
 //!
 //! # Control
@@ -42,7 +44,7 @@
 //! | `settings` | what `CROSSDOCK_SIM` chooses |
 //! | `plugin`, `device` | the life of the plugin, and what its devices can do |
 //! | `memory`, `transfer`, `streams`, `shared` | the hooks |
-//! | `lent`, `uses`, `handles` | books: host memory, who may still use it, words |
+//! | `lent`, `uses`, `handles` | what is alive: lent host memory, the work that may use it, the objects of the host's words |
 //! | `region` | strided copies, checked before they are submitted |
 //! | `answer` | from the engine's failures to the contract's |
 //! | `control` | the table for tests |

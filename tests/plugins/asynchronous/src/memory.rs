@@ -48,7 +48,7 @@ impl Asynchronous {
         self.give_up(operation, address, Some(kind), free)
     }
 
-    /// Takes an allocation out of the book and frees it; one that is not freed goes back.
+    /// Takes an allocation out of the table and frees it; one that is not freed goes back.
     fn give_up(
         &self,
         operation: &'static str,
@@ -165,19 +165,19 @@ impl AsyncMemory for Asynchronous {
     fn allocate_async(&self, stream: StreamHandle, size: u64) -> Result<Address, Error> {
         let operation = "allocate_async";
         self.check_open(operation)?;
-        let queue = self.queue(operation, stream)?;
+        let host_stream = self.host_stream(operation, stream)?;
         let given = self
             .engine
-            .allocate_on(Site::new(operation), queue.stream, size);
+            .allocate_on(Site::new(operation), host_stream.stream, size);
         self.keep_memory(operation, given, MemoryKind::DEVICE)
     }
 
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         let operation = "free_async";
-        let queue = self.queue(operation, stream)?;
+        let host_stream = self.host_stream(operation, stream)?;
         let free = |base| {
             self.engine
-                .free_on(Site::new(operation), queue.stream, base)
+                .free_on(Site::new(operation), host_stream.stream, base)
         };
         self.give_up(operation, address, Some(MemoryKind::DEVICE), free)
     }

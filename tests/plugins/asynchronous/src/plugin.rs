@@ -23,7 +23,7 @@ use crate::answer::refused;
 use crate::control::{CONTROL, Control};
 use crate::handles::Handles;
 use crate::lent::{Lent, Views};
-use crate::streams::{Point, Queue};
+use crate::streams::{HostStream, Point};
 use crate::uses::Uses;
 use crate::{device, settings};
 
@@ -33,7 +33,7 @@ pub struct Asynchronous {
     pub(crate) engine: Engine,
     /// The upper half of allocation ids: those of two engines never meet.
     pub(crate) number: u64,
-    pub(crate) streams: Handles<Queue>,
+    pub(crate) streams: Handles<HostStream>,
     pub(crate) events: Handles<Point>,
     /// The word of each device's default stream.
     pub(crate) defaults: Vec<u64>,
@@ -88,7 +88,7 @@ impl Plugin for Asynchronous {
         let default = |device| {
             let stream = engine.create_stream(Site::new(OWN), device);
             let stream = stream.map_err(|error| refused(operation, &error))?;
-            Ok(streams.insert(Queue {
+            Ok(streams.insert(HostStream {
                 stream,
                 device,
                 is_owned: false,
@@ -221,15 +221,17 @@ impl Asynchronous {
     pub(crate) fn run(
         &self,
         operation: &'static str,
-        on: Option<Queue>,
+        on: Option<HostStream>,
         (device, addresses): (u32, &[u64]),
         submit: impl FnOnce(sim::Stream) -> Result<(), sim::Error>,
     ) -> Result<(), Error> {
         let shared = addresses.iter().filter_map(|at| self.shared_base(*at));
-        if let Some(queue) = on {
+        if let Some(host_stream) = on {
             let submitted = self
                 .uses
-                .submit(&self.engine, shared, queue.stream, || submit(queue.stream));
+                .submit(&self.engine, shared, host_stream.stream, || {
+                    submit(host_stream.stream)
+                });
             return submitted.map_err(|error| refused(operation, &error));
         }
         let made = self.engine.create_stream(Site::new(OWN), device);

@@ -11,9 +11,9 @@ use crossdock_sim_engine::{self as sim, Site};
 use crate::answer::{queried, refused};
 use crate::plugin::Asynchronous;
 
-/// A stream of the host's: one of its own, or another name of one.
+/// What a handle of the host's stands for: a stream of the engine, perhaps beside other handles.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Queue {
+pub(crate) struct HostStream {
     pub(crate) stream: sim::Stream,
     pub(crate) device: u32,
     /// Whether destroying the handle destroys the stream.
@@ -30,11 +30,11 @@ pub(crate) struct Point {
 
 impl Asynchronous {
     /// The stream of a handle.
-    pub(crate) fn queue(
+    pub(crate) fn host_stream(
         &self,
         operation: &'static str,
         handle: StreamHandle,
-    ) -> Result<Queue, Error> {
+    ) -> Result<HostStream, Error> {
         self.check_alive(operation)?;
         self.streams
             .find(handle.raw())
@@ -42,16 +42,16 @@ impl Asynchronous {
     }
 
     /// The stream that work is for; none asks for it at once.
-    pub(crate) fn work_queue(
+    pub(crate) fn work_stream(
         &self,
         operation: &'static str,
         handle: StreamHandle,
-    ) -> Result<Option<Queue>, Error> {
+    ) -> Result<Option<HostStream>, Error> {
         self.check_open(operation)?;
         if handle.is_none() {
             return Ok(None);
         }
-        self.queue(operation, handle).map(Some)
+        self.host_stream(operation, handle).map(Some)
     }
 
     fn point(&self, operation: &'static str, handle: EventHandle) -> Result<Point, Error> {
@@ -84,12 +84,12 @@ impl Streams for Asynchronous {
         self.check_index(operation, device)?;
         let made = self.engine.create_stream(Site::new(operation), device);
         let stream = made.map_err(|error| refused(operation, &error))?;
-        let queue = Queue {
+        let host_stream = HostStream {
             stream,
             device,
             is_owned: true,
         };
-        Ok(StreamHandle::from_raw(self.streams.insert(queue)))
+        Ok(StreamHandle::from_raw(self.streams.insert(host_stream)))
     }
 
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
@@ -105,8 +105,8 @@ impl Streams for Asynchronous {
     }
 
     fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
-        let queue = self.queue("stream_native", stream)?;
-        Ok(NATIVE | queue.stream.raw())
+        let host_stream = self.host_stream("stream_native", stream)?;
+        Ok(NATIVE | host_stream.stream.raw())
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
@@ -117,52 +117,53 @@ impl Streams for Asynchronous {
             let why = "the default stream is the device's own";
             return Err(Error::new(Status::INVALID, operation, why));
         }
-        let queue = self
+        let host_stream = self
             .streams
             .remove(word)
             .ok_or_else(|| stale(operation, "stream"))?;
-        if !queue.is_owned {
+        if !host_stream.is_owned {
             return Ok(());
         }
         let ended = self
             .engine
-            .destroy_stream(Site::new(operation), queue.stream);
+            .destroy_stream(Site::new(operation), host_stream.stream);
         ended.map_err(|error| {
             // What was not destroyed lives on.
-            self.streams.restore(word, queue);
+            self.streams.restore(word, host_stream);
             refused(operation, &error)
         })
     }
 
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
         let operation = "stream_synchronize";
-        let queue = self.queue(operation, stream)?;
+        let host_stream = self.host_stream(operation, stream)?;
         let site = Site::new(operation);
         let waited = self
             .engine
-            .synchronize_stream(site, queue.stream, limit(timeout_ns));
+            .synchronize_stream(site, host_stream.stream, limit(timeout_ns));
         waited.map_err(|error| refused(operation, &error))
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let operation = "stream_query";
-        let queue = self.queue(operation, stream)?;
+        let host_stream = self.host_stream(operation, stream)?;
         queried(
             operation,
-            self.engine.query_stream(Site::new(operation), queue.stream),
+            self.engine
+                .query_stream(Site::new(operation), host_stream.stream),
         )
     }
 
     fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
         let operation = "stream_wait_event";
         self.check_open(operation)?;
-        let (queue, point) = (
-            self.queue(operation, stream)?,
+        let (host_stream, point) = (
+            self.host_stream(operation, stream)?,
             self.point(operation, event)?,
         );
         let submitted = self
             .engine
-            .wait(Site::new(operation), queue.stream, point.event);
+            .wait(Site::new(operation), host_stream.stream, point.event);
         submitted.map_err(|error| refused(operation, &error))
     }
 
@@ -177,9 +178,9 @@ impl Streams for Asynchronous {
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error> {
         let operation = "event_record";
         self.check_open(operation)?;
-        let (point, queue) = (
+        let (point, host_stream) = (
             self.point(operation, event)?,
-            self.queue(operation, stream)?,
+            self.host_stream(operation, stream)?,
         );
         if point.by_host {
             let why = "the host completes this event";
@@ -187,7 +188,7 @@ impl Streams for Asynchronous {
         }
         let recorded = self
             .engine
-            .record(Site::new(operation), point.event, queue.stream);
+            .record(Site::new(operation), point.event, host_stream.stream);
         recorded.map_err(|error| refused(operation, &error))?;
         self.events.replace(
             event.raw(),
@@ -239,16 +240,16 @@ impl Wrap for Asynchronous {
         let operation = "stream_wrap";
         self.check_open(operation)?;
         self.check_index(operation, device)?;
-        let named = |queue: &Queue| NATIVE | queue.stream.raw() == native;
+        let named = |host_stream: &HostStream| NATIVE | host_stream.stream.raw() == native;
         let known = self.streams.all().into_iter().find(named);
-        let known = known.filter(|queue| queue.device == device);
-        let queue = known.ok_or_else(|| {
+        let known = known.filter(|host_stream| host_stream.device == device);
+        let host_stream = known.ok_or_else(|| {
             let why = format!("{native:#x} is no live stream of device {device}");
             Error::new(Status::INVALID, operation, why)
         })?;
-        let wrapped = Queue {
+        let wrapped = HostStream {
             is_owned: false,
-            ..queue
+            ..host_stream
         };
         Ok(StreamHandle::from_raw(self.streams.insert(wrapped)))
     }
@@ -291,14 +292,14 @@ impl HostCalls for Asynchronous {
     ) -> Result<(), Error> {
         let operation = "stream_host_call";
         self.check_open(operation)?;
-        let queue = self.queue(operation, stream)?;
+        let host_stream = self.host_stream(operation, stream)?;
         let HostFunction(Some(function)) = function else {
             return Err(Error::new(Status::INVALID, operation, "no function"));
         };
         let call = HostCall { function, word };
         let submitted = self.engine.host_call(
             Site::new(operation),
-            queue.stream,
+            host_stream.stream,
             Box::new(move || call.run()),
         );
         submitted.map_err(|error| refused(operation, &error))

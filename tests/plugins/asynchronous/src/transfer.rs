@@ -11,7 +11,7 @@ use crossdock_sim_engine::{self as sim, Site};
 use crate::device::is_integrated;
 use crate::plugin::Asynchronous;
 use crate::region::{Elements, Region};
-use crate::streams::Queue;
+use crate::streams::HostStream;
 
 impl Asynchronous {
     /// Copies bytes.
@@ -24,7 +24,7 @@ impl Asynchronous {
         stream: StreamHandle,
     ) -> Result<(), Error> {
         let operation = "copy";
-        let on = self.work_queue(operation, stream)?;
+        let on = self.work_stream(operation, stream)?;
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
@@ -58,7 +58,7 @@ impl Asynchronous {
 impl Strided for Asynchronous {
     unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error> {
         let operation = "copy_strided";
-        let on = self.work_queue(operation, stream)?;
+        let on = self.work_stream(operation, stream)?;
         // SAFETY: the caller vouches for the array.
         let shape = unsafe { numbers(args.shape, args.rank)? };
         // SAFETY: the caller vouches for the array.
@@ -101,7 +101,7 @@ impl Strided for Asynchronous {
 impl Fill for Asynchronous {
     unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
         let operation = "fill";
-        let on = self.work_queue(operation, stream)?;
+        let on = self.work_stream(operation, stream)?;
         let length = usize::try_from(args.pattern_bytes).unwrap_or(usize::MAX);
         let pattern = args.pattern.get(..length);
         let pattern = pattern.filter(|pattern| {
@@ -134,14 +134,16 @@ impl Fill for Asynchronous {
 }
 
 /// The device that does the work: the stream's, else the first that a side is on.
-fn maker(on: Option<Queue>, sides: &[Side]) -> u32 {
+fn maker(on: Option<HostStream>, sides: &[Side]) -> u32 {
     let of_side = || {
         sides
             .iter()
             .find(|side| side.kind != MemoryKind::HOST)
             .map(|side| side.device)
     };
-    on.map(|queue| queue.device).or_else(of_side).unwrap_or(0)
+    on.map(|host_stream| host_stream.device)
+        .or_else(of_side)
+        .unwrap_or(0)
 }
 
 /// An array of a strided copy.

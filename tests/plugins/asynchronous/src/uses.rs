@@ -1,4 +1,4 @@
-//! Who may still be using memory that the host shares: the ends of the work that touched it.
+//! Which work may still be using memory that the host shares: the ends of the work that touched it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -12,11 +12,11 @@ use crate::plugin::{OWN, lock};
 pub(crate) struct Uses {
     book: Mutex<Book>,
     /// Held while work is submitted and memory is adopted, so that neither comes between the wait for
-    /// the work on some memory and its end. Never held while somebody waits.
+    /// the work on some memory and the end of that memory. Never held while somebody waits.
     kept: RwLock<()>,
 }
 
-/// What is taken out of it is dropped without its lock: the last holder of an end calls the engine.
+/// What is taken out is dropped after the lock around it: the last holder of an end calls the engine.
 #[derive(Debug, Default)]
 struct Book {
     uses: BTreeMap<u64, Vec<Use>>,
@@ -43,7 +43,7 @@ impl Uses {
     ) -> R {
         let _shared = self.keep();
         let submitted = submit();
-        // From here on who waits for the memory waits for this.
+        // From here on, whoever waits for the memory waits for this work.
         for base in bases {
             let end = End::of(engine, stream).ok().map(Arc::new);
             let before = lock(&self.book).note(base, stream, end);
@@ -61,7 +61,7 @@ impl Uses {
                 None => End::of(engine, one.stream).and_then(|end| end.wait()),
             };
             match waited {
-                // What a fault refused is no answer.
+                // The work is over. Where a fault refused the wait itself, nothing is known of it.
                 Err(sim::Error::Failed(failure)) if failure.site.name() != OWN => {}
                 waited => waited?,
             }
@@ -73,7 +73,7 @@ impl Uses {
         Ok(())
     }
 
-    /// Lets no memory end until it is dropped.
+    /// Lets no memory end until the answer is dropped.
     pub(crate) fn keep(&self) -> RwLockReadGuard<'_, ()> {
         self.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Book {
         self.uses.get(&base).cloned().unwrap_or_default()
     }
 
-    /// What the stream did before, which is over when this is.
+    /// Enters the end of work; gives what the stream did before, which is over when this is.
     fn note(&mut self, base: u64, stream: Stream, end: Option<Arc<End>>) -> Vec<Use> {
         self.submitted += 1;
         let number = self.submitted;

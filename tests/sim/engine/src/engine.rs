@@ -171,7 +171,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, but not in a forked child: whoever held it as the child was made never lets it go.
+    /// The lock, but not in a forked child: a thread that held it at the fork never lets it go there.
     pub(crate) fn here(&self) -> Result<Locked<'_>, Error> {
         if self.pid == std::process::id() {
             Ok(self.lock())

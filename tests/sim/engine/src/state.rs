@@ -100,7 +100,7 @@ pub(crate) struct State {
     pub(crate) over: bool,
     next_handle: u64,
     /// The hardware queue of each device from which the next stream's is looked for.
-    turns: BTreeMap<u32, usize>,
+    queue_turns: BTreeMap<u32, usize>,
 }
 
 impl State {
@@ -136,7 +136,7 @@ impl State {
             last_call: Instant::now(),
             over: false,
             next_handle: 1,
-            turns: BTreeMap::new(),
+            queue_turns: BTreeMap::new(),
             config: Arc::clone(config),
             arena: Arc::clone(arena),
         }
@@ -178,7 +178,7 @@ impl State {
                 *streams += 1;
             }
         }
-        let turn = self.turns.entry(device).or_default();
+        let turn = self.queue_turns.entry(device).or_default();
         let from_turn = (0..count).map(|step| (*turn + step) % count);
         let queue = from_turn
             .min_by_key(|queue| streams.get(*queue))

@@ -16,7 +16,7 @@ pub(crate) enum Goal {
     Point(Arc<Point>),
     /// Streams, and how much of each must be done.
     Streams(Vec<(u64, u64)>),
-    /// Nothing is pending; runs anything, whatever the policy.
+    /// That nothing is pending. Any operation that can run counts towards it, so `Lazy` runs all of them.
     Everything,
 }
 

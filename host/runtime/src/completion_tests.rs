@@ -1,0 +1,39 @@
+//! What is done behind work, where the plugin breaks down while it is told.
+#![expect(unsafe_code, reason = "calls what a plugin was given")]
+
+use std::sync::Arc;
+
+use super::{Then, after};
+use crate::event::Event;
+use crate::life;
+use crate::release::Release;
+use crate::test_plugin_streams::{given, plugin};
+use crate::{Device, Runtime};
+
+fn device<const N: usize>() -> Device {
+    let plugin = plugin::<N>();
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    assert!(runtime.register(&plugin).unwrap());
+    runtime.device_of(&plugin, 0).unwrap()
+}
+
+#[test]
+fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
+    let (device, given) = (device::<42>(), given::<42>());
+    *given.calls_before_a_panic.lock().unwrap() = Some(Vec::new());
+    let outstanding = Arc::clone(device.plugin().completions().outstanding());
+    let release = Release::new(&outstanding, || ());
+    let leaks = life::counted_leaks();
+    let event = Event::create(&device).unwrap();
+    let _how = after(event, Then::Release(release, Vec::new()));
+    assert!(
+        life::counted_leaks() >= leaks + 2,
+        "the memory, and the function's word"
+    );
+    let calls = given.calls_before_a_panic.lock().unwrap().take();
+    for (function, word) in calls.unwrap() {
+        let function = function.0.unwrap();
+        // SAFETY: the function and the word that the plugin was given, and the only call.
+        unsafe { function(std::ptr::with_exposed_provenance_mut(word)) };
+    }
+}
