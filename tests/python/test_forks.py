@@ -198,6 +198,27 @@ print("done")
     assert run(child, program) == "done\n"
 
 
+def test_what_was_synchronized_is_the_childs_to_read_and_write(child: Any) -> None:
+    program = """
+stream = xd.Stream("cpu")
+read = xd.asarray(np.arange(1000.0)).to("cpu", copy=True)
+written = read.to("cpu", copy=True, stream=stream)
+written.fill(3, stream=stream)
+stream.synchronize()
+for tensor in (read, written):
+    tensor.synchronize()
+
+def in_child():
+    assert read.tolist() == list(range(1000)) and written.tolist() == [3] * 1000
+    read[0] = 7
+    assert read[0].item() == 7
+
+forked(in_child)
+print("done")
+"""
+    assert run(child, program) == "done\n"
+
+
 def test_what_the_parent_has_open_stays_its_own(child: Any) -> None:
     program = """
 there = xd.asarray([1.0, 2.0]).to("cpu", copy=True)

@@ -2,6 +2,8 @@
 
 import gc
 import textwrap
+import threading
+import weakref
 from typing import Any
 
 import crossdock as xd
@@ -73,6 +75,51 @@ def test_rectangles_are_copied_between_an_object_and_its_parts(queue: Any) -> No
             src = xd.from_opencl(source, shape=bytes_.size, dtype="uint8")
             dst[512:536:3] = src[0:16:2]
             assert dst[512:536:3].tolist() == bytes_[0:16:2].tolist()
+
+
+@pytest.mark.parametrize("named", ["an integer", "a buffer"])
+@pytest.mark.parametrize("kind", ["allocated", "an alias"])
+def test_an_object_of_a_tensor_is_kept_as_that_tensor_is(kind: str, named: str) -> None:
+    array = np.arange(1 << 20, dtype=np.uint8)
+    expected = array.copy()
+    first = xd.asarray(array).to(OPENCL, copy=True if kind == "allocated" else None)
+    word = first.cl_mem
+    view = xd.from_opencl(
+        word if named == "an integer" else cl.Buffer.from_int_ptr(word), shape=array.size, dtype="uint8"
+    )
+    del first, array
+    gc.collect()
+    others = [xd.full(expected.size, 99, dtype="uint8", device=OPENCL) for _ in range(4)]
+    assert view.cl_mem == word and all(other.cl_mem != word for other in others)
+    assert np.array_equal(np.from_dlpack(view.to("cpu", copy=True)), expected)
+    view.fill(1)
+    assert all(other[-1].item() == 99 for other in others)
+
+
+def test_an_object_of_a_tensor_that_is_gone_is_refused(queue: Any) -> None:
+    first = xd.zeros(16, device=OPENCL)
+    buffer_of_it = cl.Buffer.from_int_ptr(first.cl_mem)
+    del first
+    gc.collect()
+    with pytest.raises((xd.DeviceError, ValueError, TypeError)):
+        xd.from_opencl(buffer_of_it.int_ptr, shape=16, dtype="float32")
+
+
+def test_tensors_of_one_object_know_the_work_of_each_other(queue: Any) -> None:
+    mem = buffer(queue, np.zeros(4, dtype=np.float32))
+    one, other = (xd.from_opencl(mem, shape=4, dtype="float32") for _ in range(2))
+    gate = cl.UserEvent(queue.context)
+    held = cl.CommandQueue(queue.context)
+    cl.enqueue_barrier(held, wait_for=[gate])
+    one.fill(5, stream=xd.Stream(OPENCL, native=held))
+    read: list[Any] = []
+    thread = threading.Thread(target=lambda: read.extend(other.tolist()))
+    thread.start()
+    thread.join(0.1)
+    assert not read, "it was read before it was written"
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    thread.join()
+    assert read == [5] * 4
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -185,6 +232,39 @@ def test_work_of_the_queue_is_waited_for(queue: Any) -> None:
         kernel(queue, array.shape, None, mem, np.uint32(0))
     tensor = xd.from_opencl(mem, shape=array.shape, dtype="float32", queue=queue)
     assert set(np.asarray(tensor.to("cpu")).tolist()) == {8.0}
+
+
+def test_memory_outlives_work_of_ones_own_and_what_comes_later_waits_for_it(queue: Any) -> None:
+    mine = cl.CommandQueue(queue.context)
+    stream = xd.Stream(OPENCL, native=mine)
+    kernel = cl.Kernel(cl.Program(queue.context, DOUBLE).build(), "twice")
+    array = np.ones(1 << 16, dtype=np.float32)
+    tensor, kept = xd.from_opencl(buffer(queue, array), shape=array.size, dtype="float32"), array.ctypes.data
+    alias = xd.asarray(array).to(OPENCL)
+    for _ in range(2):
+        tensor.wait_to_write(stream)
+        gate = cl.UserEvent(queue.context)
+        cl.enqueue_barrier(mine, wait_for=[gate])
+        kernel(mine, array.shape, None, cl.MemoryObject.from_int_ptr(tensor.cl_mem, retain=True), np.uint32(0))
+        tensor.written_on(stream)
+        alias.wait_to_read(stream)
+        alias.used_on(stream)
+        mine.flush()
+        threading.Timer(0.05, lambda: gate.set_status(cl.command_execution_status.COMPLETE)).start()
+        # Waits: an assignment is done when it returns.
+        tensor[0] = tensor[0].item() + 1
+    assert tensor[:2].tolist() == [7, 4] and kept == array.ctypes.data
+    watched = weakref.finalize(array, lambda: None)
+    gate = cl.UserEvent(queue.context)
+    cl.enqueue_barrier(mine, wait_for=[gate])
+    alias.used_on(stream)
+    del alias, array
+    gc.collect()
+    assert watched.alive, "the work may still read it"
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    xd.wait_for_releases(60)
+    gc.collect()
+    assert not watched.alive
 
 
 def test_a_kernel_of_pyopencl_works_on_a_tensor_of_its_context(queue: Any) -> None:

@@ -169,13 +169,15 @@ fn export<'py>(
     if is_copied {
         options.flags = ExportFlags::IS_COPIED;
     }
-    // A copy that was made on the consumer's stream is in its order already.
+    // A copy that was made on the consumer's stream is in its order already, and what is ready is not
+    // waited for: another thread may enter a write meanwhile, which may need the interpreter.
+    options.order = Order::UNORDERED;
     match &wanted {
         Wanted::On(stream) if goal == exported.info()?.device && streams::has_order(goal) => {
             options.order = Order::STREAM;
             options.stream = stream.lend();
         }
-        Wanted::Unordered => options.order = Order::UNORDERED,
+        Wanted::Unordered => {}
         _ => exported.make_ready(py)?,
     }
     let options = Ref::from(&options);

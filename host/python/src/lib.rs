@@ -49,6 +49,7 @@ mod lender;
 mod moving;
 mod native;
 mod negotiate;
+mod own_work;
 mod peek;
 mod plugin;
 mod pointer;

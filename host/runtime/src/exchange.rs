@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "managed tensors arrive as raw pointers")]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::dlpack::{
@@ -103,11 +104,13 @@ impl Tensor {
 
     /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
     /// the object's handle. The claimed device's plugin adopts it, and every element must lie inside
-    /// it. An object that the plugin knows as its own goes through [`Tensor::import`].
+    /// it. Of an object that a tensor here is of already, it is a view of that tensor's memory, which it
+    /// keeps too.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a device whose memory has addresses, [`Error::Hook`] where the plugin
-    /// cannot adopt it, and those of [`Tensor::import`].
+    /// [`Error::Misuse`] for a device whose memory has addresses, and for an object that was made here
+    /// and that no tensor keeps any more; [`Error::Hook`] where the plugin cannot adopt it, and those of
+    /// [`Tensor::import`].
     ///
     /// # Safety
     /// - The handle is a live memory object of the device's vendor until the deleter runs.
@@ -119,11 +122,17 @@ impl Tensor {
             return Err(Error::misuse("adopt a native object", why));
         }
         let word = view.data().addr() as u64;
-        let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
-        let is_own =
-            known.kind != MemoryKind::UNOWNED && !known.flags.contains(PointerFlags::FOREIGN);
-        if is_own || view.layout().numel() == 0 {
+        if view.layout().numel() == 0 {
             return Self::import(runtime, received);
+        }
+        if let Some(memory) = claimed.plugin().objects().find(word) {
+            return Self::of_known_object(memory, received);
+        }
+        let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
+        if known.kind != MemoryKind::UNOWNED && !known.flags.contains(PointerFlags::FOREIGN) {
+            let why = "it was made here, and no tensor keeps it any more: keep the tensor whose object \
+                       it is";
+            return Err(Error::misuse("adopt a native object", why));
         }
         let claimed = claimed.clone();
         let (view, tensor) = received.into_parts();
@@ -132,6 +141,17 @@ impl Tensor {
         view.check_within(0, memory.size)?;
         let offset = view.byte_offset();
         Ok(Self::of(memory, view.into_layout(), offset))
+    }
+
+    /// A view of the memory that is this object, and that tensors here keep.
+    fn of_known_object(memory: Arc<Memory>, received: Received) -> Result<Self, Error> {
+        let (view, others) = received.into_parts();
+        view.check_within(0, memory.size)?;
+        let (read_only, offset) = (view.is_read_only(), view.byte_offset());
+        let layout = view.into_layout();
+        let whole = Self::of_object(memory, layout.clone(), offset);
+        let named = || Memory::named(whole, others, read_only);
+        Ok(Self::made(named, || layout, offset))
     }
 
     /// Views host memory that `owner` keeps alive: a mapped file, a vector. No copy, read-only.

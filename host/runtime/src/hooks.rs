@@ -427,17 +427,7 @@ impl Hooks {
         self.failure(hook, Status::ABI, why)
     }
 
-    /// Why a wait for memory ended that work still uses.
-    pub(crate) fn still_in_use(&self, operation: &str) -> Error {
-        if life::exiting() {
-            let why = "the process is exiting: what work still uses is left to the system";
-            return self.failure(operation, Status::EXITING, why);
-        }
-        let why = "work still uses dropped memory: synchronize its stream, or wait longer";
-        self.failure(operation, Status::TIMEOUT, why)
-    }
-
-    fn failure(&self, hook: &str, status: Status, why: &str) -> Error {
+    pub(crate) fn failure(&self, hook: &str, status: Status, why: &str) -> Error {
         Error::Hook {
             plugin: self.name.clone(),
             operation: hook.to_owned(),

@@ -47,6 +47,7 @@ mod late_log;
 mod layers;
 mod life;
 mod listing;
+mod live_objects;
 pub mod loader;
 mod memory;
 mod memory_hooks;

@@ -57,6 +57,8 @@ enum Owner {
     Adopted { of: Tensor },
     /// A host view of device memory.
     Mapped { of: Tensor, pointer: Pointer },
+    /// The same memory under the object's name that others gave, with what they keep for it.
+    Named { of: Tensor, _tensor: Foreign },
     /// Nothing: it is the parent's, and never given back. `of` is another inherited view of it.
     Inherited { of: Option<Tensor> },
 }
@@ -72,14 +74,10 @@ unsafe impl Sync for Pointer {}
 impl Memory {
     /// Allocates `size` bytes of device memory. No byte needs no plugin.
     pub(crate) fn allocate(device: &Device, size: u64) -> Result<Self, Error> {
+        let made =
+            |address, owner| Self::new(device.clone(), address, size, MemoryKind::DEVICE, owner);
         if size == 0 {
-            return Ok(Self::new(
-                device.clone(),
-                Address::default(),
-                0,
-                MemoryKind::DEVICE,
-                Owner::Empty,
-            ));
+            return Ok(made(Address::default(), Owner::Empty));
         }
         device.check_listed("allocate")?;
         let args = AllocateArgs {
@@ -89,13 +87,7 @@ impl Memory {
             device: device.index(),
         };
         let address = device.hooks().allocate(args)?;
-        Ok(Self::new(
-            device.clone(),
-            address,
-            size,
-            MemoryKind::DEVICE,
-            Owner::Allocated,
-        ))
+        Ok(made(address, Owner::Allocated))
     }
 
     /// Takes a tensor of others whose memory is `size` bytes from `address`.
@@ -142,6 +134,16 @@ impl Memory {
         let info = adopted.device.hooks().pointer_query(address)?;
         adopted.size = info.size;
         Ok(adopted.with_read_only(read_only || info.flags.contains(PointerFlags::READ_ONLY)))
+    }
+
+    /// The memory of a tensor, whose object others named in theirs.
+    pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
+        let memory = of.memory();
+        let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
+        let (address, size, kind) = (memory.address, memory.size, memory.kind);
+        let _tensor = Foreign::new(others);
+        let owner = Owner::Named { of, _tensor };
+        Self::new(device, address, size, kind, owner).with_read_only(read_only)
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
@@ -283,9 +285,11 @@ impl Memory {
     /// The nearest tensor on `device` that this memory is a view of, directly or through other views.
     pub(crate) fn seen_through(&self, device: &Device) -> Option<&Tensor> {
         let mut memory = self;
-        while let Owner::Adopted { of } | Owner::Mapped { of, .. } = &memory.owner {
+        while let Owner::Adopted { of } | Owner::Mapped { of, .. } | Owner::Named { of, .. } =
+            &memory.owner
+        {
             memory = of.memory();
-            if memory.device == *device {
+            if memory.device == *device && (memory.read_only || !self.read_only) {
                 return Some(of);
             }
         }
@@ -301,7 +305,7 @@ impl Memory {
     #[inline]
     pub(crate) fn viewed(&self) -> Option<&Tensor> {
         match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } => Some(of),
+            Owner::Adopted { of } | Owner::Mapped { of, .. } | Owner::Named { of, .. } => Some(of),
             Owner::Inherited { of } => of.as_ref(),
             _ => None,
         }
@@ -406,6 +410,10 @@ impl Drop for Memory {
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
+        // The other tensor gives it back.
+        if matches!(self.owner, Owner::Named { .. }) {
+            return;
+        }
         if self.defer_to_calls() {
             return;
         }
@@ -436,9 +444,11 @@ impl Drop for Memory {
 /// because it did not let go, is leaked.
 fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
     let given = match &owner {
-        Owner::Empty | Owner::Received { .. } | Owner::Host { .. } | Owner::Inherited { .. } => {
-            Ok(())
-        }
+        Owner::Empty
+        | Owner::Received { .. }
+        | Owner::Host { .. }
+        | Owner::Inherited { .. }
+        | Owner::Named { .. } => Ok(()),
         // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
         // it, so nobody else has the address or gives it back.
         Owner::Allocated => unsafe { device.hooks().free(address, kind) },

@@ -14,6 +14,7 @@ use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::life;
 use crate::listing::Runtimes;
+use crate::live_objects::LiveObjects;
 use crate::loader::Remark;
 use crate::opened::{self, Inherited};
 use crate::stream_core::LiveStreams;
@@ -66,6 +67,7 @@ pub struct Plugin {
     internal_streams: InternalStreams,
     completions: Completions,
     streams: LiveStreams,
+    objects: LiveObjects,
     runtimes: Runtimes,
 }
 
@@ -86,6 +88,7 @@ impl Plugin {
             internal_streams: InternalStreams::default(),
             completions: Completions::default(),
             streams: LiveStreams::new(),
+            objects: LiveObjects::new(),
             runtimes: Runtimes::default(),
         }
     }
@@ -242,6 +245,11 @@ impl Plugin {
         &self.hooks
     }
 
+    /// The memory behind native objects that is alive on its devices.
+    pub(crate) const fn objects(&self) -> &LiveObjects {
+        &self.objects
+    }
+
     /// The streams that are alive on its devices.
     pub(crate) const fn streams(&self) -> &LiveStreams {
         &self.streams
@@ -257,14 +265,30 @@ impl Plugin {
         &self.internal_streams
     }
 
-    /// Blocks until all releases of its memory that are outstanding now are over; `false` when the
-    /// deadline passed first.
-    pub(crate) fn wait_for_releases(&self, deadline: Deadline) -> bool {
+    /// Blocks until all releases of its memory that are outstanding now are over.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, `EXITING`.
+    pub(crate) fn wait_for_releases(
+        &self,
+        operation: &'static str,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
         let outstanding = self.completions.outstanding();
         // Before the streams are asked: a free after that ends when nobody knows.
         let later = outstanding.next();
         self.streams.finish_frees();
-        outstanding.wait(later, deadline.left())
+        if outstanding.wait(later, deadline.left()) {
+            return Ok(());
+        }
+        let (status, why) = if life::exiting() {
+            let why = "the process is exiting: what work still uses is left to the system";
+            (Status::EXITING, why)
+        } else {
+            let why = "work still uses dropped memory: synchronize its stream, or wait longer";
+            (Status::TIMEOUT, why)
+        };
+        Err(self.hooks.failure(operation, status, why))
     }
 
     /// What is done when its events happen.

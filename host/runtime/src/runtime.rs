@@ -287,9 +287,7 @@ impl Runtime {
         // chain once.
         for _ in 0..plugins.len() {
             for plugin in &plugins {
-                if !plugin.wait_for_releases(deadline) {
-                    return Err(plugin.hooks().still_in_use(OPERATION));
-                }
+                plugin.wait_for_releases(OPERATION, deadline)?;
             }
         }
         Ok(())

@@ -55,12 +55,12 @@ impl Stream {
     ///   events on it.
     /// - Nobody puts work on it while a call through this stream is running.
     pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
+        if let Some(known) = Self::find(device, native) {
+            return Ok(known);
+        }
         if device.hooks().table().wrap().is_none() {
             let why = format!("`{}` has no streams of other libraries", device.id());
             return Err(Error::misuse("take a stream of another library", why));
-        }
-        if let Some(known) = Self::find(device, native) {
-            return Ok(known);
         }
         device.check_listed("stream_wrap")?;
         // SAFETY: the caller vouches for the stream and for its life.

@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{
@@ -41,6 +42,8 @@ struct View {
 enum Home {
     /// Here, with the tensor that was made of it.
     Here(Memory),
+    /// With all tensors that name the same native object.
+    Object(Arc<Memory>),
     /// With that tensor, which this one is a view of.
     Of(Tensor),
 }
@@ -114,7 +117,26 @@ impl Tensor {
     /// A tensor in `memory`; the caller has checked that `layout` lies inside.
     #[inline]
     pub(crate) fn of(memory: Memory, layout: Layout, offset: u64) -> Self {
+        if memory.address.form == AddressForm::HANDLE && memory.size != 0 {
+            return Self::of_new_object(memory, layout, offset);
+        }
         Self::made(|| memory, || layout, offset)
+    }
+
+    /// A tensor in the memory of a native object that was made or adopted just now.
+    fn of_new_object(memory: Memory, layout: Layout, offset: u64) -> Self {
+        let memory = Arc::new(memory);
+        memory.device.plugin().objects().enter(&memory);
+        Self::of_object(memory, layout, offset)
+    }
+
+    /// As [`Tensor::of`], of an object that other tensors may be of too.
+    pub(crate) fn of_object(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
+        Self(Counted::new(|| View {
+            home: Home::Object(memory),
+            layout,
+            offset,
+        }))
     }
 
     /// As [`Tensor::of`], with both made in their places.
@@ -144,7 +166,7 @@ impl Tensor {
     #[inline]
     pub(crate) fn keeper(&self) -> &Self {
         match &self.0.home {
-            Home::Here(_) => self,
+            Home::Here(_) | Home::Object(_) => self,
             Home::Of(keeper) => keeper,
         }
     }
@@ -164,6 +186,7 @@ impl Tensor {
     pub(crate) fn own_memory(&self) -> &Memory {
         match &self.0.home {
             Home::Here(memory) => memory,
+            Home::Object(memory) => memory,
             Home::Of(keeper) => keeper.own_memory(),
         }
     }

@@ -155,7 +155,8 @@ impl Tensor {
         })
     }
 
-    /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit.
+    /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit. What else uses
+    /// it is not waited for, but where that is over by now a fork leaves the tensor to its child.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until all of the tensor is
@@ -166,7 +167,9 @@ impl Tensor {
         if !pending.is_busy() {
             return Ok(());
         }
-        pending.synchronize(Access::Read, limit).map(drop)
+        pending.synchronize(Access::Read, limit)?;
+        pending.look();
+        Ok(())
     }
 
     /// The event of the last work that wrote it, where that may be pending.
@@ -256,7 +259,8 @@ impl Tensor {
         }
         match self.ready()? {
             Some(_pending) => Ok(None),
-            None => self.export().map(Some),
+            // Not `export`: another thread may have entered a write meanwhile, which that waits for.
+            None => self.export_in(memory).map(Some),
         }
     }
 
@@ -283,5 +287,32 @@ impl Tensor {
             Access::Both
         };
         order::come_after(stream, self.memory(), access)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crossdock_sdk::dlpack::{Dtype, Layout};
+
+    use crate::test_plugin_streams::{given, plugin};
+    use crate::{Runtime, Stream, Tensor};
+
+    #[test]
+    fn who_must_not_wait_waits_for_no_write_that_comes_meanwhile() {
+        let (plugin, given) = (plugin::<43>(), given::<43>());
+        let runtime = Runtime::builder().search(false).open().unwrap();
+        assert!(runtime.register(&plugin).unwrap());
+        let device = runtime.device_of(&plugin, 0).unwrap();
+        let layout = Layout::compact(Dtype::UINT8, &[4]).unwrap();
+        let tensor = Tensor::empty(&device, &layout).unwrap();
+        tensor.written_on(&Stream::new(&device).unwrap()).unwrap();
+        let (other, later) = (tensor.clone(), Stream::new(&device).unwrap());
+        let write = move || other.written_on(&later).unwrap();
+        *given.in_event_query.lock().unwrap() = Some(Arc::new(write));
+        assert!(tensor.try_export().unwrap().is_some(), "it was ready");
+        assert!(given.in_event_query.lock().unwrap().is_none());
+        assert_eq!(*given.limits.lock().unwrap(), [0; 0], "nobody waited");
     }
 }

@@ -61,6 +61,7 @@ pub(crate) struct Given {
     pub(crate) in_stream_query: Mutex<Option<Step>>,
     /// Once the answer is known.
     pub(crate) behind_stream_query: Mutex<Option<Step>>,
+    pub(crate) in_event_query: Mutex<Option<Step>>,
     pub(crate) in_event_destroy: Mutex<Option<Step>>,
     /// The host functions, and their words, that it takes and panics. Where there is no place for
     /// them it has no such calls.
@@ -93,6 +94,7 @@ impl Given {
             in_query: Mutex::new(None),
             in_stream_query: Mutex::new(None),
             behind_stream_query: Mutex::new(None),
+            in_event_query: Mutex::new(None),
             in_event_destroy: Mutex::new(None),
             calls_before_a_panic: Mutex::new(None),
         }
@@ -327,6 +329,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
     }
 
     fn event_query(&self, event: EventHandle) -> Result<(), Error> {
+        once(&GIVEN[N].in_event_query);
         GIVEN[N].answer("event_query", event)
     }
 

@@ -77,6 +77,10 @@ impl Allocation {
             return Ok(());
         };
         self.settle()?;
+        // What it wrote is there; a mapping would come behind all else on the device's own queue.
+        if self.seen_in_place().is_some() {
+            return Ok(());
+        }
         let _turn = self.turn(memory);
         let mapped = self.map_whole(memory)?;
         let mark = unmap(&self.device.queue, memory, mapped)?;

@@ -17,7 +17,7 @@ use crossdock_sdk::{
 use crate::{
     copy,
     device::Device,
-    fault::Fault,
+    fault::{Fault, Kind},
     memory::{Allocation, Flavour},
     place::Place,
     plugin::{OpenCl, not_owner},
@@ -121,8 +121,20 @@ impl Adopt for OpenCl {
             .remove(adopted.word, true, OPERATION, Allocation::is_adopted_object)?
         {
             Some(last) => last.hand_back().map_err(Error::from),
-            None => Ok(()),
+            None => self.check_host_memory_is_free(adopted.word),
         }
+    }
+}
+
+impl OpenCl {
+    /// Refuses to let go of host memory whose object is adopted under its handle as well.
+    fn check_host_memory_is_free(&self, word: u64) -> Result<(), Error> {
+        let still = self.pointers.by_handle(word);
+        if still.is_none_or(|still| still.host_word().is_none()) {
+            return Ok(());
+        }
+        let why = "the object over this host memory was adopted once more, by its handle";
+        Err(Fault::new(Kind::Conflict, "release_adopted", why).into())
     }
 }
 

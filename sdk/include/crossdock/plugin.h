@@ -9,7 +9,8 @@
  * how it fails and since when it exists. Arguments that mean the same in all of them:
  *
  * \param[in]  plugin  What `open` gave. Borrowed; live from `open` to `close`.
- * \param[in]  device  The index of a device, below the count that `device_count` gave.
+ * \param[in]  device  The index of a device, below the count that `device_count` gave; a hook answers
+ *                     `XD_INVALID` to any other, in its arguments too.
  * \param[out] out     Where the answer goes: never NULL, written on success only.
  * \param[out] error   NULL, or where a failing hook may put an error object, which the caller gives
  *                     back to `error_free`. Written on failure only.

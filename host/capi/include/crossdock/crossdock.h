@@ -834,10 +834,11 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
 /**
  * \brief Takes a native memory object of others (a `cl_mem`), without a copy.
  *
- * The plugin of `memory->device` adopts the object, and the tensor must lie inside it. An object that
- * it made itself is taken as by `xd_tensor_from_memory`, which believes no other handle.
+ * The plugin of `memory->device` adopts the object, and the tensor must lie inside it. Of an object that
+ * a tensor here is of already, the new one is a view of that tensor's memory, and keeps it.
  * \param[in] memory  `data` is a live object of the device's vendor, until its owner is released. The
  *                    owner is taken as by `xd_tensor_from_memory`.
+ * \return `XD_INVALID` for an object that was made here and whose tensors are all gone.
  */
 xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *memory,
                                  xd_tensor **tensor);

@@ -1,0 +1,66 @@
+//! Work of Python's own on a stream, as a kernel of `PyOpenCL` on a tensor's memory: what it waits for, and
+//! what waits for it.
+
+use crossdock_api::{Failure, Ref, XdStream, XdTensor};
+use pyo3::prelude::*;
+
+use crate::device::Device;
+use crate::error::check;
+use crate::interpreter::detached;
+use crate::stream::{Stream, current_stream, stream_for};
+use crate::table::api;
+use crate::tensor::Tensor;
+
+#[pymethods]
+impl Tensor {
+    /// Makes `stream` wait for work that writes the tensor (the current one of its device where there is
+    /// none). Call it before you put work of your own that reads the tensor on the stream, and
+    /// `used_on` after.
+    #[pyo3(signature = (stream=None))]
+    fn wait_to_read(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.tell(py, stream, api().tensor_wait_to_read)
+    }
+
+    /// Makes `stream` wait for all work on the tensor. Call it before you put work of your own that
+    /// writes the tensor on the stream, and `written_on` after.
+    #[pyo3(signature = (stream=None))]
+    fn wait_to_write(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.tell(py, stream, api().tensor_wait_to_write)
+    }
+
+    /// Says that work of your own on `stream` reads the tensor: later writes of it wait for that work, and
+    /// its memory outlives it.
+    #[pyo3(signature = (stream=None))]
+    fn used_on(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.tell(py, stream, api().tensor_used_on)
+    }
+
+    /// Says that work of your own on `stream` writes the tensor: later uses of it wait for that work, and
+    /// its memory outlives it.
+    #[pyo3(signature = (stream=None))]
+    fn written_on(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.tell(py, stream, api().tensor_written_on)
+    }
+}
+
+impl Tensor {
+    fn tell(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        call: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure,
+    ) -> PyResult<()> {
+        let device: Device = self.own_device()?;
+        let stream: Stream = match stream {
+            Some(stream) => stream_for(&device, stream)?,
+            None => {
+                let device = Bound::new(py, device)?;
+                current_stream(device.as_any())?.get().again()
+            }
+        };
+        let tensor = self.handle()?;
+        Ok(detached(py, || {
+            check(call(tensor.lend(), stream.handle.lend()))
+        })?)
+    }
+}

@@ -1,0 +1,48 @@
+//! The memory behind native objects (a `cl_mem`) that is alive on the devices of a plugin: who names such
+//! an object gets the memory that it is, with its owner and the work on it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::life;
+use crate::memory::Memory;
+
+/// Memory by the word of its object. An entry is found while somebody holds the memory, and never
+/// longer: vendors use their handles again.
+#[derive(Debug)]
+pub(crate) struct LiveObjects {
+    entries: Mutex<HashMap<u64, Weak<Memory>>>,
+    /// In the child of a fork the lock may be held by a thread that the child does not have.
+    generation: u32,
+}
+
+impl LiveObjects {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::default(),
+            generation: life::generation(),
+        }
+    }
+
+    /// The memory whose object has this word, where somebody holds it.
+    pub(crate) fn find(&self, word: u64) -> Option<Arc<Memory>> {
+        self.with(|entries| entries.get(&word)?.upgrade()).flatten()
+    }
+
+    /// Enters memory that was made of an object just now.
+    pub(crate) fn enter(&self, memory: &Arc<Memory>) {
+        self.with(|entries| {
+            if entries.len() == entries.capacity() {
+                entries.retain(|_, memory| memory.strong_count() > 0);
+            }
+            entries.insert(memory.address.word, Arc::downgrade(memory))
+        });
+    }
+
+    /// Does this under the lock, where no memory may end: its end calls hooks.
+    fn with<T>(&self, work: impl FnOnce(&mut HashMap<u64, Weak<Memory>>) -> T) -> Option<T> {
+        let is_ours = self.generation == life::generation();
+        // Each change is one insertion, or a removal of what is gone.
+        is_ours.then(|| work(&mut self.entries.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
