@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{
     PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
-    DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
+    self, DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
@@ -28,7 +28,7 @@ const OWN: u64 = 0x30;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
-static ADOPTIONS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static ADOPTIONS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     const DESCRIPTION: &'static str =
@@ -135,24 +135,37 @@ impl<const N: usize> Adopt for Handles<N> {
 }
 
 /// What becomes of a tensor of so many bytes in this object.
-fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
+/// A runtime with plugin `N`, and its device there.
+fn opened<const N: usize>() -> (Runtime, dlpack::Device) {
     let plugin = test_plugin::start::<Handles<N>>(format!("handles{N}"));
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let id = runtime.device_of(&plugin, 0).unwrap().id();
+    (runtime, id)
+}
+
+fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
+    take_from::<N>(&opened::<N>(), word, bytes)
+}
+
+fn take_from<const N: usize>(
+    (runtime, id): &(Runtime, dlpack::Device),
+    word: u64,
+    bytes: i64,
+) -> Result<Tensor, crate::error::Error> {
     let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
     let data = DataWord::from_ptr(std::ptr::without_provenance_mut(
         usize::try_from(word).unwrap(),
     ));
-    let view = TensorView::new(layout, data, 0, id, Flags::default()).unwrap();
+    let view = TensorView::new(layout, data, 0, *id, Flags::default()).unwrap();
     let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
     // SAFETY: a live managed tensor that is handed over.
     let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
     if N == 3 {
-        return Tensor::import(&runtime, received);
+        return Tensor::import(runtime, received);
     }
     // SAFETY: the plugin's objects are numbers, which live for ever.
-    unsafe { Tensor::adopt_native(&runtime, received) }
+    unsafe { Tensor::adopt_native(runtime, received) }
 }
 
 #[test]
@@ -167,11 +180,30 @@ fn an_object_of_others_is_adopted_whether_its_plugin_has_seen_it_or_not() {
 }
 
 #[test]
-fn an_object_that_is_the_plugins_own_and_an_empty_tensor_are_not_adopted() {
-    let own = take::<1>(OWN, 16).unwrap();
-    assert_eq!(own.address(), Address::handle(OWN, 0));
+fn an_object_of_the_plugins_own_that_no_tensor_keeps_and_an_empty_tensor_are_not_adopted() {
+    let refused = take::<1>(OWN, 16).map(drop);
+    let is_misuse = matches!(refused, Err(crate::error::Error::Misuse { .. }));
+    assert!(is_misuse, "{refused:?}");
     let empty = take::<1>(UNKNOWN, 0).unwrap();
     assert_eq!((empty.nbytes(), ADOPTIONS[1].load(SeqCst)), (0, 0));
+}
+
+#[test]
+fn tensors_of_one_object_share_its_memory() {
+    let opened = opened::<4>();
+    let first = take_from::<4>(&opened, UNKNOWN, 16).unwrap();
+    let second = take_from::<4>(&opened, UNKNOWN, 8).unwrap();
+    assert!(std::ptr::eq(
+        first.memory().pending(),
+        second.memory().pending()
+    ));
+    let refused = take_from::<4>(&opened, UNKNOWN, 17).map(drop);
+    let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
+    assert!(is_exchange, "{refused:?}");
+    drop(first);
+    assert_eq!((second.nbytes(), ADOPTIONS[4].load(SeqCst)), (8, 1));
+    drop(second);
+    assert_eq!(ADOPTIONS[4].load(SeqCst), 0);
 }
 
 #[test]

@@ -29,13 +29,13 @@ impl LiveObjects {
         self.with(|entries| entries.get(&word)?.upgrade()).flatten()
     }
 
-    /// Enters memory that was made of an object just now.
-    pub(crate) fn enter(&self, memory: &Arc<Memory>) {
+    /// Enters memory that was made of an object just now, under a word by which others name that.
+    pub(crate) fn enter(&self, word: u64, memory: &Arc<Memory>) {
         self.with(|entries| {
             if entries.len() == entries.capacity() {
                 entries.retain(|_, memory| memory.strong_count() > 0);
             }
-            entries.insert(memory.address.word, Arc::downgrade(memory))
+            entries.insert(word, Arc::downgrade(memory))
         });
     }
 

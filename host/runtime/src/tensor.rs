@@ -118,15 +118,21 @@ impl Tensor {
     #[inline]
     pub(crate) fn of(memory: Memory, layout: Layout, offset: u64) -> Self {
         if memory.address.form == AddressForm::HANDLE && memory.size != 0 {
-            return Self::of_new_object(memory, layout, offset);
+            let word = memory.address.word;
+            return Self::of_new_object(memory, word, layout, offset);
         }
         Self::made(|| memory, || layout, offset)
     }
 
-    /// A tensor in the memory of a native object that was made or adopted just now.
-    fn of_new_object(memory: Memory, layout: Layout, offset: u64) -> Self {
+    /// A tensor in the memory of a native object that was made just now, or that others named by `word`
+    /// and the plugin, which adopted it, perhaps by another one.
+    pub(crate) fn of_new_object(memory: Memory, word: u64, layout: Layout, offset: u64) -> Self {
         let memory = Arc::new(memory);
-        memory.device.plugin().objects().enter(&memory);
+        let objects = memory.device.plugin().objects();
+        objects.enter(memory.address.word, &memory);
+        if word != memory.address.word {
+            objects.enter(word, &memory);
+        }
         Self::of_object(memory, layout, offset)
     }
 

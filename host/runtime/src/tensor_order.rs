@@ -307,8 +307,11 @@ mod tests {
         let device = runtime.device_of(&plugin, 0).unwrap();
         let layout = Layout::compact(Dtype::UINT8, &[4]).unwrap();
         let tensor = Tensor::empty(&device, &layout).unwrap();
-        tensor.written_on(&Stream::new(&device).unwrap()).unwrap();
-        let (other, later) = (tensor.clone(), Stream::new(&device).unwrap());
+        let stream = || Stream::new(&device).unwrap();
+        // Of two it is asked which is over.
+        tensor.written_on(&stream()).unwrap();
+        tensor.written_on(&stream()).unwrap();
+        let (other, later) = (tensor.clone(), stream());
         let write = move || other.written_on(&later).unwrap();
         *given.in_event_query.lock().unwrap() = Some(Arc::new(write));
         assert!(tensor.try_export().unwrap().is_some(), "it was ready");
