@@ -421,6 +421,9 @@ impl Drop for Memory {
         // memory; a native object has to be given back to the plugin besides.
         let is_lent = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
         let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
+        if is_lent && !self.pending().is_busy() {
+            return;
+        }
         let mut work = self.pending().before(Access::Write);
         work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
         if self.is_allocated() && !work.is_empty() && self.free_in_order(&work).is_ok() {
