@@ -233,6 +233,11 @@ def wait(bytes, s, e):
     called("Event.wait", event.wait, stream)
 
 
+def told(name):
+    """Says on which stream work of others is, or lets the stream wait for what that needs."""
+    return lambda bytes, t, s: called("Tensor." + name, getattr(at(TENSORS, t), name), at(STREAMS, s))
+
+
 CALLS = {
     "Make": make,
     "Foreign": make,
@@ -246,6 +251,10 @@ CALLS = {
     "Write": write,
     "Read": read,
     "Peek": seen,
+    "WaitToRead": told("wait_to_read"),
+    "WaitToWrite": told("wait_to_write"),
+    "UsedOn": told("used_on"),
+    "WrittenOn": told("written_on"),
     "Export": export,
     "Import": take_in,
     "Draft": draft,
