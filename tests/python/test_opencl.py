@@ -1,6 +1,7 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
+import sys
 import textwrap
 import threading
 import weakref
@@ -96,6 +97,64 @@ def test_an_object_of_a_tensor_is_kept_as_that_tensor_is(kind: str, named: str) 
     assert all(other[-1].item() == 99 for other in others)
 
 
+@pytest.mark.parametrize("kind", ["allocated", "an alias", "of another part"])
+def test_a_part_of_a_tensors_object_keeps_that_tensors_memory(queue: Any, kind: str) -> None:
+    array = np.full(1 << 20, 7, dtype=np.uint8)
+    size = array.size - 4096
+    whole = xd.asarray(array).to(OPENCL, copy=True if kind == "allocated" else None)
+    region = cl.Buffer.from_int_ptr(whole.cl_mem).get_sub_region(4096, size)
+    part = xd.from_opencl(region, shape=size, dtype="uint8")
+    if kind == "of another part":
+        region = cl.Buffer.from_int_ptr(whole.cl_mem).get_sub_region(8192, size - 4096)
+        part = xd.from_opencl(region, shape=size - 4096, dtype="uint8")
+    del whole, array
+    gc.collect()
+    others = [xd.full(1 << 20, 99, dtype="uint8", device=OPENCL) for _ in range(4)]
+    assert set(part.tolist()[::999]) == {7}
+    part.fill(1)
+    assert set(part.tolist()[::999]) == {1}
+    assert all(set(other.tolist()[::999]) == {99} for other in others)
+
+
+def test_what_a_second_tensor_of_an_object_keeps_outlives_its_work(queue: Any) -> None:
+    base = buffer(queue, np.zeros(1 << 16, dtype=np.uint8))
+    first = xd.from_opencl(base, shape=1 << 16, dtype="uint8")
+    given = cl.Buffer.from_int_ptr(base.int_ptr)
+    alone = sys.getrefcount(given)
+    second = xd.from_opencl(given, shape=1 << 16, dtype="uint8")
+    gate, held = cl.UserEvent(queue.context), cl.CommandQueue(queue.context)
+    cl.enqueue_barrier(held, wait_for=[gate])
+    second.fill(5, stream=xd.Stream(OPENCL, native=held))
+    del second
+    gc.collect()
+    assert sys.getrefcount(given) > alone, "its producer could give the memory to somebody else"
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    xd.wait_for_releases(60)
+    gc.collect()
+    assert sys.getrefcount(given) == alone and first[-1].item() == 5
+
+
+def test_an_object_whose_tensor_is_being_given_back_is_refused() -> None:
+    array = np.zeros(1 << 16, dtype=np.uint8)
+    watched = weakref.finalize(array, lambda: None)
+    alias = xd.asarray(array).to(OPENCL)
+    stream = xd.Stream(OPENCL)
+    theirs = cl.CommandQueue.from_int_ptr(stream.native_handle, retain=True)
+    gate = cl.UserEvent(theirs.context)
+    held = cl.CommandQueue(theirs.context)
+    cl.enqueue_barrier(held, wait_for=[gate])
+    copy = alias.to(OPENCL, copy=True, stream=xd.Stream(OPENCL, native=held))
+    given = cl.Buffer.from_int_ptr(alias.cl_mem)
+    del alias, array
+    gc.collect()
+    with pytest.raises(ValueError, match="no tensor keeps it"):
+        xd.from_opencl(given, shape=1 << 16, dtype="uint8")
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    xd.wait_for_releases(60)
+    gc.collect()
+    assert not watched.alive and copy[-1].item() == 0
+
+
 def test_an_object_of_a_tensor_that_is_gone_is_refused(queue: Any) -> None:
     first = xd.zeros(16, device=OPENCL)
     buffer_of_it = cl.Buffer.from_int_ptr(first.cl_mem)
@@ -123,17 +182,20 @@ def test_tensors_of_one_object_know_the_work_of_each_other(queue: Any) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("by", ["the object", "a view of the host", "another part"])
+@pytest.mark.parametrize("by", ["the object", "a view of the host", "the host's own", "another part"])
 def test_what_is_assigned_may_be_of_another_part_of_one_object(queue: Any, by: str, step: int) -> None:
     array = np.random.default_rng(1).integers(0, 255, 1 << 18, dtype=np.uint8)
-    own = xd.asarray(array).to(OPENCL, copy=True)
+    # With the host's own tensor, the object is an alias of its memory.
+    hosts = xd.asarray(array.copy())
+    own = hosts.to(OPENCL, copy=None if by == "the host's own" else True)
     objects = cl.Buffer.from_int_ptr(own.cl_mem, retain=True)
     first, count = 4096, 100_000
     part, same = (
         xd.from_opencl(objects.get_sub_region(first, array.size - first), shape=array.size - first, dtype="uint8")
         for _ in range(2)
     )
-    other = {"the object": own[first:], "a view of the host": own.to("cpu")[first:], "another part": same}[by]
+    others = {"a view of the host": own.to("cpu")[first:], "the host's own": hosts[first:]}
+    other = {"the object": own[first:], "another part": same, **others}[by]
     expected = array.copy()
     for to, source in ((part, other), (other, part)):
         for at, begin in ((8, 0), (0, 8)):

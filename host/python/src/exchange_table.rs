@@ -117,7 +117,11 @@ fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManaged
             options.order = Order::STREAM;
             options.stream = stream.lend();
         }
-        None => tensor.make_ready(py)?,
+        None => {
+            tensor.make_ready(py)?;
+            // Waiting once more would be for another thread's write, which may need the interpreter.
+            options.order = Order::UNORDERED;
+        }
     }
     tensor.managed(Ref::from(&options))
 }

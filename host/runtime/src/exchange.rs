@@ -129,7 +129,9 @@ impl Tensor {
             return Self::of_known_object(memory, received);
         }
         let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
-        if known.kind != MemoryKind::UNOWNED && !known.flags.contains(PointerFlags::FOREIGN) {
+        let is_others = known.flags.contains(PointerFlags::FOREIGN)
+            && !known.flags.contains(PointerFlags::HOST_ACCESSIBLE);
+        if known.kind != MemoryKind::UNOWNED && !is_others {
             let why = "it was made here, and no tensor keeps it any more: keep the tensor whose object \
                        it is";
             return Err(Error::misuse("adopt a native object", why));

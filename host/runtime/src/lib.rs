@@ -51,6 +51,7 @@ mod live_objects;
 pub mod loader;
 mod memory;
 mod memory_hooks;
+mod object_memory;
 mod opened;
 mod order;
 mod patch;

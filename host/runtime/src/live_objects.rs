@@ -29,6 +29,19 @@ impl LiveObjects {
         self.with(|entries| entries.get(&word)?.upgrade()).flatten()
     }
 
+    /// The memory that the plugin gives this number: under another handle, an object that is a part
+    /// of it or that it is a part of.
+    pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Memory>> {
+        let all = |entries: &mut HashMap<_, Weak<Memory>>| -> Vec<_> {
+            entries.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut live = self.with(all)?.into_iter().filter(|_| number != 0);
+        live.find(|memory| {
+            let said = memory.device.hooks().pointer_query(memory.address);
+            said.is_ok_and(|said| said.allocation_id == number)
+        })
+    }
+
     /// Enters memory that was made of an object just now, under a word by which others name that.
     pub(crate) fn enter(&self, word: u64, memory: &Arc<Memory>) {
         self.with(|entries| {

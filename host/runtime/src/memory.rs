@@ -4,9 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{
-    Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, PointerFlags, Side,
-};
+use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::{self, Ownership};
 
 use crate::calls::Calls;
@@ -42,15 +40,19 @@ pub(crate) struct Memory {
 pub type HostOwner = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// What is given back when the memory is dropped.
-enum Owner {
+pub(crate) enum Owner {
     /// Nothing: no byte.
     Empty,
     /// Allocated from the device's plugin.
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
     Received { _tensor: Foreign },
-    /// A native object of others that the plugin adopted; they keep it until the tensor is dropped.
-    Native { _tensor: Foreign },
+    /// A native object of others that the plugin adopted; they keep it until the tensor is dropped. It
+    /// may be a part of the object of another tensor.
+    Native {
+        _tensor: Foreign,
+        of: Option<Tensor>,
+    },
     /// Host bytes of others.
     Host { _owner: HostOwner },
     /// An alias that the plugin made of other memory.
@@ -64,7 +66,7 @@ enum Owner {
 }
 
 /// An address that is only ever given back to the plugin it came from.
-struct Pointer(*mut c_void);
+pub(crate) struct Pointer(*mut c_void);
 
 // SAFETY: never dereferenced here; hooks may be called from any thread.
 unsafe impl Send for Pointer {}
@@ -102,47 +104,6 @@ impl Memory {
         let owner = Owner::Received {
             _tensor: Foreign::new(tensor),
         };
-        Self::new(device, address, size, kind, owner).with_read_only(read_only)
-    }
-
-    /// Adopts a native memory object of others, whose handle is `word`.
-    ///
-    /// # Safety
-    /// - `word` is a live memory object of the device's vendor until `tensor` is dropped.
-    pub(crate) unsafe fn native(
-        device: Device,
-        word: u64,
-        tensor: Ownership,
-        read_only: bool,
-    ) -> Result<Self, Error> {
-        device.check_listed("adopt")?;
-        let handle = Address::handle(word, 0);
-        // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
-        let address = unsafe {
-            device.hooks().adopt(
-                device.index(),
-                handle,
-                MemoryKind::DEVICE,
-                1,
-                AdoptFlags::empty(),
-            )
-        }?;
-        let owner = Owner::Native {
-            _tensor: Foreign::new(tensor),
-        };
-        let mut adopted = Self::new(device, address, 1, MemoryKind::DEVICE, owner);
-        let info = adopted.device.hooks().pointer_query(address)?;
-        adopted.size = info.size;
-        Ok(adopted.with_read_only(read_only || info.flags.contains(PointerFlags::READ_ONLY)))
-    }
-
-    /// The memory of a tensor, whose object others named in theirs.
-    pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
-        let memory = of.memory();
-        let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
-        let (address, size, kind) = (memory.address, memory.size, memory.kind);
-        let _tensor = Foreign::new(others);
-        let owner = Owner::Named { of, _tensor };
         Self::new(device, address, size, kind, owner).with_read_only(read_only)
     }
 
@@ -194,7 +155,13 @@ impl Memory {
     }
 
     #[inline]
-    fn new(device: Device, address: Address, size: u64, kind: MemoryKind, owner: Owner) -> Self {
+    pub(crate) fn new(
+        device: Device,
+        address: Address,
+        size: u64,
+        kind: MemoryKind,
+        owner: Owner,
+    ) -> Self {
         Self {
             device,
             address,
@@ -236,7 +203,7 @@ impl Memory {
     }
 
     #[inline]
-    const fn with_read_only(mut self, read_only: bool) -> Self {
+    pub(crate) const fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
@@ -306,9 +273,22 @@ impl Memory {
     pub(crate) fn viewed(&self) -> Option<&Tensor> {
         match &self.owner {
             Owner::Adopted { of } | Owner::Mapped { of, .. } | Owner::Named { of, .. } => Some(of),
-            Owner::Inherited { of } => of.as_ref(),
+            Owner::Inherited { of } | Owner::Native { of, .. } => of.as_ref(),
             _ => None,
         }
+    }
+
+    /// Makes an adopted object a part of another one, which it keeps.
+    pub(crate) fn set_whole(&mut self, whole: Tensor) {
+        if let Owner::Native { of, .. } = &mut self.owner {
+            *of = Some(whole);
+        }
+    }
+
+    /// Whether it lies in the root where nobody here knows: it is a part of an object.
+    pub(crate) fn is_in_a_part(&self) -> bool {
+        let mut views = std::iter::successors(Some(self), |view| Some(view.viewed()?.memory()));
+        views.any(|view| matches!(view.owner, Owner::Native { of: Some(_), .. }))
     }
 
     /// The memory that these bytes are, whichever device's view of it this is.
@@ -410,16 +390,15 @@ impl Drop for Memory {
         if life::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        // The other tensor gives it back.
-        if matches!(self.owner, Owner::Named { .. }) {
-            return;
-        }
         if self.defer_to_calls() {
             return;
         }
         // Others keep what is theirs until their own work on it is over. What they lent ends with the
         // memory; a native object has to be given back to the plugin besides.
-        let is_lent = matches!(self.owner, Owner::Received { .. } | Owner::Host { .. });
+        let is_lent = matches!(
+            self.owner,
+            Owner::Received { .. } | Owner::Host { .. } | Owner::Named { .. }
+        );
         let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
         if is_lent && !self.pending().is_busy() {
             return;

@@ -11,7 +11,8 @@ use crate::tensor::Tensor;
 /// nothing of another's, so plugins are asked where their names differ: memory of a device may have
 /// come back as host memory.
 pub(crate) fn may_overlap(one: &Tensor, other: &Tensor) -> bool {
-    let [one, other] = [one, other].map(Part::of);
+    let is_one_view = std::ptr::eq(one.memory(), other.memory());
+    let [one, other] = [one, other].map(|tensor| Part::of(tensor, is_one_view));
     if std::ptr::eq(one.memory, other.memory) {
         return meet(&one.bytes, &other.bytes);
     }
@@ -54,11 +55,20 @@ struct Name {
 }
 
 impl<'a> Part<'a> {
-    fn of(tensor: &'a Tensor) -> Self {
+    /// `is_own_place`: where in the tensor's own memory, which may be a part of another one, at a place
+    /// that only its plugin knows.
+    fn of(tensor: &'a Tensor, is_own_place: bool) -> Self {
+        let root = tensor.memory().root();
+        if !is_own_place && tensor.memory().is_in_a_part() {
+            return Self {
+                memory: root,
+                bytes: 0..root.size,
+            };
+        }
         let span = tensor.layout().span();
         let [first, end] = [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
         Self {
-            memory: tensor.memory().root(),
+            memory: root,
             bytes: first..end,
         }
     }

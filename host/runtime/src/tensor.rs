@@ -136,6 +136,15 @@ impl Tensor {
         Self::of_object(memory, layout, offset)
     }
 
+    /// A tensor that keeps the memory of an object, and has no elements.
+    pub(crate) fn keeping(memory: Arc<Memory>) -> Result<Self, Error> {
+        Ok(Self::of_object(
+            memory,
+            Layout::compact(Dtype::UINT8, &[0])?,
+            0,
+        ))
+    }
+
     /// As [`Tensor::of`], of an object that other tensors may be of too.
     pub(crate) fn of_object(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
         Self(Counted::new(|| View {
@@ -211,7 +220,7 @@ impl Tensor {
     pub(crate) fn is_whole(&self) -> bool {
         let layout = self.layout();
         layout.is_contiguous()
-            && self.nbytes() == self.memory().size
+            && self.nbytes() == self.memory().root().size
             && (layout.element_bits().is_multiple_of(8) || self.bits() >= self.root().bits())
     }
 

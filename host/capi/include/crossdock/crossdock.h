@@ -838,7 +838,8 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
  * a tensor here is of already, the new one is a view of that tensor's memory, and keeps it.
  * \param[in] memory  `data` is a live object of the device's vendor, until its owner is released. The
  *                    owner is taken as by `xd_tensor_from_memory`.
- * \return `XD_INVALID` for an object that was made here and whose tensors are all gone.
+ * An object that was made here lives as long as its tensors do, though others count references to it.
+ * \return `XD_INVALID` for such an object while it is given back.
  */
 xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *memory,
                                  xd_tensor **tensor);

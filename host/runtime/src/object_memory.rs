@@ -1,0 +1,59 @@
+//! Memory that is a native object (a `cl_mem`) of others, or that others name by its object.
+#![expect(unsafe_code, reason = "adopts native objects")]
+
+use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, PointerFlags};
+use crossdock_sdk::dlpack::Ownership;
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::foreign::Foreign;
+use crate::memory::{Memory, Owner};
+use crate::tensor::Tensor;
+
+impl Memory {
+    /// Adopts a native memory object of others, whose handle is `word`. Where it is a part of the object
+    /// of a tensor, it is a view of that tensor's memory.
+    ///
+    /// # Safety
+    /// - `word` is a live memory object of the device's vendor until `tensor` is dropped.
+    pub(crate) unsafe fn native(
+        device: Device,
+        word: u64,
+        tensor: Ownership,
+        read_only: bool,
+    ) -> Result<Self, Error> {
+        device.check_listed("adopt")?;
+        let handle = Address::handle(word, 0);
+        // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
+        let address = unsafe {
+            device.hooks().adopt(
+                device.index(),
+                handle,
+                MemoryKind::DEVICE,
+                1,
+                AdoptFlags::empty(),
+            )
+        }?;
+        let owner = Owner::Native {
+            _tensor: Foreign::new(tensor),
+            of: None,
+        };
+        let mut adopted = Self::new(device.clone(), address, 1, MemoryKind::DEVICE, owner);
+        let info = device.hooks().pointer_query(address)?;
+        adopted.size = info.size;
+        if let Some(whole) = device.plugin().objects().numbered(info.allocation_id) {
+            adopted.set_whole(Tensor::keeping(whole)?);
+        }
+        Ok(adopted.with_read_only(read_only || info.flags.contains(PointerFlags::READ_ONLY)))
+    }
+
+    /// The memory of a tensor, whose object others named in theirs.
+    pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
+        let memory = of.memory();
+        let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
+        let (address, size, kind) = (memory.address, memory.size, memory.kind);
+        let _tensor = Foreign::new(others);
+        let owner = Owner::Named { of, _tensor };
+        Self::new(device, address, size, kind, owner).with_read_only(read_only)
+    }
+}
