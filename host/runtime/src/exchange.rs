@@ -142,12 +142,7 @@ impl Tensor {
         let memory = unsafe { Memory::native(claimed, word, tensor, view.is_read_only()) }?;
         view.check_within(0, memory.size)?;
         let offset = view.byte_offset();
-        Ok(Self::of_new_object(
-            memory,
-            word,
-            view.into_layout(),
-            offset,
-        ))
+        Self::of_adopted(memory, word, view.into_layout(), offset)
     }
 
     /// A view of the memory that is this object, and that tensors here keep.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Barrier, LazyLock};
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
@@ -28,7 +29,9 @@ const OWN: u64 = 0x30;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
-static ADOPTIONS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+static ADOPTIONS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+/// Where two threads that adopt from plugin 5 meet.
+static TWO: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     const DESCRIPTION: &'static str =
@@ -125,6 +128,9 @@ impl<const N: usize> Adopt for Handles<N> {
         _: AdoptFlags,
     ) -> Result<Address, Error> {
         ADOPTIONS[N].fetch_add(1, SeqCst);
+        if N == 5 {
+            TWO.wait();
+        }
         Ok(Address::handle(foreign.word + ADOPTED, 0))
     }
 
@@ -204,6 +210,23 @@ fn tensors_of_one_object_share_its_memory() {
     assert_eq!((second.nbytes(), ADOPTIONS[4].load(SeqCst)), (8, 1));
     drop(second);
     assert_eq!(ADOPTIONS[4].load(SeqCst), 0);
+}
+
+#[test]
+fn threads_that_adopt_one_object_at_once_share_its_memory() {
+    let opened = opened::<5>();
+    let take = || take_from::<5>(&opened, UNKNOWN, 16).unwrap();
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(take);
+        (take(), other.join().unwrap())
+    });
+    assert_eq!(ADOPTIONS[5].load(SeqCst), 2);
+    assert!(std::ptr::eq(
+        one.memory().pending(),
+        other.memory().pending()
+    ));
+    drop((one, other));
+    assert_eq!(ADOPTIONS[5].load(SeqCst), 0);
 }
 
 #[test]

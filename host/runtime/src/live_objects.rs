@@ -42,14 +42,21 @@ impl LiveObjects {
         })
     }
 
-    /// Enters memory that was made of an object just now, under a word by which others name that.
-    pub(crate) fn enter(&self, word: u64, memory: &Arc<Memory>) {
-        self.with(|entries| {
+    /// Enters memory that was made of an object just now, under the words by which that is named. Where
+    /// another thread was first, nothing is entered, and its memory is the answer.
+    pub(crate) fn enter(&self, words: [u64; 2], memory: &Arc<Memory>) -> Option<Arc<Memory>> {
+        let enter = |entries: &mut HashMap<u64, Weak<Memory>>| {
+            let mut known = words.iter().filter_map(|word| entries.get(word));
+            if let Some(first) = known.find_map(Weak::upgrade) {
+                return Some(first);
+            }
             if entries.len() == entries.capacity() {
                 entries.retain(|_, memory| memory.strong_count() > 0);
             }
-            entries.insert(word, Arc::downgrade(memory))
-        });
+            entries.extend(words.map(|word| (word, Arc::downgrade(memory))));
+            None
+        };
+        self.with(enter).flatten()
     }
 
     /// Does this under the lock, where no memory may end: its end calls hooks.

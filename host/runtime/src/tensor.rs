@@ -118,22 +118,33 @@ impl Tensor {
     #[inline]
     pub(crate) fn of(memory: Memory, layout: Layout, offset: u64) -> Self {
         if memory.address.form == AddressForm::HANDLE && memory.size != 0 {
-            let word = memory.address.word;
-            return Self::of_new_object(memory, word, layout, offset);
+            let (word, memory) = (memory.address.word, Arc::new(memory));
+            // It was made just now, so nobody else has it.
+            let _nobody = memory.device.plugin().objects().enter([word; 2], &memory);
+            return Self::of_object(memory, layout, offset);
         }
         Self::made(|| memory, || layout, offset)
     }
 
-    /// A tensor in the memory of a native object that was made just now, or that others named by `word`
-    /// and the plugin, which adopted it, perhaps by another one.
-    pub(crate) fn of_new_object(memory: Memory, word: u64, layout: Layout, offset: u64) -> Self {
-        let memory = Arc::new(memory);
-        let objects = memory.device.plugin().objects();
-        objects.enter(memory.address.word, &memory);
-        if word != memory.address.word {
-            objects.enter(word, &memory);
+    /// A tensor in the memory of a native object that was adopted just now, which others named by `word`
+    /// and the plugin perhaps by another one. Where another thread adopted it too, it is a view of the
+    /// memory that this made.
+    pub(crate) fn of_adopted(
+        memory: Memory,
+        word: u64,
+        layout: Layout,
+        offset: u64,
+    ) -> Result<Self, Error> {
+        let (words, mut memory) = ([word, memory.address.word], Arc::new(memory));
+        let plugin = Arc::clone(memory.device.plugin());
+        if let Some(first) = plugin.objects().enter(words, &memory) {
+            let first = Self::keeping(first)?;
+            // Not entered, so it is this one's alone.
+            if let Some(memory) = Arc::get_mut(&mut memory) {
+                memory.set_whole(first);
+            }
         }
-        Self::of_object(memory, layout, offset)
+        Ok(Self::of_object(memory, layout, offset))
     }
 
     /// A tensor that keeps the memory of an object, and has no elements.
