@@ -63,10 +63,19 @@ fn costs_replace_nothing_but_a_regular_file() {
         .args(["c", "1", "3"])
         .output();
     let device = device.is_ok_and(|made| made.status.success());
-    for name in ["fifo", "link", "folder", "null", "new"] {
+    let measure = |name: &str| {
         let mut command = limited("true", &["route", "cpu", "ext_dev", "--plugin"]);
         let (code, told) = ends(command.arg(&plugin).env("CROSSDOCK_COSTS", at(name)));
         assert_eq!(code, 0, "{name}: {told}");
+    };
+    for name in ["fifo", "link", "folder", "null", "new"] {
+        measure(name);
+    }
+    // A busy machine may be too slow to measure in the time that there is, and then nothing is kept.
+    for _ in 0..50 {
+        if !at("new").exists() {
+            measure("new");
+        }
     }
     assert!(is_pipe(&at("fifo")));
     assert_eq!(fs::read_link(at("link")).unwrap(), at("theirs"));
