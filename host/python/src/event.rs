@@ -7,7 +7,7 @@ use crate::device::{Device, device_name};
 use crate::error::check;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
-use crate::stream::{current_stream, limit, stream_for};
+use crate::stream::{limit, stream_or_current};
 use crate::table::api;
 
 /// A point in a stream's work, as `Stream.record()` gives it.
@@ -41,14 +41,7 @@ impl Event {
     /// is none). Whether the CPU waits is as with `Stream.wait`.
     #[pyo3(signature = (stream=None))]
     fn wait(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let device = self.own_device()?;
-        let stream = match stream {
-            Some(stream) => stream_for(&device, stream)?,
-            None => {
-                let device = Bound::new(py, device)?;
-                current_stream(device.as_any())?.get().again()
-            }
-        };
+        let stream = stream_or_current(py, self.own_device()?, stream)?;
         let wait = || {
             check((api().stream_wait)(
                 stream.handle.lend(),

@@ -4,10 +4,9 @@
 use crossdock_api::{Failure, Ref, XdStream, XdTensor};
 use pyo3::prelude::*;
 
-use crate::device::Device;
 use crate::error::check;
 use crate::interpreter::detached;
-use crate::stream::{Stream, current_stream, stream_for};
+use crate::stream::stream_or_current;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -50,14 +49,7 @@ impl Tensor {
         stream: Option<&Bound<'_, PyAny>>,
         call: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure,
     ) -> PyResult<()> {
-        let device: Device = self.own_device()?;
-        let stream: Stream = match stream {
-            Some(stream) => stream_for(&device, stream)?,
-            None => {
-                let device = Bound::new(py, device)?;
-                current_stream(device.as_any())?.get().again()
-            }
-        };
+        let stream = stream_or_current(py, self.own_device()?, stream)?;
         let tensor = self.handle()?;
         Ok(detached(py, || {
             check(call(tensor.lend(), stream.handle.lend()))

@@ -146,6 +146,19 @@ pub(crate) fn stream_for(device: &Device, stream: &Bound<'_, PyAny>) -> PyResult
     }
 }
 
+/// The same, or where none is given the current stream of `device`.
+pub(crate) fn stream_or_current(
+    py: Python<'_>,
+    device: Device,
+    stream: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Stream> {
+    if let Some(stream) = stream {
+        return stream_for(&device, stream);
+    }
+    let device = Bound::new(py, device)?;
+    Ok(current_stream(device.as_any())?.get().again())
+}
+
 impl Stream {
     pub(crate) fn share(&self) -> Handle<XdStream> {
         Handle::new((api().stream_retain)(self.handle.lend()))

@@ -7,19 +7,11 @@ use super::{Then, after};
 use crate::event::Event;
 use crate::life;
 use crate::release::Release;
-use crate::test_plugin_streams::{given, plugin};
-use crate::{Device, Runtime};
-
-fn device<const N: usize>() -> Device {
-    let plugin = plugin::<N>();
-    let runtime = Runtime::builder().search(false).open().unwrap();
-    assert!(runtime.register(&plugin).unwrap());
-    runtime.device_of(&plugin, 0).unwrap()
-}
+use crate::test_plugin_streams::{devices, given};
 
 #[test]
 fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
-    let (device, given) = (device::<42>(), given::<42>());
+    let ([device, _], given) = (devices::<42>(), given::<42>());
     *given.calls_before_a_panic.lock().unwrap() = Some(Vec::new());
     let outstanding = Arc::clone(device.plugin().completions().outstanding());
     let release = Release::new(&outstanding, || ());

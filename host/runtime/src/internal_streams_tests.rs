@@ -7,18 +7,14 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
+use crate::Device;
 use crate::internal_streams::InternalStream;
 use crate::test_plugin_streams::{self, Given, given};
 use crate::waits;
-use crate::{Device, Runtime};
 
 /// The two devices of plugin `N`, and what the plugin gives.
 fn devices<const N: usize>() -> ([Device; 2], &'static Given) {
-    let plugin = test_plugin_streams::plugin::<N>();
-    let runtime = Runtime::builder().search(false).open().unwrap();
-    assert!(runtime.register(&plugin).unwrap());
-    let devices = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
-    (devices, given::<N>())
+    (test_plugin_streams::devices::<N>(), given::<N>())
 }
 
 /// Takes so many streams at once, and gives them back.

@@ -16,6 +16,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, HostCalls, HostEvents, Streams,
 
 use crate::plugin::Plugin;
 use crate::test_plugin;
+use crate::{Device, Runtime};
 
 /// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
 /// the default stream.
@@ -185,6 +186,14 @@ pub(crate) fn given<const N: usize>() -> &'static Given {
 /// Plugin `N`, open.
 pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
     test_plugin::start::<CountedStreams<N>>(format!("streams{N}"))
+}
+
+/// The two devices of plugin `N` in a runtime of their own.
+pub(crate) fn devices<const N: usize>() -> [Device; 2] {
+    let plugin = plugin::<N>();
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    assert!(runtime.register(&plugin).unwrap());
+    [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap())
 }
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for CountedStreams<N> {
