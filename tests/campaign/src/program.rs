@@ -375,11 +375,33 @@ impl Call {
         };
         Some((shape.iter().product::<i64>() * element.bits()).unsigned_abs() / 8)
     }
+
+    /// Whether a stream may have work when it returned: work without a stream is over then.
+    pub(crate) const fn may_leave_work(&self) -> bool {
+        !matches!(
+            self,
+            Self::Make { .. }
+                | Self::Strange { .. }
+                | Self::Slice { .. }
+                | Self::Permute { .. }
+                | Self::Reshape { .. }
+                | Self::Clone { .. }
+                | Self::To { stream: None, .. }
+                | Self::CopyFrom { stream: None, .. }
+                | Self::Fill { stream: None, .. }
+                | Self::Write { .. }
+                | Self::Read { .. }
+                | Self::Peek { .. }
+                | Self::Stream { .. }
+                | Self::SyncStream { .. }
+                | Self::SyncDevice { .. }
+        )
+    }
 }
 
 /// The elements: each width that takes a way of its own through the copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "the widths of the issue")]
+#[expect(clippy::exhaustive_enums, reason = "the widths that copies tell apart")]
 #[expect(missing_docs, reason = "each is a number of bytes, but the first")]
 pub enum Element {
     /// Four bits.

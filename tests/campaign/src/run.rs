@@ -44,6 +44,10 @@ pub(crate) struct Run {
     turns: Option<Turns>,
     /// The host events of programs that run in turns with this one.
     beside: Vec<HostEvents>,
+    /// Whether calls that may leave work behind were made since all streams and devices were waited for.
+    has_work: bool,
+    /// Whether calls are made to fail: then each may leave work behind.
+    faulty: bool,
 }
 
 type Answer = (Box<dyn Caller>, Outcome);
@@ -88,6 +92,8 @@ impl Run {
             peekable: world.peekable.clone(),
             turns: Turns::of(case, world),
             beside: Vec::new(),
+            has_work: false,
+            faulty: case.fault.is_some(),
         }
     }
 
@@ -169,9 +175,12 @@ impl Run {
         Ok(())
     }
 
-    /// Completes all host events, and waits for all streams and devices.
+    /// Completes all host events, and waits for all streams and devices where they may have work.
     fn settle(&mut self) -> Result<(), Finding> {
         self.complete_host_events();
+        if !self.has_work {
+            return Ok(());
+        }
         let streams = self.caller.as_ref().map(|caller| caller.streams());
         let streams = streams.unwrap_or_default();
         for s in streams {
@@ -187,6 +196,7 @@ impl Run {
                 })?;
             }
         }
+        self.has_work = false;
         Ok(())
     }
 
@@ -234,6 +244,7 @@ impl Run {
         if self.judge.says_nothing(&op.call, &self.peekable) {
             return Ok(true);
         }
+        self.has_work |= self.faulty || op.call.may_leave_work();
         let of = self.judge.view_of(&op.call);
         let touched: Touched = self.judge.touched(&op.call);
         let caller = self

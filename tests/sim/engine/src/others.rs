@@ -36,7 +36,13 @@ impl Others {
     /// Whether every other thread sleeps. Nothing happens then before this thread does something, or
     /// a limit of a sleeper passes. False also where the system does not tell.
     pub fn sleep(&mut self) -> bool {
-        self.sleep_during(|| ()).1
+        // One that is seen awake answers before all have to be asked, and twice. What another thread left
+        // here may have ended since, or be this one.
+        let own = own_id();
+        let is_awake = |(id, thread): (&u32, &Thread)| {
+            *id != own && matches!(thread.sleeps(), Ok(Some(false)))
+        };
+        !self.threads.iter().any(is_awake) && self.sleep_during(|| ()).1
     }
 
     /// What a wait answers, and whether every other thread slept all the while.
@@ -44,7 +50,8 @@ impl Others {
         let before = self.runs();
         let answer = wait();
         // Who was seen asleep may have been woken by one that was looked at later: that one ran.
-        let all_sleep = before.is_ok() && self.threads.values().all(Thread::sleeps);
+        let sleeps = |thread: &Thread| matches!(thread.sleeps(), Ok(Some(true)));
+        let all_sleep = before.is_ok() && self.threads.values().all(sleeps);
         let did_not_run =
             || matches!((before, self.runs()), (Ok(before), Ok(now)) if before == now);
         (answer, all_sleep && did_not_run())
@@ -82,14 +89,15 @@ impl Others {
 }
 
 impl Thread {
-    fn sleeps(&self) -> bool {
-        let Ok(Some(told)) = there(told(&self.stat)) else {
-            return false;
-        };
-        // The name is in parentheses, and may hold any byte.
-        let state = told.iter().rposition(|byte| *byte == b')');
-        let state = state.and_then(|at| told.get(at + 2));
-        matches!(state, Some(b'S' | b'Z' | b'X'))
+    /// Whether it sleeps; nothing of one that ended.
+    fn sleeps(&self) -> io::Result<Option<bool>> {
+        let told = there(told(&self.stat))?;
+        Ok(told.map(|told| {
+            // The name is in parentheses, and may hold any byte.
+            let state = told.iter().rposition(|byte| *byte == b')');
+            let state = state.and_then(|at| told.get(at + 2));
+            matches!(state, Some(b'S' | b'Z' | b'X'))
+        }))
     }
 }
 
