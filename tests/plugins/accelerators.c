@@ -275,7 +275,12 @@ static xd_status act(const char *what, xd_stream_handle handle, xd_event_handle 
 static xd_status accel_stream_synchronize(xd_plugin_handle plugin, xd_stream_handle handle,
                                           uint64_t timeout_ns, xd_plugin_error **error) {
     (void)plugin, (void)timeout_ns;
-    return act("synchronize", handle, 0, error);
+    xd_status status = act("synchronize", handle, 0, error);
+    if (status != XD_OK || !fails) {
+        return status;
+    }
+    fails = 0;
+    return fail(XD_VENDOR, "stream_synchronize", "work on the stream failed", error);
 }
 
 static xd_status accel_stream_query(xd_plugin_handle plugin, xd_stream_handle handle,
@@ -327,7 +332,7 @@ static xd_status accel_event_query(xd_plugin_handle plugin, xd_event_handle of,
 
 static xd_status accel_event_synchronize(xd_plugin_handle plugin, xd_event_handle of,
                                          uint64_t timeout_ns, xd_plugin_error **error) {
-    (void)plugin, (void)timeout_ns, (void)error;
+    (void)plugin, (void)timeout_ns;
     pthread_mutex_lock(&lock);
     const event *at = event_of(of);
     if (at) {
@@ -335,7 +340,8 @@ static xd_status accel_event_synchronize(xd_plugin_handle plugin, xd_event_handl
         done = at->at > done ? at->at : done;
     }
     pthread_mutex_unlock(&lock);
-    return XD_OK;
+    return fails ? fail(XD_VENDOR, "event_synchronize", "work before the event failed", error)
+                 : XD_OK;
 }
 
 static xd_status accel_event_destroy(xd_plugin_handle plugin, xd_event_handle of,

@@ -48,7 +48,7 @@ static stream streams[MOST];
 static event events[MOST];
 static uint64_t next_id = 1, next_native = FIRST_NATIVE, now = 1, done = UINT64_MAX;
 static xd_status refused;
-static int lies, captures;
+static int lies, captures, fails;
 static char text[LOG_BYTES];
 static size_t written;
 
@@ -149,6 +149,9 @@ XD_EXPORT void accel_lie(int on) { lies = on; }
 
 /** Whether streams are being captured: no wait, record or synchronize is allowed. */
 XD_EXPORT void accel_capture(int on) { captures = on; }
+
+/** Whether work on all streams has failed: events say so each time, and a stream until it has told. */
+XD_EXPORT void accel_fail(int on) { fails = on; }
 
 /** How many streams there are, the defaults among them. */
 XD_EXPORT uint32_t accel_streams(void) {

@@ -73,8 +73,12 @@ class Accelerators:
         """Whether every wait, record and synchronize is an error, as while streams are captured."""
         self._functions.accel_capture(on)
 
+    def fail(self, on: bool = True) -> None:
+        """Whether the work before events has failed, and a stream tells of that once."""
+        self._functions.accel_fail(on)
+
     def reset(self) -> None:
         """All switches off, and an empty log."""
-        for switch in (self.hold, self.lie, self.capture):
+        for switch in (self.hold, self.lie, self.capture, self.fail):
             switch(False)
         self.log()

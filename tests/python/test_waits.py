@@ -87,6 +87,21 @@ def test_rule_66_a_consumer_that_may_write_waits_for_what_still_reads(
     del copied, taken_out
 
 
+def test_a_write_of_bytes_behind_a_failure_leaves_it_to_the_stream_to_tell(
+    accelerators: Accelerators,
+) -> None:
+    """Six bits fill no whole byte, so these are written from the host."""
+    tensor, stream = xd.zeros(8, dtype="float6_e2m3fn", device="cuda:1"), xd.Stream("cuda:1")
+    accelerators.fail()
+    for _ in range(2):
+        with pytest.raises(xd.DeviceError, match="work before the event failed"):
+            tensor.fill(1, stream=stream)
+    with pytest.raises(xd.DeviceError, match="work on the stream failed"):
+        stream.synchronize()
+    tensor.fill(1, stream=stream)
+    assert set(tensor.tolist()) == {1}
+
+
 @pytest.mark.parametrize("device", ["cuda:0", "rocm:0"])
 def test_rule_67_the_consumers_stream_is_neither_kept_nor_destroyed(
     accelerators: Accelerators, device: str

@@ -4,13 +4,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crossdock_api::{Status, XdEvent, XdStream};
+use crossdock_api::{Status, XdStream};
 use pyo3::prelude::*;
 
-use crate::error::{Failed, check};
-use crate::handle::{Handle, made, written};
+use crate::error::Failed;
+use crate::handle::{Handle, written};
 use crate::interpreter::detached;
-use crate::stream::left;
+use crate::stream::{left, wait_for_work};
 use crate::table::api;
 
 /// A stream and the object that keeps it alive.
@@ -57,10 +57,7 @@ pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> Result<(), Fai
 
 /// Waits for the work on a stream. How that ended is told to those who use what it wrote.
 fn wait_for(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
-    let end: Result<Handle<XdEvent>, Failed> =
-        made(|out| (api().stream_record)(stream.lend(), out));
-    let waited = end.and_then(|end| check((api().event_synchronize)(end.lend(), limit)));
-    match waited {
+    match wait_for_work(stream, limit) {
         Err(failed) if failed.status() == Status::TIMEOUT => Err(failed),
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! The elements of a tensor: read, written, as Python values, and as text.
 #![expect(unsafe_code, reason = "passes bytes to the function table")]
 
-use crossdock_api::{CopyMode, Ref, XdTensor};
+use crossdock_api::{CopyMode, NO_LIMIT, Ref, XdTensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -10,7 +10,7 @@ use crate::error::check;
 use crate::handle::Handle;
 use crate::interpreter::detached;
 use crate::python_calls;
-use crate::stream::{limit, stream_for};
+use crate::stream::{limit, stream_for, wait_for_work};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -77,10 +77,10 @@ impl Tensor {
     ) -> PyResult<()> {
         let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
         let stream = stream.transpose()?;
-        let (handle, forever) = (self.handle_to_write()?, limit(None)?);
+        let handle = self.handle_to_write()?;
         let store = || {
             if let Some(stream) = &stream {
-                check((api().stream_synchronize)(stream.handle.lend(), forever))?;
+                wait_for_work(&stream.handle, NO_LIMIT)?;
             }
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.

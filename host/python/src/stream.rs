@@ -1,7 +1,7 @@
 //! `crossdock.Stream`, and which one is current.
 #![expect(unsafe_code, reason = "wraps streams that other libraries made")]
 
-use crossdock_api::{NO_LIMIT, Out, XdStream};
+use crossdock_api::{NO_LIMIT, Out, XdEvent, XdStream};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use crate::busy_streams::give_back_when_done;
 use crate::device::Device;
-use crate::error::check;
+use crate::error::{Failed, check};
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
@@ -69,6 +69,13 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
         ))
     })?;
     Ok(u64::try_from(limit.as_nanos()).unwrap_or(NO_LIMIT))
+}
+
+/// Waits for the work that is on a stream now, for a call that cannot follow it. By an event, which tells
+/// of a failure each time: the stream tells once, and that is for its own users.
+pub(crate) fn wait_for_work(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
+    let end: Handle<XdEvent> = made(|out| (api().stream_record)(stream.lend(), out))?;
+    check((api().event_synchronize)(end.lend(), limit))
 }
 
 /// What is left of a limit in nanoseconds, of a wait that began then.

@@ -80,7 +80,8 @@ def _of_svm(
     if offset < 0 or needs > mem.size:
         raise ValueError(f"shape and offset need {needs} bytes, and the memory has {mem.size}")
     if stream is not None:
-        stream.synchronize()
+        # Not the stream, which tells of a failure once: that is its own users'.
+        stream.record().synchronize()
     place = (address + offset, False)
     host = xd._from_address(place, dtype, extents, None, padded=False, owner=mem)
     return host.to(device, copy=False)
