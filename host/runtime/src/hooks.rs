@@ -310,6 +310,10 @@ impl Hooks {
     /// What a hook's failure is to the caller. Copies the error object out and gives it back.
     #[cold]
     fn failed(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
+        // What was declined is the host's still, which gives it back in another way.
+        if status != Status::UNSUPPORTED {
+            self.count_release(hook);
+        }
         let mut error = self.failure(hook, status, "the plugin gave no reason");
         // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
         let Some(object) = (unsafe { raw.as_ref() }) else {
@@ -378,7 +382,7 @@ impl Hooks {
         }
     }
 
-    /// What would have been given back is a leak that is counted.
+    /// What was not given back is a leak that is counted, whether the hook failed or was not called.
     fn count_release(&self, hook: &str) {
         if RELEASES.contains(&hook) {
             life::count_leak();

@@ -349,9 +349,8 @@ impl Memory {
         });
         match freed {
             // The plugin may have taken the memory all the same: freed once more, its address could be
-            // that of other memory by then. So it counts as leaked.
+            // that of other memory by then. So it is leaked.
             Err(error) if !error.is_unsupported() => {
-                life::count_leak();
                 log_failure(&error);
                 Ok(())
             }
@@ -449,10 +448,8 @@ fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) 
         return;
     };
     log_failure(&error);
-    if !matches!(owner, Owner::Allocated) {
-        let _leaked = std::mem::ManuallyDrop::new(owner);
-        life::count_leak();
-    }
+    // Counted with the hook that did not take it.
+    let _leaked = std::mem::ManuallyDrop::new(owner);
 }
 
 /// Says why something was not given back, unless the process exits or is a fork.

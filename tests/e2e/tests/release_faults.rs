@@ -232,6 +232,25 @@ fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
 }
 
 #[test]
+fn what_a_plugin_did_not_take_back_is_counted_once_each() {
+    let name = "what_a_plugin_did_not_take_back_is_counted_once_each";
+    let faults = "cpu.free:1=VENDOR,cpu.stream_destroy:1=VENDOR,cpu.event_destroy:1=VENDOR";
+    if with_faults(name, faults) {
+        let (_runtime, device) = one_cpu();
+        let given = filled(&device, 1);
+        drop(given);
+        assert_eq!(counted_leaks(), 1, "memory");
+        let stream = Stream::new(&device).unwrap();
+        drop(stream.record().unwrap());
+        assert_eq!(counted_leaks(), 2, "an event");
+        drop(stream);
+        assert_eq!(counted_leaks(), 3, "a stream");
+        drop(filled(&device, 1));
+        assert_eq!(counted_leaks(), 3, "what was taken back");
+    }
+}
+
+#[test]
 fn a_child_gives_nothing_back_that_it_inherited_and_reports_no_error() {
     let name = "a_child_gives_nothing_back_that_it_inherited_and_reports_no_error";
     // No fault is ever met; the process is one of its own.
