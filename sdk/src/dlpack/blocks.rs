@@ -45,7 +45,9 @@ const PATIENCE: u32 = 64;
 static SPARE: [AtomicPtr<Before>; CLASSES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CLASSES];
 
-/// How many threads took the list of a class and did not put the rest back yet.
+/// How many threads took the list of a class and did not put the rest back yet. In the child of a fork
+/// threads may stay counted that it does not have: who finds no block then makes new ones after
+/// [`PATIENCE`], once for each [`CHUNK`], and the blocks that such a thread had are never used again.
 static HOLDERS: [AtomicU32; CLASSES] = [const { AtomicU32::new(0) }; CLASSES];
 
 /// The free blocks of a thread.
@@ -354,6 +356,23 @@ mod tests {
         assert!(count <= MOST, "{count}");
         assert_eq!(holders.load(Ordering::Relaxed), 0);
         class.spare(part.as_ptr(), last);
+    }
+
+    #[test]
+    fn a_thread_that_never_puts_its_list_back_as_after_a_fork_keeps_nobody_waiting() {
+        let class = class(100, 64).unwrap();
+        let holders = &HOLDERS[class.0];
+        holders.fetch_add(1, Ordering::AcqRel);
+        let taken: Vec<_> = (0..4 * MOST).map(|_| class.take().unwrap()).collect();
+        let mut places: Vec<_> = taken.iter().map(|block| block.addr()).collect();
+        places.sort();
+        places.dedup();
+        assert_eq!(places.len(), taken.len(), "none is there twice");
+        for block in taken {
+            // SAFETY: taken above.
+            unsafe { class.give(block.as_ptr()) };
+        }
+        holders.fetch_sub(1, Ordering::AcqRel);
     }
 
     #[test]
