@@ -42,6 +42,16 @@ def test_a_stream_waits_for_the_event_of_any_device(device: Any) -> None:
         assert moved[-1].item() == (1 << 16) - 1
 
 
+def test_work_that_writes_a_read_only_tensor_is_refused_as_a_write_is() -> None:
+    tensor, stream = xd.asarray(b"1234", dtype="uint8"), xd.Stream("cpu")
+    assert tensor.readonly
+    fill: Any = lambda on: tensor.fill(1, stream=on)
+    for call in (tensor.written_on, fill):
+        with pytest.raises(ValueError, match="the tensor is read-only: `t.copy\\(\\)` gives one"):
+            call(stream)
+    tensor.used_on(stream)
+
+
 @devices
 def test_events_measure_time(device: Any) -> None:
     stream = xd.Stream(device)

@@ -28,7 +28,7 @@ impl Tensor {
     }
 
     /// Its handle, to write by; the runtime knows of no `copy()`.
-    fn handle_to_write(&self) -> PyResult<&Handle<XdTensor>> {
+    pub(crate) fn handle_to_write(&self) -> PyResult<&Handle<XdTensor>> {
         if self.info()?.read_only == 0 {
             return self.handle();
         }

@@ -35,9 +35,10 @@ impl Tensor {
     }
 
     /// Says that work of your own on `stream` writes the tensor: later uses of it wait for that work, and
-    /// its memory outlives it.
+    /// its memory outlives it. `ValueError` for a read-only tensor.
     #[pyo3(signature = (stream=None))]
     fn written_on(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.handle_to_write()?;
         self.tell(py, stream, api().tensor_written_on)
     }
 }

@@ -348,10 +348,15 @@ impl Tensor {
 
     /// Refuses what nobody may write, and where one element has the place of another: which of their
     /// values stayed would be chance.
-    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<(), Error> {
+    pub(crate) fn check_not_read_only(&self, operation: &'static str) -> Result<(), Error> {
         if self.is_read_only() {
             return Err(Error::misuse(operation, "it is read-only"));
         }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<(), Error> {
+        self.check_not_read_only(operation)?;
         let axes = self.layout().overlapping_axes();
         if axes.is_empty() {
             return Ok(());

@@ -207,10 +207,11 @@ impl Tensor {
     /// work, and the memory outlives it.
     ///
     /// # Errors
-    /// [`Error::Hook`].
+    /// [`Error::Misuse`] when it is read-only; [`Error::Hook`].
     pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
         order::note(stream, Touched::writes(self), true)
     }
+        self.check_not_read_only("say that work writes a tensor")?;
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
     /// of the producer that the tensor came from. Every later use of the tensor waits for that work.

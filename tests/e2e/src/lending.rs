@@ -128,10 +128,15 @@ pub fn lent_with(
 
 /// A tensor of others that may be written.
 pub fn writable(runtime: &Runtime) -> (Tensor, Arc<AtomicBool>) {
+    writable_as(runtime, layout())
+}
+
+/// The same with another layout, of no more bytes.
+pub fn writable_as(runtime: &Runtime, layout: Layout) -> (Tensor, Arc<AtomicBool>) {
     let (mut owner, is_back) = Lent::new(ALL, None);
     let data = DataWord::from_ptr(owner.bytes.as_mut_ptr().cast());
     let device = crossdock_sdk::dlpack::Device::CPU;
-    let view = TensorView::new(layout(), data, 0, device, Flags::NONE).unwrap();
+    let view = TensorView::new(layout, data, 0, device, Flags::NONE).unwrap();
     let produced = Produced::new(owner, &view).unwrap();
     // SAFETY: a live export that nobody else owns.
     let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();

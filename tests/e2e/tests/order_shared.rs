@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::lending::held;
+use crossdock_e2e::lending::{held, writable_as};
 use crossdock_e2e::{plugin_file, report};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
@@ -261,8 +261,7 @@ fn naming_work_on_a_part_that_is_there_twice_does_not_hide_that_the_other_part_f
     };
     let (stream, gate) = held(&device(&runtime, "cpu:0"));
     let twice = Layout::strided(Dtype::UINT8, &[2, 2, 64], &[0, 64, 1]).unwrap();
-    let lent = Box::new(vec![1_u8; 128]);
-    let tensor = Tensor::from_host_memory(&runtime, lent, 0, &twice).unwrap();
+    let (tensor, _) = writable_as(&runtime, twice);
     // As many bytes as the memory has, and half of these twice.
     let all = |len| AxisSlice {
         start: 0,
@@ -304,4 +303,26 @@ fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
     gate.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
     assert!(more < 100, "{more} threads");
+}
+
+#[test]
+fn work_of_others_that_writes_a_read_only_tensor_is_refused_as_every_write_is() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let lent = Box::new(vec![7; 64]);
+    let tensor = Tensor::from_host_memory(&runtime, lent, 0, &layout).unwrap();
+    let stream = Stream::new(&device(&runtime, "cpu:0")).unwrap();
+    let refused = [
+        tensor.written_on(&stream).unwrap_err(),
+        tensor.fill(&[1], Some(&stream)).unwrap_err(),
+    ];
+    for error in &refused {
+        assert!(matches!(error, crossdock::Error::Misuse { .. }), "{error}");
+    }
+    assert_eq!(refused[0].why(), refused[1].why());
+    // Its producer may still write it, and readers are told of.
+    tensor.ready_on(&stream).unwrap();
+    tensor.used_on(&stream).unwrap();
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossdock::{
     CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
 };
-use crossdock_e2e::lending::{held, lent_with};
+use crossdock_e2e::lending::{held, lent_with, writable};
 use crossdock_e2e::with_faults;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -263,7 +263,7 @@ fn a_read_behind_the_producers_work_holds_the_release_up() {
 #[test]
 fn work_of_others_that_was_named_holds_the_release_up_behind_readiness_too() {
     let runtime = runtime();
-    let (source, is_back) = lent_with(&runtime, 1 << 16, None);
+    let (source, is_back) = writable(&runtime);
     let (stream, gate) = held(&cpu(&runtime));
     source.written_on(&stream).unwrap();
     source.ready_on(&stream).unwrap();

@@ -1028,7 +1028,7 @@ xd_error *xd_tensor_wait_to_write(const xd_tensor *tensor, const xd_stream *stre
 xd_error *xd_tensor_used_on(const xd_tensor *tensor, const xd_stream *stream);
 
 /** \brief Says that work of yours on a stream writes the tensor: later uses of the tensor wait for that
- * work, and the memory outlives it.
+ * work, and the memory outlives it. `XD_INVALID` for a tensor that is read-only.
  */
 xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream);
 

@@ -102,16 +102,20 @@ static void only_devices_with_handles_adopt_native_objects(const xd_runtime *run
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, NULL, &tensor));
 }
 
-static void read_only_memory_is_not_written(const xd_runtime *runtime) {
+static void read_only_memory_is_not_written(const xd_runtime *runtime, const xd_device *cpu) {
     static const int64_t shape[2] = {2, 3};
     xd_memory memory = memory_of(shape);
     xd_tensor *tensor = NULL;
     DLManagedTensorVersioned *managed = NULL;
+    xd_stream *stream = NULL;
     float one = 1;
     released = 0;
+    OK(xd_stream_create(cpu, &stream));
     memory.flags = XD_MEMORY_FLAG_READ_ONLY;
     OK(xd_tensor_from_memory(runtime, &memory, &tensor));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_fill(tensor, &one, sizeof one, NULL));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_written_on(tensor, stream));
+    xd_stream_free(stream);
     OK(xd_tensor_export(tensor, NULL, &managed));
     CHECK(managed->flags == DLPACK_FLAG_BITMASK_READ_ONLY);
     xd_tensor_free(tensor);
@@ -249,7 +253,7 @@ int main(int argc, char **argv) {
     an_owner_is_released_with_the_last_view(runtime);
     an_owner_is_released_once_when_it_is_refused(runtime);
     only_devices_with_handles_adopt_native_objects(runtime);
-    read_only_memory_is_not_written(runtime);
+    read_only_memory_is_not_written(runtime, cpu);
     elements_that_overlap_are_not_written(runtime, cpu);
     memory_that_a_stream_writes_is_waited_for(runtime, cpu);
     wrong_sizes_and_counts_are_refused(cpu);
