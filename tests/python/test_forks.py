@@ -148,6 +148,24 @@ print("done")
     assert run(child, program) == "done\n"
 
 
+def test_an_inherited_stream_is_refused_where_there_is_nothing_to_do_too(child: Any) -> None:
+    program = """
+tensor, stream = xd.ones(4), xd.Stream("cpu")
+
+def in_child():
+    for call in (tensor.wait_to_read, tensor.wait_to_write, tensor.used_on, tensor.written_on):
+        refusal(lambda: call(stream))
+    refusal(lambda: tensor.to("cpu", stream=stream))
+    refusal(lambda: xd.zeros(0).fill(1, stream=stream))
+    refusal(stream.record)
+    refusal(stream.synchronize)
+
+forked(in_child)
+print("done")
+"""
+    assert run(child, program) == "done\n"
+
+
 def test_nothing_that_was_inherited_is_given_back_in_a_child(child: Any) -> None:
     program = """
 import handmade

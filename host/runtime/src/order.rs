@@ -310,6 +310,11 @@ pub(crate) fn run(
     }
 }
 
+/// Refuses a stream of the process that this one was forked off, also where nothing is to be put on it.
+pub(crate) fn check(stream: Option<&Stream>) -> Result<(), Error> {
+    stream.map_or(Ok(()), Stream::check_process)
+}
+
 /// Makes the CPU wait for all that is on a stream, because work is to come that cannot follow it.
 ///
 /// # Errors
@@ -387,6 +392,7 @@ fn remember_panic(touched: Touched<'_>, result: Result<(), Error>) -> Result<(),
 
 /// Makes `stream` wait for all that work with this access has to come after.
 pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Result<(), Error> {
+    stream.check_process()?;
     let marks = memory.pending().before(access);
     WorkStream::Callers(stream)
         .come_after(marks, access)
@@ -395,6 +401,7 @@ pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Re
 
 /// Makes `stream` wait for what the work of others depends on that they are about to put there.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
+    stream.check_process()?;
     touched.come_after(WorkStream::Callers(stream)).map(drop)
 }
 

@@ -155,6 +155,7 @@ pub(crate) fn move_to(
         let (from, to) = (tensor.device().id().to_string(), to.id().to_string());
         serde_json::json!({ "from": from, "to": to, "bytes": tensor.nbytes() })
     });
+    order::check(stream)?;
     let taken = take_cheapest(tensor, to, choice, stream);
     match &taken {
         Ok((_, route)) => {

@@ -99,6 +99,17 @@ impl Stream {
         &self.1
     }
 
+    /// Refuses a stream that was inherited, for calls that may have nothing to put on it: any other is
+    /// refused by the first hook.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        let hooks = self.device().hooks();
+        if hooks.is_forked() {
+            let why = "the plugin was opened before a fork";
+            return Err(hooks.failure("use a stream", Status::FORKED, why));
+        }
+        Ok(())
+    }
+
     /// The integer that the vendor's API uses for it.
     ///
     /// # Errors
@@ -128,6 +139,7 @@ impl Stream {
 
     /// As [`Stream::wait`], with what becomes of the stream when the work has failed.
     pub(crate) fn wait_with(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+        self.check_process()?;
         chain::wait(self.device(), event, on_failure, |own| {
             self.wait_for_own(own)
         })

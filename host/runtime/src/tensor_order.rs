@@ -63,6 +63,7 @@ impl Tensor {
             let why = format!("its dtype is {}, the source's {}", to.dtype(), from.dtype());
             return Err(Error::misuse(OPERATION, why));
         }
+        order::check(stream)?;
         if to.numel() == 0 || self.is_same_view(source) {
             return Ok(());
         }
@@ -93,6 +94,7 @@ impl Tensor {
             );
             return Err(Error::misuse(OPERATION, why));
         }
+        order::check(stream)?;
         if !self.layout().is_contiguous() {
             let compact = Self::empty(self.device(), self.layout())?;
             compact.fill_whole(pattern, stream)?;
@@ -209,9 +211,9 @@ impl Tensor {
     /// # Errors
     /// [`Error::Misuse`] when it is read-only; [`Error::Hook`].
     pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
+        self.check_not_read_only("say that work writes a tensor")?;
         order::note(stream, Touched::writes(self), true)
     }
-        self.check_not_read_only("say that work writes a tensor")?;
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
     /// of the producer that the tensor came from. Every later use of the tensor waits for that work.

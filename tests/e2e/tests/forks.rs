@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossdock::{CostCache, Device, Event, Runtime, Stream, Tensor};
+use crossdock::{CostCache, Device, Error, Event, RouteChoice, Runtime, Stream, Tensor};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -80,4 +80,53 @@ fn a_child_waits_for_nobody_who_notes_work_on_a_tensor() {
         },
     );
     gate.complete(Status::OK).unwrap();
+}
+
+/// The first use that was not told `FORKED`.
+fn untold(uses: &[(&str, Option<Error>)]) -> Option<String> {
+    let is_told = |error: &Error| error.status() == Some(Status::FORKED);
+    let is_untold = |answer: &Option<Error>| !answer.as_ref().is_some_and(is_told);
+    let (what, answer) = uses.iter().find(|(_, answer)| is_untold(answer))?;
+    Some(format!("{what}: {answer:?}"))
+}
+
+#[test]
+fn a_child_is_told_so_by_each_use_of_an_inherited_stream_also_where_there_is_nothing_to_do() {
+    let device = cpu();
+    let stream = Stream::new(&device).unwrap();
+    let done = stream.record().unwrap();
+    done.synchronize(None).unwrap();
+    let layout = |extent| Layout::compact(Dtype::UINT8, &[extent]).unwrap();
+    let tensor = Tensor::from_bytes(&device, &layout(64), &[1; 64]).unwrap();
+    let empty = Tensor::empty(&device, &layout(0)).unwrap();
+    let status = end_of_child(|| {
+        let own = cpu();
+        let moved = |to| tensor.to_on(to, RouteChoice::Best, &stream).err();
+        let uses = [
+            ("wait", stream.wait(&done).err()),
+            ("record", stream.record().err()),
+            ("synchronize", stream.synchronize(None).err()),
+            ("is_idle", stream.is_idle().err()),
+            ("native_handle", stream.native_handle().err()),
+            ("wait_to_read", tensor.wait_to_read(&stream).err()),
+            ("wait_to_write", tensor.wait_to_write(&stream).err()),
+            ("wait_to_export", tensor.wait_to_export(&stream).err()),
+            ("export_on", tensor.export_on(&stream).err()),
+            ("used_on", tensor.used_on(&stream).err()),
+            ("written_on", tensor.written_on(&stream).err()),
+            ("ready_on", tensor.ready_on(&stream).err()),
+            ("to its own device", moved(tensor.device())),
+            ("to the child's device", moved(&own)),
+            ("copy", tensor.copy_from(&tensor, Some(&stream)).err()),
+            ("fill", empty.fill(&[1], Some(&stream)).err()),
+        ];
+        match untold(&uses) {
+            None => Some(Status::FORKED),
+            Some(text) => {
+                crossdock_e2e::report(&text);
+                None
+            }
+        }
+    });
+    assert_eq!(status, 0, "a use was not told");
 }

@@ -45,7 +45,17 @@ static void use(const xd_runtime *runtime, xd_device *cpu, const xd_tensor *tens
     xd_device_free(device);
 }
 
-static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2]) {
+/* A stream of the parent's, also where there is nothing to wait for. */
+static void refuses(const xd_stream *stream, xd_device *cpu, const xd_tensor *tensor) {
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_IF_NEEDED, stream};
+    xd_tensor *moved = NULL;
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_wait_to_read(tensor, stream));
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_wait_to_write(tensor, stream));
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+}
+
+static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2],
+                  const xd_stream *stream) {
     static const int64_t count = 4;
     xd_layout layout = check_layout(1, &count);
     xd_runtime *runtime = NULL;
@@ -58,6 +68,7 @@ static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2
     cpu = check_device(runtime, "cpu");
     made = check_numbers(cpu, count);
     check_has_numbers(made, count);
+    refuses(stream, cpu, tensors[0]);
     use(runtime, cpu, tensors[0]);
     use(runtime, cpu, tensors[1]);
     xd_tensor_free(made);
@@ -77,16 +88,19 @@ int main(void) {
     xd_runtime *runtime = NULL;
     xd_device *cpu;
     xd_tensor *tensors[2];
+    xd_stream *stream = NULL;
     int status = 1;
     pid_t process;
     OK(xd_runtime_default(&runtime));
     cpu = check_device(runtime, "cpu");
     tensors[0] = check_numbers(cpu, 4);
     tensors[1] = lent(runtime, numbers, 4);
+    OK(xd_stream_create(cpu, &stream));
     process = fork();
     CHECK(process >= 0);
     if (process == 0) {
-        child(runtime, cpu, tensors);
+        child(runtime, cpu, tensors, stream);
+        xd_stream_free(stream);
         free_all(runtime, cpu, tensors);
         CHECK(released == 0);
         return 0;
@@ -94,6 +108,7 @@ int main(void) {
     CHECK(waitpid(process, &status, 0) == process && status == 0);
     check_has_numbers(tensors[0], 4);
     check_has_numbers(tensors[1], 4);
+    xd_stream_free(stream);
     free_all(runtime, cpu, tensors);
     CHECK(released == 1);
     return 0;
