@@ -156,6 +156,7 @@ def in_child():
     for call in (tensor.wait_to_read, tensor.wait_to_write, tensor.used_on, tensor.written_on):
         refusal(lambda: call(stream))
     refusal(lambda: tensor.to("cpu", stream=stream))
+    refusal(lambda: xd.explain(tensor, "cpu", stream=stream))
     refusal(lambda: xd.zeros(0).fill(1, stream=stream))
     refusal(stream.record)
     refusal(stream.synchronize)

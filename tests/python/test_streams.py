@@ -42,6 +42,31 @@ def test_a_stream_waits_for_the_event_of_any_device(device: Any) -> None:
         assert moved[-1].item() == (1 << 16) - 1
 
 
+@devices
+def test_explain_takes_what_a_move_takes(device: Any) -> None:
+    tensor = xd.ones(64)
+    for other in (device, xd.device("cpu")):
+        there, stream = tensor.to(other), xd.Stream(device)
+        copied = xd.explain(there, device, copy=True, stream=stream)
+        assert copied.kind in ("direct", "staged") and copied.bytes_copied >= there.nbytes
+        waits = "the caller waits for the work on the stream" in str(copied)
+        assert waits or copied.kind == "direct"
+        kept = xd.explain(there, device, copy=False, stream=stream).kind
+        assert kept in ("alias", "refused")
+        by_device = xd.explain(
+            other, device, shape=[64], dtype="float64", copy=True, stream=stream
+        )
+        assert str(by_device) == str(copied)
+
+
+def test_explain_refuses_a_stream_that_a_move_refuses() -> None:
+    tensor = xd.ones(4)
+    for call in (tensor.to, lambda *a, **k: xd.explain(tensor, *a, **k)):
+        with pytest.raises((TypeError, ValueError)) as refused:
+            call("cpu", stream=object())
+        assert "is no stream" in str(refused.value)
+
+
 def test_work_that_writes_a_read_only_tensor_is_refused_as_a_write_is() -> None:
     tensor, stream = xd.asarray(b"1234", dtype="uint8"), xd.Stream("cpu")
     assert tensor.readonly

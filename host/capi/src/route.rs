@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use crossdock::{Route, RouteChoice, RouteKind as Kind, explain};
+use crossdock::{Error, Route, RouteChoice, RouteKind as Kind, Stream, explain, explain_on};
 use crossdock_api::{
     COST_UNKNOWN, Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions,
     XdRoute, XdTensor,
@@ -60,7 +60,10 @@ pub(crate) extern "C" fn xd_route_explain(
     fence_into("xd_route_explain", out, || {
         let (from, to) = (borrow(from)?, borrow(to)?);
         let layout = input::layout(layout)?;
-        explained(options, |choice| explain(&layout, from, to, choice))
+        explained(options, |choice, stream| match stream {
+            Some(stream) => explain_on(&layout, from, to, choice, stream),
+            None => Ok(explain(&layout, from, to, choice)),
+        })
     })
 }
 
@@ -73,17 +76,20 @@ pub(crate) extern "C" fn xd_tensor_explain(
 ) -> Failure {
     fence_into("xd_tensor_explain", out, || {
         let (tensor, to) = (borrow_tensor(tensor)?, borrow(to)?);
-        explained(options, |choice| tensor.explain(to, choice))
+        explained(options, |choice, stream| match stream {
+            Some(stream) => tensor.explain_on(to, choice, stream),
+            None => Ok(tensor.explain(to, choice)),
+        })
     })
 }
 
 /// The cheapest route among those that are allowed, with the ones that fell before it.
 fn explained(
     options: Ref<'_, XdMoveOptions<'_>>,
-    explain: impl Fn(RouteChoice) -> Route,
+    explain: impl Fn(RouteChoice, Option<&Stream>) -> Result<Route, Error>,
 ) -> Result<Owned<XdRoute>, Refusal> {
     let options = input::options_or(options, XdMoveOptions::new())?;
-    let route = explain(input::choice(&options)?);
+    let route = explain(input::choice(&options)?, look(options.stream))?;
     Ok(give(RouteObject::new(&route)))
 }
 

@@ -21,6 +21,7 @@ use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::interpreter::detached;
 use crate::negotiate::HOST;
+use crate::moving::copy_mode;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
@@ -206,7 +207,7 @@ fn arrived(
     copy: Option<bool>,
     wanted: &Wanted,
 ) -> PyResult<(Tensor, bool)> {
-    let moved = tensor.moved_on(py, Some(target), mode_of(copy), wanted)?;
+    let moved = tensor.moved_on(py, Some(target), copy_mode(copy), wanted)?;
     if moved.0.info()?.device == target.pair() {
         return Ok(moved);
     }
@@ -220,14 +221,6 @@ fn arrived(
 fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
     copy.extract()
         .map_err(|_other| PyTypeError::new_err(format!("copy is None or a bool, not {copy}")))
-}
-
-const fn mode_of(copy: Option<bool>) -> CopyMode {
-    match copy {
-        None => CopyMode::IF_NEEDED,
-        Some(true) => CopyMode::ALWAYS,
-        Some(false) => CopyMode::NEVER,
-    }
 }
 
 #[pymethods]

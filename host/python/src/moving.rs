@@ -14,6 +14,27 @@ use crate::tensor::Tensor;
 
 const CPU: i32 = 1;
 
+/// What `copy` of the array API asks for.
+pub(crate) const fn copy_mode(copy: Option<bool>) -> CopyMode {
+    match copy {
+        None => CopyMode::IF_NEEDED,
+        Some(true) => CopyMode::ALWAYS,
+        Some(false) => CopyMode::NEVER,
+    }
+}
+
+/// The device whose streams a move between two devices is ordered by: the other one, where it goes to
+/// the CPU.
+pub(crate) fn ordering<'a, 'py>(
+    from: &'a Bound<'py, Device>,
+    to: &'a Bound<'py, Device>,
+) -> &'a Bound<'py, Device> {
+    match to.get().pair().device_type {
+        CPU => from,
+        _ => to,
+    }
+}
+
 impl Tensor {
     /// The device that holds it.
     pub(crate) fn own_device(&self) -> PyResult<Device> {
@@ -82,24 +103,15 @@ impl Tensor {
             Some(device) => device_from(device)?,
             None => Py::new(py, self.own_device()?)?,
         };
-        let mode = match copy {
-            None => CopyMode::IF_NEEDED,
-            Some(true) => CopyMode::ALWAYS,
-            Some(false) => CopyMode::NEVER,
-        };
         let own = Py::new(py, self.own_device()?)?;
-        let ordering = if target.get().pair().device_type == CPU {
-            own.bind(py)
-        } else {
-            target.bind(py)
-        };
+        let ordering = ordering(own.bind(py), target.bind(py));
         let stream = match stream {
             Some(stream) => Some(stream_for(ordering.get(), stream)?),
             None if non_blocking => Some(current_stream(ordering)?.get().again()),
             None => None,
         };
         let stream = stream.as_ref().map(|stream| &stream.handle);
-        self.moved_in_order(py, target.get(), mode, stream)
+        self.moved_in_order(py, target.get(), copy_mode(copy), stream)
     }
 
     /// The same as `to(device, stream=stream)`. Array API.

@@ -15,10 +15,11 @@ use crate::dtype::Dtype;
 use crate::error::check;
 use crate::handle::{Handle, made};
 use crate::interpreter::detached;
+use crate::moving::{copy_mode, ordering};
 use crate::plugin::Plugin;
 use crate::python_calls;
 use crate::route::Route;
-use crate::stream::limit;
+use crate::stream::{limit, stream_for};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -173,38 +174,55 @@ fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
 }
 
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with
-/// the `shape` and `dtype` of what would be moved.
+/// the `shape` and `dtype` of what would be moved. `copy` and `stream` are those of `Tensor.to`.
 #[pyfunction]
-#[pyo3(signature = (x, device, *, shape=None, dtype=None))]
+#[pyo3(signature = (x, device, *, shape=None, dtype=None, copy=None, stream=None))]
 fn explain(
     x: &Bound<'_, PyAny>,
     device: &Bound<'_, PyAny>,
     shape: Option<Vec<i64>>,
     dtype: Option<&Bound<'_, PyAny>>,
+    copy: Option<bool>,
+    stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Route> {
     let py = x.py();
     let target = device_from(device)?;
-    let to = &target.get().handle;
-    if let Ok(tensor) = x.cast::<Tensor>() {
+    let tensor = x.cast::<Tensor>().ok();
+    let source = match tensor {
+        Some(tensor) => Some(Py::new(py, tensor.get().own_device()?)?),
+        None => device_if_named(x)?,
+    };
+    let Some(source) = source else {
+        return Err(PyTypeError::new_err(format!(
+            "explain takes a tensor or a device, not {}: `xd.asarray(x)` makes a tensor",
+            x.get_type().name()?
+        )));
+    };
+    let ordering = ordering(source.bind(py), target.bind(py));
+    let stream = stream.map(|stream| stream_for(ordering.get(), stream));
+    let stream = stream.transpose()?;
+    let (from, to) = (&source.get().handle, &target.get().handle);
+    let options = || {
+        let mut options = XdMoveOptions::new();
+        options.copy = copy_mode(copy);
+        if let Some(stream) = &stream {
+            options.stream = stream.handle.lend();
+        }
+        options
+    };
+    if let Some(tensor) = tensor {
         let tensor = tensor.get().handle()?;
         let explain = || {
-            let options = XdMoveOptions::new();
+            let options = options();
             made(|out| (api().tensor_explain)(tensor.lend(), to.lend(), (&options).into(), out))
         };
         return Ok(Route::new(detached(py, explain)?));
     }
     let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
     let shape = shape.unwrap_or_else(|| vec![1 << 20]);
-    let Some(source) = device_if_named(x)? else {
-        return Err(PyTypeError::new_err(format!(
-            "explain takes a tensor or a device, not {}: `xd.asarray(x)` makes a tensor",
-            x.get_type().name()?
-        )));
-    };
-    let from = &source.get().handle;
     let explain = || {
         let layout = XdLayout::compact(dtype.0, &shape);
-        let (options, layout) = (XdMoveOptions::new(), Ref::from(&layout));
+        let (options, layout) = (options(), Ref::from(&layout));
         made(|out| (api().route_explain)(from.lend(), to.lend(), layout, (&options).into(), out))
     };
     Ok(Route::new(detached(py, explain)?))

@@ -109,7 +109,7 @@ pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use life::{counted_leaks, exiting};
 pub use plugin::{Plugin, PluginIdentity, PluginState};
 pub use pointer_query::PointerAnswer;
-pub use route::{Route, RouteChoice, RouteKind, explain};
+pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use runtime::Runtime;
 pub use stream::Stream;
 pub use table::{Table, TableError};

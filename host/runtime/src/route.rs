@@ -112,7 +112,26 @@ impl fmt::Display for Route {
 /// not known yet, this measures them.
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
-    explain_from(from, from.is_host_accessible(), layout, (to, choice))
+    let is_visible = from.is_host_accessible();
+    explain_from(layout, (from, to), choice, (is_visible, false), None)
+}
+
+/// As [`explain`], in the order of a stream: also what waits for the work that is on it. A move on a
+/// stream goes by the costs that are known, so nothing is measured.
+///
+/// # Errors
+/// [`Error::Hook`]: `FORKED` for a stream of the process that this one was forked off.
+pub fn explain_on(
+    layout: &Layout,
+    from: &Device,
+    to: &Device,
+    choice: RouteChoice,
+    stream: &Stream,
+) -> Result<Route, Error> {
+    let (stream, is_visible) = (Some(stream), from.is_host_accessible());
+    order::check(stream)?;
+    let route = explain_from(layout, (from, to), choice, (is_visible, false), stream);
+    Ok(route)
 }
 
 impl Tensor {
@@ -120,28 +139,54 @@ impl Tensor {
     /// host sees more than of its device's other memory.
     #[must_use]
     pub fn explain(&self, to: &Device, choice: RouteChoice) -> Route {
-        let is_visible = self.memory().is_host_visible();
-        explain_from(self.device(), is_visible, self.layout(), (to, choice))
+        self.explained(to, choice, None)
+    }
+
+    /// What [`Tensor::to_on`] would do and cost, as by [`explain_on`].
+    ///
+    /// # Errors
+    /// As [`explain_on`].
+    pub fn explain_on(
+        &self,
+        to: &Device,
+        choice: RouteChoice,
+        stream: &Stream,
+    ) -> Result<Route, Error> {
+        order::check(Some(stream))?;
+        Ok(self.explained(to, choice, Some(stream)))
+    }
+
+    fn explained(&self, to: &Device, choice: RouteChoice, stream: Option<&Stream>) -> Route {
+        let seen = (self.memory().is_host_visible(), is_seen(self, to));
+        explain_from(self.layout(), (self.device(), to), choice, seen, stream)
     }
 }
 
+/// Explains a move of memory that the host may see, and the destination already.
 fn explain_from(
-    from: &Device,
-    is_visible: bool,
     layout: &Layout,
-    (to, choice): (&Device, RouteChoice),
+    (from, to): (&Device, &Device),
+    choice: RouteChoice,
+    (by_host, by_destination): (bool, bool),
+    stream: Option<&Stream>,
 ) -> Route {
     let mut route = Route::new(from, to);
-    if let Some((_, step)) = route.alias((from, to), choice, is_visible) {
-        return route.taken(RouteKind::Alias, step, 0);
+    if let Some((alias, step)) = route.alias((from, to), choice, by_host) {
+        return route.aliased(alias, step, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
-    let copies = plan::copies(bytes, (from, to), choice, Curiosity::Always);
+    let curiosity = stream.map_or(Curiosity::Always, |stream| Curiosity::on(Some(stream)));
+    let copies = plan::copies(bytes, (from, to), choice, curiosity);
     route.refused.extend(copies.refused.iter().cloned());
     match copies.ways.first() {
-        Some(_) => route.copied(&copies, 0, (from, to), bytes),
+        Some(_) => route.copied(&copies, 0, (from, to), (bytes, stream)),
         None => route,
     }
+}
+
+/// Whether the memory is the destination's already, so that an alias of it is only found.
+fn is_seen(tensor: &Tensor, to: &Device) -> bool {
+    tensor.memory().size == 0 || tensor.memory().seen_through(to).is_some()
 }
 
 /// Moves a tensor by the cheapest allowed route that works, in the order of a stream or at once.
@@ -180,8 +225,9 @@ fn take_cheapest(
     let mut route = Route::new(from, to);
     let is_visible = tensor.memory().is_host_visible();
     if let Some((alias, step)) = route.alias((from, to), choice, is_visible) {
+        let awaited = stream.filter(|_| !is_seen(tensor, to));
         match take_alias(alias, tensor, to, stream) {
-            Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
+            Ok(moved) => return Ok((moved, route.aliased(alias, step, awaited))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
         }
     }
@@ -191,7 +237,10 @@ fn take_cheapest(
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         let moved = Tensor::empty(to, tensor.layout())?;
         match way.copy(&moved, tensor, stream) {
-            Ok(()) => return Ok((moved, route.copied(&copies, index, (from, to), bytes))),
+            Ok(()) => {
+                let route = route.copied(&copies, index, (from, to), (bytes, stream));
+                return Ok((moved, route));
+            }
             Err(error) => route.fell(way.kind(), error)?,
         }
     }
@@ -231,6 +280,9 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
     }
     Err(route.refused())
 }
+
+/// What is done first where a stream cannot be followed.
+const WAITS: &str = "the caller waits for the work on the stream";
 
 fn take_alias(
     alias: Alias,
@@ -298,13 +350,21 @@ impl Route {
         self
     }
 
+    /// The alias. Adopting and mapping wait for the work on the stream, if there is one.
+    fn aliased(mut self, alias: Alias, step: String, stream: Option<&Stream>) -> Self {
+        if stream.is_some() && alias != Alias::Same {
+            self.steps.push(WAITS.to_owned());
+        }
+        self.taken(RouteKind::Alias, step, 0)
+    }
+
     /// The copy with this index, and those behind it as what it is taken instead of.
     fn copied(
         mut self,
         copies: &Copies,
         index: usize,
         (from, to): (&Device, &Device),
-        bytes: u64,
+        (bytes, stream): (u64, Option<&Stream>),
     ) -> Self {
         let mut ways = copies.ways.iter().skip(index);
         let Some((way, cost)) = ways.next() else {
@@ -319,6 +379,9 @@ impl Route {
         } else {
             1
         };
+        if stream.is_some_and(|stream| !way.follows(from, to, stream)) {
+            self.steps.push(WAITS.to_owned());
+        }
         let copied = bytes.saturating_mul(legs);
         let mut route = self.taken(way.kind(), way.step(from, to), copied);
         let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];

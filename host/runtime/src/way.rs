@@ -43,6 +43,17 @@ impl Way {
         }
     }
 
+    /// Whether the copy is put into the order of a stream, and nobody waits for the work on that.
+    pub(crate) fn follows(self, from: &Device, to: &Device, stream: &Stream) -> bool {
+        let maker = match self {
+            Self::BySource => from,
+            Self::ByDestination => to,
+            Self::Staged => return false,
+        };
+        let has_streams = maker.hooks().table().streams().is_some();
+        has_streams || maker.is_of(stream.device().plugin())
+    }
+
     /// What is done, for people.
     pub(crate) fn step(self, from: &Device, to: &Device) -> String {
         let (source, destination) = (from.plugin().name(), to.plugin().name());

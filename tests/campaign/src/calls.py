@@ -167,7 +167,9 @@ def drop_stream(bytes, s):
 
 
 def explain(bytes, of, device, s):
-    xd.explain(at(TENSORS, of), DEVICES[device])
+    tensor, held = at(TENSORS, of), at(STREAMS, s)
+    called("explain", xd.explain, tensor, DEVICES[device], stream=held, copy=True)
+    called("explain", xd.explain, tensor.device, DEVICES[device], stream=held, shape=[4])
 
 
 def stream(bytes, s, device):

@@ -320,6 +320,14 @@ impl Slots {
                 self.events.remove(e);
                 drop(host_event);
             }
+            Call::Explain { of, device, s } => {
+                let (tensor, stream) = (at(&self.tensors, *of)?, at(&self.streams, *s)?);
+                tensor.explain_on(
+                    self.device(op, *device),
+                    crossdock::RouteChoice::Copy,
+                    stream,
+                )?;
+            }
             Call::Ask { s } => return ask(at(&self.streams, *s)?),
             Call::Record { e, s } => {
                 let event = at(&self.streams, *s)?.record()?;

@@ -4,7 +4,9 @@
     reason = "the low byte is what is wanted"
 )]
 
-use crossdock::{Device, Error, RouteChoice, RouteKind, Runtime, Tensor, explain};
+use crossdock::{
+    Device, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, explain, explain_on,
+};
 use crossdock_e2e::{everything, report};
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
@@ -152,4 +154,55 @@ fn opencl_on_a_cpu_device_aliases_host_memory_without_a_copy() {
         "{route}"
     );
     assert_eq!(alias.read().unwrap(), pattern(4096));
+}
+
+#[test]
+fn what_is_explained_of_a_move_on_a_stream_is_what_the_move_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let kinds = [RouteKind::Alias, RouteKind::Direct, RouteKind::Staged];
+    let kinds = kinds.map(RouteChoice::Only).into_iter();
+    let choices: Vec<_> = kinds
+        .chain([RouteChoice::Best, RouteChoice::Copy])
+        .collect();
+    let devices = runtime.devices();
+    let streams: Vec<_> = devices
+        .iter()
+        .filter_map(|device| Stream::new(device).ok())
+        .collect();
+    let mut waits = 0;
+    for (from, to) in pairs(&runtime) {
+        for (choice, stream) in choices
+            .iter()
+            .flat_map(|choice| streams.iter().map(move |stream| (*choice, stream)))
+        {
+            let source = Tensor::from_bytes(&from, &layout, &pattern(64)).unwrap();
+            let explained = source.explain_on(&to, choice, stream).unwrap();
+            assert_eq!(
+                explain_on(&layout, &from, &to, choice, stream).unwrap(),
+                explained
+            );
+            // What a plugin declines is known once it was asked, and the next route is taken then.
+            match source.to_on(&to, choice, stream) {
+                Ok((_, done)) if done.refused == explained.refused => assert_eq!(done, explained),
+                Ok((_, done)) => assert!(done.refused.len() > explained.refused.len(), "{done}"),
+                Err(Error::Refused { reasons, .. }) => {
+                    let is_declined = reasons.len() > explained.refused.len();
+                    assert!(
+                        is_declined || explained.kind == RouteKind::Refused,
+                        "{explained}"
+                    );
+                }
+                Err(error) => panic!("{from} -> {to} by {choice:?}: {error}: {}", error.why()),
+            }
+            let is_waited = explained
+                .to_string()
+                .contains("waits for the work on the stream");
+            waits += u32::from(is_waited);
+            let never_follows = explained.kind == RouteKind::Staged;
+            assert!(is_waited || !never_follows, "{explained}");
+        }
+    }
+    assert!(waits > 0);
 }

@@ -1176,7 +1176,8 @@ xd_error *xd_pointer_query(const xd_runtime *runtime, uint64_t address, xd_point
 /**@{*/
 
 /** \brief What moving a tensor of this layout between two devices would do, and why.
- * \param[in] options  As for ::xd_tensor_to; the stream does not matter.
+ * \param[in] options  As for ::xd_tensor_to. With a stream the steps say what waits for the work on it, and
+ *                     nothing is measured: a move on a stream goes by the costs that are known.
  * \param[out] route   A refusal is an answer: `XD_ROUTE_REFUSED`.
  */
 xd_error *xd_route_explain(const xd_device *from, const xd_device *to, const xd_layout *layout,

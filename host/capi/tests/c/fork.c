@@ -49,9 +49,11 @@ static void use(const xd_runtime *runtime, xd_device *cpu, const xd_tensor *tens
 static void refuses(const xd_stream *stream, xd_device *cpu, const xd_tensor *tensor) {
     xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_IF_NEEDED, stream};
     xd_tensor *moved = NULL;
+    xd_route *route = NULL;
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_wait_to_read(tensor, stream));
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_wait_to_write(tensor, stream));
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_explain(tensor, cpu, &options, &route));
 }
 
 static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2],

@@ -100,9 +100,14 @@ static void in_the_order_of_a_stream(const xd_device *from, const xd_device *to)
     xd_tensor *tensor = check_numbers(from, count), *moved = NULL, *back = NULL;
     xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
     xd_stream *stream = NULL;
+    xd_route *explained = NULL, *done = NULL;
     OK(xd_stream_create(to, &stream));
     options.stream = stream;
-    OK(xd_tensor_to(tensor, to, &options, &moved, NULL));
+    OK(xd_tensor_explain(tensor, to, &options, &explained));
+    OK(xd_tensor_to(tensor, to, &options, &moved, &done));
+    CHECK(!strcmp(xd_route_text(explained), xd_route_text(done)));
+    xd_route_free(explained);
+    xd_route_free(done);
     xd_tensor_free(tensor);
     OK(xd_tensor_to(moved, from, &options, &back, NULL));
     xd_tensor_free(moved);
