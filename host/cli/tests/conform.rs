@@ -7,8 +7,9 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -187,4 +188,42 @@ fn a_plugin_that_cannot_be_loaded_is_one_error() {
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert_eq!(told.matches("error:").count(), 1, "{told}");
     }
+}
+
+#[test]
+fn each_case_is_printed_as_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build(folder.path(), "");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+    command.arg("conform").arg(&plugin).arg("--quiet");
+    let whole = command
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap();
+    let whole = String::from_utf8(whole.stdout).unwrap();
+    let [heading, first, .., summary] = whole.lines().collect::<Vec<_>>()[..] else {
+        panic!("{whole}")
+    };
+    assert!(
+        heading.starts_with("plugin `") && first.contains(" passed "),
+        "{whole}"
+    );
+    assert!(summary.ends_with(" failed"), "{whole}");
+    // The memory of the second case hangs, so the lines before it came without it.
+    let second = "static int calls; if (++calls > 1) for (;;) pause();";
+    let hangs = build_with(folder.path(), ("ext_allocate", second));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+    let child = command.arg("conform").arg(&hangs).arg("--quiet");
+    let child = child.env_remove("CROSSDOCK_PLUGIN_PATH");
+    let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = [(); 2].map(|()| lines.next().unwrap().unwrap());
+    let is_over = child.try_wait().unwrap().is_some();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!is_over, "{told:?}");
+    assert!(
+        told[0].starts_with("plugin `") && told[1].contains(" ms"),
+        "{told:?}"
+    );
 }

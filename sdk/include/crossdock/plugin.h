@@ -125,7 +125,7 @@ typedef struct xd_plugin {
      * Since:   table 1.0.
      */
     xd_status (*device_count)(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error);
-    /** Describes a device.
+    /** Describes a device, the same each time.
      *
      * Threads: any.
      * Blocks:  no.

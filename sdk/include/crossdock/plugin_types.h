@@ -54,7 +54,8 @@ typedef int32_t xd_status;
 #define XD_TIMEOUT 16
 /** Plugin and host disagree about the contract. */
 #define XD_ABI 17
-/** A panic was caught inside the plugin. */
+/** A panic was caught inside the plugin, which is a mistake of the plugin: the host calls no hook of
+ * it from then on, but to complete its own events. */
 #define XD_PANIC 18
 /** The process is a fork of the one that opened the plugin. */
 #define XD_FORKED 19

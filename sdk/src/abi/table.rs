@@ -133,7 +133,7 @@ pub struct PluginTable {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Describes a device.
+    /// Describes a device, the same each time.
     ///
     /// Threads: any.
     /// Blocks:  no.

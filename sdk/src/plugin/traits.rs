@@ -36,7 +36,7 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// Counts devices.
     fn device_count(&self) -> u32;
 
-    /// Describes a device.
+    /// Describes a device, the same each time.
     ///
     /// # Errors
     /// `INVALID` for an index that is not there.

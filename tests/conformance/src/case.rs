@@ -12,7 +12,8 @@ use crate::Subject;
 pub struct Case {
     /// What holds, a sentence in snake case.
     pub name: &'static str,
-    /// The sentence of the contract that is checked, as the headers for C name things.
+    /// The sentence of the contract that is checked, word by word as it stands in the headers for C; `…`
+    /// where words are left out.
     pub contract: &'static str,
     /// From which level on it belongs to the suite.
     pub level: Level,

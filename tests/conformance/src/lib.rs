@@ -43,5 +43,5 @@ mod subject;
 pub use case::{Case, Level, Outcome};
 pub use cases::cases;
 pub use report::{CaseReport, Report};
-pub use run::{run, selected};
+pub use run::{run, run_each, selected};
 pub use subject::Subject;

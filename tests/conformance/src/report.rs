@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{Case, Level, Outcome, Subject, junit};
+use crate::{Case, Level, Outcome, Subject, cases, junit};
 
 /// The outcome of every case of a run on one device.
 ///
@@ -117,36 +117,59 @@ impl CaseReport {
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
+/// The parts of the table are apart too, for who shows each case as it ends.
+impl Report {
+    /// The first line of the table.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        format!(
             "plugin `{}`, device {} ({})",
             self.plugin, self.device, self.device_name
-        )?;
-        let width = self
-            .cases
-            .iter()
-            .map(|case| case.name.len())
-            .max()
-            .unwrap_or(0);
-        for case in &self.cases {
-            let (word, why) = match &case.outcome {
-                Outcome::Passed => ("passed", ""),
-                Outcome::Skipped(why) => ("skipped", why.as_str()),
-                Outcome::Failed(what) => ("FAILED", what.as_str()),
-            };
-            let line = format!(
-                "  {word:<7}  {name:<width$}  {milliseconds:>9.3} ms  {why}",
-                name = case.name,
-                milliseconds = case.seconds * 1e3,
-            );
-            writeln!(f, "{}", line.trim_end())?;
-            if matches!(case.outcome, Outcome::Failed(_)) {
-                writeln!(f, "           contract: {}", case.contract)?;
-            }
-        }
-        let (passed, skipped, failed) = self.counts();
-        write!(f, "{passed} passed, {skipped} skipped, {failed} failed")
+        )
     }
+
+    /// The last line of the table.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (passed, skipped, failed) = self.counts();
+        format!("{passed} passed, {skipped} skipped, {failed} failed")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.heading())?;
+        for case in &self.cases {
+            writeln!(f, "{case}")?;
+        }
+        write!(f, "{}", self.summary())
+    }
+}
+
+/// Its lines in a table: the second one is of a case that failed.
+impl fmt::Display for CaseReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, why) = match &self.outcome {
+            Outcome::Passed => ("passed", ""),
+            Outcome::Skipped(why) => ("skipped", why.as_str()),
+            Outcome::Failed(what) => ("FAILED", what.as_str()),
+        };
+        let width = longest_name();
+        let line = format!(
+            "  {word:<7}  {name:<width$}  {milliseconds:>9.3} ms  {why}",
+            name = self.name,
+            milliseconds = self.seconds * 1e3,
+        );
+        write!(f, "{}", line.trim_end())?;
+        if matches!(self.outcome, Outcome::Failed(_)) {
+            write!(f, "\n           contract: {}", self.contract)?;
+        }
+        Ok(())
+    }
+}
+
+/// The width of the names in a table: nobody knows yet which cases come.
+fn longest_name() -> usize {
+    let names = cases().iter().map(|case| case.name.len());
+    names.max().unwrap_or(0)
 }

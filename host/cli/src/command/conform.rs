@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use crossdock::{Device, Runtime};
-use crossdock_conformance::{Level, Report, Subject};
+use crossdock_conformance::{Level, Report, Subject, run_each};
 
-use super::{conform_process, known_failures::KnownFailures};
+use super::{conform_process, conform_shown::Shown, known_failures::KnownFailures};
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},
@@ -86,11 +86,13 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         globals.quiet,
         &arguments.what().replacen("check", "checking", 1),
     );
+    let mut shown = Shown::new(!arguments.json);
     let reports = if arguments.in_process {
-        in_process(arguments)?
+        in_process(arguments, &mut shown)?
     } else {
-        conform_process::run(arguments)?
+        conform_process::run(arguments, &mut shown)?
     };
+    shown.finish(&reports)?;
     if reports.is_empty() {
         let hint = "run `crossdock doctor` for its state";
         return Err(Problem::new(arguments.what(), "it has no device here", hint).into());
@@ -100,10 +102,6 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     }
     if arguments.json {
         screen::json(&reports)?;
-    } else {
-        for report in &reports {
-            screen::result(format!("{}\n", report.to_string().trim_end()))?;
-        }
     }
     let nothing = reports.iter().all(|report| report.cases.is_empty());
     if nothing {
@@ -136,21 +134,21 @@ pub(super) fn own_devices(runtime: &Runtime, plugin: &Path) -> Vec<Device> {
     devices
 }
 
-fn in_process(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
+fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report>, Failure> {
     let runtime = open(&arguments.plugin)?;
-    let check = |device: Device| {
+    let (level, case) = (arguments.level.into(), arguments.case.as_deref());
+    let mut reports = Vec::new();
+    for device in own_devices(&runtime, &arguments.plugin) {
         let subject = Subject::new(device.plugin().hooks(), device.index())?;
-        let case = arguments.case.as_deref();
-        Ok(crossdock_conformance::run(
-            &subject,
-            arguments.level.into(),
-            case,
-        ))
-    };
-    own_devices(&runtime, &arguments.plugin)
-        .into_iter()
-        .map(check)
-        .collect()
+        let (at, mut outcome) = (reports.len(), Ok(()));
+        reports.push(run_each(&subject, level, case, |report| {
+            if outcome.is_ok() {
+                outcome = shown.show(at, report);
+            }
+        }));
+        outcome?;
+    }
+    Ok(reports)
 }
 
 fn write_junit(path: &Path, reports: &[Report], outputs: &mut Outputs) -> Result<(), Failure> {

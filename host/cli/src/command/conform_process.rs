@@ -17,12 +17,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use super::{
     conform::Arguments,
     conform_child::{Told, tell},
+    conform_shown::Shown,
     probe::signal_name,
 };
 use crate::failure::{Failure, Problem};
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
-pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
+pub(super) fn run(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report>, Failure> {
     let mut run = Run {
         level: arguments.level.into(),
         reports: Vec::new(),
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
     };
     loop {
         let finished = run.finished();
-        let end = run.follow(Followed::start(arguments, finished)?)?;
+        let end = run.follow(Followed::start(arguments, finished)?, shown)?;
         if let Some(problem) = run.refused.take() {
             return Err(problem.into());
         }
@@ -40,7 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Report>, Failure> {
             return Ok(run.reports);
         };
         match run.open.take() {
-            Some(name) => run.end(&name, Outcome::Failed(why), Duration::ZERO),
+            Some(name) => {
+                run.end(&name, Outcome::Failed(why), Duration::ZERO);
+                shown.show_all(&run.reports)?;
+            }
             // It did not come as far as a case, so the next one would not either.
             None => return Err(Problem::new(arguments.what(), why, HINT).into()),
         }
@@ -64,14 +68,20 @@ impl Run {
 
     /// Listens until the child ends; the reason where it ended before its work was done. An exit
     /// without a failure proves nothing, since plugins can exit as well: the final word does.
-    fn follow(&mut self, child: Followed) -> Result<Option<String>, Failure> {
+    fn follow(&mut self, child: Followed, shown: &mut Shown) -> Result<Option<String>, Failure> {
         let limit = limit();
         let mut is_done = false;
         let hangs = loop {
             match child.words.recv_timeout(limit) {
                 Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => break None,
                 Ok(Told::Done) => is_done = true,
-                Ok(told) => self.hear(told),
+                Ok(told) => {
+                    self.hear(told);
+                    if let Err(closed) = shown.show_all(&self.reports) {
+                        child.kill();
+                        return Err(closed);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     child.kill();
                     break Some(hangs(limit, self.open.as_deref()));

@@ -15,6 +15,7 @@ pub(crate) mod run;
 
 mod bench_run;
 mod conform_process;
+mod conform_shown;
 mod known_failures;
 mod matrix_page;
 mod matrix_run;

@@ -13,7 +13,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "the_device_reads_adopted_host_memory",
-        "Gives device memory that aliases `size` bytes of host memory.",
+        "Gives device memory that aliases `size` bytes at `foreign`",
         device_reads,
     ),
     Case::core(
@@ -38,7 +38,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_mapping_shows_and_takes_the_bytes_of_the_device",
-        "Gives the host an address where it sees device memory; the device sees what the host wrote.",
+        "Gives the host an address where it sees `size` bytes of device memory until `unmap`. … \
+         the device sees what the host wrote.",
         mapping,
     ),
     Case::core(

@@ -18,32 +18,32 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "memory_is_freed_behind_the_work_before_it",
-        "Frees device memory once the stream reaches this point. Blocks: no.",
+        "Frees device memory once the stream reaches this point. … Blocks: no.",
         freed_in_order,
     ),
     Case::core(
         "memory_allocated_on_a_stream_may_be_freed_at_once",
-        "The caller owns the memory until `free` or `free_async`.",
+        "the caller owns the memory until `free` or `free_async`.",
         freed_at_once,
     ),
     Case::core(
         "memory_freed_on_a_stream_is_not_answered_for",
-        "`free_async` takes the memory. An allocation id is never reused.",
+        "takes the memory, after a failure as well … Never reused in the process.",
         forgotten,
     ),
     Case::core(
         "a_free_on_a_stream_refuses_memory_of_others",
-        "`XD_NOT_OWNER`.",
+        "`XD_NOT_OWNER`; `XD_UNSUPPORTED` where this stream cannot free it.",
         free_of_others,
     ),
     Case::core(
         "memory_is_allocated_and_freed_on_a_stream_many_times",
-        "The caller owns the memory until `free` or `free_async`.",
+        "the caller owns the memory until `free` or `free_async`.",
         many,
     ),
     Case::full(
         "memory_is_not_allocated_on_a_destroyed_stream",
-        "`XD_STALE`: the handle or address named something that is gone.",
+        "The handle or address named something that is gone.",
         stale,
     ),
 ];

@@ -13,12 +13,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "an_attribute_is_known_or_unknown_for_good",
-        "Answers one numeric attribute; `XD_UNSUPPORTED` for an unknown key.",
+        "Answers one numeric attribute. … `XD_UNSUPPORTED` for an unknown key.",
         stays_known,
     ),
     Case::core(
         "no_attribute_is_told_of_a_device_that_is_not_there",
-        "Answers one numeric attribute of a device.",
+        "a hook answers `XD_INVALID` to any other, in its arguments too.",
         no_device,
     ),
 ];

@@ -52,7 +52,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-const CONTRACT: &str = "Absent hooks read as `XD_UNSUPPORTED`: nothing was changed.";
+const CONTRACT: &str = "Not offered for these arguments. Nothing was changed; try another route.";
 const KINDS: &str = "`XD_UNSUPPORTED` for a kind the device does not offer.";
 
 fn is_off(subject: &Subject<'_>, capability: Capabilities, name: &str) -> Verdict {

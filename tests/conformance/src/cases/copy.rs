@@ -10,7 +10,8 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "bytes_come_back_as_they_went",
-        "Copies bytes between host and device, at once without a stream.",
+        "Copies bytes between host and device or between devices of this plugin, in stream order, \
+         or at once without a stream.",
         round_trip,
     ),
     Case::core(
@@ -20,17 +21,20 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_mebibyte_comes_back_as_it_went",
-        "Copies bytes between host and device, at once without a stream.",
+        "Copies bytes between host and device or between devices of this plugin, in stream order, \
+         or at once without a stream.",
         large_round_trip,
     ),
     Case::core(
         "bytes_move_between_allocations",
-        "Copies bytes between devices of this plugin.",
+        "Copies bytes between host and device or between devices of this plugin, in stream order, \
+         or at once without a stream.",
         between_allocations,
     ),
     Case::core(
         "bytes_move_inside_an_allocation",
-        "Copies bytes inside the device; `XD_INVALID` for overlap.",
+        "Copies bytes between host and device or between devices of this plugin, in stream order, \
+         or at once without a stream. … `XD_INVALID` for overlap.",
         inside_an_allocation,
     ),
     Case::full(
@@ -45,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_handle_that_nobody_vouched_for_is_not_copied",
-        "A word that claims to be a handle is believed only when it is in the plugin's table.",
+        "no word is dereferenced on trust.",
         unknown_handle,
     ),
 ];

@@ -10,12 +10,13 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::full(
         "a_failure_says_what_failed_and_why",
-        "An error carries: status, operation, native code, the native code's name, a sentence.",
+        "What went wrong in a hook. … The call that failed: the vendor's function, or the hook's \
+         own name. … One sentence: why.",
         has_reasons,
     ),
     Case::core(
         "no_hook_panicked_in_the_whole_run",
-        "No panic crosses: every exported function returns a status with the message.",
+        "A panic was caught inside the plugin, which is a mistake of the plugin",
         no_panic,
     ),
 ];

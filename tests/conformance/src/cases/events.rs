@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_host_event_is_pending_until_it_is_completed",
-        "`XD_TIMEOUT`; says whether the event happened: `XD_OK` or `XD_NOT_READY`.",
+        "Creates an event that is pending until `event_complete`.",
         pending,
     ),
     Case::core(
@@ -36,23 +36,24 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_failure_of_the_host_reaches_those_who_wait",
-        "Errors: the failure of the work before it.",
+        "Completes such an event, with `XD_OK` or a failure that its waiters then see",
         failure_is_seen,
     ),
     Case::core(
         "a_failure_from_before_the_wait_is_seen_once",
-        "Errors: the first failure of the stream's work; `query` keeps it until it is synchronized.",
+        "A stream answers it once: `stream_query` gives it until `stream_synchronize` has given \
+         it",
         earlier_failure_is_seen,
     ),
     Case::core(
         "a_failure_travels_with_an_event_to_another_stream",
-        "Completes such an event, with `XD_OK` or a failure that its waiters then see.",
+        "a failure travels from stream to stream.",
         failure_travels,
     ),
     Case::core(
         "a_wait_keeps_the_record_that_it_was_called_for",
-        "Replaces an earlier record for every later call. Waits that were called before keep the earlier \
-         one.",
+        "replaces an earlier record for every later call. Waits that were called before keep the \
+         earlier one.",
         recorded_again,
     ),
     Case::core(
@@ -67,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "no_time_is_told_before_both_events_happened",
-        "`XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded.",
+        "`XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded",
         elapsed_too_early,
     ),
     Case::core(
@@ -77,7 +78,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_event_is_stale",
-        "`XD_STALE`: the handle or address named something that is gone.",
+        "The handle or address named something that is gone.",
         stale,
     ),
 ];

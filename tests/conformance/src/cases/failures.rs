@@ -40,7 +40,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_wait_that_runs_out_of_time_tells_of_no_failure",
-        "Errors: `XD_TIMEOUT`, which tells of no failure yet; the first failure of the stream's work, once.",
+        "`XD_TIMEOUT`, which tells of no failure yet; the first failure of the stream's work, \
+         once",
         kept_past_a_limit,
     ),
     Case::core(

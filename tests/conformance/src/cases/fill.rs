@@ -10,12 +10,12 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_fill_repeats_its_pattern",
-        "Repeats a pattern over a range, at once without a stream.",
+        "Repeats a pattern over a range in stream order, or at once without a stream.",
         every_pattern,
     ),
     Case::core(
         "a_fill_off_the_patterns_grid_is_right_or_unsupported",
-        "`XD_UNSUPPORTED`: nothing was changed.",
+        "Not offered for these arguments. Nothing was changed; try another route.",
         unaligned,
     ),
     Case::core(

@@ -11,12 +11,12 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_host_function_runs_exactly_once",
-        "`function` runs exactly once.",
+        "`function` runs exactly once",
         once,
     ),
     Case::core(
         "a_host_function_runs_when_the_stream_reaches_it",
-        "Runs `function(word)` when the stream reaches it. Blocks: no.",
+        "Runs `function(word)` when the stream reaches it. … Blocks: no.",
         in_order,
     ),
     Case::core(
@@ -26,12 +26,13 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "many_host_functions_each_run_once",
-        "`function` runs exactly once.",
+        "`function` runs exactly once",
         many,
     ),
     Case::full(
         "a_host_function_on_a_destroyed_stream_never_runs",
-        "`XD_STALE`: the handle or address named something that is gone.",
+        "The handle or address named something that is gone. … After any error of this call \
+         `function` is never called.",
         stale,
     ),
 ];

@@ -8,7 +8,8 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_plugin_with_a_device_probes_ready",
-        "Looks for the driver and its devices and changes nothing: `XD_PROBE_READY`.",
+        "Looks for the driver and its devices and changes nothing. … Driver and at least one \
+         device are there.",
         probes_ready,
     ),
     Case::core(
@@ -23,12 +24,13 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_device_has_a_type_a_name_and_memory",
-        "device info: DLPack type and id, name, memory total, the form of the device's addresses",
+        "The DLPack device type that the plugin claims. … Name for people. … Bytes of device \
+         memory.",
         facts_are_sane,
     ),
     Case::core(
         "a_device_describes_itself_the_same_twice",
-        "device info: an identity, the same each time",
+        "Describes a device, the same each time.",
         facts_are_stable,
     ),
     Case::core(
@@ -48,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "nothing_is_allocated_on_a_device_that_is_not_there",
-        "Hooks take the handle that `open` returned and the device.",
+        "a hook answers `XD_INVALID` to any other, in its arguments too.",
         no_memory_out_of_range,
     ),
 ];

@@ -25,12 +25,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "allocations_do_not_overlap",
-        "The caller owns the memory until `free`.",
+        "the caller owns the memory until `free`.",
         no_overlap,
     ),
     Case::core(
         "an_absurd_size_is_refused_and_breaks_nothing",
-        "Errors: `XD_OOM_DEVICE`, `XD_OOM_HOST`.",
+        "`XD_OOM_DEVICE`, `XD_OOM_HOST`",
         absurd_size,
     ),
     Case::core(
@@ -55,7 +55,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "free_refuses_what_was_freed",
-        "`XD_NOT_OWNER`; `XD_STALE`: the handle or address named something that is gone",
+        "`XD_NOT_OWNER` for another address or kind … The handle or address named something that \
+         is gone.",
         double_free,
     ),
     Case::core(

@@ -14,7 +14,8 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_query_of_the_base_names_the_allocation",
-        "memory kind, owning device, base and size of the allocation, allocation id",
+        "First byte of the allocation (not of a view). … Bytes of the allocation. … What is one \
+         memory has one number",
         base,
     ),
     Case::core(
@@ -29,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "memory_of_others_is_unowned",
-        "or Unowned (an answer, not an error)",
+        "Unowned is an answer, not an error",
         unowned,
     ),
     Case::core(
@@ -39,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "freed_memory_is_not_answered_for",
-        "Unowned is an answer; the id is never reused",
+        "Unowned is an answer, not an error … Never reused in the process.",
         freed,
     ),
     Case::core(

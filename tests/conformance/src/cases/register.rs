@@ -23,12 +23,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "registrations_do_not_overlap",
-        "`XD_CONFLICT` when it overlaps an earlier registration.",
+        "`XD_CONFLICT` when it overlaps an earlier registration",
         overlaps,
     ),
     Case::core(
         "memory_is_registered_again_after_it_was_unregistered",
-        "The memory stays the caller's. `unregister_host` owns nothing afterwards.",
+        "the memory stays the caller's and outlives the registration. … Undoes `register_host`.",
         again,
     ),
     Case::core(
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "memory_is_not_registered_with_a_device_that_is_not_there",
-        "Locks host memory for the device.",
+        "a hook answers `XD_INVALID` to any other, in its arguments too.",
         no_device,
     ),
 ];

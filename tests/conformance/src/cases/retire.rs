@@ -16,22 +16,25 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::full(
         "a_retired_plugin_refuses_work_and_frees_memory",
-        "Refuses new work, drains or gives up after `deadline_ns`. Memory stays freeable.",
+        "Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. \
+         Memory stays freeable.",
         retired,
     ),
     Case::full(
         "a_retired_plugin_waits_for_its_work",
-        "Refuses new work, drains or gives up after `deadline_ns`.",
+        "Refuses new work, drains or gives up after `deadline_ns`",
         drained,
     ),
     Case::full(
         "a_plugin_gives_up_work_that_does_not_end_before_the_deadline",
-        "Errors: `XD_TIMEOUT`. Work that ran on past the deadline can still be waited for.",
+        "Refuses new work, drains or gives up after `deadline_ns` … work that ran on past the \
+         deadline can still be waited for.",
         gave_up,
     ),
     Case::full(
         "a_retired_plugin_still_tells_of_work_that_failed",
-        "A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it.",
+        "A stream answers it once: `stream_query` gives it until `stream_synchronize` has given \
+         it",
         failed_before,
     ),
     Case::full(

@@ -16,22 +16,24 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "copies_on_a_stream_run_in_order",
-        "Copies bytes in stream order.",
+        "Copies bytes between host and device or between devices of this plugin, in stream order, \
+         or at once without a stream.",
         in_order,
     ),
     Case::core(
         "an_event_orders_two_streams",
-        "Makes the stream wait for an event of the same plugin.",
+        "Makes the stream wait for an event of the same plugin",
         across_streams,
     ),
     Case::core(
         "a_stream_behind_the_host_does_nothing_yet",
-        "Events that the host completes; `XD_TIMEOUT`; `XD_NOT_READY`.",
+        "Creates an event that is pending until `event_complete`. … Makes the stream wait for an \
+         event of the same plugin, as it is at this call: for its last record, or for the host.",
         gated,
     ),
     Case::core(
         "a_wait_without_time_answers_for_work_that_is_over",
-        "With 0 it does not wait, and still answers for work that is over.",
+        "with 0 it does not wait, and still answers for work that is over.",
         no_time,
     ),
     Case::core(
@@ -46,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "streams_are_created_and_destroyed_many_times",
-        "The caller owns the stream until `stream_destroy`.",
+        "the caller owns the stream until `stream_destroy`.",
         many,
     ),
     Case::core(
@@ -56,7 +58,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_destroyed_stream_is_stale",
-        "`XD_STALE`: the handle or address named something that is gone.",
+        "The handle or address named something that is gone.",
         stale,
     ),
 ];

@@ -45,8 +45,8 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-const CONTRACT: &str = "Copies an n-dimensional region, at once without a stream. \
-                        `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed.";
+const CONTRACT: &str = "Copies an n-dimensional region in stream order, or at once without a \
+                        stream. … `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed.";
 const WHOLE_BYTES: [u32; 5] = [8, 16, 32, 64, 128];
 /// Regions for each element size and direction.
 const ROUNDS: u64 = 6;

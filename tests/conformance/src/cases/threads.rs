@@ -9,7 +9,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::full(
         "four_threads_allocate_copy_and_free_at_once",
-        "A hook may be called from any thread unless its doc says otherwise.",
+        "The comment of each hook says which threads may call it … Threads: any.",
         |subject| at_once(subject, memory_rounds),
     ),
     Case::full(

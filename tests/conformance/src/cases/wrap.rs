@@ -24,12 +24,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_wait_without_time_answers_for_a_wrapped_stream_that_is_over",
-        "With 0 it does not wait, and still answers for work that is over.",
+        "with 0 it does not wait, and still answers for work that is over.",
         no_time,
     ),
     Case::core(
         "a_stream_outlives_what_wraps_it",
-        "The stream stays the caller's; the plugin never destroys it and may retain it.",
+        "the stream stays the caller's; the plugin never destroys it and may retain it.",
         outlives,
     ),
     Case::core(

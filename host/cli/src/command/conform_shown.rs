@@ -1,0 +1,65 @@
+//! What `conform` prints for people: each case as it ends, since one may take a minute and the next may
+//! never come.
+
+use crossdock_conformance::Report;
+
+use crate::{failure::Failure, screen};
+
+/// What was printed so far.
+pub(super) struct Shown {
+    is_on: bool,
+    /// How many cases of each report.
+    cases: Vec<usize>,
+    /// The report that is being printed.
+    current: Option<usize>,
+}
+
+impl Shown {
+    pub(super) const fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            cases: Vec::new(),
+            current: None,
+        }
+    }
+
+    /// Prints what a report has that was not printed yet; it is the one with this index.
+    pub(super) fn show(&mut self, at: usize, report: &Report) -> Result<(), Failure> {
+        let is_new = at >= self.cases.len();
+        if is_new {
+            self.cases.resize(at + 1, 0);
+        }
+        let Some(printed) = self.cases.get_mut(at).filter(|_| self.is_on) else {
+            return Ok(());
+        };
+        let cases = report.cases.get(*printed..).unwrap_or_default();
+        if is_new || (!cases.is_empty() && self.current != Some(at)) {
+            self.current = Some(at);
+            screen::result(format!("{}\n", report.heading()))?;
+        }
+        for case in cases {
+            *printed += 1;
+            screen::result(format!("{case}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// The same for all reports.
+    pub(super) fn show_all(&mut self, reports: &[Report]) -> Result<(), Failure> {
+        let mut reports = reports.iter().enumerate();
+        reports.try_for_each(|(at, report)| self.show(at, report))
+    }
+
+    /// Prints what is left, and how many cases of each device passed.
+    pub(super) fn finish(&mut self, reports: &[Report]) -> Result<(), Failure> {
+        self.show_all(reports)?;
+        for report in reports.iter().filter(|_| self.is_on) {
+            let of = match reports {
+                [_only] => String::new(),
+                _ => format!("device {}: ", report.device),
+            };
+            screen::result(format!("{of}{}\n", report.summary()))?;
+        }
+        Ok(())
+    }
+}
