@@ -265,30 +265,14 @@ impl Plugin {
         &self.internal_streams
     }
 
-    /// Blocks until all releases of its memory that are outstanding now are over.
-    ///
-    /// # Errors
-    /// `TIMEOUT`, `EXITING`.
-    pub(crate) fn wait_for_releases(
-        &self,
-        operation: &'static str,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
+    /// Blocks until all releases of its memory that are outstanding now are over; `false` when the deadline
+    /// passed first, or the process began to exit.
+    pub(crate) fn wait_for_releases(&self, deadline: Deadline) -> bool {
         let outstanding = self.completions.outstanding();
         // Before the streams are asked: a free after that ends when nobody knows.
         let later = outstanding.next();
         self.streams.finish_frees();
-        if outstanding.wait(later, deadline.left()) {
-            return Ok(());
-        }
-        let (status, why) = if life::exiting() {
-            let why = "the process is exiting: what work still uses is left to the system";
-            (Status::EXITING, why)
-        } else {
-            let why = "work still uses dropped memory: synchronize its stream, or wait longer";
-            (Status::TIMEOUT, why)
-        };
-        Err(self.hooks.failure(operation, status, why))
+        outstanding.wait(later, deadline.left())
     }
 
     /// What is done when its events happen.

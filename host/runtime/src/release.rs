@@ -7,7 +7,12 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
+
+use crate::error::Error;
 use crate::life;
+use crate::plugin::Plugin;
 
 /// Something that is given back once no work uses it any more.
 ///
@@ -80,6 +85,11 @@ impl Releases {
         self.state().next
     }
 
+    /// How many are outstanding now.
+    pub(crate) fn count(&self) -> usize {
+        self.state().open.len()
+    }
+
     /// Blocks until all with a smaller number than `later` were run or leaked; `false` when the limit
     /// passed first, or the process began to exit, which leaves them to the system.
     pub(crate) fn wait(&self, later: u64, limit: Option<Duration>) -> bool {
@@ -115,6 +125,42 @@ impl Releases {
         // Each change is one insertion or removal.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Blocks until all releases of these plugins' memory that are outstanding now are over.
+///
+/// # Errors
+/// `TIMEOUT`, with the plugins that have some and how many; `EXITING`.
+pub(crate) fn wait_for_all(
+    operation: &str,
+    plugins: &[Arc<Plugin>],
+    deadline: Deadline,
+) -> Result<(), Error> {
+    // What is given back may have kept memory of another plugin, and each plugin is in such a chain
+    // once.
+    let each = || plugins.iter();
+    let mut chains = each().flat_map(|_| each());
+    let Some(late) = chains.find(|plugin| !plugin.wait_for_releases(deadline)) else {
+        return Ok(());
+    };
+    if life::exiting() {
+        let why = "the process is exiting: what work still uses is left to the system";
+        return Err(late.hooks().failure(operation, Status::EXITING, why));
+    }
+    let counts = each().map(|plugin| (plugin.completions().outstanding().count(), plugin.name()));
+    let left: Vec<_> = counts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} of plugin `{name}`"))
+        .collect();
+    if left.is_empty() {
+        // The last ended after the limit, and none came since.
+        return Ok(());
+    }
+    let why = format!(
+        "work still uses dropped memory, {}: synchronize the streams of that work, or wait longer",
+        left.join(", ")
+    );
+    Err(late.hooks().failure(operation, Status::TIMEOUT, &why))
 }
 
 /// The place of one release among those that are outstanding.

@@ -21,6 +21,7 @@ use crate::loader::{self, Environment, Preflight};
 use crate::opened;
 use crate::plugin::{Plugin, PluginState};
 use crate::published::Published;
+use crate::release;
 use crate::routing::Routing;
 
 /// How long a retiring plugin may drain, in nanoseconds.
@@ -283,14 +284,7 @@ impl Runtime {
         let deadline = Deadline::after(limit);
         let mut plugins = self.plugins();
         plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
-        // What is given back may have kept memory of another plugin, and each plugin is in such a
-        // chain once.
-        for _ in 0..plugins.len() {
-            for plugin in &plugins {
-                plugin.wait_for_releases(OPERATION, deadline)?;
-            }
-        }
-        Ok(())
+        release::wait_for_all(OPERATION, &plugins, deadline)
     }
 
     /// The plugins that were retired here and are still open.

@@ -192,6 +192,29 @@ fn memory_of_others_is_never_freed_by_a_stream() {
     }
 }
 
+#[test]
+fn who_waits_for_releases_too_short_learns_which_plugins_have_how_many() {
+    let (runtime, one) = one_cpu();
+    runtime.load(&crossdock_e2e::asynchronous()).unwrap();
+    let of_other = |device: &crossdock::Device| device.plugin().name() == "asynchronous";
+    let other = runtime.devices().into_iter().find(of_other).unwrap();
+    let ((stream, first), (other_stream, last)) = (held(&one), held(&other));
+    for _ in 0..2 {
+        lent(&runtime, None).0.used_on(&stream).unwrap();
+    }
+    filled(&other, 1).used_on(&other_stream).unwrap();
+    let late = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
+    assert_eq!(late.status(), Some(Status::TIMEOUT), "{late}");
+    let each = "2 of plugin `cpu`, 1 of plugin `asynchronous`";
+    assert!(late.why().contains(each), "{}", late.why());
+    first.complete(Status::OK).unwrap();
+    let why = || runtime.wait_for_releases(Some(MOMENT)).unwrap_err().why();
+    while why().contains("`cpu`") {}
+    assert!(why().contains("memory, 1 of plugin `asynchronous`: "));
+    last.complete(Status::OK).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+}
+
 /// Errors of ours in the log.
 static ERRORS: AtomicU32 = AtomicU32::new(0);
 
