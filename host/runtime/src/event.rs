@@ -201,17 +201,29 @@ impl Eq for Event {}
 
 impl Drop for Completer {
     fn drop(&mut self) {
-        let event = &self.0;
-        if event.completed.load(Ordering::Acquire) {
-            return;
+        // Where nobody else has it, it is destroyed now, by which its plugin can say why it failed.
+        let is_awaited = Arc::strong_count(&self.0) > 1;
+        if is_awaited && self.0.is_pending_by_host() {
+            self.0.fail();
         }
-        // One that cannot be completed fails when it is destroyed.
-        let failed = event
+    }
+}
+
+impl Inner {
+    /// Whether only the host could end it, and has not.
+    fn is_pending_by_host(&self) -> bool {
+        self.by_host && !self.completed.load(Ordering::Acquire)
+    }
+
+    /// Completes it with a failure. One that cannot be completed fails when it is destroyed.
+    fn fail(&self) {
+        let failed = self
             .device
             .hooks()
-            .event_complete(event.handle, Status::VENDOR);
-        if let Err(error) = failed {
-            log::debug!(target: "crossdock::stream", "{error}: {}", error.why());
+            .event_complete(self.handle, Status::VENDOR);
+        match failed {
+            Ok(()) => self.completed.store(true, Ordering::Release),
+            Err(error) => log::debug!(target: "crossdock::stream", "{error}: {}", error.why()),
         }
     }
 }
@@ -227,6 +239,10 @@ impl Drop for Inner {
         if let Err(error) = ended
             && !life::is_exit_or_fork(&error)
         {
+            // It is still alive, and may have waiters.
+            if self.is_pending_by_host() {
+                self.fail();
+            }
             log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         }
     }

@@ -152,7 +152,8 @@ typedef struct xd_stream_hooks {
     xd_status (*event_synchronize)(xd_plugin_handle plugin, xd_event_handle event,
                                    uint64_t timeout_ns, xd_plugin_error **error);
     /** Destroys an event, also one that is pending. A host event that is pending is completed with
-     * the failure `XD_VENDOR`, which its waiters see; their streams go on.
+     * the failure `XD_VENDOR`, which its waiters see; their streams go on. Its message should say that
+     * the event was destroyed: nothing else tells them.
      *
      * Threads: any.
      * Blocks:  no.
@@ -223,12 +224,15 @@ typedef struct xd_host_call_hooks {
 
 /** Times between events. */
 typedef struct xd_timing_hooks {
-    /** Nanoseconds from one event to another, both done.
+    /** Nanoseconds from one event to another, both done. Called for any two live events of the plugin when
+     * a program asks for the time: pending ones, those of two devices, and those that the host completes
+     * too.
      *
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded.
+     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded, or the
+     *          plugin has no time between the two.
      * Since:   table 1.0.
      */
     xd_status (*event_elapsed)(xd_plugin_handle plugin, xd_event_handle start,

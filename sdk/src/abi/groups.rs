@@ -97,12 +97,14 @@ pub struct HostCallHooks {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct TimingHooks {
-    /// Nanoseconds from one event to another, both done.
+    /// Nanoseconds from one event to another, both done. Called for any two live events of the plugin when a
+    /// program asks for the time: pending ones, those of two devices, and those that the host completes too.
     ///
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded.
+    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, or the plugin has no
+    ///          time between the two.
     /// Since:   table 1.0.
     pub event_elapsed: Option<
         unsafe extern "C" fn(

@@ -194,7 +194,8 @@ pub struct StreamHooks {
         ) -> Status,
     >,
     /// Destroys an event, also one that is pending. A host event that is pending is completed with the
-    /// failure `VENDOR`, which its waiters see; their streams go on.
+    /// failure `VENDOR`, which its waiters see; their streams go on. Its message should say that the event
+    /// was destroyed: nothing else tells them.
     ///
     /// Threads: any.
     /// Blocks:  no.

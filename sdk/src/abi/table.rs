@@ -257,16 +257,21 @@ pub struct PluginTable {
     /// Since:   table 1.0.
     pub at_fork_child: Option<unsafe extern "C" fn(plugin: PluginHandle)>,
     /// Runs when the process begins to exit: stops the plugin's own threads; no vendor call afterwards.
+    /// Called once for each open plugin, retired ones too, before what its library registered with
+    /// `atexit`. From then on no hook is called, `close` neither.
     ///
-    /// Threads: one at a time.
+    /// Threads: the one that called `exit`; others may still be inside of hooks that began before.
     /// Blocks:  no.
     /// Owns:    nothing.
     /// Errors:  none.
     /// Since:   table 1.0.
     pub at_exit: Option<unsafe extern "C" fn(plugin: PluginHandle)>,
-    /// Gives everything back. The handle is dead afterwards; the library stays mapped.
+    /// Gives everything back. The handle is dead afterwards; the library stays mapped. Called once nobody
+    /// holds the plugin, with `retire` before it or without; not after `PANIC`, in a process that exits, or
+    /// in the child of a fork.
     ///
-    /// Threads: one at a time, after every other hook returned.
+    /// Threads: any, often one of the host's own: the one that gave back what held the plugin last. One at a
+    ///          time, after every other hook returned.
     /// Blocks:  may.
     /// Owns:    takes the handle.
     /// Errors:  the host logs them.

@@ -96,7 +96,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// a driver in its description the plugin may be opened anew then. Does nothing unless overridden.
     fn at_fork_child(&self) {}
 
-    /// Stops the plugin's own threads at exit. Does nothing unless overridden.
+    /// Stops the plugin's own threads at exit, on the thread that exits: others may still be inside of
+    /// hooks. Nothing of `self` is called afterwards. Does nothing unless overridden.
     fn at_exit(&self) {}
 }
 
@@ -222,7 +223,7 @@ pub trait HostCalls: Streams {
 
 /// Times between events.
 pub trait Timing: Streams {
-    /// Nanoseconds from `start` to `end`.
+    /// Nanoseconds from `start` to `end`, any two live events of the plugin.
     ///
     /// # Errors
     /// `NOT_READY`, `INVALID`.

@@ -360,3 +360,20 @@ fn work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since() {
         assert_eq!(tensor.read().unwrap(), [5; ALL]);
     }
 }
+
+#[test]
+fn who_waits_for_a_host_event_that_is_freed_learns_that_it_was() {
+    let (_runtime, device) = one_cpu();
+    let target = filled(&device, 0);
+    let (stream, gate) = held(&device);
+    target.written_on(&stream).unwrap();
+    drop(gate);
+    let answers = [
+        stream.synchronize(LIMIT).unwrap_err(),
+        target.synchronize(LIMIT).unwrap_err(),
+    ];
+    for error in answers {
+        assert_eq!(error.status(), Some(Status::VENDOR));
+        assert!(error.why().contains("destroyed before"), "{}", error.why());
+    }
+}
