@@ -215,6 +215,32 @@ fn who_waits_for_releases_too_short_learns_which_plugins_have_how_many() {
     runtime.wait_for_releases(LIMIT).unwrap();
 }
 
+#[test]
+fn what_failed_work_of_a_retired_plugin_used_is_leaked_unless_it_was_dropped_before() {
+    let name = "what_failed_work_of_a_retired_plugin_used_is_leaked_unless_it_was_dropped_before";
+    // No fault is ever met; the process is one of its own.
+    if with_faults(name, "cpu.retire:1000=VENDOR") {
+        let Some((runtime, _, other)) = two_cpus() else {
+            return;
+        };
+        let (before, is_before_back) = lent(&runtime, None);
+        let (behind, is_behind_back) = lent(&runtime, None);
+        let (stream, gate) = held(&other);
+        before.used_on(&stream).unwrap();
+        behind.used_on(&stream).unwrap();
+        gate.complete(Status::VENDOR).unwrap();
+        assert!(stream.synchronize(LIMIT).is_err());
+        drop(before);
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(is_before_back.load(Ordering::SeqCst) && counted_leaks() == 0);
+        runtime.retire(other.plugin()).unwrap();
+        drop(stream);
+        drop(behind);
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!is_behind_back.load(Ordering::SeqCst) && counted_leaks() == 1);
+    }
+}
+
 /// Errors of ours in the log.
 static ERRORS: AtomicU32 = AtomicU32::new(0);
 
