@@ -112,17 +112,7 @@ fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManaged
         None
     };
     let mut options = XdExportOptions::new();
-    match &stream {
-        Some(stream) => {
-            options.order = Order::STREAM;
-            options.stream = stream.lend();
-        }
-        None => {
-            tensor.make_ready(py)?;
-            // Waiting once more would be for another thread's write, which may need the interpreter.
-            options.order = Order::UNORDERED;
-        }
-    }
+    tensor.order_export(py, &mut options, stream.as_ref())?;
     tensor.managed(Ref::from(&options))
 }
 

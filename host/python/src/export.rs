@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use crossdock_api::{
     CopyMode, DLDevice, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, MemoryKind,
-    NO_LIMIT, Order, Out, Owned, Ref, XdExportOptions,
+    NO_LIMIT, Order, Out, Owned, Ref, XdExportOptions, XdStream,
 };
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
@@ -19,9 +19,10 @@ use crate::device::Device;
 use crate::error::{check, copy_required};
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
+use crate::handle::Handle;
 use crate::interpreter::detached;
-use crate::negotiate::HOST;
 use crate::moving::copy_mode;
+use crate::negotiate::HOST;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
@@ -170,16 +171,13 @@ fn export<'py>(
     if is_copied {
         options.flags = ExportFlags::IS_COPIED;
     }
-    // A copy that was made on the consumer's stream is in its order already, and what is ready is not
-    // waited for: another thread may enter a write meanwhile, which may need the interpreter.
-    options.order = Order::UNORDERED;
     match &wanted {
         Wanted::On(stream) if goal == exported.info()?.device && streams::has_order(goal) => {
-            options.order = Order::STREAM;
-            options.stream = stream.lend();
+            exported.order_export(py, &mut options, Some(stream))?;
         }
-        Wanted::Unordered => {}
-        _ => exported.make_ready(py)?,
+        Wanted::Unordered => options.order = Order::UNORDERED,
+        // A copy that was made on the consumer's stream is in its order already.
+        _ => exported.order_export(py, &mut options, None)?,
     }
     let options = Ref::from(&options);
     match form {
@@ -258,13 +256,30 @@ impl Tensor {
     }
 
     /// Waits for that work, without the interpreter.
-    pub(crate) fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
+    fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_pending()? {
             let handle = self.handle()?;
             detached(py, || {
                 check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
             })?;
         }
+        Ok(())
+    }
+
+    /// Lets an export come after the work on the tensor, on a stream or here and now.
+    pub(crate) fn order_export<'a>(
+        &self,
+        py: Python<'_>,
+        options: &mut XdExportOptions<'a>,
+        stream: Option<&'a Handle<XdStream>>,
+    ) -> PyResult<()> {
+        let Some(stream) = stream else {
+            // Waiting once more would be for another thread's write, which may need the interpreter.
+            options.order = Order::UNORDERED;
+            return self.make_ready(py);
+        };
+        options.order = Order::STREAM;
+        options.stream = stream.lend();
         Ok(())
     }
 
