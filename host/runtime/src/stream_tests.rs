@@ -289,3 +289,20 @@ fn nobody_has_to_wait_between_streams_of_one_plugin() {
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
     assert_eq!(crate::chain::who_waits(&one, &other), None);
 }
+
+#[test]
+fn a_wait_counts_as_one_that_told_from_its_beginning_and_later_only_where_it_did() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<58>()), given::<58>());
+    let stream = Stream::new(&device).unwrap();
+    let core = device.plugin().streams().of(0).remove(0);
+    let tells_of_none = || {
+        assert!(core.may_have_told(), "it may have told by now");
+        Ok(())
+    };
+    core.tell(tells_of_none).unwrap();
+    assert!(!core.may_have_told());
+    given.failed.store(core.handle.raw(), SeqCst);
+    assert!(stream.synchronize(None).is_err());
+    stream.synchronize(None).unwrap();
+    assert!(core.may_have_told(), "once and for all");
+}
