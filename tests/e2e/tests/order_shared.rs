@@ -126,6 +126,32 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
 }
 
 #[test]
+fn a_tensor_that_one_of_two_failed_to_write_is_never_ready() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    for was_told in [false, true] {
+        let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+        let tensor = bytes_of(&cpu, 64, 1);
+        tensor.written_on(&first).unwrap();
+        tensor.written_on(&second).unwrap();
+        let fail = || first_gate.complete(Status::VENDOR).unwrap();
+        if was_told {
+            fail();
+            assert!(first.synchronize(LIMIT).is_err());
+        }
+        let ready = tensor.ready().unwrap().unwrap();
+        if !was_told {
+            fail();
+        }
+        second_gate.complete(Status::OK).unwrap();
+        let told = ready.synchronize(LIMIT).map_err(|error| error.status());
+        assert_eq!(told, Err(Some(Status::VENDOR)));
+    }
+}
+
+#[test]
 fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
     let Some(runtime) = runtime() else {
         return;
