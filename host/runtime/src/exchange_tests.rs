@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, LazyLock};
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
-    PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
+    PointerFlags, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
     self, AxisSlice, DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received,
@@ -17,8 +17,10 @@ use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
 use crate::place;
 use crate::runtime::Runtime;
+use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin;
+use crate::test_plugin_streams::{devices, given};
 
 /// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
 /// not count each other's.
@@ -35,7 +37,7 @@ const LOCKED: u64 = 0x60;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
-static ADOPTIONS: [AtomicU64; 10] = [const { AtomicU64::new(0) }; 10];
+static ADOPTIONS: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 /// Where two threads that adopt from plugin 5 meet.
 static TWO: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
 
@@ -179,12 +181,23 @@ fn take_with<const N: usize>(
     bytes: i64,
     flags: Flags,
 ) -> Result<Tensor, crate::error::Error> {
+    take_owned::<N>(runtime, *id, word, bytes, flags, Arc::new(()))
+}
+
+fn take_owned<const N: usize>(
+    runtime: &Runtime,
+    id: dlpack::Device,
+    word: u64,
+    bytes: i64,
+    flags: Flags,
+    owner: Arc<()>,
+) -> Result<Tensor, crate::error::Error> {
     let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
     let data = DataWord::from_ptr(std::ptr::without_provenance_mut(
         usize::try_from(word).unwrap(),
     ));
-    let view = TensorView::new(layout, data, 0, *id, flags).unwrap();
-    let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
+    let view = TensorView::new(layout, data, 0, id, flags).unwrap();
+    let made = Produced::<DLManagedTensorVersioned>::new(owner, &view).unwrap();
     // SAFETY: a live managed tensor that is handed over.
     let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
     if N == 3 {
@@ -295,6 +308,29 @@ fn a_tensor_of_an_object_is_read_only_where_its_plugin_or_its_producer_or_its_fi
     let first = take_from::<9>(&opened, UNKNOWN, 16).unwrap();
     let second = take_with::<9>(&opened, UNKNOWN, 16, Flags::READ_ONLY).unwrap();
     assert!(!first.is_read_only() && second.is_read_only());
+}
+
+#[test]
+fn an_object_and_who_named_it_later_get_back_what_their_producers_work_uses_still() {
+    let opened = opened::<10>();
+    let [device, _] = devices::<59>();
+    let stream = Stream::new(&device).unwrap();
+    for is_named in [false, true] {
+        let kept = is_named.then(|| take_from::<10>(&opened, UNKNOWN, 16).unwrap());
+        let lent = Arc::new(());
+        let (runtime, id) = &opened;
+        let owner = Arc::clone(&lent);
+        let tensor = take_owned::<10>(runtime, *id, UNKNOWN, 16, Flags::default(), owner).unwrap();
+        tensor.ready_on(&stream).unwrap();
+        let end = tensor.ready().unwrap().unwrap();
+        given::<59>().end(end.handle(), Status::NOT_READY);
+        drop(tensor);
+        // The producer keeps it until the work is over, so nothing here waits for that.
+        assert_eq!(*given::<59>().waiting.lock().unwrap(), [0; 0]);
+        assert_eq!(Arc::strong_count(&lent), 1);
+        assert_eq!(ADOPTIONS[10].load(SeqCst), u64::from(is_named));
+        drop(kept);
+    }
 }
 
 #[test]

@@ -81,26 +81,29 @@ fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
         copy.copy_from(&source, Some(&stream)).unwrap();
         (stream, gate, copy)
     };
-    // More than the streams of its own that it keeps.
-    let mut all: Vec<_> = (0..18).map(|_| begin()).collect();
-    let last = all.pop().unwrap();
-    for (stream, gate, _copy) in &all {
-        gate.complete(Status::OK).unwrap();
-        stream.synchronize(LIMIT).unwrap();
+    // More than the streams of its own that it asks for an idle one, and more than it keeps.
+    for count in [6, 18] {
+        let mut all: Vec<_> = (0..count).map(|_| begin()).collect();
+        let last = all.pop().unwrap();
+        for (stream, gate, _copy) in &all {
+            gate.complete(Status::OK).unwrap();
+            stream.synchronize(LIMIT).unwrap();
+        }
+        let waited = here.synchronize(MOMENT);
+        let is_pending = last
+            .2
+            .ready()
+            .unwrap()
+            .is_some_and(|event| !event.is_done().unwrap());
+        last.1.complete(Status::OK).unwrap();
+        last.0.synchronize(LIMIT).unwrap();
+        assert!(is_pending);
+        assert_eq!(
+            waited.map_err(|error| error.status()),
+            Err(Some(Status::TIMEOUT)),
+            "its copy is yet to come"
+        );
     }
-    let waited = here.synchronize(MOMENT);
-    let is_pending = last
-        .2
-        .ready()
-        .unwrap()
-        .is_some_and(|event| !event.is_done().unwrap());
-    last.1.complete(Status::OK).unwrap();
-    assert!(is_pending);
-    assert_eq!(
-        waited.map_err(|error| error.status()),
-        Err(Some(Status::TIMEOUT)),
-        "its copy is yet to come"
-    );
 }
 
 #[test]
