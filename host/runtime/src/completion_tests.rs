@@ -1,12 +1,13 @@
-//! What is done behind work, where the plugin breaks down while it is told.
+//! What is done behind work, where the plugin breaks down while it is told; and who waits for releases.
 #![expect(unsafe_code, reason = "calls what a plugin was given")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Then, after};
 use crate::event::Event;
 use crate::life;
-use crate::release::Release;
+use crate::release::{Release, Releases};
 use crate::test_plugin_streams::{devices, given};
 
 #[test]
@@ -28,4 +29,16 @@ fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
         // SAFETY: the function and the word that the plugin was given, and the only call.
         unsafe { function(std::ptr::with_exposed_provenance_mut(word)) };
     }
+}
+
+#[test]
+fn who_waits_for_releases_waits_for_none_that_comes_later() {
+    let releases = Arc::new(Releases::default());
+    let earlier = Release::new(&releases, || ());
+    let begun = releases.next();
+    let later = Release::new(&releases, || ());
+    assert!(!releases.wait(begun, Some(Duration::ZERO)));
+    earlier.run();
+    assert!(releases.wait(begun, Some(Duration::ZERO)));
+    later.run();
 }

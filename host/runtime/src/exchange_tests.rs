@@ -3,33 +3,41 @@
 #![expect(unsafe_code, reason = "a plugin's hooks are unsafe to offer")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Barrier, LazyLock};
+use std::sync::{Arc, Barrier, LazyLock};
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
-    PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
+    PointerFlags, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
-    self, DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
+    self, AxisSlice, DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received,
+    TensorView,
 };
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
+use crate::place;
 use crate::runtime::Runtime;
+use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin;
+use crate::test_plugin_streams::{devices, given};
 
 /// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
 /// not count each other's.
 struct Handles<const N: usize>;
 
-/// Objects of sixteen bytes: nobody's that it knows, one of others that it has seen, its own.
+/// Objects of sixteen bytes: nobody's that it knows, one of others that it has seen, its own. Of others
+/// too: a whole and a part of it, and one that nobody may write. Plugin 7 has seen every object.
 const UNKNOWN: u64 = 0x10;
 const SEEN: u64 = 0x20;
 const OWN: u64 = 0x30;
+const WHOLE: u64 = 0x40;
+const PART: u64 = 0x50;
+const LOCKED: u64 = 0x60;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
-static ADOPTIONS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+static ADOPTIONS: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 /// Where two threads that adopt from plugin 5 meet.
 static TWO: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
 
@@ -87,8 +95,13 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
             size: 16,
             ..PointerInfo::default()
         };
-        if at.word == SEEN {
+        if N == 7 || [SEEN, WHOLE, PART, LOCKED].contains(&at.word) {
             info.flags = PointerFlags::FOREIGN;
+        }
+        match at.word & !ADOPTED {
+            WHOLE | PART => info.allocation_id = 7,
+            LOCKED => info.flags = info.flags.with(PointerFlags::READ_ONLY),
+            _ => {}
         }
         Ok(info)
     }
@@ -140,7 +153,6 @@ impl<const N: usize> Adopt for Handles<N> {
     }
 }
 
-/// What becomes of a tensor of so many bytes in this object.
 /// A runtime with plugin `N`, and its device there.
 fn opened<const N: usize>() -> (Runtime, dlpack::Device) {
     let plugin = test_plugin::start::<Handles<N>>(format!("handles{N}"));
@@ -150,21 +162,42 @@ fn opened<const N: usize>() -> (Runtime, dlpack::Device) {
     (runtime, id)
 }
 
+/// What becomes of a tensor of so many bytes in this object.
 fn take<const N: usize>(word: u64, bytes: i64) -> Result<Tensor, crate::error::Error> {
     take_from::<N>(&opened::<N>(), word, bytes)
 }
 
 fn take_from<const N: usize>(
+    opened: &(Runtime, dlpack::Device),
+    word: u64,
+    bytes: i64,
+) -> Result<Tensor, crate::error::Error> {
+    take_with::<N>(opened, word, bytes, Flags::default())
+}
+
+fn take_with<const N: usize>(
     (runtime, id): &(Runtime, dlpack::Device),
     word: u64,
     bytes: i64,
+    flags: Flags,
+) -> Result<Tensor, crate::error::Error> {
+    take_owned::<N>(runtime, *id, word, bytes, flags, Arc::new(()))
+}
+
+fn take_owned<const N: usize>(
+    runtime: &Runtime,
+    id: dlpack::Device,
+    word: u64,
+    bytes: i64,
+    flags: Flags,
+    owner: Arc<()>,
 ) -> Result<Tensor, crate::error::Error> {
     let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
     let data = DataWord::from_ptr(std::ptr::without_provenance_mut(
         usize::try_from(word).unwrap(),
     ));
-    let view = TensorView::new(layout, data, 0, *id, Flags::default()).unwrap();
-    let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
+    let view = TensorView::new(layout, data, 0, id, flags).unwrap();
+    let made = Produced::<DLManagedTensorVersioned>::new(owner, &view).unwrap();
     // SAFETY: a live managed tensor that is handed over.
     let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
     if N == 3 {
@@ -172,6 +205,11 @@ fn take_from<const N: usize>(
     }
     // SAFETY: the plugin's objects are numbers, which live for ever.
     unsafe { Tensor::adopt_native(runtime, received) }
+}
+
+/// Whether work on one is work on the other.
+fn share_work(one: &Tensor, other: &Tensor) -> bool {
+    std::ptr::eq(one.memory().pending(), other.memory().pending())
 }
 
 #[test]
@@ -199,10 +237,7 @@ fn tensors_of_one_object_share_its_memory() {
     let opened = opened::<4>();
     let first = take_from::<4>(&opened, UNKNOWN, 16).unwrap();
     let second = take_from::<4>(&opened, UNKNOWN, 8).unwrap();
-    assert!(std::ptr::eq(
-        first.memory().pending(),
-        second.memory().pending()
-    ));
+    assert!(share_work(&first, &second));
     let refused = take_from::<4>(&opened, UNKNOWN, 17).map(drop);
     let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
     assert!(is_exchange, "{refused:?}");
@@ -221,12 +256,93 @@ fn threads_that_adopt_one_object_at_once_share_its_memory() {
         (take(), other.join().unwrap())
     });
     assert_eq!(ADOPTIONS[5].load(SeqCst), 2);
-    assert!(std::ptr::eq(
-        one.memory().pending(),
-        other.memory().pending()
-    ));
+    assert!(share_work(&one, &other));
     drop((one, other));
     assert_eq!(ADOPTIONS[5].load(SeqCst), 0);
+}
+
+#[test]
+fn an_object_is_known_under_the_handle_of_its_adoption_too() {
+    let opened = opened::<6>();
+    let first = take_from::<6>(&opened, UNKNOWN, 16).unwrap();
+    let second = take_from::<6>(&opened, UNKNOWN + ADOPTED, 16).unwrap();
+    assert!(share_work(&first, &second));
+    assert_eq!(ADOPTIONS[6].load(SeqCst), 1);
+}
+
+#[test]
+fn a_handle_whose_object_ended_does_not_hide_that_its_adoption_is_a_known_object() {
+    let opened = opened::<7>();
+    drop(take_from::<7>(&opened, UNKNOWN, 16).unwrap());
+    let first = take_from::<7>(&opened, UNKNOWN + ADOPTED, 16).unwrap();
+    let second = take_from::<7>(&opened, UNKNOWN, 16).unwrap();
+    assert!(share_work(&first, &second));
+}
+
+#[test]
+fn a_part_of_an_object_shares_its_work_and_keeps_it_and_strangers_share_nothing() {
+    let opened = opened::<8>();
+    let [whole, part, stranger, another] =
+        [WHOLE, PART, UNKNOWN, SEEN].map(|word| take_from::<8>(&opened, word, 16).unwrap());
+    assert!(share_work(&whole, &part));
+    let four = |tensor: &Tensor, start| {
+        let (step, len) = (1, 4);
+        tensor.slice(&[AxisSlice { start, step, len }]).unwrap()
+    };
+    // Nobody here knows where in the whole the part lies.
+    assert!(place::may_overlap(&four(&whole, 0), &four(&part, 8)));
+    assert!(!place::may_overlap(&four(&whole, 0), &four(&whole, 8)));
+    assert!(!share_work(&stranger, &another));
+    assert!(!share_work(&stranger, &whole));
+    drop((stranger, another, whole));
+    assert_eq!(ADOPTIONS[8].load(SeqCst), 2);
+    drop(part);
+    assert_eq!(ADOPTIONS[8].load(SeqCst), 0);
+}
+
+#[test]
+fn a_tensor_of_an_object_is_read_only_where_its_plugin_or_its_producer_or_its_first_one_is() {
+    let opened = opened::<9>();
+    let [locked, again] = [(); 2].map(|()| take_from::<9>(&opened, LOCKED, 16).unwrap());
+    assert!(locked.is_read_only() && again.is_read_only());
+    let first = take_from::<9>(&opened, UNKNOWN, 16).unwrap();
+    let second = take_with::<9>(&opened, UNKNOWN, 16, Flags::READ_ONLY).unwrap();
+    assert!(!first.is_read_only() && second.is_read_only());
+}
+
+#[test]
+fn an_object_and_who_named_it_later_get_back_what_their_producers_work_uses_still() {
+    let opened = opened::<10>();
+    let [device, _] = devices::<59>();
+    let stream = Stream::new(&device).unwrap();
+    for is_named in [false, true] {
+        let kept = is_named.then(|| take_from::<10>(&opened, UNKNOWN, 16).unwrap());
+        let lent = Arc::new(());
+        let (runtime, id) = &opened;
+        let owner = Arc::clone(&lent);
+        let tensor = take_owned::<10>(runtime, *id, UNKNOWN, 16, Flags::default(), owner).unwrap();
+        tensor.ready_on(&stream).unwrap();
+        let end = tensor.ready().unwrap().unwrap();
+        given::<59>().end(end.handle(), Status::NOT_READY);
+        drop(tensor);
+        // The producer keeps it until the work is over, so nothing here waits for that.
+        assert_eq!(*given::<59>().waiting.lock().unwrap(), [0; 0]);
+        assert_eq!(Arc::strong_count(&lent), 1);
+        assert_eq!(ADOPTIONS[10].load(SeqCst), u64::from(is_named));
+        drop(kept);
+    }
+}
+
+#[test]
+fn objects_that_ended_leave_nothing() {
+    let opened = opened::<7>();
+    for at in 0..500 {
+        drop(take_from::<7>(&opened, 0x100 + at, 16).unwrap());
+    }
+    let (runtime, id) = &opened;
+    let device = runtime.device(*id).unwrap();
+    let left = format!("{:?}", device.plugin().objects());
+    assert!(left.matches("(Weak)").count() < 100, "{left}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! do with each other, and could wait in a circle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
@@ -49,6 +50,9 @@ const MOST_QUERIED: usize = 4;
 
 /// While the pool of all devices holds more than these, idle ones are destroyed.
 const MOST_KEPT: usize = 16;
+
+/// How long a host function that has done its work may take to return.
+const RETURN: Duration = Duration::from_secs(1);
 
 impl InternalStreams {
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -104,10 +108,13 @@ impl InternalStreams {
         idle
     }
 
+    fn is_full(&self) -> bool {
+        self.pool().streams.len() > MOST_KEPT
+    }
+
     /// Destroys idle ones where there are too many: what many needed at once does not stay for ever.
     fn trim(&self, hooks: &Hooks, device: u32) {
-        let is_full = || self.pool().streams.len() > MOST_KEPT;
-        if !is_full() {
+        if !self.is_full() {
             return;
         }
         self.look(hooks, device, MOST_QUERIED, |one| {
@@ -115,7 +122,7 @@ impl InternalStreams {
                 Ok(is_over) => is_over,
                 Err(error) => is_of_work(&error),
             };
-            if is_over && is_full() {
+            if is_over && self.is_full() {
                 self.claim(one);
             }
         });
@@ -234,12 +241,20 @@ impl InternalStream {
         self.device.hooks().wait_until_over(self.handle, deadline)
     }
 
-    /// Gives it back where hooks may be called, so that those which are too many end there.
-    pub(crate) fn give_back(self) {
+    /// Gives it back where hooks may be called, so that those which are too many end there: this one too,
+    /// once the host function returned that is its last work. Later nobody may come to end it.
+    pub(crate) fn give_back(mut self) {
         let device = self.device.clone();
+        let (hooks, streams) = (device.hooks(), device.plugin().internal_streams());
+        let returned = || self.wait_until_over(Deadline::after(Some(RETURN)));
+        if streams.is_full()
+            && returned().is_ok()
+            && let Some(pooled) = self.pooled.take()
+        {
+            let_go(hooks, pooled);
+        }
         drop(self);
-        let streams = device.plugin().internal_streams();
-        streams.trim(device.hooks(), device.index());
+        streams.trim(hooks, device.index());
     }
 }
 

@@ -147,3 +147,15 @@ fn a_stream_that_another_thread_put_work_on_since_the_query_is_not_destroyed() {
     let is_live = given.live().contains_key(&ours.raw());
     assert!(is_live, "who waits for the device has to find its work");
 }
+
+#[test]
+fn a_stream_that_is_too_many_ends_though_its_host_function_has_yet_to_return() {
+    let ([device, other], given) = devices::<60>();
+    let last = InternalStream::take(&device).unwrap();
+    let handle = last.handle().raw();
+    let _the_pool_is_full: [_; 20] = take(&other);
+    given.busy.store(handle, SeqCst);
+    last.give_back();
+    let is_live = given.live().contains_key(&handle);
+    assert!(!is_live, "later nobody may come to end it");
+}

@@ -107,8 +107,9 @@ impl Mark {
     /// plugin breaks down.
     pub(crate) fn stream_behind(works: &[Self]) -> Option<&Stream> {
         // What another plugin does between two events of a stream is on it only while that plugin works:
-        // the stream goes on without the end of the work where it breaks down.
-        let last = works.iter().rfind(|work| work.is_of_one_plugin())?;
+        // the stream goes on without the end of the work where it breaks down. No earlier work waits for
+        // the last.
+        let last = works.last()?;
         let is_there = |work: &&Self| work.stream == last.stream && work.is_of_one_plugin();
         let is_waited_for = |work: &Self| {
             let mut there = works.iter().filter(is_there);

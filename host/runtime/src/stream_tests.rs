@@ -1,7 +1,7 @@
 //! One stream where the device has one: for all threads, all runtimes, and however it was named.
 #![expect(unsafe_code, reason = "wraps streams of a plugin made for tests")]
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 
 use crossdock_sdk::abi::Status;
@@ -288,4 +288,50 @@ fn nobody_has_to_wait_between_streams_of_one_plugin() {
     assert!(runtime.register(&plugin).unwrap());
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
     assert_eq!(crate::chain::who_waits(&one, &other), None);
+}
+
+#[test]
+fn a_wait_counts_as_one_that_told_from_its_beginning_and_later_only_where_it_did() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<58>()), given::<58>());
+    let stream = Stream::new(&device).unwrap();
+    let core = device.plugin().streams().of(0).remove(0);
+    let tells_of_none = || {
+        assert!(core.may_have_told(), "it may have told by now");
+        Ok(())
+    };
+    core.tell(tells_of_none).unwrap();
+    assert!(!core.may_have_told());
+    given.failed.store(core.handle.raw(), SeqCst);
+    assert!(stream.synchronize(None).is_err());
+    stream.synchronize(None).unwrap();
+    assert!(core.may_have_told(), "once and for all");
+}
+
+#[test]
+fn threads_take_turns_on_a_stream() {
+    let device = device(&test_plugin_streams::plugin::<58>());
+    let _stream = Stream::new(&device).unwrap();
+    let core = device.plugin().streams().of(0).remove(0);
+    let inside = AtomicU32::new(0);
+    let call = || {
+        assert_eq!(inside.fetch_add(1, SeqCst), 0, "another call runs");
+        std::thread::yield_now();
+        assert_eq!(inside.fetch_sub(1, SeqCst), 1);
+        Ok(())
+    };
+    for is_foreign in [false, true] {
+        let take = || {
+            for _ in 0..1000 {
+                if is_foreign {
+                    core.take_foreign_turn(call).unwrap();
+                } else {
+                    core.take_turn(|_| call()).unwrap();
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(take);
+            take();
+        });
+    }
 }

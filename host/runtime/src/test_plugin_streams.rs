@@ -170,7 +170,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 58] = [const { Given::new() }; 58];
+static GIVEN: [Given; 61] = [const { Given::new() }; 61];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;

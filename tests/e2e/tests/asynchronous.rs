@@ -700,22 +700,28 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_freed() {
     let (reading, gate) = lending::held(&one);
     let stream = Stream::new(&cpu).unwrap();
     stream.wait(&reading.record().unwrap()).unwrap();
-    let source = lending::filled(&cpu, 9);
-    let address = source.address();
+    let sources = [9, 8].map(|byte| lending::filled(&cpu, byte));
+    let addresses = sources.each_ref().map(Tensor::address);
     // The device reads between two events of the CPU's stream.
-    let (copy, _) = source.to_on(&one, DIRECT, &stream).unwrap();
-    drop(source);
+    let copies = sources
+        .each_ref()
+        .map(|source| source.to_on(&one, DIRECT, &stream).unwrap());
+    // After that the CPU itself reads one of them there.
+    let last = sources[1].to_on(&cpu, RouteChoice::Copy, &stream).unwrap();
+    drop(sources);
     rig.control.inject("call:allocate@1=PANIC").unwrap();
     assert!(Tensor::empty(&one, &layout(16)).is_err());
     assert!(stream.synchronize(Some(LIMIT)).is_err());
     rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
-    let found = cpu.plugin().hooks().pointer_query(address).unwrap();
-    assert_ne!(
-        found.kind,
-        MemoryKind::UNOWNED,
-        "the copy may still read it"
-    );
-    drop((copy, gate));
+    for address in addresses {
+        let found = cpu.plugin().hooks().pointer_query(address).unwrap();
+        assert_ne!(
+            found.kind,
+            MemoryKind::UNOWNED,
+            "the copy may still read it"
+        );
+    }
+    drop((copies, last, gate));
 }
 
 #[test]

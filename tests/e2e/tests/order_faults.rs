@@ -46,6 +46,21 @@ fn a_write_on_another_stream_clears_the_failure_of_an_earlier_write() {
     assert_eq!(target.read().unwrap(), [9; ALL]);
 }
 
+#[test]
+fn a_write_for_another_plugins_stream_clears_the_failure_of_an_earlier_write() {
+    let Some((_runtime, one, other)) = two_cpus() else {
+        return;
+    };
+    let (target, source) = (filled(&one, 0), filled(&one, 9));
+    let (failing, gate) = held(&other);
+    target.written_on(&failing).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert!(target.synchronize(LIMIT).is_err(), "nobody knows its bytes");
+    let stream = Stream::new(&one).unwrap();
+    target.copy_from(&source, Some(&stream)).unwrap();
+    assert_eq!(target.read().unwrap(), [9; ALL]);
+}
+
 /// A tensor that failed work on the stream was to write, of which the stream told.
 fn failed_on_stream(device: &Device) -> (Tensor, Stream) {
     let tensor = filled(device, 1);
@@ -376,4 +391,53 @@ fn who_waits_for_a_host_event_that_is_freed_learns_that_it_was() {
         assert_eq!(error.status(), Some(Status::VENDOR));
         assert!(error.why().contains("destroyed before"), "{}", error.why());
     }
+}
+
+#[test]
+fn work_without_an_end_ended_well_where_its_stream_told_of_no_failure() {
+    let name = "work_without_an_end_ended_well_where_its_stream_told_of_no_failure";
+    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
+    if with_faults(name, faults) {
+        let (_runtime, cpu) = one_cpu();
+        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+        let stream = Stream::new(&cpu).unwrap();
+        assert!(tensor.copy_from(&source, Some(&stream)).is_err());
+        stream.synchronize(LIMIT).unwrap();
+        assert_eq!(tensor.read().unwrap(), [2; ALL]);
+    }
+}
+
+#[test]
+fn a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it() {
+    let name = "a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it";
+    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
+    if with_faults(name, faults) {
+        let (_runtime, cpu) = one_cpu();
+        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+        let (reading, gate) = held(&cpu);
+        assert!(tensor.copy_from(&source, Some(&reading)).is_err());
+        gate.complete(Status::VENDOR).unwrap();
+        assert!(reading.synchronize(LIMIT).is_err());
+        // Its end is recorded behind this, so nobody knows yet how that will be.
+        let gate = Event::host(&cpu).unwrap();
+        reading.wait(&gate).unwrap();
+        let writing = Stream::new(&cpu).unwrap();
+        source.fill(&[5], Some(&writing)).unwrap();
+        gate.complete(Status::OK).unwrap();
+        writing.synchronize(LIMIT).unwrap();
+        assert_eq!(source.read().unwrap(), [5; ALL]);
+    }
+}
+
+#[test]
+fn work_for_a_stream_of_another_plugin_is_not_done_behind_a_failure_there() {
+    let Some((_runtime, one, other)) = two_cpus() else {
+        return;
+    };
+    let (source, target) = (filled(&other, 7), filled(&other, 1));
+    let (stream, gate) = held(&one);
+    target.copy_from(&source, Some(&stream)).unwrap();
+    gate.complete(Status::VENDOR).unwrap();
+    assert_eq!(status(&target.read()), Some(Status::VENDOR));
+    assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
 }

@@ -81,26 +81,29 @@ fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
         copy.copy_from(&source, Some(&stream)).unwrap();
         (stream, gate, copy)
     };
-    // More than the streams of its own that it keeps.
-    let mut all: Vec<_> = (0..18).map(|_| begin()).collect();
-    let last = all.pop().unwrap();
-    for (stream, gate, _copy) in &all {
-        gate.complete(Status::OK).unwrap();
-        stream.synchronize(LIMIT).unwrap();
+    // More than the streams of its own that it asks for an idle one, and more than it keeps.
+    for count in [6, 18] {
+        let mut all: Vec<_> = (0..count).map(|_| begin()).collect();
+        let last = all.pop().unwrap();
+        for (stream, gate, _copy) in &all {
+            gate.complete(Status::OK).unwrap();
+            stream.synchronize(LIMIT).unwrap();
+        }
+        let waited = here.synchronize(MOMENT);
+        let is_pending = last
+            .2
+            .ready()
+            .unwrap()
+            .is_some_and(|event| !event.is_done().unwrap());
+        last.1.complete(Status::OK).unwrap();
+        last.0.synchronize(LIMIT).unwrap();
+        assert!(is_pending);
+        assert_eq!(
+            waited.map_err(|error| error.status()),
+            Err(Some(Status::TIMEOUT)),
+            "its copy is yet to come"
+        );
     }
-    let waited = here.synchronize(MOMENT);
-    let is_pending = last
-        .2
-        .ready()
-        .unwrap()
-        .is_some_and(|event| !event.is_done().unwrap());
-    last.1.complete(Status::OK).unwrap();
-    assert!(is_pending);
-    assert_eq!(
-        waited.map_err(|error| error.status()),
-        Err(Some(Status::TIMEOUT)),
-        "its copy is yet to come"
-    );
 }
 
 #[test]
@@ -123,6 +126,32 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
     let was_ready = ready.synchronize(MOMENT).is_ok();
     first_gate.complete(Status::OK).unwrap();
     assert!(!was_ready, "the first half is written still");
+}
+
+#[test]
+fn a_tensor_that_one_of_two_failed_to_write_is_never_ready() {
+    let Some(runtime) = runtime() else {
+        return;
+    };
+    let cpu = device(&runtime, "cpu:0");
+    for was_told in [false, true] {
+        let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+        let tensor = bytes_of(&cpu, 64, 1);
+        tensor.written_on(&first).unwrap();
+        tensor.written_on(&second).unwrap();
+        let fail = || first_gate.complete(Status::VENDOR).unwrap();
+        if was_told {
+            fail();
+            assert!(first.synchronize(LIMIT).is_err());
+        }
+        let ready = tensor.ready().unwrap().unwrap();
+        if !was_told {
+            fail();
+        }
+        second_gate.complete(Status::OK).unwrap();
+        let told = ready.synchronize(LIMIT).map_err(|error| error.status());
+        assert_eq!(told, Err(Some(Status::VENDOR)));
+    }
 }
 
 #[test]

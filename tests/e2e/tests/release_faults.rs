@@ -134,6 +134,26 @@ fn a_stream_frees_no_memory_that_work_on_another_may_use() {
 }
 
 #[test]
+fn a_stream_frees_memory_that_work_on_another_uses_where_it_waits_for_that() {
+    let name = "a_stream_frees_memory_that_work_on_another_uses_where_it_waits_for_that";
+    // What a stream was told to free and did not is leaked, so it is seen that one was told.
+    if with_faults(name, "cpu.free_async:1=VENDOR") {
+        let (runtime, device) = one_cpu();
+        let tensor = filled(&device, 1);
+        let (writing, gate) = held(&device);
+        tensor.fill(&[2], Some(&writing)).unwrap();
+        let reading = Stream::new(&device).unwrap();
+        let choice = RouteChoice::Copy;
+        let (copy, _) = tensor.to_on(&device, choice, &reading).unwrap();
+        drop(tensor);
+        assert_eq!(counted_leaks(), 1);
+        gate.complete(Status::OK).unwrap();
+        assert_eq!(copy.read().unwrap(), [2; ALL]);
+        runtime.wait_for_releases(LIMIT).unwrap();
+    }
+}
+
+#[test]
 fn freeing_memory_brings_no_failure_of_one_stream_to_another() {
     let (runtime, device) = one_cpu();
     let tensor = filled(&device, 1);

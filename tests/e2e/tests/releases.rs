@@ -110,6 +110,23 @@ fn memory_that_a_stream_is_to_free_is_waited_for_also_when_that_stream_was_dropp
 }
 
 #[test]
+fn what_a_stream_is_to_free_after_somebody_waited_is_waited_for_too() {
+    let runtime = runtime();
+    let stream = Stream::new(&cpu(&runtime)).unwrap();
+    for _ in 0..2 {
+        let gate = Event::host(&cpu(&runtime)).unwrap();
+        stream.wait(&gate).unwrap();
+        let tensor = Tensor::empty(&cpu(&runtime), &layout()).unwrap();
+        tensor.fill(&[3], Some(&stream)).unwrap();
+        drop(tensor);
+        let early = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
+        assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
+        gate.complete(Status::OK).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+    }
+}
+
+#[test]
 fn lent_memory_stays_while_no_question_about_its_copy_is_answered() {
     let name = "lent_memory_stays_while_no_question_about_its_copy_is_answered";
     let faults = "cpu.stream_host_call:*=VENDOR,cpu.event_query:*=VENDOR,\

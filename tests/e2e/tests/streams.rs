@@ -386,7 +386,10 @@ fn a_plugin_without_streams_takes_part_by_making_the_caller_wait() {
     let stream = Stream::new(&cpu).unwrap();
     let direct = RouteChoice::Only(RouteKind::Direct);
     let (moved, _) = source.to_on(&cpu, direct, &stream).unwrap();
-    assert_eq!(moved.read().unwrap(), numbers(8));
+    let (again, _) = source.to_on(&plain, direct, &stream).unwrap();
+    for tensor in [moved, again] {
+        assert_eq!(tensor.read().unwrap(), numbers(8));
+    }
     plain.synchronize(LIMIT).unwrap();
     cpu.synchronize(LIMIT).unwrap();
 }

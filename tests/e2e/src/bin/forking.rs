@@ -317,6 +317,9 @@ fn at_work(files: &Files) -> Outcome {
     }
     let other = Stream::new(&cpu)?;
     done.fill(&[7], Some(&other))?;
+    let (_copy, _) = done.to_on(&cpu, RouteChoice::Copy, &other)?;
+    other.synchronize(None)?;
+    // What read it is over too, and is not asked about in the child.
     done.synchronize(None)?;
     in_a_child(|| {
         let own = opened()?;
