@@ -132,8 +132,8 @@ fn explain_from(
     (to, choice): (&Device, RouteChoice),
 ) -> Route {
     let mut route = Route::new(from, to);
-    if let Some((_, step)) = route.alias((from, to), choice, is_visible) {
-        return route.taken(RouteKind::Alias, step, 0);
+    if let Some((_, steps)) = route.alias((from, to), choice, is_visible) {
+        return route.taken(RouteKind::Alias, steps, 0);
     }
     let bytes = layout.bytes();
     let copies = plan::copies(bytes, (from, to), choice, Curiosity::Always);
@@ -178,9 +178,9 @@ fn take_cheapest(
     let from = tensor.device();
     let mut route = Route::new(from, to);
     let is_visible = tensor.memory().is_host_visible();
-    if let Some((alias, step)) = route.alias((from, to), choice, is_visible) {
+    if let Some((alias, steps)) = route.alias((from, to), choice, is_visible) {
         match take_alias(alias, tensor, to, stream) {
-            Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, step, 0))),
+            Ok(moved) => return Ok((moved, route.taken(RouteKind::Alias, steps, 0))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
         }
     }
@@ -254,6 +254,10 @@ fn take_alias(
         Alias::Same => return Ok(tensor.clone()),
         Alias::Adopt => wait_for_work().and_then(|()| Memory::adopt(to, tensor))?,
         Alias::Map => wait_for_work().and_then(|()| Memory::map(to, tensor))?,
+        Alias::MapAndAdopt(host) => {
+            let seen = take_alias(Alias::Map, tensor, &host, stream)?;
+            return take_alias(Alias::Adopt, &seen, to, stream);
+        }
     };
     Ok(Tensor::of(memory, tensor.layout().clone(), tensor.offset()))
 }
@@ -278,7 +282,7 @@ impl Route {
         (from, to): (&Device, &Device),
         choice: RouteChoice,
         is_visible: bool,
-    ) -> Option<(Alias, String)> {
+    ) -> Option<(Alias, Vec<String>)> {
         if !choice.allows(RouteKind::Alias) {
             return None;
         }
@@ -290,9 +294,9 @@ impl Route {
         alias
     }
 
-    fn taken(mut self, kind: RouteKind, step: String, bytes_copied: u64) -> Self {
+    fn taken(mut self, kind: RouteKind, steps: Vec<String>, bytes_copied: u64) -> Self {
         self.kind = kind;
-        self.steps.push(step);
+        self.steps.extend(steps);
         self.bytes_copied = bytes_copied;
         self
     }
@@ -319,7 +323,7 @@ impl Route {
             1
         };
         let copied = bytes.saturating_mul(legs);
-        let mut route = self.taken(way.kind(), way.step(from, to), copied);
+        let mut route = self.taken(way.kind(), vec![way.step(from, to)], copied);
         let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];
         route.steps.extend(chains.into_iter().flatten());
         route
