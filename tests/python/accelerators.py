@@ -17,10 +17,10 @@ DEVICE, PINNED, MANAGED = 1, 2, 3
 NAMES = ["cuda:0", "cuda:1", "cuda:2", "rocm:0", "rocm:1"]
 
 
-def build(folder: Path) -> Path:
-    """Compiles the plugin into `folder`."""
-    library = folder / "libaccelerators.so"
-    source = ROOT / "tests/plugins/accelerators.c"
+def build(folder: Path, name: str = "accelerators") -> Path:
+    """Compiles the plugin, or another one of the same folder, into `folder`."""
+    library = folder / f"lib{name}.so"
+    source = ROOT / f"tests/plugins/{name}.c"
     flags = ["-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
     include = f"-I{ROOT / 'sdk/include'}"
     compiler = os.environ.get("CC", "cc")

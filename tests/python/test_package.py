@@ -8,6 +8,7 @@ from pathlib import Path
 
 import crossdock as xd
 import pytest
+from conftest import Child
 
 OTHERS = """
 import sys
@@ -89,6 +90,35 @@ def test_plugins_and_devices_say_who_they_are() -> None:
         assert device == same == xd.device(str(device)) and hash(device) == hash(same)
         assert str(device) == f"{device.type}:{device.id}" and device.name and device != str(device)
         assert device.uuid is None or len(device.uuid) == 16
+
+
+def test_a_device_is_found_by_what_stays_with_the_hardware(child: Child, tmp_path: Path) -> None:
+    run = child(f"""
+from pathlib import Path
+
+import crossdock as xd
+from accelerators import build
+
+xd.load_plugin(build(Path({str(tmp_path)!r}), "many"))
+two = xd.device("ext_dev:2")
+assert two.pci_bus_id == "0000:02:00.0" and two.uuid[15] == 2
+assert xd.device(uuid=two.uuid) == xd.device(pci_bus_id="0000:02:00.0") == two
+assert xd.device("cpu").pci_bus_id is None and xd.device("cpu").uuid is None
+for wrong in [{{"uuid": bytes(16)}}, {{"pci_bus_id": "0000:09:00.0"}}]:
+    try:
+        xd.device(**wrong)
+    except xd.UnsupportedDeviceError as error:
+        assert "ext_dev:2 has" in str(error), error
+    else:
+        raise AssertionError(wrong)
+for wrong in [{{}}, {{"spec": "cpu", "uuid": two.uuid}}, {{"uuid": b"short"}}]:
+    try:
+        xd.device(**wrong)
+    except (TypeError, ValueError):
+        continue
+    raise AssertionError(wrong)
+""")
+    assert run.returncode == 0, run.stderr
 
 
 def test_the_command_is_inside() -> None:

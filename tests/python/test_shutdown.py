@@ -63,3 +63,61 @@ def test_bug_2_a_tensor_may_outlive_the_interpreter(case: Any) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "end"), done.stderr
+
+
+# A daemon thread is in Python code below one of our frames when the interpreter ends, which takes
+# long enough for the thread to ask for it once more.
+IN_PYTHON_CODE = """
+import gc, sys, threading, time
+import numpy as np, crossdock as xd
+
+class SlowToEnd:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.3)
+
+class Number:
+    def __index__(self):
+        inside.set()
+        for _ in range(400):
+            time.sleep(0.002)
+        return 2
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self, sleep=time.sleep):
+        inside.set()
+        for _ in range(20):
+            sleep(0.0005)
+
+slow, inside = SlowToEnd(), threading.Event()
+array = np.arange(6.0).reshape(2, 3)
+tensor = xd.asarray(array)
+
+def run():
+    while True:
+        {body}
+
+for _ in range(2):
+    threading.Thread(target=run, daemon=True).start()
+assert inside.wait(20)
+sys.exit(3)
+"""
+
+BODIES = {
+    "an index": "tensor[Number()]",
+    "a shape": "tensor.reshape(Number(), 3)",
+    "a stream": "tensor.__dlpack__(stream=Number())",
+    "a collection below an import": "Cycle(); [xd.from_dlpack(array) for _ in range(200)]",
+    "a collection below a view": "Cycle(); [tensor[0] for _ in range(200)]",
+    "a collection below an attribute": "Cycle(); [tensor.shape for _ in range(200)]",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_thread_in_python_code_below_ours_does_not_disturb_the_end(body: str) -> None:
+    script = IN_PYTHON_CODE.replace("{body}", BODIES[body])
+    for _ in range(4):
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 3, (done.returncode, done.stderr)

@@ -482,4 +482,10 @@ table! {
     runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
     /// Calls the deleters of others through a function.
     release_through: unsafe extern "C" fn(ReleaseGate) -> Failure;
+    /// The first device with this uuid.
+    runtime_device_by_uuid:
+        extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, [u8; 16]>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The first device at this place of the PCI bus.
+    runtime_device_by_pci:
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
 }

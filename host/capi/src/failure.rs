@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     Argument { why: String, hint: &'static str },
     /// It would take a copy.
     CopyRequired { why: String },
+    /// No device is what was asked for.
+    NoDevice { why: String },
     /// Two runtimes want to be the process's.
     SecondDefault,
     /// Another logger is installed.
@@ -70,6 +72,12 @@ impl Refusal {
                 Status::UNSUPPORTED,
                 why,
                 "allow a copy",
+            ),
+            Self::NoDevice { why } => own(
+                ErrorKind::UNKNOWN_DEVICE,
+                Status::NO_DEVICE,
+                why,
+                "run `crossdock devices` to see what is here and what is absent",
             ),
             Self::SecondDefault => own(
                 ErrorKind::MISUSE,

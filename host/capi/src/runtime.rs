@@ -183,6 +183,58 @@ pub(crate) extern "C" fn xd_runtime_device_named(
     })
 }
 
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device_by_uuid(
+    runtime: Ref<'_, XdRuntime>,
+    uuid: Ref<'_, [u8; 16]>,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_runtime_device_by_uuid", out, || {
+        let (runtime, uuid) = (borrow(runtime)?, input::uuid(uuid)?);
+        let found = runtime.device_by_uuid(uuid);
+        let text = |uuid| format!("{:032x}", u128::from_be_bytes(uuid));
+        let nobody = || {
+            let own = |device: &crossdock::Device| device.uuid().map(text);
+            no_device_with(runtime, "uuid", &text(uuid), own)
+        };
+        found.map(give).ok_or_else(nobody)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_device_by_pci(
+    runtime: Ref<'_, XdRuntime>,
+    pci_bus_id: Text<'_>,
+    out: Out<'_, Owned<XdDevice>>,
+) -> Failure {
+    fence_into("xd_runtime_device_by_pci", out, || {
+        let (runtime, asked) = (borrow(runtime)?, input::text(pci_bus_id, "pci_bus_id")?);
+        let own = |device: &crossdock::Device| device.pci_bus_id().map(ToOwned::to_owned);
+        let nobody = || no_device_with(runtime, "PCI bus id", asked, own);
+        runtime.device_by_pci(asked).map(give).ok_or_else(nobody)
+    })
+}
+
+/// What is asked for is told with what the devices here have of the kind.
+fn no_device_with(
+    runtime: &Runtime,
+    kind: &str,
+    asked: &str,
+    own: impl Fn(&crossdock::Device) -> Option<String>,
+) -> Refusal {
+    let of = |device: &crossdock::Device| Some(format!("{} has {}", device.id(), own(device)?));
+    let devices = runtime.devices();
+    let here: Vec<String> = devices.iter().filter_map(of).collect();
+    let here = if here.is_empty() {
+        "no device here has one".to_owned()
+    } else {
+        here.join(", ")
+    };
+    Refusal::NoDevice {
+        why: format!("no device has the {kind} {asked:?}: {here}"),
+    }
+}
+
 /// A name that is no type's is told with the types that are here.
 fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
     let DlpackError::DeviceTypeText { text } = error else {

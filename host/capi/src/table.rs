@@ -167,6 +167,8 @@ static API: XdApi = XdApi {
     tensor_ready_on: xd_tensor_ready_on,
     runtime_wait_for_releases: xd_runtime_wait_for_releases,
     release_through: xd_release_through,
+    runtime_device_by_uuid: xd_runtime_device_by_uuid,
+    runtime_device_by_pci: xd_runtime_device_by_pci,
 };
 
 /// The table of this copy of the library.

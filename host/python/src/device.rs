@@ -78,6 +78,12 @@ impl Device {
         (uuid != [0; 16]).then(|| PyBytes::new(py, &uuid))
     }
 
+    /// Its place on the PCI bus, as in `"0000:03:00.0"`, or `None`.
+    #[getter]
+    fn pci_bus_id(&self) -> Option<String> {
+        Some(fixed_text(&self.info.pci_bus_id)).filter(|id| !id.is_empty())
+    }
+
     /// Its memory now, in bytes: `(free, total)`; free is `None` where the driver does not say.
     fn memory(&self, py: Python<'_>) -> PyResult<(Option<u64>, u64)> {
         const UNSAID: u64 = u64::MAX;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crossdock_api::fence;
 use pyo3::prelude::*;
 
+use crate::ended_threads;
 use crate::interpreter::detached;
 use crate::kept;
 use crate::runtime;
@@ -79,7 +80,7 @@ pub(crate) fn generation() -> u32 {
 
 /// Called by `atexit`: nobody comes in any more, and those inside may take the lock to leave.
 #[pyfunction]
-fn _close_gate(py: Python<'_>) {
+fn _close_gate(py: Python<'_>) -> PyResult<()> {
     CLOSED_HERE.set(true);
     STATE.fetch_or(CLOSED, Ordering::SeqCst);
     detached(py, || {
@@ -87,6 +88,7 @@ fn _close_gate(py: Python<'_>) {
         let somebody = |_: &mut ()| STATE.load(Ordering::SeqCst) != CLOSED;
         drop(LEFT.wait_timeout_while(turn, PATIENCE, somebody));
     });
+    ended_threads::keep(py)
 }
 
 /// The child of a fork has no other thread, and opens a runtime of its own.

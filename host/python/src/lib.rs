@@ -32,6 +32,7 @@ mod cuda_array;
 mod depth;
 mod device;
 mod dtype;
+mod ended_threads;
 mod error;
 mod event;
 mod exchange_table;

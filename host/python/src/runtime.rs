@@ -119,12 +119,35 @@ fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
         .collect()
 }
 
-/// The device that `spec` names: `"opencl:0"`, a `Device`, or a DLPack pair `(type, id)`.
+/// The device that `spec` names: `"opencl:0"`, a `Device`, or a DLPack pair `(type, id)`; or the first
+/// one with this `uuid` (16 bytes), or at this place of the PCI bus (`"0000:03:00.0"`), which stay with the
+/// hardware whatever number the device has in this process.
 ///
 /// Raises `UnsupportedDeviceError` when no plugin offers it, with the devices that are here.
 #[pyfunction]
-fn device(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
-    device_from(spec)
+#[pyo3(signature = (spec=None, *, uuid=None, pci_bus_id=None))]
+fn device(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    uuid: Option<[u8; 16]>,
+    pci_bus_id: Option<&str>,
+) -> PyResult<Py<Device>> {
+    let found = match (spec, uuid, pci_bus_id) {
+        (Some(spec), None, None) => return device_from(spec),
+        (None, Some(uuid), None) => {
+            let runtime = runtime(py)?;
+            made(|out| (api().runtime_device_by_uuid)(runtime.lend(), Ref::from(&uuid), out))?
+        }
+        (None, None, Some(id)) => {
+            let (runtime, id) = (runtime(py)?, crate::handle::c_text(id)?);
+            made(|out| (api().runtime_device_by_pci)(runtime.lend(), id.as_c_str().into(), out))?
+        }
+        _ => {
+            let why = "name a device by one of: its name, `uuid`, `pci_bus_id`";
+            return Err(PyTypeError::new_err(why));
+        }
+    };
+    Py::new(py, Device::new(found)?)
 }
 
 /// The registered plugins, also those whose devices are absent.

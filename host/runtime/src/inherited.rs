@@ -3,18 +3,9 @@
 #![expect(unsafe_code, reason = "keeps a memory in an atomic pointer")]
 
 use std::ptr;
-#[cfg(feature = "cpu")]
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-#[cfg(feature = "cpu")]
-use arc_swap::ArcSwapOption;
-
-#[cfg(feature = "cpu")]
-use crate::builtin;
-use crate::device::Device;
-#[cfg(feature = "cpu")]
-use crate::device::WeakDevice;
+use crate::host_device;
 use crate::memory::Memory;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;
@@ -76,25 +67,5 @@ fn memory_of(inherited: &Memory) -> Option<Memory> {
         return None;
     }
     let address = inherited.host_address(0)?;
-    Some(Memory::inherited(cpu()?, address, inherited))
-}
-
-/// The child's `cpu:0`, one for all that it inherited.
-#[cfg(feature = "cpu")]
-fn cpu() -> Option<Device> {
-    static KEPT: ArcSwapOption<WeakDevice> = ArcSwapOption::const_empty();
-    let is_of_use = |device: &Device| !device.hooks().is_forked() && !device.plugin().is_retired();
-    let kept = KEPT.load().as_ref().and_then(|kept| kept.upgrade());
-    if let Some(device) = kept.filter(is_of_use) {
-        return Some(device);
-    }
-    let device = builtin::device().ok()?;
-    KEPT.store(Some(Arc::new(device.downgrade())));
-    Some(device)
-}
-
-/// None is linked in.
-#[cfg(not(feature = "cpu"))]
-const fn cpu() -> Option<Device> {
-    None
+    Some(Memory::inherited(host_device::get()?, address, inherited))
 }

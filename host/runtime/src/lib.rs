@@ -37,6 +37,7 @@ mod foreign;
 mod hooks;
 mod host_array;
 mod host_bytes;
+mod host_device;
 mod host_services;
 mod index;
 mod inherited;

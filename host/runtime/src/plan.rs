@@ -5,12 +5,13 @@ use crossdock_sdk::dlpack::DeviceType;
 
 use crate::costs::Cost;
 use crate::device::Device;
+use crate::host_device;
 use crate::route::{RouteChoice, RouteKind};
 use crate::stream::Stream;
 use crate::way::Way;
 
 /// How memory becomes another device's without a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Alias {
     /// It is this device's.
     Same,
@@ -18,24 +19,30 @@ pub(crate) enum Alias {
     Adopt,
     /// The source's plugin shows its memory to the host.
     Map,
+    /// The source's plugin shows its memory to the host, whose device this is, and the destination's
+    /// plugin adopts that.
+    MapAndAdopt(Device),
 }
 
-/// The alias, where one is possible, and what is done. `is_visible` is memory that the host reads at
-/// the same addresses.
-pub(crate) fn alias(from: &Device, to: &Device, is_visible: bool) -> Option<(Alias, String)> {
+/// The alias, where one is possible, and what is done, in order. `is_visible` is memory that the host
+/// reads at the same addresses.
+pub(crate) fn alias(from: &Device, to: &Device, is_visible: bool) -> Option<(Alias, Vec<String>)> {
     if from == to {
-        return Some((Alias::Same, "the same device: the same memory".to_owned()));
+        let step = "the same device: the same memory".to_owned();
+        return Some((Alias::Same, vec![step]));
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
+    let adopt = || format!("`{}` adopts the memory of `{from}`", to.plugin().name());
     if is_visible && adopts {
-        let step = format!("`{}` adopts the memory of `{from}`", to.plugin().name());
-        return Some((Alias::Adopt, step));
+        return Some((Alias::Adopt, vec![adopt()]));
     }
-    if to.id().ty == DeviceType::CPU && from.hooks().table().map().is_some() {
-        let step = format!("`{}` maps its memory for the host", from.plugin().name());
-        return Some((Alias::Map, step));
+    from.hooks().table().map()?;
+    let map = format!("`{}` maps its memory for the host", from.plugin().name());
+    if to.id().ty == DeviceType::CPU {
+        return Some((Alias::Map, vec![map]));
     }
-    None
+    let host = adopts.then(host_device::get).flatten()?;
+    Some((Alias::MapAndAdopt(host), vec![map, adopt()]))
 }
 
 /// The copies that two devices allow.

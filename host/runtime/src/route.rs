@@ -171,8 +171,8 @@ fn explain_from(
     stream: Option<&Stream>,
 ) -> Route {
     let mut route = Route::new(from, to);
-    if let Some((alias, step)) = route.alias((from, to), choice, by_host) {
-        return route.aliased(alias, step, stream.filter(|_| !by_destination));
+    if let Some((alias, steps)) = route.alias((from, to), choice, by_host) {
+        return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
     let curiosity = stream.map_or(Curiosity::Always, |stream| Curiosity::on(Some(stream)));
@@ -224,10 +224,10 @@ fn take_cheapest(
     let from = tensor.device();
     let mut route = Route::new(from, to);
     let is_visible = tensor.memory().is_host_visible();
-    if let Some((alias, step)) = route.alias((from, to), choice, is_visible) {
+    if let Some((alias, steps)) = route.alias((from, to), choice, is_visible) {
         let awaited = stream.filter(|_| !is_seen(tensor, to));
-        match take_alias(alias, tensor, to, stream) {
-            Ok(moved) => return Ok((moved, route.aliased(alias, step, awaited))),
+        match take_alias(&alias, tensor, to, stream) {
+            Ok(moved) => return Ok((moved, route.aliased(&alias, steps, awaited))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
         }
     }
@@ -285,7 +285,7 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
 const WAITS: &str = "the caller waits for the work on the stream";
 
 fn take_alias(
-    alias: Alias,
+    alias: &Alias,
     tensor: &Tensor,
     to: &Device,
     stream: Option<&Stream>,
@@ -307,6 +307,10 @@ fn take_alias(
         Alias::Same => return Ok(tensor.clone()),
         Alias::Adopt => wait_for_work().and_then(|()| Memory::adopt(to, tensor))?,
         Alias::Map => wait_for_work().and_then(|()| Memory::map(to, tensor))?,
+        Alias::MapAndAdopt(host) => {
+            let seen = take_alias(&Alias::Map, tensor, host, stream)?;
+            return take_alias(&Alias::Adopt, &seen, to, stream);
+        }
     };
     Ok(Tensor::of(memory, tensor.layout().clone(), tensor.offset()))
 }
@@ -331,7 +335,7 @@ impl Route {
         (from, to): (&Device, &Device),
         choice: RouteChoice,
         is_visible: bool,
-    ) -> Option<(Alias, String)> {
+    ) -> Option<(Alias, Vec<String>)> {
         if !choice.allows(RouteKind::Alias) {
             return None;
         }
@@ -343,19 +347,19 @@ impl Route {
         alias
     }
 
-    fn taken(mut self, kind: RouteKind, step: String, bytes_copied: u64) -> Self {
+    fn taken(mut self, kind: RouteKind, steps: Vec<String>, bytes_copied: u64) -> Self {
         self.kind = kind;
-        self.steps.push(step);
+        self.steps.extend(steps);
         self.bytes_copied = bytes_copied;
         self
     }
 
     /// The alias. Adopting and mapping wait for the work on the stream, if there is one.
-    fn aliased(mut self, alias: Alias, step: String, stream: Option<&Stream>) -> Self {
-        if stream.is_some() && alias != Alias::Same {
+    fn aliased(mut self, alias: &Alias, steps: Vec<String>, stream: Option<&Stream>) -> Self {
+        if stream.is_some() && *alias != Alias::Same {
             self.steps.push(WAITS.to_owned());
         }
-        self.taken(RouteKind::Alias, step, 0)
+        self.taken(RouteKind::Alias, steps, 0)
     }
 
     /// The copy with this index, and those behind it as what it is taken instead of.
@@ -383,7 +387,7 @@ impl Route {
             self.steps.push(WAITS.to_owned());
         }
         let copied = bytes.saturating_mul(legs);
-        let mut route = self.taken(way.kind(), way.step(from, to), copied);
+        let mut route = self.taken(way.kind(), vec![way.step(from, to)], copied);
         let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];
         route.steps.extend(chains.into_iter().flatten());
         route

@@ -206,3 +206,34 @@ fn what_is_explained_of_a_move_on_a_stream_is_what_the_move_does() {
     }
     assert!(waits > 0);
 }
+
+#[test]
+fn memory_that_one_device_shows_the_host_and_another_adopts_is_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::FLOAT32, &[1024]).unwrap();
+    let (Ok(opencl), Ok(simulated)) = (
+        runtime.device("opencl:0".parse().unwrap()),
+        runtime.device("vpi:0".parse().unwrap()),
+    ) else {
+        return report("skipped: no OpenCL device");
+    };
+    for (from, to) in [(&opencl, &simulated), (&simulated, &opencl)] {
+        let source = Tensor::from_bytes(from, &layout, &pattern(4096)).unwrap();
+        let explained = source.explain(to, RouteChoice::Best);
+        let (alias, route) = source.to(to, RouteChoice::Best).unwrap();
+        assert_eq!((route.kind, route.bytes_copied), (RouteKind::Alias, 0));
+        assert_eq!((route.steps.len(), &explained), (2, &route), "{route}");
+        // Written on either side, read on the other.
+        assert_eq!(alias.read().unwrap(), pattern(4096), "{route}");
+        alias.write(&[7; 4096]).unwrap();
+        assert_eq!(source.read().unwrap(), [7; 4096], "{route}");
+        source.write(&pattern(4096)).unwrap();
+        assert_eq!(alias.read().unwrap(), pattern(4096), "{route}");
+        let (back, _) = alias.to(from, RouteChoice::Best).unwrap();
+        assert_eq!(back.address(), source.address(), "{route}");
+        // Each of them keeps the memory.
+        drop((source, alias));
+        assert_eq!(back.read().unwrap(), pattern(4096), "{route}");
+    }
+}

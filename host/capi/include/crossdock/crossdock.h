@@ -58,7 +58,7 @@ extern "C" {
 /** The version of the table: another major one cannot be used. */
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
-#define XD_API_MINOR 4u
+#define XD_API_MINOR 5u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
@@ -752,6 +752,21 @@ xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_dev
 /** \brief The device with a name, as in `opencl:0`; a type alone means id 0. */
 xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
+
+/** \brief The first device with this uuid, which stays with the hardware whatever number the device
+ * has in this process. Since table 1.5.
+ * \param[in] uuid  As ::xd_device_describe gives it: `info.uuid`. Zeros are nobody's.
+ * \return `XD_NO_DEVICE` with the devices that are here and have one.
+ */
+xd_error *xd_runtime_device_by_uuid(const xd_runtime *runtime, const uint8_t uuid[16],
+                                    xd_device **device);
+
+/** \brief The first device at this place of the PCI bus. Since table 1.5.
+ * \param[in] pci_bus_id  As ::xd_device_describe gives it: `0000:03:00.0`, in letters of either case.
+ * \return `XD_NO_DEVICE` with the devices that are here and have one.
+ */
+xd_error *xd_runtime_device_by_pci(const xd_runtime *runtime, const char *pci_bus_id,
+                                   xd_device **device);
 /**@}*/
 
 /** \name Plugins. All texts are lent by the handle. */
@@ -1530,6 +1545,10 @@ typedef struct xd_api {
     xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
     xd_error *(*release_through)(xd_release_gate gate);
+    xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t uuid[16],
+                                        xd_device **device);
+    xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,
+                                       xd_device **device);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

@@ -51,6 +51,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_device_at(NULL, 0, &out));
     REFUSED(xd_runtime_device(NULL, pair, &out));
     REFUSED(xd_runtime_device_named(runtime, NULL, &out));
+    REFUSED(xd_runtime_device_by_uuid(runtime, NULL, &out));
+    REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
     REFUSED(xd_device_plugin(NULL, (xd_plugin_entry **)&out));
     REFUSED(xd_device_synchronize(NULL, 0));
     REFUSED(xd_tensor_empty(NULL, &layout, &made));

@@ -117,6 +117,10 @@ static void devices(const xd_runtime *runtime) {
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &device));
     FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
           xd_runtime_device_named(runtime, "metal", &device));
+    memset(info.uuid, 0, sizeof info.uuid);
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
+          xd_runtime_device_by_uuid(runtime, info.uuid, &device));
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE, xd_runtime_device_by_pci(runtime, "", &device));
     CHECK(!device);
 }
 
