@@ -44,7 +44,8 @@ def main() -> None:
     tensor = xd.from_dlpack(image, device=device)  # the same memory on a CPU device, else a copy
     print(xd.explain(xd.from_dlpack(image), device))
 
-    # PyOpenCL and crossdock share the objects: each counts its own references.
+    # PyOpenCL keeps the objects, and not the host memory that they may lie over: `tensor` and `stream` live
+    # until the kernel is done.
     stream = xd.current_stream(device)
     queue = cl.CommandQueue.from_int_ptr(stream.native_handle, retain=True)
     pixels: Any = cl.MemoryObject.from_int_ptr(tensor.cl_mem, retain=True)

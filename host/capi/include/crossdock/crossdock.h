@@ -749,7 +749,9 @@ xd_error *xd_runtime_device_at(const xd_runtime *runtime, uint64_t index, xd_dev
  */
 xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
 
-/** \brief The device with a name, as in `opencl:0`; a type alone means id 0. */
+/** \brief The device with a name, as in `opencl:0`; a type alone means id 0.
+ * \return `XD_NO_DEVICE` with the devices that are here, also where there is no such type.
+ */
 xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
 
@@ -1245,6 +1247,8 @@ void xd_route_free(xd_route *route);
  * It is started on a thread of its own, leaves the process's usual signals as they are, and ends with
  * the process. Where others run one in the process already, that one is used, by a thread of its own;
  * a wait in Python (`time.sleep`) cannot be interrupted there before it ends.
+ * A host that keeps the default of `SIGPIPE` is ended by a script that writes to a closed pipe or socket:
+ * after `signal(SIGPIPE, SIG_IGN)` the script gets `BrokenPipeError`.
  * Threads: any; the first call takes some ten milliseconds and may take Python's lock. Not in a
  * constructor of a library that is being loaded: Python's thread would wait for the loader for ever.
  * \param[in] runtime  What the script's package `crossdock` works with: it becomes the process's.
