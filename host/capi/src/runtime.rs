@@ -235,20 +235,19 @@ fn no_device_with(
     }
 }
 
-/// A name that is no type's is told with the types that are here.
+/// A name that is no type's is told with the devices that are here, as a device that is not here.
 fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
     let DlpackError::DeviceTypeText { text } = error else {
         return error.into();
     };
-    let mut here: Vec<String> = Vec::new();
-    for device in runtime.devices() {
-        let ty = device.id().ty.to_string();
-        if !here.contains(&ty) {
-            here.push(ty);
-        }
-    }
+    let here: Vec<String> = runtime
+        .devices()
+        .iter()
+        .map(|device| device.id().to_string())
+        .collect();
     let here = here.join(", ");
-    Refusal::argument(format!("no device type {text:?}; types here: {here}"))
+    let why = format!("no device type {text:?}; the devices here are {here}");
+    Refusal::NoDevice { why }
 }
 
 /// The thing at an index of a list that may have changed since it was counted.

@@ -1,5 +1,7 @@
 //! What is here, as `devices` and `doctor` tell it: the JSON form and the text.
 
+use std::path::Path;
+
 use crossdock::{Device, Plugin, PluginState, Runtime, loader};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,7 @@ impl Report {
         let folders = loader::search(&[], &loader::Environment::of_process()).folders;
         let folders: Vec<String> = folders
             .iter()
+            .filter(|folder| can_be(folder))
             .map(|dir| dir.display().to_string())
             .collect();
         for name in EXPECTED {
@@ -202,6 +205,12 @@ impl PluginRow {
             driver: plugin.driver().map(str::to_owned),
         }
     }
+}
+
+/// Whether it is a folder or can be made: nothing is below a file, such as the command's own.
+fn can_be(folder: &Path) -> bool {
+    let nearest = folder.ancestors().find(|part| part.exists());
+    nearest.is_none_or(Path::is_dir)
 }
 
 fn capabilities(device: &Device) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Opening the runtime as the global flags say.
 
 use crossdock::Runtime;
+use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::{
     failure::{Failure, Problem},
@@ -51,4 +52,14 @@ pub(crate) fn require(globals: &Globals, here: &[String]) -> Result<(), Failure>
     let why = format!("no device of type {list} is here; it was asked for by `--require`");
     let hint = "run `crossdock devices` to see what was looked for and where";
     Err(Problem::new(format!("find a device of type {list}"), why, hint).into())
+}
+
+/// A device by its name, for the parser of the command line, which runs before anything is opened.
+pub(crate) fn device_named(text: &str) -> Result<Device, String> {
+    text.parse().map_err(|error| match error {
+        DlpackError::DeviceTypeText { text } => {
+            format!("no device type {text:?}: `crossdock devices` lists those that are here")
+        }
+        error => error.to_string(),
+    })
 }

@@ -132,6 +132,54 @@ fn a_wrong_command_line_is_exit_code_2() {
 }
 
 #[test]
+fn a_device_type_that_does_not_exist_leads_to_those_that_are_here() {
+    for arguments in [
+        &["copy", "a.npy", "--to", "gpu"][..],
+        &["route", "gpu:1", "cpu:0"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = err(&output);
+        assert!(
+            text.contains("no device type \"gpu\": `crossdock devices` lists"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_big_endian_array_is_to_be_saved_in_this_machines_byte_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("big.npy");
+    npy(&path, "2,", "False", &[0; 8]);
+    let mut file = std::fs::read(&path).unwrap();
+    let order = file.iter().position(|byte| *byte == b'<').unwrap();
+    file[order] = b'>';
+    std::fs::write(&path, file).unwrap();
+    let output = run(&["copy", path.to_str().unwrap(), "--to", "cpu:0"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = err(&output);
+    assert!(
+        text.contains("big-endian") && text.contains("this machine's byte order"),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_folder_below_a_file_is_advised() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let path = format!("{0}/x:{0}:{1}/new", file.display(), folder.path().display());
+    let mut command = crossdock(&["devices"]);
+    let output = command.env("CROSSDOCK_PLUGIN_PATH", path).output().unwrap();
+    let text = out(&output);
+    assert!(!text.contains(&*file.to_string_lossy()), "{text}");
+    let can_be = folder.path().join("new");
+    assert!(text.contains(&*can_be.to_string_lossy()), "{text}");
+}
+
+#[test]
 fn a_required_type_that_is_absent_is_exit_code_1() {
     let output = run(&["devices", "--require", "cuda"]);
     assert_eq!(output.status.code(), Some(1));

@@ -19,9 +19,13 @@ impl Tensor {
     fn only_value<'py>(slf: &Bound<'py, Self>, to: &str) -> PyResult<Bound<'py, PyAny>> {
         let tensor = slf.get();
         if !tensor.extents()?.is_empty() {
+            let instead = match to {
+                "bool" => "ask `t is not None`, `t.size` or `t[0].item()`",
+                _ => "take `.item()` of one element, or `.tolist()`",
+            };
             return Err(PyTypeError::new_err(format!(
-                "only a 0-d tensor becomes a {to}, and this one has {} axes",
-                tensor.extents()?.len()
+                "only a 0-d tensor becomes a {to}, and this one has {}: {instead}",
+                axes(tensor.extents()?.len())
             )));
         }
         python_calls::method(slf, "item", None)
@@ -35,6 +39,14 @@ impl Tensor {
         Err(PyValueError::new_err(
             "the tensor is read-only: `t.copy()` gives one that can be written",
         ))
+    }
+}
+
+/// `1 axis`, `2 axes`.
+pub(crate) fn axes(count: usize) -> String {
+    match count {
+        1 => "1 axis".to_owned(),
+        _ => format!("{count} axes"),
     }
 }
 

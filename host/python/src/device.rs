@@ -114,6 +114,12 @@ impl Device {
         })?)
     }
 
+    /// Pickled by its name: it is the device that has this name where it is loaded.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let named = py.import("crossdock")?.getattr("device")?;
+        Ok((named, (device_name(self.pair())?,)))
+    }
+
     /// The DLPack pair `(type, id)`.
     fn __dlpack_device__(&self) -> (i32, i32) {
         (self.info.dl_type, self.info.dl_id)

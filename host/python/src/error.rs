@@ -26,6 +26,12 @@ static UNSUPPORTED_DEVICE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static TIMEOUT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
+const CONFLICT_HINT: &str = "end what is in its way: drop the view that `t.to(\"cpu\")` gave, or take it \
+                             with `copy=True`";
+
+const RETIRED_HINT: &str = "load the plugin again and name the device anew, as in `xd.device(\"opencl:0\")`; \
+                            its old tensors stay gone";
+
 const FORKED_HINT: &str = "name the device anew in the child, as in `xd.device(\"cpu:0\")`; where \
                            the parent started its driver, start the process by `spawn`";
 
@@ -57,7 +63,12 @@ impl Failed {
         let why = text((api.error_why)(self.0.lend()));
         let hint = match self.status() {
             // There is one runtime in a Python process, and no way to open another.
-            Status::FORKED => FORKED_HINT.to_owned(),
+            // What says that a driver is the parent's has the device anew already.
+            Status::FORKED if text((api.error_operation)(self.0.lend())) != "open" => {
+                FORKED_HINT.to_owned()
+            }
+            Status::CONFLICT if self.kind() == ErrorKind::HOOK => CONFLICT_HINT.to_owned(),
+            Status::RETIRED => RETIRED_HINT.to_owned(),
             _ => text((api.error_hint)(self.0.lend())),
         };
         // A function of C means nothing here, and nor does the hint that its arguments are wrong.

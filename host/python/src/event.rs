@@ -1,6 +1,7 @@
 //! `crossdock.Event`.
 
 use crossdock_api::{Out, XdEvent};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
@@ -16,12 +17,23 @@ use crate::table::api;
 pub(crate) struct Event(Handle<XdEvent>);
 
 impl Event {
-    pub(crate) const fn new(handle: Handle<XdEvent>) -> Self {
-        Self(handle)
+    /// The event that `function` was given.
+    pub(crate) fn given<'a>(
+        function: &str,
+        event: &'a Bound<'_, PyAny>,
+    ) -> PyResult<&'a Handle<XdEvent>> {
+        if let Ok(event) = event.cast::<Self>() {
+            return Ok(&event.get().0);
+        }
+        Err(PyTypeError::new_err(format!(
+            "{function} takes a crossdock.Event, not {}: `stream.record()` gives one; for a PyOpenCL queue \
+             `xd.Stream(device, native=queue).record()`",
+            event.get_type().name()?
+        )))
     }
 
-    pub(crate) const fn handle(&self) -> &Handle<XdEvent> {
-        &self.0
+    pub(crate) const fn new(handle: Handle<XdEvent>) -> Self {
+        Self(handle)
     }
 
     fn own_device(&self) -> PyResult<Device> {
@@ -71,8 +83,8 @@ impl Event {
     /// Seconds from an earlier event to this one, as the device measured them; both must have
     /// happened. `DeviceError` where no times are measured: by the device, or by a queue of OpenCL that was
     /// made without `PROFILING_ENABLE`.
-    fn elapsed_since(&self, other: &Bound<'_, Self>) -> PyResult<f64> {
-        let earlier = &other.get().0;
+    fn elapsed_since(&self, other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let earlier = Self::given("elapsed_since", other)?;
         let nanoseconds = written(|out| (api().event_elapsed)(self.0.lend(), earlier.lend(), out))?;
         Ok(std::time::Duration::from_nanos(nanoseconds).as_secs_f64())
     }

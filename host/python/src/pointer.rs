@@ -1,6 +1,7 @@
 //! `crossdock.PointerInfo`: who owns an address.
 
 use crossdock_api::{MemoryKind, Out, Owned, PointerFlags, PointerInfo as Info};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::device::Device;
@@ -9,6 +10,7 @@ use crate::handle::Handle;
 use crate::interpreter::detached;
 use crate::runtime::runtime;
 use crate::table::api;
+use crate::tensor::Tensor;
 
 /// Who owns an address, by the word of the plugins. `kind` of `"unowned"` makes the rest `None`.
 #[pyclass(frozen, module = "crossdock")]
@@ -116,7 +118,13 @@ impl PointerInfo {
 
 /// Who owns an address: every plugin is asked, and nothing is read at the address.
 #[pyfunction]
-pub(crate) fn pointer_info(py: Python<'_>, address: u64) -> PyResult<PointerInfo> {
+pub(crate) fn pointer_info(py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<PointerInfo> {
+    let address = match address.extract::<u64>() {
+        Err(_) if address.is_instance_of::<Tensor>() => Err(PyTypeError::new_err(
+            "pointer_info takes an address: pass `t.data_ptr()` of a tensor",
+        )),
+        address => address,
+    }?;
     let runtime = runtime(py)?;
     let (mut info, mut device) = (Info::default(), Owned::NULL);
     detached(py, || {

@@ -139,6 +139,12 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
             return word.extract();
         }
     }
+    if native.is_instance_of::<Stream>() {
+        return Err(PyTypeError::new_err(
+            "native= is for another library's stream, and this is a crossdock stream already: use \
+             it as it is",
+        ));
+    }
     Err(PyTypeError::new_err(format!(
         "{} is no stream: give an integer, or an object with __cuda_stream__, ptr or int_ptr",
         native.get_type().name()?
@@ -264,8 +270,8 @@ impl Stream {
 
     /// Makes what comes later wait for an event of any device. The CPU goes on, but for an event of another
     /// plugin where the stream's plugin has no events that the host completes.
-    fn wait(&self, py: Python<'_>, event: &Bound<'_, Event>) -> PyResult<()> {
-        let event = event.get().handle();
+    fn wait(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<()> {
+        let event = Event::given("wait", event)?;
         let wait = || {
             check((api().stream_wait)(
                 self.handle.lend(),

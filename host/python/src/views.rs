@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError}
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 
+use crate::content::axes;
 use crate::error::copy_required;
 use crate::handle::made;
 use crate::python_calls;
@@ -34,23 +35,23 @@ impl Index {
         let used = items.iter().filter(|item| !item.is_none()).count() - ellipses;
         let Some(rest) = extents.len().checked_sub(used) else {
             return Err(PyIndexError::new_err(format!(
-                "{used} indexes for a tensor with {} axes",
-                extents.len()
+                "{used} indexes for a tensor with {}",
+                axes(extents.len())
             )));
         };
-        let (mut index, mut axes) = (Self::default(), extents.iter());
+        let (mut index, mut left) = (Self::default(), extents.iter());
         for item in &items {
             if is_ellipsis(&item) {
-                axes.by_ref()
+                left.by_ref()
                     .take(rest)
                     .for_each(|extent| index.whole(*extent));
             } else if item.is_none() {
                 index.shape.push(1);
-            } else if let Some(extent) = axes.next() {
+            } else if let Some(extent) = left.next() {
                 index.part(item, *extent)?;
             }
         }
-        axes.for_each(|extent| index.whole(*extent));
+        left.for_each(|extent| index.whole(*extent));
         Ok(index)
     }
 
@@ -100,7 +101,8 @@ fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
         }
         Err(_) => {
             return Err(PyIndexError::new_err(format!(
-                "an index is made of integers, slices, `...` and None, not {}",
+                "an index is made of integers, slices, `...` and None, not {}: for a mask or a list of indexes \
+                 take `t.numpy()[..]`",
                 item.get_type().name()?
             )));
         }
@@ -271,7 +273,7 @@ impl Tensor {
         let axis = |axis: &i64| {
             let at = if *axis < 0 { axis + rank } else { *axis };
             u32::try_from(at).map_err(|error| {
-                let why = format!("axis {axis} is outside {rank} axes: {error}");
+                let why = format!("axis {axis} is outside a tensor of rank {rank}: {error}");
                 PyValueError::new_err(why)
             })
         };

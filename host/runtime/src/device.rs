@@ -234,7 +234,7 @@ impl Device {
         }
         let plugin = self.plugin().name().to_owned();
         Err(Error::Hook {
-            message: format!("`{plugin}` was retired in this runtime: load it again to use it"),
+            message: format!("`{plugin}` was retired in this runtime"),
             plugin,
             operation: operation.to_owned(),
             status: Status::RETIRED,

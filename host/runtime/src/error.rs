@@ -159,6 +159,13 @@ impl Error {
                 native_code: 0,
                 ..
             } => "mend what it names, and write again what the failed work was to write".to_owned(),
+            Self::Hook {
+                status: Status::FORKED,
+                operation,
+                ..
+            } if operation == "open" => {
+                "start the process by `spawn`, or use the driver in the child only".to_owned()
+            }
             Self::Hook { status, .. } => hint_for(*status).to_owned(),
             Self::UnknownDevice { device, .. } if owner_of_memory_called(device.ty).is_some() => {
                 "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
@@ -244,7 +251,14 @@ const fn hint_for(status: Status) -> &'static str {
             "use what a runtime of the child's own has; where the parent started a driver, start the \
              process by `spawn`"
         }
-        Status::RETIRED => "load the plugin again, or use another device",
+        Status::RETIRED => {
+            "load the plugin again and find the device anew, or use another; its old tensors stay \
+             gone"
+        }
+        Status::CONFLICT => {
+            "end what is in its way: drop the host view of mapped memory, or take a copy in its \
+             place"
+        }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
         Status::NOT_OWNER => {
@@ -282,6 +296,17 @@ mod tests {
             (Status::ABI, 0),
         ] {
             assert!(hint(status, code).contains("doctor"), "{status}");
+        }
+    }
+
+    #[test]
+    fn what_a_caller_can_end_is_named() {
+        for (status, names) in [
+            (Status::CONFLICT, "host view"),
+            (Status::RETIRED, "find the device anew"),
+            (Status::FORKED, "spawn"),
+        ] {
+            assert!(hint(status, 0).contains(names), "{status}");
         }
     }
 

@@ -285,7 +285,7 @@ impl Plugin {
 fn driver_is_inherited(identity: &PluginIdentity, driver: &str) -> Error {
     let message = format!(
         "its driver `{driver}` was started before this process was forked off, and works in no \
-         child: start the process by `spawn`, or use the driver in the child only"
+         child"
     );
     Error::Hook {
         plugin: identity.name.clone(),

@@ -32,8 +32,10 @@ static void of_an_unknown_device(const xd_runtime *runtime) {
 static void of_an_unknown_type(xd_runtime *runtime) {
     xd_device *device = NULL;
     xd_error *error = xd_runtime_device_named(runtime, "gpu", &device);
-    CHECK(error && !device && xd_error_kind(error) == XD_ERROR_MISUSE);
-    CHECK(strstr(xd_error_why(error), "no device type \"gpu\"; types here: cpu"));
+    CHECK(error && !device && xd_error_kind(error) == XD_ERROR_UNKNOWN_DEVICE);
+    CHECK(xd_error_status(error) == XD_NO_DEVICE);
+    CHECK(strstr(xd_error_why(error), "no device type \"gpu\"; the devices here are cpu:0"));
+    CHECK(strstr(xd_error_hint(error), "crossdock devices"));
     xd_error_free(error);
     OK(xd_runtime_device_named(runtime, "CPU", &device));
     xd_device_free(device);

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 typedef struct heard {
     char out[256];
@@ -107,6 +108,17 @@ static void failures(const xd_session *session) {
     CHECK(value.kind == 99);
 }
 
+/* As the header says of hosts in C: with the default of `SIGPIPE` this would end the process. */
+static void closed_pipes(const xd_session *session) {
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    CHECK(before != SIG_ERR);
+    FAILS(XD_ERROR_SCRIPT, XD_INVALID,
+          xd_session_run_text(session, "import os\nr, w = os.pipe()\nos.close(r)\nos.write(w, b'x')",
+                              NULL, NULL));
+    run(session, "try: os.write(w, b'x')\nexcept BrokenPipeError: os.close(w)\nelse: raise OSError");
+    CHECK(signal(SIGPIPE, before) != SIG_ERR);
+}
+
 static void *interrupt(void *session) {
     xd_session_state state;
     uint32_t outcome = XD_STOP_IDLE;
@@ -165,6 +177,7 @@ int main(int argc, char **argv) {
     CHECK(!strcmp(heard.out, "hello\n") && !strcmp(heard.err, "there\n"));
     values(session);
     failures(session);
+    closed_pipes(session);
     stops(session);
     xd_session_free(session);
     options.flags = 2;

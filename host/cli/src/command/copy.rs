@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The device to copy to.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = session::device_named)]
     to: dlpack::Device,
     /// Write what the device has into this folder, one file for each (a .npz as .npy files).
     #[arg(long, value_name = "DIR")]

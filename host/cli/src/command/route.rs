@@ -16,10 +16,10 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Where the tensor is, such as `cpu:0`.
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_parser = session::device_named)]
     from: Device,
     /// Where it should be.
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = session::device_named)]
     to: Device,
     /// The extents, with an `x` between them; `1` and `0` are extents like any other.
     #[arg(long, default_value = "1024x1024")]

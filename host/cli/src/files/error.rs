@@ -45,6 +45,15 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
+    /// Whether only the byte order is in the way.
+    pub(super) fn is_big_endian(&self) -> bool {
+        match self {
+            Self::BigEndian { .. } => true,
+            Self::Member { why, .. } | Self::Tensor { why, .. } => why.is_big_endian(),
+            _ => false,
+        }
+    }
+
     /// This, in the member of an archive.
     pub(super) fn in_member(self, name: &str) -> Self {
         Self::Member {

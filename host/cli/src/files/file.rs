@@ -128,7 +128,12 @@ pub(crate) fn read(path: &Path) -> Result<TensorFile, Failure> {
 
 /// What is told of a file whose tensors cannot be read.
 pub(super) fn unreadable(path: &Path, error: &FileError) -> Failure {
-    let hint = "give a whole .npy, .npz or .safetensors file of plain numbers";
+    let hint = match error.is_big_endian() {
+        true => {
+            "save it in this machine's byte order (NumPy: `a.astype(a.dtype.newbyteorder('='))`)"
+        }
+        false => "give a whole .npy, .npz or .safetensors file of plain numbers",
+    };
     let what = format!("read the tensors of `{}`", path.display());
     Problem::new(what, failure::chain(error), hint).into()
 }

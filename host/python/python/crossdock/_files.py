@@ -228,11 +228,11 @@ def _tensor(value: Any) -> Tensor:
     return asarray(value)
 
 
-def _npy_parts(value: Any) -> Iterator[bytes]:
+def _npy_parts(value: Any, file: str = ".npy files have") -> Iterator[bytes]:
     tensor = _tensor(value)
     text = _TEXTS.get(tensor.dtype.name)
     if text is None:
-        raise ValueError(f".npy files have no dtype {tensor.dtype}: save it as .safetensors")
+        raise ValueError(f"{file} no dtype {tensor.dtype}: save it as .safetensors")
     order = "|" if tensor.dtype.itemsize == 1 else "<"
     header = (
         f"{{'descr': '{order}{text}', 'fortran_order': False, "
@@ -252,7 +252,7 @@ def _npz_parts(tensors: dict[str, Any]) -> Iterator[bytes]:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name, value in tensors.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                for part in _npy_parts(value):
+                for part in _npy_parts(value, f"`{name}`: .npz files have"):
                     member.write(part)
     yield packed.getvalue()
 

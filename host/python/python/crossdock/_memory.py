@@ -38,7 +38,8 @@ def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 
 def rebuild(data: Any, dtype: str, shape: tuple[int, ...], padded: bool, readonly: bool) -> Tensor:
-    """A tensor over the bytes of a pickle; a copy where they are read-only and it was not."""
+    """A tensor over the bytes of a pickle, read-only as it was; a copy where they alone are."""
+    data = memoryview(data).toreadonly() if readonly else data
     tensor = xd._from_bytes(data, dtype, shape, padded=padded)
     return tensor.copy() if tensor.readonly and not readonly else tensor
 

@@ -39,6 +39,11 @@ def from_opencl(
         handle: Any = mem.int_ptr if believed else mem
         if type(handle) is not int:
             kind = type(mem).__name__
+            if hasattr(mem, "base_data"):
+                raise TypeError(
+                    f"{kind} is an array over memory of OpenCL: give `a.base_data, shape=a.shape, "
+                    "dtype=a.dtype, offset=a.offset, queue=a.queue`, of one in C order"
+                )
             raise TypeError(f"{kind} is no memory of OpenCL: give a Buffer of PyOpenCL")
     reasons = []
     for device in devices:

@@ -95,6 +95,8 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
             return _packed([number & mask for number in numbers], dtype.bits, padded)
         floats = [float(value) for value in values]
     except TypeError as error:
+        if any(isinstance(value, complex) for value in values):
+            raise TypeError(f"a complex number is no {name}: give its `.real`") from None
         raise TypeError(f"{name} is for numbers: {error}") from None
     if letter := _LETTERS.get(name):
         return struct.pack(f"={len(floats)}{letter}", *map(_fitting(name), floats))

@@ -179,6 +179,9 @@ impl PreflightError {
             Self::NotAFile { .. } => {
                 "name the plugin's file; folders go into `CROSSDOCK_PLUGIN_PATH`".to_owned()
             }
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                "check the path: a part of it is a file, and no folder".to_owned()
+            }
             Self::Read { .. } => "check the disk or the mount it lies on".to_owned(),
             Self::NotALibrary { .. } => {
                 "name a shared library; a source is compiled and linked with `-shared` first"
