@@ -72,7 +72,7 @@ def test_no_message_names_a_function_of_c() -> None:
         lambda: xd.empty((1,) * 65),
         lambda: xd.empty((2, 3)).permute_dims((0, 0)),
     ):
-        with pytest.raises(ValueError, match=r"^(?!.*xd_).+"):
+        with pytest.raises((ValueError, xd.UnsupportedDeviceError), match=r"^(?!.*xd_).+"):
             wrong()
     with pytest.raises(xd.CopyRequiredError, match=r"^from strides .* only a copy"):
         xd.empty((2, 3)).T.reshape(6, copy=False)
