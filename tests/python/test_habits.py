@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -50,6 +51,13 @@ PLANTED = {
 }  # fmt: skip
 
 
+INTERRUPT = """try:
+        threading.Timer(0, _thread.interrupt_main).start()
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print('caught KeyboardInterrupt', flush=True)"""
+
+
 def a_script(*habits: str) -> str:
     """A script of these lines, each a habit."""
     head, _, _ = script(0, ("cpu:0",), frozenset())[0].partition(f"{MARK}main")
@@ -70,6 +78,16 @@ def test_what_is_planted_is_found_and_made_small(what: str) -> None:
 def test_a_child_that_crashes_and_one_that_stays_are_found() -> None:
     assert run(a_script("os.fork() or os.abort()", "os.wait()")).what == "Signal"
     assert run(a_script("os.fork() or threading.Event().wait()"), 3).what == "Hang"
+
+
+def test_a_script_is_interrupted_also_where_the_campaign_runs_in_the_background() -> None:
+    """A shell ignores interrupts for what it runs there, and what that starts has it from there."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        found = run(a_script(INTERRUPT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not found.what and found.caught["KeyboardInterrupt"] == 1, found
 
 
 def test_a_script_of_a_seed_is_always_the_same() -> None:
