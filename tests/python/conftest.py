@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,10 +13,20 @@ from accelerators import Accelerators, build
 
 Child = Callable[[str], "subprocess.CompletedProcess[str]"]
 
+# How often a test marked `ends` runs: what goes wrong where a process ends goes wrong by chance.
+ENDS = 20 if os.environ.get("CROSSDOCK_LONG") == "1" else 2
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"ends: a process or a child runs to its real end, {ENDS} times")
     # NumPy's own tests parametrize by iterators.
     config.addinivalue_line("filterwarnings", "ignore:Passing a non-Collection iterable")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("ends"):
+        metafunc.fixturenames.append("end")
+        metafunc.parametrize("end", range(ENDS))
 
 
 @pytest.fixture(scope="session")

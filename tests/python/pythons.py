@@ -16,6 +16,8 @@ import pytest
 
 PACKAGE = Path(xd.__file__).parent
 COMMAND = PACKAGE / "command"
+# Where cargo builds what some tests need beside the package.
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target")) / "debug"
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 # The Python of the system, others where pyenv has them, and the environment of these tests.

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import crossdock as xd
 import pytest
-from pythons import why_not
+from pythons import BUILT, why_not
 
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
-CAMPAIGN = TARGET / "debug" / "campaign"
+CAMPAIGN = BUILT / "campaign"
 PACKAGE = Path(xd.__file__).parents[1]
 
 
@@ -30,7 +29,7 @@ def campaign(*words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=300,
         env=environment,
-        cwd=TARGET.parent,
+        cwd=BUILT.parents[1],
     )
 
 

@@ -129,6 +129,7 @@ def test_a_thread_may_give_tensors_back_while_the_interpreter_ends(late: Path) -
     assert not ended(body)
 
 
+@pytest.mark.ends
 @pytest.mark.parametrize("tensor", TENSORS.values(), ids=TENSORS.keys())
 def test_what_comes_back_behind_the_gate_is_a_counted_leak(
     late: Path, tensor: str, child: Any
@@ -154,6 +155,7 @@ del t
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
+@pytest.mark.ends
 def test_an_exit_function_may_wait_for_a_thread_that_works_here(child: Any) -> None:
     # As a pool does that was made before: its threads must not be held behind the gate.
     done = child(
@@ -181,6 +183,7 @@ thread.start()
     assert (done.returncode, done.stdout, done.stderr) == (0, "joined\n", "")
 
 
+@pytest.mark.ends
 def test_a_child_of_a_fork_does_not_wait_for_threads_of_its_parent(child: Any) -> None:
     done = child(
         """

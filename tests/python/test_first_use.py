@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import crossdock as xd
 import numpy as np
 import pytest
 import structs
+from conftest import Child
 from handmade import Forged
 
 USES: dict[str, Callable[[Any], object]] = {
@@ -109,12 +109,20 @@ def test_threads_that_use_it_first_at_the_same_time_see_one_tensor() -> None:
         assert forged.deleted == 1
 
 
-def test_a_child_process_can_use_what_its_parent_took() -> None:
-    tensor = xd.from_dlpack(np.arange(4))
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if tensor.tolist() == [0, 1, 2, 3] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+@pytest.mark.ends
+def test_a_child_process_can_use_what_its_parent_took(child: Child) -> None:
+    run = child(
+        """
+import os, sys
+import crossdock as xd, numpy as np
+tensor = xd.from_dlpack(np.arange(4))
+pid = os.fork()
+if not pid:
+    sys.exit(tensor.tolist() != [0, 1, 2, 3])
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "0\n"), run.stderr
 
 
 def test_memory_that_a_plugin_knows_is_no_such_array() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+import crossdock as xd
 import pytest
+from crossdock import _late
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="skipped: no fork")
+pytestmark = [pytest.mark.ends, pytest.mark.skipif(not hasattr(os, "fork"), reason="skipped: no fork")]
 
 # A child does `in_child` and ends as a process does; its parent tells its code.
 START = """
@@ -329,3 +334,77 @@ print(len(xd.devices()))
 """
     first, second = run(child, program).split()
     assert first == second
+
+
+FIRST_USES = {
+    "values": "tensor.tolist()",
+    "an assignment": "tensor[:] = [1, 2, 3]",
+    "a fill": "tensor.fill(2)",
+    "a text": "repr(tensor)",
+    "an array": "tensor.numpy()",
+    "a file of arrays": "xd.load(file)['a']",
+}
+
+
+@pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES.keys())
+def test_a_fork_waits_for_a_thread_that_loads_a_part_of_the_package(use: str, child: Any) -> None:
+    """Else the child finds the lock of that module held for ever."""
+    program = f"""
+import signal, tempfile, threading
+
+file = tempfile.gettempdir() + f"/forks-{{os.getpid()}}.npz"
+np.savez(file, a=np.ones(3))
+for name in ("zipfile", "json", "ast", "mmap"):
+    sys.modules.pop(name, None)
+loads, go = threading.Event(), threading.Event()
+
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is thread and not go.is_set():
+            loads.set()
+            go.wait()
+
+def use():
+    tensor = xd.from_dlpack(np.zeros(3))
+    {use}
+
+# The last that is registered is the first that is called.
+os.register_at_fork(before=go.set)
+sys.meta_path.insert(0, Stop())
+thread = threading.Thread(target=lambda: (use(), loads.set()))
+thread.start()
+loads.wait()
+
+def in_child():
+    signal.alarm(20)
+    use()
+
+forked(in_child)
+thread.join()
+os.remove(file)
+print("done")
+"""
+    assert run(child, program) == "done\n"
+
+
+def test_all_that_the_package_loads_late_is_loaded_before_a_fork() -> None:
+    folder = Path(xd.__file__).parent
+    modules = {file.stem: ast.parse(file.read_text()) for file in folder.glob("*.py")}
+    of_functions = {
+        name
+        for module in modules.values()
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef)
+        for statement in ast.walk(function)
+        for name in (
+            [alias.name for alias in statement.names]
+            if isinstance(statement, ast.Import)
+            else [statement.module]
+            if isinstance(statement, ast.ImportFrom) and not statement.level and statement.module
+            else []
+        )
+    }
+    assert of_functions <= {*_late.OF_PYTHON, *_late.OF_OTHERS}
+    parts = {f"crossdock.{name}" for name in modules} - {"crossdock.__init__", "crossdock._command"}
+    _late.load()
+    assert parts <= {*sys.modules}

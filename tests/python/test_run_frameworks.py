@@ -112,5 +112,6 @@ def test_pytorch_jax_and_numpy_share_one_memory_in_a_run(tmp_path: Path) -> None
     script(tmp_path, TOGETHER, "torch", "jax")
 
 
+@pytest.mark.ends
 def test_the_processes_of_a_loader_leave_the_devices_of_a_run_alone(tmp_path: Path) -> None:
     script(tmp_path, LOADER, "torch")

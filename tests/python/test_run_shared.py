@@ -145,6 +145,7 @@ def test_the_package_of_an_install_prefix_is_found(layout: str, tmp_path: Path) 
     assert answer.stdout == f"{package}/__init__.py\n", answer.stderr
 
 
+@pytest.mark.ends
 @pytest.mark.parametrize("name", PYTHONS)
 def test_bug_20_child_processes_are_python(name: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
@@ -166,6 +167,7 @@ def test_bug_20_child_processes_are_python(name: str, tmp_path: Path) -> None:
     assert answer.stdout == f"([0], '{real}', False) ([1], '{real}', False)\n", answer.stderr
 
 
+@pytest.mark.ends
 def test_bug_21_fork_with_devices_open() -> None:
     code = """
 import os, sys, crossdock as xd
@@ -177,8 +179,8 @@ if child == 0:
         tensor.to(device, copy=True)
     except Exception as error:
         assert "fork" in str(error).lower(), error
-        os._exit(7)
-    os._exit(8)
+        sys.exit(7)
+    sys.exit(8)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), tensor.to("cpu").tolist())
 """
     answer = inside(usable("venv"), "-c", code)
@@ -226,6 +228,7 @@ def test_the_log_of_the_scripts_runtime_is_the_commands() -> None:
     assert "`here`" in answer.stderr
 
 
+@pytest.mark.ends
 def test_a_tensor_that_lives_to_the_end_changes_no_exit_code() -> None:
     code = """
 import atexit, builtins, crossdock as xd, sys

@@ -56,6 +56,7 @@ CASES = {
 }
 
 
+@pytest.mark.ends
 @pytest.mark.parametrize("case", CASES)
 def test_bug_2_a_tensor_may_outlive_the_interpreter(case: Any) -> None:
     body = "\n".join(line[8:] for line in CASES[case].splitlines())

@@ -13,13 +13,16 @@ use crate::table::Row;
 /// How the campaign is named in the table.
 pub const NAME: &str = "e habits of Python";
 
-/// Runs the scripts of a plan, and tells what was found.
+/// Plugins whose devices scripts use. Python has the first in any case.
+const PLUGINS: [&str; 3] = ["cpu", "opencl", "asynchronous"];
+
+/// Runs the scripts of a plan on the devices that were chosen, and tells what was found.
 ///
 /// # Errors
 /// It could not be started, or ended without its row.
-pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
+pub fn habits(devices: &[String], plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
     let (part, parts) = plan.part;
-    let mut command = command()?;
+    let mut command = command(devices, plan)?;
     match plan.seeds.end - plan.seeds.start {
         1 => command.args(["--seed", &plan.seeds.start.to_string()]),
         _ => command.args(["--seeds", &plan.seeds.end.to_string()]),
@@ -29,8 +32,6 @@ pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
         // The other parts run beside this one.
         command.args(["--at-once", "1"]);
     }
-    command.args(["--shrinking", &plan.shrinking.as_secs().to_string()]);
-    command.arg("--folder").arg(&plan.folder);
     if let Some(limit) = plan.searching {
         command.args(["--minutes", &(limit.as_secs_f64() / 60.0).to_string()]);
     }
@@ -51,14 +52,20 @@ pub fn habits(plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
 ///
 /// # Errors
 /// It could not be started.
-pub fn run_file(option: &str, file: &Path, tell: &dyn Fn(&str)) -> Result<bool, String> {
-    let mut command = command()?;
+pub fn run_file(
+    option: &str,
+    file: &Path,
+    devices: &[String],
+    plan: &Plan,
+    tell: &dyn Fn(&str),
+) -> Result<bool, String> {
+    let mut command = command(devices, plan)?;
     command.arg(option).arg(file);
     said(&mut command, &mut |line| tell(line)).map(|code| code == Some(0))
 }
 
-/// Python with the campaign of habits, and with the plugins that lie beside this program.
-fn command() -> Result<Command, String> {
+/// Python with the campaign of habits, and with those plugins that lie beside this program and were chosen.
+fn command(devices: &[String], plan: &Plan) -> Result<Command, String> {
     let built = std::env::current_exe().map_err(|error| error.to_string())?;
     let built = built.parent().unwrap_or(Path::new("."));
     let python = ["CROSSDOCK_PEERS_PYTHON", "CROSSDOCK_TEST_PYTHON"];
@@ -72,8 +79,21 @@ fn command() -> Result<Command, String> {
         .args(["-m", "habits"])
         .env("PYTHONPATH", paths)
         .env("CROSSDOCK_PLUGIN_PATH", built)
-        .env("CROSSDOCK_PLUGINS", "cpu,opencl,asynchronous");
+        .env("CROSSDOCK_PLUGINS", plugins(devices))
+        .args(["--shrinking", &plan.shrinking.as_secs().to_string()])
+        .arg("--folder")
+        .arg(&plan.folder);
     Ok(command)
+}
+
+/// The plugins of the devices that were chosen.
+fn plugins(devices: &[String]) -> String {
+    let is_chosen = |name: &&&str| {
+        let mut chosen = devices.iter().filter_map(|device| device.split(':').next());
+        **name == PLUGINS[0] || chosen.any(|plugin| plugin == **name)
+    };
+    let chosen: Vec<&str> = PLUGINS.iter().filter(is_chosen).copied().collect();
+    chosen.join(",")
 }
 
 /// Gives each line to `line` as it comes, and answers the exit code.

@@ -209,14 +209,14 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     };
     let mut trials = Trials::new(program, plugins, LIMIT);
     if let Some(file) = &arguments.replay {
-        return run_habits("--replay", file).unwrap_or_else(|| {
+        return run_habits("--replay", file, arguments).unwrap_or_else(|| {
             replay(file, &mut trials, &|case, finding, _| {
                 describe(case, finding)
             })
         });
     }
     if let Some(file) = &arguments.shrink {
-        return run_habits("--shrink", file).unwrap_or_else(|| {
+        return run_habits("--shrink", file, arguments).unwrap_or_else(|| {
             replay(file, &mut trials, &|case, finding, trials| {
                 reduced(case, finding, &arguments.plan, trials)
             })
@@ -271,21 +271,23 @@ fn rows(arguments: &Arguments, trials: &mut Trials) -> Result<Vec<Row>, String> 
         rows.push(campaign(kind, &arguments.devices, &plan, trials, &report));
     }
     if arguments.has_habits {
-        rows.push(habits(&share, &report)?);
+        rows.push(habits(&arguments.devices, &share, &report)?);
     }
     Ok(rows)
 }
 
 /// Replays a file or makes it smaller (`option`), where it is a script of habits.
-fn run_habits(option: &str, file: &Path) -> Option<ExitCode> {
+fn run_habits(option: &str, file: &Path, arguments: &Arguments) -> Option<ExitCode> {
     file.extension().filter(|extension| *extension == "py")?;
     if !python_is_here() {
         return Some(wrong("there is no package crossdock in PYTHONPATH"));
     }
-    Some(match run_file(option, file, &report) {
-        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
-        Err(why) => wrong(&why),
-    })
+    Some(
+        match run_file(option, file, &arguments.devices, &arguments.plan, &report) {
+            Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+            Err(why) => wrong(&why),
+        },
+    )
 }
 
 /// Runs the case of a file, and says what `tell` makes of what is found.

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -53,6 +55,47 @@ fn habits_need_the_package_and_say_how_it_is_made() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("scripts/python-package makes one"), "{said}");
+}
+
+/// What the campaign of habits is given: a program in Python's place tells it.
+fn given(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python");
+    let tells = "#!/bin/sh\necho \"options: $*\"\necho \"plugins: $CROSSDOCK_PLUGINS\"\n\
+                 echo 'e habits of Python 1 1 0 0 0.1'\n";
+    std::fs::write(&python, tells).unwrap();
+    std::fs::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(folder.path().join("crossdock")).unwrap();
+    std::fs::write(folder.path().join("crossdock/__init__.py"), "").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_campaign"))
+        .args(arguments)
+        .env("PYTHONPATH", folder.path())
+        .env("CROSSDOCK_PEERS_PYTHON", &python)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    said
+}
+
+#[test]
+fn habits_are_given_the_devices_that_were_chosen() {
+    let chosen = ["--kind", "e", "--seeds", "1", "--devices"];
+    let with = |devices| given(&[&chosen[..], &[devices]].concat());
+    assert!(given(&chosen[..4]).contains("plugins: cpu,opencl,asynchronous\n"));
+    assert!(with("asynchronous:1").contains("plugins: cpu,asynchronous\n"));
+    // Python has the CPU in any case, and no other of these.
+    assert!(with("cpu,ext_dev").contains("plugins: cpu\n"));
+    let replayed = given(&["--replay", "a.py", "--devices", "cpu"]);
+    assert!(replayed.contains("plugins: cpu\n"), "{replayed}");
+}
+
+#[test]
+fn habits_are_given_the_time_for_making_a_script_small() {
+    let found = given(&["--kind", "e", "--seeds", "1", "--shrinking", "7"]);
+    assert!(found.contains("--shrinking 7"), "{found}");
+    let small = given(&["--shrink", "a.py", "--shrinking", "7"]);
+    assert!(small.contains("--shrinking 7"), "{small}");
 }
 
 #[test]

@@ -16,6 +16,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 
+/// How often a process runs to its end where that is judged: what goes wrong there goes wrong by chance.
+#[must_use]
+pub fn ends() -> u32 {
+    let is_long = std::env::var_os("CROSSDOCK_LONG").is_some_and(|value| value == "1");
+    if is_long { 20 } else { 2 }
+}
+
 /// The checkout's root.
 #[must_use]
 pub fn root() -> PathBuf {

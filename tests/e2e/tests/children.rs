@@ -4,10 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_e2e::{asynchronous, compile_plugin, ends, ext_dev, plugin_file, report, root};
 
 /// Runs a scenario with plugins that have no driver, and with those that have one.
 fn fork(scenario: &str, plain: &[PathBuf], driver: &[PathBuf]) {
+    (0..ends()).for_each(|_| fork_once(scenario, plain, driver));
+}
+
+fn fork_once(scenario: &str, plain: &[PathBuf], driver: &[PathBuf]) {
     let output = Command::new(env!("CARGO_BIN_EXE_forking"))
         .arg(scenario)
         .args(plain)

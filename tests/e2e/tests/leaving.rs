@@ -2,11 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, plugin_file, report, root};
+use crossdock_e2e::{asynchronous, compile_plugin, ends, ext_dev, plugin_file, report, root};
 
-fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
+/// Ends the program some times, and gives what it said each time.
+fn leave(scenario: &str, plugins: &[PathBuf]) -> Vec<String> {
+    (0..ends()).map(|_| leave_once(scenario, plugins)).collect()
+}
+
+fn leave_once(scenario: &str, plugins: &[PathBuf]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_leaving"))
         .arg(scenario)
         .args(plugins)
@@ -18,7 +23,7 @@ fn leave(scenario: &str, plugins: &[PathBuf]) -> Output {
         "{scenario} {plugins:?}: {:?} {text}",
         output.status
     );
-    output
+    text
 }
 
 /// The C plugin, the one on simulated devices, the CPU's file and, where they were built and run here, OpenCL.
@@ -81,9 +86,9 @@ fn a_fork_amid_busy_threads_leaves_no_lock_held_in_the_child() {
 #[test]
 fn a_process_ends_while_copies_of_foreign_memory_wait_and_gives_none_of_it_back() {
     for scenario in ["in-flight", "in-flight-fork"] {
-        let output = leave(scenario, &[asynchronous()]);
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!text.contains("given back"), "{scenario}: {text}");
+        for text in leave(scenario, &[asynchronous()]) {
+            assert!(!text.contains("given back"), "{scenario}: {text}");
+        }
     }
 }
 
@@ -105,10 +110,10 @@ fn a_plugin_is_told_of_the_exit_before_what_it_registered_for_that_and_both_may_
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/logs_late.c");
     let plugin = compile_plugin(&source, folder.path(), &[]);
-    let output = leave("static-destructor", &[plugin]);
-    let text = String::from_utf8_lossy(&output.stderr);
     let both = "logs_late: told of the exit\nlogs_late: the process ends\n";
-    assert!(text.contains(both), "{text}");
+    for text in leave("static-destructor", &[plugin]) {
+        assert!(text.contains(both), "{text}");
+    }
 }
 
 #[test]
@@ -116,9 +121,9 @@ fn a_plugin_is_told_in_the_child_that_it_was_forked() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/logs_late.c");
     let plugin = compile_plugin(&source, folder.path(), &[]);
-    let output = leave("fork", &[plugin]);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(text.matches("the child of a fork").count(), 1, "{text}");
+    for text in leave("fork", &[plugin]) {
+        assert_eq!(text.matches("the child of a fork").count(), 1, "{text}");
+    }
 }
 
 /// Ends the program that drops lent memory, so often.
@@ -147,11 +152,11 @@ fn an_exit_waits_for_a_release_that_has_begun() {
 
 #[test]
 fn an_exit_waits_for_no_release_that_is_over_or_that_a_child_does_not_have() {
-    drop_lent_memory("released", 1);
-    drop_lent_memory("stuck-fork", 1);
+    drop_lent_memory("released", ends());
+    drop_lent_memory("stuck-fork", ends());
 }
 
 #[test]
 fn an_exit_goes_on_without_a_release_that_does_not_end() {
-    drop_lent_memory("stuck", 1);
+    drop_lent_memory("stuck", ends());
 }

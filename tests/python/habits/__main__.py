@@ -53,9 +53,9 @@ def arguments() -> argparse.Namespace:
     return read
 
 
-def confirmed(text: str, trial: Trial) -> Trial:
+def confirmed(text: str, trial: Trial, limit: float) -> Trial:
     """The trial, or another one where the script may only have been slow beside others."""
-    return run(text, PATIENCE) if trial.what == "Hang" else trial
+    return run(text, max(PATIENCE, 2 * limit)) if trial.what == "Hang" else trial
 
 
 def written(name: str, text: str, trial: Trial, read: argparse.Namespace, small: bool = True) -> str:
@@ -117,7 +117,7 @@ def main() -> int:
     here, row, begun = present(), Row(), time.monotonic()
     sorts: Counter[str] = Counter()
     for seed, text, first in searched(read, here, row):
-        trial = confirmed(text, first)
+        trial = confirmed(text, first, read.limit)
         if not trial.what:
             print(f"seed {seed} took longer than {read.limit:.0f} s beside others, and ends alone")
             continue

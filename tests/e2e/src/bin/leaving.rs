@@ -299,14 +299,14 @@ fn start_busy_threads() {
 }
 
 fn fork_and_check(answers: usize) {
-    // SAFETY: the child only uses what the library promises for a child, and ends by `_exit`.
+    // SAFETY: the child only uses what the library promises for a child, and ends by the way of every process.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: it only starts a timer.
         unsafe { libc::alarm(5) };
         in_child(answers);
-        // SAFETY: it ends the process.
-        unsafe { libc::_exit(0) };
+        // SAFETY: it ends the process, after what was registered for that.
+        unsafe { libc::exit(0) };
     }
     let mut status = 0;
     // SAFETY: `status` is ours.

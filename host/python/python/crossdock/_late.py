@@ -1,0 +1,27 @@
+"""What is loaded where it is needed for the first time, and before a fork at the latest.
+
+A child that is forked off while another thread loads a module finds the lock of that module held for ever:
+Python takes care of its own lock of all imports only. Who forks loads them too, so it waits for that thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+# Parts of this package, and what its functions import of Python's.
+PARTS = ("crossdock._memory", "crossdock._numpy", "crossdock._show", "crossdock._values")
+OF_PYTHON = ("ast", "contextvars", "io", "json", "mmap", "operator", "zipfile", "zlib")
+# Packages that need not be here: only one that somebody has begun to load is waited for.
+OF_OTHERS = ("ml_dtypes", "numpy")
+
+
+def load() -> None:
+    """Loads all of it."""
+    for name in (*PARTS, *OF_PYTHON, *(one for one in OF_OTHERS if one in sys.modules)):
+        import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=load)
