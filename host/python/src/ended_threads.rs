@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossdock_api::fence;
 use pyo3::prelude::*;
 
 /// What the C library enters into its list of a thread (`struct _pthread_cleanup_buffer`; musl's has no
@@ -71,9 +72,10 @@ pub(crate) fn keep(py: Python<'_>) -> PyResult<()> {
     let Some(signal) = free_signal() else {
         return Ok(());
     };
+    let process = std::process::id();
     for thread in threads {
-        // SAFETY: a number; a thread that is not there any more is an error, which says nothing new.
-        let _sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+        // SAFETY: numbers; a thread that is not there any more is an error, which says nothing new.
+        let _sent = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     }
     Ok(())
 }
@@ -105,49 +107,77 @@ fn free_signal() -> Option<c_int> {
             if !is_known || ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
                 return false;
             }
-            action.sa_sigaction = enter as *const () as usize;
+            action.sa_sigaction = handler();
             action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             // SAFETY: a handler that does nothing but what a handler may, in a module that is never unloaded.
             unsafe { libc::sigaction(*signal, &raw const action, ptr::null_mut()) == 0 }
         })
 }
 
-/// The handler: enters this thread's entry into its list, which is the thread's own, behind those that
-/// are in it. The thread may wait inside of the C library, which takes its own entry out together with
-/// what was entered later.
+#[expect(
+    clippy::fn_to_numeric_cast_any,
+    reason = "the C library takes handlers as numbers"
+)]
+fn handler() -> libc::sighandler_t {
+    enter as *const () as libc::sighandler_t
+}
+
+/// The handler. It allocates nothing and takes no lock.
 unsafe extern "C" fn enter(_signal: c_int) {
-    let entry = ENTRIES
-        .get()
-        .and_then(|entries| entries.get(TAKEN.fetch_add(1, Ordering::Relaxed)));
-    let Some(entry) = entry else {
+    let _caught = fence(|| {
+        let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
+        if let Some(entry) = ENTRIES.get().and_then(|entries| entries.get(taken)) {
+            enter_last(entry.0.get().cast());
+        }
+    });
+}
+
+/// Puts an entry into this thread's list behind those that are in it: the thread may wait inside of the C
+/// library, which takes its own entry out together with what was entered later.
+fn enter_last(own: *mut Buffer) {
+    // SAFETY: room for an entry, which nobody else took, and which lives as long as the process.
+    unsafe { _pthread_cleanup_push(own, stay, ptr::null_mut()) };
+    // SAFETY: entered just now.
+    let Some(mut last) = (unsafe { next_of(own) }) else {
         return;
     };
-    let own: *mut Buffer = entry.0.get().cast();
-    // SAFETY: room for an entry, which nobody else took, and which lives as long as the process. The list
-    // is this thread's, which does nothing else meanwhile; each entry in it is alive.
-    unsafe {
-        _pthread_cleanup_push(own, stay, ptr::null_mut());
-        let mut last = (*own).next;
-        if last.is_null() {
-            return;
-        }
-        _pthread_cleanup_pop(own, 0);
-        while !(*last).next.is_null() {
-            last = (*last).next;
-        }
-        (*own).next = ptr::null_mut();
-        (*last).next = own;
+    // SAFETY: the first of the list.
+    unsafe { _pthread_cleanup_pop(own, 0) };
+    // SAFETY: in this thread's list, whose entries are alive, as the thread does nothing else meanwhile.
+    while let Some(next) = unsafe { next_of(last) } {
+        last = next;
     }
+    // SAFETY: in no list now.
+    unsafe { set_next(own, ptr::null_mut()) };
+    // SAFETY: the last of the list.
+    unsafe { set_next(last, own) };
+}
+
+/// The entry behind this one.
+///
+/// # Safety
+/// - It is alive, and nobody writes to it meanwhile.
+unsafe fn next_of(entry: *mut Buffer) -> Option<*mut Buffer> {
+    // SAFETY: the caller's promise.
+    let next = unsafe { (*entry).next };
+    (!next.is_null()).then_some(next)
+}
+
+/// # Safety
+/// As [`next_of`], and nobody reads it meanwhile.
+unsafe fn set_next(entry: *mut Buffer, next: *mut Buffer) {
+    // SAFETY: the caller's promise.
+    unsafe { (*entry).next = next };
 }
 
 /// Called where a thread ends by `pthread_exit`: does not come back if that is to unwind frames of ours.
 unsafe extern "C" fn stay(_argument: *mut c_void) {
-    if has_frames_of_ours() {
-        loop {
+    let _caught = fence(|| {
+        while has_frames_of_ours() {
             // SAFETY: it takes nothing.
             unsafe { libc::pause() };
         }
-    }
+    });
 }
 
 /// What a walk through the frames found so far.
@@ -169,14 +199,17 @@ unsafe extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
     /// To go on (`_URC_NO_REASON`), and to stop (`_URC_END_OF_STACK`).
     const ON: c_int = 0;
     const STOP: c_int = 5;
-    // SAFETY: `has_frames_of_ours` gives its walk, which nobody else uses meanwhile.
-    let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: a frame of the walk.
-    let address = unsafe { _Unwind_GetIP(context) };
-    let is_ours = module_of(address) == module_of(visit as *const () as usize);
-    walk.has_left |= !is_ours;
-    walk.has_come_back |= is_ours && walk.has_left;
-    if walk.has_come_back { STOP } else { ON }
+    let is_found = fence(|| {
+        // SAFETY: `has_frames_of_ours` gives its walk, which nobody else uses meanwhile.
+        let walk = unsafe { &mut *walk.cast::<Walk>() };
+        // SAFETY: a frame of the walk.
+        let address = unsafe { _Unwind_GetIP(context) };
+        let is_ours = module_of(address) == module_of((&raw const TAKEN).addr());
+        walk.has_left |= !is_ours;
+        walk.has_come_back |= is_ours && walk.has_left;
+        walk.has_come_back
+    });
+    if is_found == Some(false) { ON } else { STOP }
 }
 
 /// Where the module begins that has the address.
