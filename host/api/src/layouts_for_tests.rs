@@ -194,6 +194,7 @@ fn c_type(rust: &str) -> String {
     let named = match rust {
         "Failure" => "xd_error *",
         "u32" | "ErrorKind" | "RouteKind" | "WaitKind" | "StopOutcome" => "uint32_t",
+        "u8" => "uint8_t",
         "u64" => "uint64_t",
         "i32" => "int32_t",
         "i64" => "int64_t",

@@ -22,7 +22,7 @@ use crate::text::Text;
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 4;
+pub const API_MINOR: u32 = 5;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -482,9 +482,12 @@ table! {
     runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
     /// Calls the deleters of others through a function.
     release_through: unsafe extern "C" fn(ReleaseGate) -> Failure;
-    /// The first device with this uuid.
-    runtime_device_by_uuid:
-        extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, [u8; 16]>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The first device with this uuid of 16 bytes.
+    runtime_device_by_uuid: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const u8,
+        Out<'_, Owned<XdDevice>>,
+    ) -> Failure;
     /// The first device at this place of the PCI bus.
     runtime_device_by_pci:
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;

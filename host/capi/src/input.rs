@@ -19,13 +19,16 @@ pub(crate) fn text<'a>(text: Text<'a>, what: &'static str) -> Result<&'a str, Re
         .map_err(|_invalid| Refusal::argument(format!("{what} is not UTF-8")))
 }
 
-/// The 16 bytes of a uuid.
-pub(crate) fn uuid(given: Ref<'_, [u8; 16]>) -> Result<[u8; 16], Refusal> {
+/// A uuid.
+///
+/// # Safety
+/// - `given` is NULL, or readable for 16 bytes.
+pub(crate) unsafe fn uuid(given: *const u8) -> Result<[u8; 16], Refusal> {
     if given.is_null() {
         return Err(Refusal::null("uuid"));
     }
-    // SAFETY: not NULL, so it is borrowed from somebody during the call.
-    Ok(unsafe { given.as_ptr().read() })
+    // SAFETY: not NULL, so it is readable.
+    Ok(unsafe { given.cast::<[u8; 16]>().read() })
 }
 
 /// An array of `count` values, which may be NULL where there is none.

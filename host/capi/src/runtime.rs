@@ -184,13 +184,14 @@ pub(crate) extern "C" fn xd_runtime_device_named(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_device_by_uuid(
+pub(crate) unsafe extern "C" fn xd_runtime_device_by_uuid(
     runtime: Ref<'_, XdRuntime>,
-    uuid: Ref<'_, [u8; 16]>,
+    uuid: *const u8,
     out: Out<'_, Owned<XdDevice>>,
 ) -> Failure {
     fence_into("xd_runtime_device_by_uuid", out, || {
-        let (runtime, uuid) = (borrow(runtime)?, input::uuid(uuid)?);
+        // SAFETY: the header asks for 16 bytes.
+        let (runtime, uuid) = (borrow(runtime)?, unsafe { input::uuid(uuid) }?);
         let found = runtime.device_by_uuid(uuid);
         let text = |uuid| format!("{:032x}", u128::from_be_bytes(uuid));
         let nobody = || {

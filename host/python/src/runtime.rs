@@ -136,7 +136,10 @@ fn device(
         (Some(spec), None, None) => return device_from(spec),
         (None, Some(uuid), None) => {
             let runtime = runtime(py)?;
-            made(|out| (api().runtime_device_by_uuid)(runtime.lend(), Ref::from(&uuid), out))?
+            // SAFETY: 16 bytes that live during the call.
+            made(|out| unsafe {
+                (api().runtime_device_by_uuid)(runtime.lend(), uuid.as_ptr(), out)
+            })?
         }
         (None, None, Some(id)) => {
             let (runtime, id) = (runtime(py)?, crate::handle::c_text(id)?);

@@ -757,10 +757,10 @@ xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
 
 /** \brief The first device with this uuid, which stays with the hardware whatever number the device
  * has in this process. Since table 1.5.
- * \param[in] uuid  As ::xd_device_describe gives it: `info.uuid`. Zeros are nobody's.
+ * \param[in] uuid  16 bytes, as ::xd_device_describe gives them: `info.uuid`. Zeros are nobody's.
  * \return `XD_NO_DEVICE` with the devices that are here and have one.
  */
-xd_error *xd_runtime_device_by_uuid(const xd_runtime *runtime, const uint8_t uuid[16],
+xd_error *xd_runtime_device_by_uuid(const xd_runtime *runtime, const uint8_t *uuid,
                                     xd_device **device);
 
 /** \brief The first device at this place of the PCI bus. Since table 1.5.
@@ -1549,7 +1549,7 @@ typedef struct xd_api {
     xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
     xd_error *(*release_through)(xd_release_gate gate);
-    xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t uuid[16],
+    xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t *uuid,
                                         xd_device **device);
     xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,
                                        xd_device **device);
