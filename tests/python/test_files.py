@@ -1,11 +1,14 @@
 """`load` and `save`: .npy, .npz and .safetensors."""
 
 import ctypes
+import io
 import itertools
 import json
 import os
 import random
 import struct
+import tracemalloc
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from pathlib import Path
@@ -340,3 +343,29 @@ def test_bytes_are_shared_and_said_to_be_read_only() -> None:
     assert tensor.readonly and managed.flags & 1
     ctypes.c_uint8.from_address(managed.tensor.data).value = 9
     assert data[0] == 9 and tensor.copy().tolist()[0] == 9
+
+
+def test_a_member_is_unpacked_as_far_as_its_array_goes(tmp_path: Path) -> None:
+    """A small file may unpack to any size: 2 MB to 1 GiB here."""
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        buffer = io.BytesIO()
+        np.save(buffer, np.arange(4.0))
+        with archive.open("a.npy", "w") as member:
+            member.write(buffer.getvalue())
+            for _ in range(1024):
+                member.write(bytes(1 << 20))
+    tracemalloc.start()
+    tensors: Any = xd.load(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert tensors["a"].tolist() == [0.0, 1.0, 2.0, 3.0] and most < 16 << 20
+
+
+def test_a_header_that_is_longer_than_any_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.npy"
+    shape = "1," * 300_000
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({shape})}}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text + b"1")
+    with pytest.raises(ValueError, match="too long"):
+        xd.load(path)

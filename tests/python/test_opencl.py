@@ -1,6 +1,7 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
+import signal
 import sys
 import textwrap
 import threading
@@ -538,3 +539,20 @@ def test_a_stream_of_ours_is_named_by_its_handle(queue: Any) -> None:
     tensor.__dlpack__(stream=stream.native_handle, max_version=(1, 3))
     with pytest.raises(TypeError, match="DLPack has no streams for this device"):
         xd.ones(4).__dlpack__(stream=wrong, max_version=(1, 3))
+
+
+def test_signals_stay_the_scripts_where_a_driver_would_take_them(child: Child) -> None:
+    """LLVM, which PoCL compiles with, handles what it thinks ends a process."""
+    run = child("""
+import os, signal
+import crossdock as xd
+
+hits = []
+signal.signal(signal.SIGUSR1, lambda *_: hits.append(1))
+xd.zeros(3, device="opencl:0").tolist()
+os.kill(os.getpid(), signal.SIGUSR1)
+assert hits == [1]
+print("handled", flush=True)
+os.kill(os.getpid(), signal.SIGABRT)
+""")
+    assert (run.returncode, run.stdout) == (-signal.SIGABRT, "handled\n"), run.stderr

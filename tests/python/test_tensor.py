@@ -9,6 +9,7 @@ from typing import Any
 import crossdock as xd
 import numpy as np
 import pytest
+from conftest import Child
 
 OPENCL = next((device for device in xd.devices() if device.type == "opencl"), None)
 needs_opencl = pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
@@ -318,6 +319,55 @@ def test_the_text_of_a_large_tensor_is_short() -> None:
 def test_the_text_of_many_short_axes_has_no_values() -> None:
     text = repr(xd.asarray(np.broadcast_to(np.float32(1), (2,) * 40)))
     assert text.startswith("<crossdock.Tensor shape=(2, 2, ") and "float32" in text
+
+
+def test_a_text_of_no_elements_makes_no_rows() -> None:
+    assert repr(xd.zeros((1 << 40, 0), dtype="u1")) == (
+        "crossdock.Tensor([], shape=(1099511627776, 0), dtype=uint8, device='cpu:0')"
+    )
+
+
+class Interrupted(ValueError):
+    """What a signal handler raises, or a number's own method."""
+
+
+class Interrupting:
+    def __index__(self) -> int:
+        raise Interrupted
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda t: t[Interrupting()], lambda t: t[0:Interrupting()], lambda t: t.reshape(Interrupting(), 2)],
+)
+def test_what_an_index_raises_arrives_unchanged(call: Any) -> None:
+    with pytest.raises(Interrupted):
+        call(xd.zeros((2, 2)))
+
+
+def test_what_a_signal_handler_raises_leaves_a_text(child: Child) -> None:
+    run = child("""
+import signal
+import crossdock as xd
+
+class Interrupted(ValueError):
+    pass
+
+def handler(*_):
+    raise Interrupted
+
+tensor, caught = xd.zeros((30, 30)), 0
+signal.signal(signal.SIGALRM, handler)
+while caught < 20:
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
+    try:
+        while True:
+            repr(tensor)
+    except Interrupted:
+        caught += 1
+""")
+    assert run.returncode == 0, run.stderr
+
 
 
 @needs_opencl

@@ -99,6 +99,7 @@ fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
         Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
             return Err(outside(item, extent));
         }
+        Err(error) if !error.is_instance_of::<PyTypeError>(item.py()) => return Err(error),
         Err(_) => {
             return Err(PyIndexError::new_err(format!(
                 "an index is made of integers, slices, `...` and None, not {}: for a mask or a list of indexes \
@@ -124,9 +125,12 @@ fn extents_in(args: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
             "reshape() needs a shape: `()` is that of one element",
         ));
     }
+    let py = args.py();
     match args.extract() {
         Ok(extents) => Ok(extents),
-        Err(_) if args.len() == 1 => args.get_item(0)?.extract(),
+        Err(error) if args.len() == 1 && PyErr::is_instance_of::<PyTypeError>(&error, py) => {
+            args.get_item(0)?.extract()
+        }
         Err(error) => Err(error),
     }
 }

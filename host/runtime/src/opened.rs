@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
 use crate::life;
-use crate::loader::{FileIdentity, FloatMode, Preflight};
+use crate::loader::{FileIdentity, FloatMode, Preflight, Signals};
 use crate::plugin::{Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
@@ -108,9 +108,9 @@ pub(crate) fn open_once(
         Ok(plugin) => return Ok(plugin),
         Err(loading) => loading,
     };
-    let mode = FloatMode::keep();
+    let kept = (FloatMode::keep(), Signals::keep());
     let result = open(file.as_ref());
-    drop(mode);
+    drop(kept);
     loading.finish(file, result)
 }
 

@@ -7,6 +7,7 @@ the table.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+    from zipfile import ZipFile, ZipInfo
 
     from ._crossdock import _DeviceLike
 
@@ -29,6 +31,8 @@ TYPES = {
 _TEXTS = {name: text for text, name in TYPES.items()}
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 100_000_000
+# Of a `.npy`, which Python reads as an expression: a shape of 64 axes has some hundred letters.
+_LONGEST_EXPRESSION = 10_000
 
 # What reading a header raises where it is not what it should be.
 _BROKEN = (
@@ -135,6 +139,17 @@ def _npy_file(path: str) -> Tensor:
 
 def _npy(data: Any, begin: int, end: int) -> Tensor:
     """The array whose file lies in `data[begin:end]`."""
+    dtype, shape, is_fortran, offset = _npy_header(data, begin, end)
+    order = shape[::-1] if is_fortran else shape
+    tensor = xd._from_bytes(_read_only(data), dtype, order, offset=offset)
+    if offset + tensor.nbytes > end:
+        raise ValueError("its array is cut off")
+    axes = range(len(shape))
+    return tensor.permute_dims(axes[::-1]) if is_fortran else tensor
+
+
+def _npy_header(data: Any, begin: int, end: int) -> tuple[xd.Dtype, tuple[Any, ...], bool, int]:
+    """Dtype and shape of the array, whether its order is Fortran's, and where its bytes begin."""
     import ast
 
     if data[begin : begin + 6] != _MAGIC:
@@ -143,20 +158,14 @@ def _npy(data: Any, begin: int, end: int) -> Tensor:
     letter, after = ("H", 10) if major == 1 else ("I", 12)
     (length,) = struct.unpack(f"<{letter}", data[begin + 8 : begin + after])
     offset = begin + after + length
-    if major not in (1, 2, 3) or offset > end or length > _LONGEST_HEADER:
-        raise ValueError("its header is cut off, or of an unknown version")
+    if major not in (1, 2, 3) or offset > end or length > _LONGEST_EXPRESSION:
+        raise ValueError("its header is cut off, too long, or of an unknown version")
     text = data[begin + after : offset].decode("utf-8" if major == 3 else "latin-1")
     header = ast.literal_eval(text.strip())
-    dtype = _numpy_dtype(header["descr"])
-    shape = tuple(header["shape"])
-    if not isinstance(header["fortran_order"], bool):
+    dtype, is_fortran = _numpy_dtype(header["descr"]), header["fortran_order"]
+    if not isinstance(is_fortran, bool):
         raise ValueError("its header does not say in which order the elements are")
-    order = shape[::-1] if header["fortran_order"] else shape
-    tensor = xd._from_bytes(_read_only(data), dtype, order, offset=offset)
-    if offset + tensor.nbytes > end:
-        raise ValueError("its array is cut off")
-    axes = range(len(shape))
-    return tensor.permute_dims(axes[::-1]) if header["fortran_order"] else tensor
+    return dtype, tuple(header["shape"]), is_fortran, offset
 
 
 def _numpy_dtype(text: Any) -> xd.Dtype:
@@ -183,11 +192,20 @@ def _npz_file(path: str) -> dict[str, Tensor]:
                     begin = _member_begin(data, member.header_offset)
                     tensors[name] = _npy(data, begin, begin + member.file_size)
                 else:
-                    unpacked = archive.read(member)
+                    unpacked = _unpacked(archive, member)
                     tensors[name] = _npy(unpacked, 0, len(unpacked))
     except (*broken, OSError) as error:
         raise ValueError(f"it is no whole archive: {error}") from error
     return tensors
+
+
+def _unpacked(archive: ZipFile, member: ZipInfo) -> bytes:
+    """A compressed member, as far as its array goes: a small file may unpack to any size."""
+    with archive.open(member) as file:
+        head = file.read(12 + _LONGEST_EXPRESSION)
+        dtype, shape, _, offset = _npy_header(head, 0, member.file_size)
+        size = offset + math.prod(shape) * dtype.bits * dtype.lanes // 8
+        return head[:size] + file.read(max(0, size - len(head)))
 
 
 def _member_begin(data: Any, offset: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _values
-from ._crossdock import Dtype, Tensor
+from ._crossdock import DeviceError, Dtype, Tensor
 
 # As NumPy's print options.
 MOST = 1000
@@ -27,14 +27,16 @@ def show(tensor: Tensor) -> str:
     shown = math.prod(min(extent, 2 * EDGE) for extent in tensor.shape)
     if not tensor._host_reachable or tensor.dtype.lanes != 1 or shown > 10 * MOST:
         return plain
-    try:
-        body = _text(_rows(tensor, tensor.size > MOST), _writer(tensor.dtype), len(HEAD))
-    except (BufferError, RuntimeError, TypeError, ValueError):
-        # A tensor whose values cannot be read still has a text.
-        return plain
     if tensor.size == 0:
         body = f"[], shape={tensor.shape}"
-    elif tensor.size > MOST:
+    else:
+        try:
+            rows = _rows(tensor, tensor.size > MOST)
+        except (BufferError, DeviceError):
+            # A tensor whose values cannot be read still has a text.
+            return plain
+        body = _text(rows, _writer(tensor.dtype), len(HEAD))
+    if tensor.size > MOST:
         about = f"shape={tensor.shape}, {about}"
     last = len(body.rsplit("\n", 1)[-1])
     gap = ",\n" + " " * len(HEAD) if last + len(about) + len(HEAD) > WIDTH else ", "

@@ -17,6 +17,7 @@ mod process;
 mod refused;
 mod root_symbol;
 mod segments;
+mod signals;
 mod surroundings;
 
 #[cfg(test)]
@@ -32,3 +33,4 @@ pub(crate) use self::load::{inspect, load};
 pub use self::paths::{Candidate, Environment, Origin, Search, check_ownership, search};
 pub use self::preflight::{FileIdentity, Flavour, Preflight, Remark, preflight};
 pub use self::refused::PreflightError;
+pub(crate) use self::signals::Signals;
