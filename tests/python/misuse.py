@@ -18,7 +18,7 @@ def misuse(tensor: xd.Tensor) -> None:
     tensor.reshape("23")  # type: ignore[arg-type]
     xd.zeros("ab")  # type: ignore[arg-type]
     xd.full(2.0, 1)  # type: ignore[arg-type]
-    xd.device(3)  # type: ignore[arg-type]
+    xd.device(3)  # type: ignore[call-overload]
     xd.asarray([1], device=3)  # type: ignore[arg-type]
     xd.from_dlpack(3)  # type: ignore[arg-type]
     xd.from_dlpack(tensor, "cpu")  # type: ignore[call-arg]

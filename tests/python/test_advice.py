@@ -111,7 +111,8 @@ def test_a_pickled_tensor_is_as_read_only_as_it_was(protocol: int) -> None:
 
 
 def test_bytes_out_of_band_are_read_only_as_the_tensor_was() -> None:
-    tensor, buffers = xd.asarray(np.broadcast_to(np.float32(1), (3,))), []
+    tensor = xd.asarray(np.broadcast_to(np.float32(1), (3,)))
+    buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
     for given in (buffers, [bytearray(buffers[0].raw())]):
         assert pickle.loads(data, buffers=given).readonly
