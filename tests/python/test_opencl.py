@@ -1,7 +1,6 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
-import signal
 import sys
 import textwrap
 import threading
@@ -552,7 +551,5 @@ signal.signal(signal.SIGUSR1, lambda *_: hits.append(1))
 xd.zeros(3, device="opencl:0").tolist()
 os.kill(os.getpid(), signal.SIGUSR1)
 assert hits == [1]
-print("handled", flush=True)
-os.kill(os.getpid(), signal.SIGABRT)
 """)
-    assert (run.returncode, run.stdout) == (-signal.SIGABRT, "handled\n"), run.stderr
+    assert run.returncode == 0, run.stderr

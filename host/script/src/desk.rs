@@ -17,7 +17,8 @@ use crate::signals::Signals;
 /// milliseconds.
 pub(crate) const NOTICE: Duration = Duration::from_millis(100);
 
-/// How long the signal alone is given before the exception is raised from outside as well.
+/// How long the signal alone is given before it is sent once more, and then before the exception is
+/// raised from outside as well, which wakes nobody.
 const SIGNAL_ALONE: Duration = Duration::from_millis(20);
 
 /// How many outcomes of interrupts are kept for those who wait for them.
@@ -227,14 +228,17 @@ impl Desk {
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
         });
-        if let Some(signals) = self
-            .signals
-            .get()
-            .filter(|_| running.phase == Phase::Inside)
-        {
+        self.wake(table);
+        self.changed.notify_all();
+    }
+
+    /// Sends the script thread its signal, where it runs a script.
+    fn wake(&self, table: &Table) {
+        let running = table.running.as_ref();
+        let is_inside = running.is_some_and(|running| running.phase == Phase::Inside);
+        if let Some(signals) = self.signals.get().filter(|_| is_inside) {
             signals.wake();
         }
-        self.changed.notify_all();
     }
 
     /// Interrupts what a session runs, and forgets what waits for its turn.
@@ -287,10 +291,21 @@ impl Desk {
             Duration::ZERO
         };
         let mut table = self.lock();
+        // The first signal may have come just before the script blocked, which it does not end then.
+        let mut woken: Option<Ticket> = None;
         loop {
-            let due = table.unclaimed().map(|(ticket, at)| (ticket, at + alone));
+            let due = table.unclaimed().map(|(ticket, at)| {
+                let is_woken = woken == Some(ticket);
+                (ticket, at + alone * if is_woken { 2 } else { 1 })
+            });
             match due.filter(|_| table.life < Life::Closed) {
-                Some((ticket, at)) if at <= Instant::now() => return ticket,
+                Some((ticket, at)) if at <= Instant::now() => {
+                    if !has_signal || woken == Some(ticket) {
+                        return ticket;
+                    }
+                    woken = Some(ticket);
+                    self.wake(&table);
+                }
                 Some((_, at)) => table = self.wait_for_change(table, Some(at)),
                 None => table = self.wait_for_change(table, None),
             }

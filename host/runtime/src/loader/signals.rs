@@ -16,17 +16,18 @@ const FAULTS: [c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// The handlers of all signals but faults as they were when this was made, which they are again once this is
-/// dropped. What the host changes on another thread meanwhile is undone too.
+/// What the host had chosen for signals, but faults, when this was made, which is chosen again once this is
+/// dropped. Signals that nobody had chosen anything for are left: the host may do so meanwhile.
 pub(crate) struct Signals(Vec<(c_int, libc::sigaction)>);
 
 impl Signals {
     pub(crate) fn keep() -> Self {
         let all = (1..=libc::SIGRTMAX()).filter(|signal| !FAULTS.contains(signal));
-        Self(
-            all.filter_map(|signal| Some((signal, action(signal)?)))
-                .collect(),
-        )
+        let chosen = |signal: c_int| {
+            let is_chosen = |action: &libc::sigaction| action.sa_sigaction != libc::SIG_DFL;
+            Some((signal, action(signal).filter(is_chosen)?))
+        };
+        Self(all.filter_map(chosen).collect())
     }
 }
 
