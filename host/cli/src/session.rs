@@ -55,11 +55,18 @@ pub(crate) fn require(globals: &Globals, here: &[String]) -> Result<(), Failure>
 }
 
 /// A device by its name, for the parser of the command line, which runs before anything is opened.
-pub(crate) fn device_named(text: &str) -> Result<Device, String> {
+pub(crate) fn device_named(text: &str) -> Result<Device, NoDevice> {
     text.parse().map_err(|error| match error {
-        DlpackError::DeviceTypeText { text } => {
-            format!("no device type {text:?}: `crossdock devices` lists those that are here")
-        }
-        error => error.to_string(),
+        DlpackError::DeviceTypeText { text } => NoDevice::Type(text),
+        error => NoDevice::Text(error),
     })
+}
+
+/// A text that names no device.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoDevice {
+    #[error("no device type {0:?}: `crossdock devices` lists those that are here")]
+    Type(String),
+    #[error(transparent)]
+    Text(DlpackError),
 }

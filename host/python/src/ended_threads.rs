@@ -64,6 +64,9 @@ pub(crate) fn keep(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     let threads = others(py)?;
+    if threads.is_empty() {
+        return Ok(());
+    }
     let entry = |_| Entry(UnsafeCell::new(MaybeUninit::uninit()));
     // Another interpreter of this process was first.
     if ENTRIES.set(threads.iter().map(entry).collect()).is_err() {
@@ -82,7 +85,11 @@ pub(crate) fn keep(py: Python<'_>) -> PyResult<()> {
 
 /// The system's numbers of Python's other threads.
 fn others(py: Python<'_>) -> PyResult<Vec<libc::pid_t>> {
-    let threading = py.import("threading")?;
+    // What nobody imported has started no thread.
+    let modules = py.import("sys")?.getattr("modules")?;
+    let Ok(threading) = modules.get_item("threading") else {
+        return Ok(Vec::new());
+    };
     // SAFETY: it takes nothing and always succeeds.
     let own = unsafe { libc::gettid() };
     let mut numbers = Vec::new();

@@ -295,18 +295,16 @@ impl Desk {
         let mut woken: Option<Ticket> = None;
         loop {
             let due = table.unclaimed().map(|(ticket, at)| {
-                let is_woken = woken == Some(ticket);
-                (ticket, at + alone * if is_woken { 2 } else { 1 })
+                let is_last = !has_signal || woken == Some(ticket);
+                (ticket, at + alone * if is_last { 2 } else { 1 }, is_last)
             });
             match due.filter(|_| table.life < Life::Closed) {
-                Some((ticket, at)) if at <= Instant::now() => {
-                    if !has_signal || woken == Some(ticket) {
-                        return ticket;
-                    }
+                Some((ticket, at, true)) if at <= Instant::now() => return ticket,
+                Some((ticket, at, false)) if at <= Instant::now() => {
                     woken = Some(ticket);
                     self.wake(&table);
                 }
-                Some((_, at)) => table = self.wait_for_change(table, Some(at)),
+                Some((_, at, _)) => table = self.wait_for_change(table, Some(at)),
                 None => table = self.wait_for_change(table, None),
             }
         }

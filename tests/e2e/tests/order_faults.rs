@@ -332,13 +332,21 @@ fn memory_of_others_is_adopted_whole() {
     assert!(is_back.load(Ordering::SeqCst));
 }
 
+/// The end of the first work on a stream is not recorded, neither on it nor on any other.
+const NO_END: &str = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
+
+/// A CPU with a tensor of ones and one of twos.
+fn ones_and_twos() -> (Runtime, Device, [Tensor; 2]) {
+    let (runtime, cpu) = one_cpu();
+    let tensors = [1, 2].map(|byte| filled(&cpu, byte));
+    (runtime, cpu, tensors)
+}
+
 #[test]
 fn work_without_an_end_is_over_once_its_stream_was() {
     let name = "work_without_an_end_is_over_once_its_stream_was";
-    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
-    if with_faults(name, faults) {
-        let (_runtime, cpu) = one_cpu();
-        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+    if with_faults(name, NO_END) {
+        let (_runtime, cpu, [tensor, source]) = ones_and_twos();
         let stream = Stream::new(&cpu).unwrap();
         assert!(tensor.copy_from(&source, Some(&stream)).is_err());
         tensor.synchronize(LIMIT).unwrap();
@@ -355,10 +363,8 @@ fn work_without_an_end_is_over_once_its_stream_was() {
 #[test]
 fn work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since() {
     let name = "work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since";
-    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
-    if with_faults(name, faults) {
-        let (_runtime, cpu) = one_cpu();
-        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+    if with_faults(name, NO_END) {
+        let (_runtime, cpu, [tensor, source]) = ones_and_twos();
         let (stream, gate) = held(&cpu);
         assert!(tensor.copy_from(&source, Some(&stream)).is_err());
         gate.complete(Status::VENDOR).unwrap();
@@ -396,10 +402,8 @@ fn who_waits_for_a_host_event_that_is_freed_learns_that_it_was() {
 #[test]
 fn work_without_an_end_ended_well_where_its_stream_told_of_no_failure() {
     let name = "work_without_an_end_ended_well_where_its_stream_told_of_no_failure";
-    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
-    if with_faults(name, faults) {
-        let (_runtime, cpu) = one_cpu();
-        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+    if with_faults(name, NO_END) {
+        let (_runtime, cpu, [tensor, source]) = ones_and_twos();
         let stream = Stream::new(&cpu).unwrap();
         assert!(tensor.copy_from(&source, Some(&stream)).is_err());
         stream.synchronize(LIMIT).unwrap();
@@ -410,10 +414,8 @@ fn work_without_an_end_ended_well_where_its_stream_told_of_no_failure() {
 #[test]
 fn a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it() {
     let name = "a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it";
-    let faults = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
-    if with_faults(name, faults) {
-        let (_runtime, cpu) = one_cpu();
-        let [tensor, source] = [1, 2].map(|byte| filled(&cpu, byte));
+    if with_faults(name, NO_END) {
+        let (_runtime, cpu, [tensor, source]) = ones_and_twos();
         let (reading, gate) = held(&cpu);
         assert!(tensor.copy_from(&source, Some(&reading)).is_err());
         gate.complete(Status::VENDOR).unwrap();
