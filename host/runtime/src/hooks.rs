@@ -310,8 +310,8 @@ impl Hooks {
     /// What a hook's failure is to the caller. Copies the error object out and gives it back.
     #[cold]
     fn failed(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
-        // What was declined is the host's still, which gives it back in another way.
-        if status != Status::UNSUPPORTED {
+        // What a stream declined to free is the host's still, which gives it back in another way.
+        if (hook, status) != ("free_async", Status::UNSUPPORTED) {
             self.count_release(hook);
         }
         let mut error = self.failure(hook, status, "the plugin gave no reason");

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::program::{Case, Ending};
+use crate::program::{Case, Ending, Language};
 use crate::trial::{self, EXITED, Kept};
 use crate::verdict::{Finding, Verdict, What};
 use crate::world::FOLDER;
@@ -32,8 +32,16 @@ struct Running {
     answers: Receiver<String>,
     errors: std::fs::File,
     trials: usize,
-    /// Python has one runtime a process, with these devices.
+    /// Python has one runtime a process, with these devices, and keeps their plugins open: cases of another
+    /// language would meet its engine, and not theirs.
     devices: Vec<String>,
+    language: Language,
+}
+
+impl Running {
+    fn is_for(&self, case: &Case) -> bool {
+        self.devices == case.devices && self.language == case.language
+    }
 }
 
 impl Trials {
@@ -112,10 +120,10 @@ impl Trials {
         let mut running = match self
             .running
             .take()
-            .filter(|running| running.trials < TRIALS && running.devices == case.devices)
+            .filter(|running| running.trials < TRIALS && running.is_for(case))
         {
             Some(running) => running,
-            None => self.start(&case.devices),
+            None => self.start(case),
         };
         self.trace = None;
         running.trials += 1;
@@ -149,7 +157,7 @@ impl Trials {
         self.limit * 3 + Duration::from_millis(40) * u32::try_from(case.ops()).unwrap_or(0)
     }
 
-    fn start(&self, devices: &[String]) -> Running {
+    fn start(&self, case: &Case) -> Running {
         let errors = tempfile::tempfile().unwrap();
         let mut child = Command::new(&self.program)
             .args(["--serve", &self.limit.as_secs().to_string()])
@@ -176,7 +184,8 @@ impl Trials {
             answers,
             errors,
             trials: 0,
-            devices: devices.to_vec(),
+            devices: case.devices.clone(),
+            language: case.language,
         }
     }
 

@@ -303,7 +303,8 @@ fn lent_memory_that_a_plugin_did_not_let_go_of_is_leaked() {
 #[test]
 fn what_a_plugin_did_not_take_back_is_counted_once_each() {
     let name = "what_a_plugin_did_not_take_back_is_counted_once_each";
-    let faults = "cpu.free:1=VENDOR,cpu.stream_destroy:1=VENDOR,cpu.event_destroy:1=VENDOR";
+    let faults = "cpu.free:1=VENDOR,cpu.free:3=UNSUPPORTED,\
+                  cpu.stream_destroy:1=VENDOR,cpu.event_destroy:1=VENDOR";
     if with_faults(name, faults) {
         let (_runtime, device) = one_cpu();
         let given = filled(&device, 1);
@@ -316,6 +317,12 @@ fn what_a_plugin_did_not_take_back_is_counted_once_each() {
         assert_eq!(counted_leaks(), 3, "a stream");
         drop(filled(&device, 1));
         assert_eq!(counted_leaks(), 3, "what was taken back");
+        drop(filled(&device, 1));
+        assert_eq!(
+            counted_leaks(),
+            4,
+            "memory that the plugin calls unsupported"
+        );
     }
 }
 
