@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AddressForm, AdoptFlags, Capabilities, DESCRIPTION_MAGIC, DefaultStream,
-    Features, MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
+    MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
 };
 
 #[path = "layouts/abi.rs"]
@@ -74,9 +74,6 @@ fn constants() -> BTreeMap<String, u64> {
     }
     for (bit, name) in Capabilities::NAMES {
         put("CAP_", name, bit.0);
-    }
-    for (bit, name) in Features::NAMES {
-        put("FEATURE_", name, bit.0);
     }
     for (bit, name) in PointerFlags::NAMES {
         put("POINTER_", name, bit.0.into());

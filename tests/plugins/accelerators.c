@@ -410,12 +410,11 @@ static const xd_stream_hooks stream_hooks = {
 static const xd_wrap_hooks wrap_hooks = {.stream_wrap = accel_stream_wrap};
 static const xd_timing_hooks timing_hooks = {.event_elapsed = accel_event_elapsed};
 
-const xd_plugin *crossdock_plugin(void) {
-    static const xd_plugin table = {
-        .struct_size = sizeof(xd_plugin),
+const xd_plugin_table *crossdock_plugin(void) {
+    static const xd_plugin_table table = {
+        .struct_size = sizeof(xd_plugin_table),
         .abi_major = XD_ABI_MAJOR,
         .abi_minor = XD_ABI_MINOR,
-        .features = XD_FEATURE_STREAMS | XD_FEATURE_WRAP | XD_FEATURE_TIMING,
         .description = (const uint8_t *)crossdock_description,
         .error_free = error_free,
         .probe = accel_probe,

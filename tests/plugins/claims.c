@@ -10,7 +10,7 @@
 #include "ext_dev.c"
 #undef crossdock_plugin
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address *address,
                                       xd_pointer_info *out, xd_plugin_error **error) {
@@ -40,8 +40,8 @@ static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address 
 #endif
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static xd_plugin table;
+const xd_plugin_table *crossdock_plugin(void) {
+    static xd_plugin_table table;
     table = *crossdock_plugin_honest();
     table.pointer_query = claims_pointer_query;
     return &table;

@@ -278,9 +278,9 @@ static xd_status ext_close(xd_plugin_handle plugin, xd_plugin_error **error) {
     return XD_OK;
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static const xd_plugin table = {
-        .struct_size = sizeof(xd_plugin),
+const xd_plugin_table *crossdock_plugin(void) {
+    static const xd_plugin_table table = {
+        .struct_size = sizeof(xd_plugin_table),
         .abi_major = XD_ABI_MAJOR,
         .abi_minor = XD_ABI_MINOR,
         .description = (const uint8_t *)crossdock_description,

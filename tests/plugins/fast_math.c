@@ -9,7 +9,7 @@
 
 #include <fenv.h>
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 static void flush_subnormals(void) {
 #ifdef __x86_64__
@@ -29,8 +29,8 @@ static xd_status open_and_flush(const xd_host_services *host, xd_plugin_handle *
     return ext_open(host, out, error);
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static xd_plugin table;
+const xd_plugin_table *crossdock_plugin(void) {
+    static xd_plugin_table table;
     table = *crossdock_plugin_exact();
     table.open = open_and_flush;
     return &table;

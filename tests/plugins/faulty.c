@@ -2,7 +2,7 @@
  * \file faulty.c
  * \brief The plugin of `ext_dev.c` with one fault, chosen by a macro.
  *
- * At the entry: ENTRY_NULL. In the table: NULL_HOOK, LOST_GROUP. In a hook: PROBE_FAILS,
+ * At the entry: ENTRY_NULL. In the table: NULL_HOOK, EMPTY_GROUP. In a hook: PROBE_FAILS,
  * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), OPEN_FAILS_AT_FIRST
  * (twice, and then no more), TOO_OLD, COUNT_FAILS,
  * INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
@@ -12,7 +12,7 @@
 #include "ext_dev.c"
 #undef crossdock_plugin
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 #ifdef REENTERS
 XD_EXPORT void (*on_open)(void);
@@ -80,18 +80,19 @@ static xd_status copy(xd_plugin_handle plugin, const xd_copy_args *args, xd_stre
 }
 #endif
 
-const xd_plugin *crossdock_plugin(void) {
+const xd_plugin_table *crossdock_plugin(void) {
 #ifdef ENTRY_NULL
     (void)faulty_open;
     return NULL;
 #else
-    static xd_plugin table;
+    static xd_plugin_table table;
     table = *crossdock_plugin_good();
     table.open = faulty_open;
 #if defined(NULL_HOOK)
     table.free = NULL;
-#elif defined(LOST_GROUP)
-    table.features = XD_FEATURE_FILL;
+#elif defined(EMPTY_GROUP)
+    static const xd_fill_hooks nothing;
+    table.fill = &nothing;
 #elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
     table.probe = probe;
 #elif defined(COUNT_FAILS)

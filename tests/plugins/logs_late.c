@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 static const xd_host_services *services;
 
@@ -40,8 +40,8 @@ static void say_and_mark(xd_plugin_handle plugin) {
     ext_at_fork_child(plugin);
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static xd_plugin table;
+const xd_plugin_table *crossdock_plugin(void) {
+    static xd_plugin_table table;
     table = *crossdock_plugin_quiet();
     table.open = open_and_keep;
     table.at_exit = say_and_end;

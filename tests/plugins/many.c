@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 enum { DEVICES = 4 };
 static uint32_t seen, visible[DEVICES];
@@ -84,8 +84,8 @@ static xd_status copy(xd_plugin_handle plugin, const xd_copy_args *args, xd_stre
     return ext_copy(plugin, &one, stream, error);
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static xd_plugin table;
+const xd_plugin_table *crossdock_plugin(void) {
+    static xd_plugin_table table;
     table = *crossdock_plugin_one();
     table.open = open_masked;
     table.device_count = count;

@@ -11,21 +11,21 @@
 
 #include <stddef.h>
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 static struct {
-    xd_plugin table;
+    xd_plugin_table table;
     uint64_t future[8];
 } other;
 
-const xd_plugin *crossdock_plugin(void) {
+const xd_plugin_table *crossdock_plugin(void) {
     other.table = *crossdock_plugin_today();
 #if defined(OTHER_MAJOR)
     other.table.abi_major = XD_ABI_MAJOR + 1;
 #elif defined(SHORT_TABLE)
-    other.table.struct_size = offsetof(xd_plugin, streams);
-    memset((char *)&other.table + offsetof(xd_plugin, streams), 0xff,
-           sizeof(xd_plugin) - offsetof(xd_plugin, streams));
+    other.table.struct_size = offsetof(xd_plugin_table, streams);
+    memset((char *)&other.table + offsetof(xd_plugin_table, streams), 0xff,
+           sizeof(xd_plugin_table) - offsetof(xd_plugin_table, streams));
 #elif defined(LONG_TABLE)
     other.table.struct_size = sizeof other;
     other.table.abi_minor = XD_ABI_MINOR + 1;

@@ -11,7 +11,7 @@
 
 #include <sched.h>
 
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 XD_EXPORT extern int may_end, has_ended;
 
 int may_end, has_ended;
@@ -41,8 +41,8 @@ static xd_status open_with_thread(const xd_host_services *host, xd_plugin_handle
     return ext_open(host, out, error);
 }
 
-const xd_plugin *crossdock_plugin(void) {
-    static xd_plugin table;
+const xd_plugin_table *crossdock_plugin(void) {
+    static xd_plugin_table table;
     table = *crossdock_plugin_alone();
     table.open = open_with_thread;
     return &table;

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
-extern "C" const xd_plugin *crossdock_plugin_in_c(void);
+extern "C" const xd_plugin_table *crossdock_plugin_in_c(void);
 
 namespace {
 
@@ -42,9 +42,9 @@ xd_status copy(xd_plugin_handle, const xd_copy_args *, xd_stream_handle, xd_plug
 
 } // namespace
 
-extern "C" XD_EXPORT const xd_plugin *crossdock_plugin(void) {
-    static const xd_plugin table = [] {
-        xd_plugin made = *crossdock_plugin_in_c();
+extern "C" XD_EXPORT const xd_plugin_table *crossdock_plugin(void) {
+    static const xd_plugin_table table = [] {
+        xd_plugin_table made = *crossdock_plugin_in_c();
         made.copy = copy;
         return made;
     }();

@@ -28,8 +28,8 @@ opaque! {
     XdError;
     /// A running Crossdock: `xd_runtime`. Two handles are equal when their addresses are.
     XdRuntime;
-    /// A registered plugin: `xd_plugin_entry`.
-    XdPluginEntry;
+    /// A registered plugin: `xd_plugin`.
+    XdPlugin;
     /// A device: `xd_device`.
     XdDevice;
     /// A typed view of memory on one device: `xd_tensor`.

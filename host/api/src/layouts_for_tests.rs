@@ -14,9 +14,9 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 use crate::{
     COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
     PlaceText, RouteKind, RuntimeFlags, SessionFlags, SessionStateKind, StopOutcome, ValueKind,
-    WaitKind, XdApi, XdArguments, XdAxisSlice, XdExportOptions, XdHostArray, XdLayout, XdMemory,
-    XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
-    XdSessionState, XdTensorInfo, XdValue,
+    WaitKind, XdApi, XdArguments, XdAxisSlice, XdDeviceList, XdErrorList, XdExportOptions,
+    XdHostArray, XdLayout, XdMemory, XdMoveOptions, XdPluginList, XdRunOptions, XdRuntimeOptions,
+    XdScriptInfo, XdScriptOptions, XdSessionOptions, XdSessionState, XdTensorInfo, XdValue,
 };
 
 /// A struct under its name in C.
@@ -54,6 +54,9 @@ pub(crate) fn structs() -> Vec<Struct> {
         layout_of!(DLDevice as xd_dl_device: device_type, device_id),
         layout_of!(XdLayout as xd_layout: dtype, ndim, shape, strides, padded, reserved [arrays]),
         layout_of!(XdAxisSlice as xd_axis_slice: start, step, len),
+        layout_of!(XdDeviceList as xd_device_list: count, items),
+        layout_of!(XdPluginList as xd_plugin_list: count, items),
+        layout_of!(XdErrorList as xd_error_list: count, items),
         layout_of!(XdHostArray as xd_host_array: data, shape, dtype, ndim, read_only),
         layout_of!(XdTensorInfo as xd_tensor_info: device, dtype, ndim, shape, strides, numel,
             nbytes, data, byte_offset, form, memory_kind, read_only, contiguous, padded, reserved),

@@ -31,6 +31,7 @@
 mod answers;
 mod foreign;
 mod handles;
+mod lists;
 mod numbers;
 mod options;
 mod script;
@@ -47,9 +48,10 @@ mod snapshot_tests;
 pub use self::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
-    XdScript, XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
+    XdSession, XdStream, XdTensor,
 };
+pub use self::lists::{XdDeviceList, XdErrorList, XdList, XdPluginList};
 pub use self::numbers::{
     CopyMode, ErrorKind, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags, SessionFlags,
     SessionStateKind, StopOutcome, ValueKind, WaitKind,

@@ -7,9 +7,10 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTens
 
 use crate::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
 use crate::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
-    XdScript, XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
+    XdSession, XdStream, XdTensor,
 };
+use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
 use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
 use crate::options::{XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions};
 use crate::script::{
@@ -22,7 +23,7 @@ use crate::text::Text;
 pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
-pub const API_MINOR: u32 = 5;
+pub const API_MINOR: u32 = 0;
 
 /// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
 /// the message, both lent for the call. Called on any thread, also on several at once.
@@ -78,6 +79,8 @@ table! {
     /// a fork, because nobody could say whether work still used them, or because a plugin did not let
     /// go of them.
     counted_leaks: extern "C" fn() -> u64;
+    /// Calls the deleters of others through a function.
+    release_through: unsafe extern "C" fn(ReleaseGate) -> Failure;
     /// Sends the log to a function, or nowhere (NULL), up to a level from 0 (off) to 5 (trace).
     log_set: unsafe extern "C" fn(LogFunction, word: *mut c_void, level: u32) -> Failure;
     /// Starts a trace of hooks, copies and routes into a file.
@@ -107,6 +110,12 @@ table! {
     error_hint: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
     /// What, why and what to do, on three lines.
     error_text: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The class of a script's exception with its module, as in `numpy.linalg.LinAlgError`.
+    error_exception: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The traceback of a script's exception, as Python prints it; else empty.
+    error_traceback: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
+    /// The code with which a script asked to end; else 0.
+    error_exit_code: extern "C" fn(Ref<'_, XdError>) -> i32;
     /// Frees an error.
     error_free: extern "C" fn(Owned<XdError>);
 
@@ -132,27 +141,31 @@ table! {
     runtime_retain: extern "C" fn(Ref<'_, XdRuntime>) -> Owned<XdRuntime>;
     /// Gives a runtime back.
     runtime_free: extern "C" fn(Owned<XdRuntime>);
-    /// How many plugins are registered.
-    runtime_plugin_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
-    /// The plugin at an index.
-    runtime_plugin_at: extern "C" fn(
-        Ref<'_, XdRuntime>,
-        u64,
-        Out<'_, Owned<XdPluginEntry>>,
-    ) -> Failure;
-    /// How many files the search found and could not load.
-    runtime_refused_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
-    /// Why the file at an index could not be loaded.
-    runtime_refused_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdError>>) -> Failure;
+    /// The plugins that are registered now.
+    runtime_plugins: extern "C" fn(Ref<'_, XdRuntime>, Out<'_, Owned<XdPluginList>>) -> Failure;
+
+    /// Gives a list back.
+    plugin_list_free: extern "C" fn(Owned<XdPluginList>);
+
+    /// Why files that the search found could not be loaded.
+    runtime_refused: extern "C" fn(Ref<'_, XdRuntime>, Out<'_, Owned<XdErrorList>>) -> Failure;
+
+    /// Gives a list back.
+    error_list_free: extern "C" fn(Owned<XdErrorList>);
+
     /// Loads a plugin file beside those that are here.
     runtime_load_plugin:
-        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdPluginEntry>>) -> Failure;
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdPlugin>>) -> Failure;
     /// Removes a plugin; tensors on it can still be freed.
-    runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPluginEntry>) -> Failure;
-    /// How many devices are registered.
-    runtime_device_count: extern "C" fn(Ref<'_, XdRuntime>) -> u64;
-    /// The device at an index.
-    runtime_device_at: extern "C" fn(Ref<'_, XdRuntime>, u64, Out<'_, Owned<XdDevice>>) -> Failure;
+    runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPlugin>) -> Failure;
+    /// Blocks until memory that was dropped while it was in use is given back.
+    runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
+    /// The devices that are registered now.
+    runtime_devices: extern "C" fn(Ref<'_, XdRuntime>, Out<'_, Owned<XdDeviceList>>) -> Failure;
+
+    /// Gives a list back.
+    device_list_free: extern "C" fn(Owned<XdDeviceList>);
+
     /// The device with a DLPack pair.
     runtime_device: extern "C" fn(
         Ref<'_, XdRuntime>,
@@ -162,30 +175,39 @@ table! {
     /// The device with a name, as in `opencl:0`.
     runtime_device_named:
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The first device with this uuid of 16 bytes.
+    runtime_device_by_uuid: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const u8,
+        Out<'_, Owned<XdDevice>>,
+    ) -> Failure;
+    /// The first device at this place of the PCI bus.
+    runtime_device_by_pci:
+        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
 
     /// The plugin's name.
-    plugin_name: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
+    plugin_name: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
     /// Who made it.
-    plugin_vendor: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
+    plugin_vendor: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
     /// Its own version.
-    plugin_version: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
+    plugin_version: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
     /// Its file; empty for the plugin that is linked in.
-    plugin_path: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
+    plugin_path: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
     /// What its probe found.
-    plugin_state: extern "C" fn(Ref<'_, XdPluginEntry>) -> ProbeState;
+    plugin_state: extern "C" fn(Ref<'_, XdPlugin>) -> ProbeState;
     /// What was looked for (absent) or why it does not work (broken); else empty.
-    plugin_detail: extern "C" fn(Ref<'_, XdPluginEntry>) -> Text<'_>;
+    plugin_detail: extern "C" fn(Ref<'_, XdPlugin>) -> Text<'_>;
     /// The same plugin once more.
-    plugin_retain: extern "C" fn(Ref<'_, XdPluginEntry>) -> Owned<XdPluginEntry>;
+    plugin_retain: extern "C" fn(Ref<'_, XdPlugin>) -> Owned<XdPlugin>;
     /// Gives a plugin back; it stays registered.
-    plugin_free: extern "C" fn(Owned<XdPluginEntry>);
+    plugin_free: extern "C" fn(Owned<XdPlugin>);
 
     /// What a device is, with the DLPack pair under which it is registered here.
     device_describe: extern "C" fn(Ref<'_, XdDevice>, Out<'_, DeviceInfo>) -> Failure;
     /// Its memory now.
     device_memory: extern "C" fn(Ref<'_, XdDevice>, Out<'_, MemoryInfo>) -> Failure;
     /// The plugin that offers it.
-    device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPluginEntry>>) -> Failure;
+    device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPlugin>>) -> Failure;
     /// 1 where both are the same device; 0 where one is NULL.
     device_equal: extern "C" fn(Ref<'_, XdDevice>, Ref<'_, XdDevice>) -> i32;
     /// The same number for every handle of one device, in this process.
@@ -209,6 +231,26 @@ table! {
         Ref<'_, XdMemory<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
+    /// Takes a native memory object of others (a `cl_mem`); the owner is released also when it
+    /// fails.
+    tensor_adopt_native: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        Ref<'_, XdMemory<'_>>,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// Looks whether `tensor_import` would take a compact array in memory of the host that no plugin
+    /// knows, and says what it is.
+    tensor_as_host_array: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const DLManagedTensorVersioned,
+        Out<'_, XdHostArray>,
+    ) -> i32;
+    /// The same for `tensor_import_legacy`.
+    tensor_as_host_array_legacy: unsafe extern "C" fn(
+        Ref<'_, XdRuntime>,
+        *const DLManagedTensor,
+        Out<'_, XdHostArray>,
+    ) -> i32;
     /// Takes a tensor of DLPack 1.x; its deleter runs also when it fails.
     tensor_import: unsafe extern "C" fn(
         Ref<'_, XdRuntime>,
@@ -227,6 +269,11 @@ table! {
         Ref<'_, XdExportOptions<'_>>,
         Out<'_, *mut DLManagedTensorVersioned>,
     ) -> Failure;
+    /// Hands the tensor out as DLPack 1.3 if that needs no wait; else writes NULL.
+    tensor_try_export: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Out<'_, *mut DLManagedTensorVersioned>,
+    ) -> Failure;
     /// Hands the tensor out as DLPack 0.x, which cannot say that a tensor is read-only.
     tensor_export_legacy: extern "C" fn(
         Ref<'_, XdTensor>,
@@ -237,6 +284,10 @@ table! {
     tensor_describe: extern "C" fn(Ref<'_, XdTensor>, Out<'_, XdTensorInfo>) -> Failure;
     /// The device that holds it.
     tensor_device: extern "C" fn(Ref<'_, XdTensor>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The same tensor once more.
+    tensor_retain: extern "C" fn(Ref<'_, XdTensor>) -> Owned<XdTensor>;
+    /// Gives a tensor back.
+    tensor_free: extern "C" fn(Owned<XdTensor>);
     /// A view of a part: one slice an axis.
     tensor_slice: unsafe extern "C" fn(
         Ref<'_, XdTensor>,
@@ -288,10 +339,8 @@ table! {
     tensor_used_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
     /// Says that work of others that is on a stream writes it.
     tensor_written_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
-    /// The same tensor once more.
-    tensor_retain: extern "C" fn(Ref<'_, XdTensor>) -> Owned<XdTensor>;
-    /// Gives a tensor back.
-    tensor_free: extern "C" fn(Owned<XdTensor>);
+    /// Says that work of the producer on a stream makes the content ready.
+    tensor_ready_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
 
     /// Creates a stream on a device.
     stream_create: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdStream>>) -> Failure;
@@ -300,6 +349,9 @@ table! {
     /// A stream of the integer that the vendor's API uses; it is never destroyed here.
     stream_wrap:
         unsafe extern "C" fn(Ref<'_, XdDevice>, native: u64, Out<'_, Owned<XdStream>>) -> Failure;
+    /// The stream with a native integer among those of a device that are alive here; NULL where
+    /// there is none.
+    stream_find: extern "C" fn(Ref<'_, XdDevice>, native: u64, Out<'_, Owned<XdStream>>) -> Failure;
     /// The device whose work it orders.
     stream_device: extern "C" fn(Ref<'_, XdStream>, Out<'_, Owned<XdDevice>>) -> Failure;
     /// The integer that the vendor's API uses for it.
@@ -353,6 +405,15 @@ table! {
         Ref<'_, XdMoveOptions<'_>>,
         Out<'_, Owned<XdRoute>>,
     ) -> Failure;
+
+    /// What moving this very tensor would do, and why.
+    tensor_explain: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdDevice>,
+        Ref<'_, XdMoveOptions<'_>>,
+        Out<'_, Owned<XdRoute>>,
+    ) -> Failure;
+
     /// The kind of the route.
     route_kind: extern "C" fn(Ref<'_, XdRoute>) -> RouteKind;
     /// Bytes that are copied; 0 for an alias.
@@ -369,31 +430,6 @@ table! {
     route_instead: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
     /// Frees a route.
     route_free: extern "C" fn(Owned<XdRoute>);
-
-    /// Takes a native memory object of others (a `cl_mem`); the owner is released also when it
-    /// fails.
-    tensor_adopt_native: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        Ref<'_, XdMemory<'_>>,
-        Out<'_, Owned<XdTensor>>,
-    ) -> Failure;
-    /// The stream with a native integer among those of a device that are alive here; NULL where
-    /// there is none.
-    stream_find: extern "C" fn(Ref<'_, XdDevice>, native: u64, Out<'_, Owned<XdStream>>) -> Failure;
-    /// What moving this very tensor would do, and why.
-    tensor_explain: extern "C" fn(
-        Ref<'_, XdTensor>,
-        Ref<'_, XdDevice>,
-        Ref<'_, XdMoveOptions<'_>>,
-        Out<'_, Owned<XdRoute>>,
-    ) -> Failure;
-
-    /// The traceback of a script's exception, as Python prints it; else empty. Since 1.1.
-    error_traceback: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
-    /// The class of a script's exception with its module, as in `numpy.linalg.LinAlgError`.
-    error_exception: extern "C" fn(Ref<'_, XdError>) -> Text<'_>;
-    /// The code with which a script asked to end; else 0.
-    error_exit_code: extern "C" fn(Ref<'_, XdError>) -> i32;
 
     /// Finds Python and starts it, once a process. NULL runtime: the process's.
     script_open: extern "C" fn(
@@ -458,37 +494,4 @@ table! {
     session_free: extern "C" fn(Owned<XdSession>);
     /// Frees what a value of an answer holds, and makes it `None`.
     value_clear: unsafe extern "C" fn(*mut XdValue);
-    /// Hands the tensor out as DLPack 1.3 if that needs no wait; else writes NULL.
-    tensor_try_export: extern "C" fn(
-        Ref<'_, XdTensor>,
-        Out<'_, *mut DLManagedTensorVersioned>,
-    ) -> Failure;
-    /// Looks whether `tensor_import` would take a compact array in memory of the host that no plugin
-    /// knows, and says what it is.
-    tensor_as_host_array: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const DLManagedTensorVersioned,
-        Out<'_, XdHostArray>,
-    ) -> i32;
-    /// The same for `tensor_import_legacy`.
-    tensor_as_host_array_legacy: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const DLManagedTensor,
-        Out<'_, XdHostArray>,
-    ) -> i32;
-    /// Says that work of the producer on a stream makes the content ready.
-    tensor_ready_on: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure;
-    /// Blocks until memory that was dropped while it was in use is given back.
-    runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
-    /// Calls the deleters of others through a function.
-    release_through: unsafe extern "C" fn(ReleaseGate) -> Failure;
-    /// The first device with this uuid of 16 bytes.
-    runtime_device_by_uuid: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const u8,
-        Out<'_, Owned<XdDevice>>,
-    ) -> Failure;
-    /// The first device at this place of the PCI bus.
-    runtime_device_by_pci:
-        extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
 }

@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPluginEntry};
+use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPlugin};
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
@@ -29,7 +29,7 @@ pub(crate) extern "C" fn xd_device_memory(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_plugin(
     device: Ref<'_, XdDevice>,
-    out: Out<'_, Owned<XdPluginEntry>>,
+    out: Out<'_, Owned<XdPlugin>>,
 ) -> Failure {
     fence_into("xd_device_plugin", out, || {
         Ok(give(PluginObject::new(borrow(device)?.plugin())))

@@ -31,6 +31,7 @@ mod event;
 mod failure;
 mod input;
 mod library;
+mod lists;
 mod log_function;
 mod names;
 mod object;

@@ -14,12 +14,13 @@ use std::sync::Arc;
 
 use crossdock::Tensor;
 use crossdock_api::{
-    Owned, Ref, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime, XdScript, XdSession,
-    XdStream, XdTensor,
+    Owned, Ref, XdDevice, XdDeviceList, XdError, XdErrorList, XdEvent, XdPlugin, XdPluginList,
+    XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 
 use crate::error::ErrorObject;
 use crate::failure::Refusal;
+use crate::lists::List;
 use crate::plugin::PluginObject;
 use crate::route::RouteObject;
 use crate::script::ScriptObject;
@@ -43,13 +44,16 @@ macro_rules! handles {
 handles! {
     XdError => ErrorObject, "error";
     XdRuntime => crossdock::Runtime, "runtime";
-    XdPluginEntry => PluginObject, "plugin";
+    XdPlugin => PluginObject, "plugin";
     XdDevice => crossdock::Device, "device";
     XdStream => crossdock::Stream, "stream";
     XdEvent => crossdock::Event, "event";
     XdRoute => RouteObject, "route";
     XdScript => ScriptObject, "script";
     XdSession => SessionObject, "session";
+    XdDeviceList => List<XdDevice>, "list";
+    XdPluginList => List<XdPlugin>, "list";
+    XdErrorList => List<XdError>, "list";
 }
 
 /// The object behind a handle; `None` for NULL.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use crossdock::{Plugin, PluginState};
-use crossdock_api::{Owned, ProbeState, Ref, Text, XdPluginEntry};
+use crossdock_api::{Owned, ProbeState, Ref, Text, XdPlugin};
 
 use crate::boundary::{fence_free, fence_value};
 use crate::error::c_text;
@@ -46,7 +46,7 @@ impl PluginObject {
 macro_rules! texts {
     ($($function:ident => $part:ident;)*) => {$(
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $function(plugin: Ref<'_, XdPluginEntry>) -> Text<'_> {
+        pub(crate) extern "C" fn $function(plugin: Ref<'_, XdPlugin>) -> Text<'_> {
             fence_value(|| look(plugin).map(|plugin| Text::new(&plugin.$part)))
         }
     )*};
@@ -61,7 +61,7 @@ texts! {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_plugin_state(plugin: Ref<'_, XdPluginEntry>) -> ProbeState {
+pub(crate) extern "C" fn xd_plugin_state(plugin: Ref<'_, XdPlugin>) -> ProbeState {
     fence_value(|| {
         Some(match look(plugin)?.plugin.state() {
             PluginState::Ready => ProbeState::READY,
@@ -72,11 +72,11 @@ pub(crate) extern "C" fn xd_plugin_state(plugin: Ref<'_, XdPluginEntry>) -> Prob
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_plugin_retain(plugin: Ref<'_, XdPluginEntry>) -> Owned<XdPluginEntry> {
+pub(crate) extern "C" fn xd_plugin_retain(plugin: Ref<'_, XdPlugin>) -> Owned<XdPlugin> {
     fence_value(|| retain(plugin))
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_plugin_free(plugin: Owned<XdPluginEntry>) {
+pub(crate) extern "C" fn xd_plugin_free(plugin: Owned<XdPlugin>) {
     fence_free(plugin);
 }

@@ -5,18 +5,17 @@ use std::path::Path;
 
 use crossdock::{Runtime, RuntimeBuilder};
 use crossdock_api::{
-    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdPluginEntry,
-    XdRuntime, XdRuntimeOptions,
+    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdPlugin, XdRuntime,
+    XdRuntimeOptions,
 };
 use crossdock_sdk::deadline::limit;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::default_runtime;
-use crate::error::ErrorObject;
-use crate::failure::{Refusal, of_runtime};
+use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, give_shared, look, retain, shared};
+use crate::object::{borrow, give, give_shared, retain, shared};
 use crate::plugin::PluginObject;
 
 #[unsafe(no_mangle)]
@@ -71,47 +70,10 @@ pub(crate) extern "C" fn xd_runtime_free(runtime: Owned<XdRuntime>) {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_plugin_count(runtime: Ref<'_, XdRuntime>) -> u64 {
-    fence_value(|| look(runtime).map(|runtime| runtime.plugins().len() as u64))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_plugin_at(
-    runtime: Ref<'_, XdRuntime>,
-    index: u64,
-    out: Out<'_, Owned<XdPluginEntry>>,
-) -> Failure {
-    fence_into("xd_runtime_plugin_at", out, || {
-        let plugin = at(borrow(runtime)?.plugins(), index)?;
-        Ok(give(PluginObject::new(&plugin)))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_refused_count(runtime: Ref<'_, XdRuntime>) -> u64 {
-    fence_value(|| look(runtime).map(|runtime| runtime.refused().len() as u64))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_refused_at(
-    runtime: Ref<'_, XdRuntime>,
-    index: u64,
-    out: Out<'_, Owned<XdError>>,
-) -> Failure {
-    fence_into("xd_runtime_refused_at", out, || {
-        let refused = at(borrow(runtime)?.refused(), index)?;
-        Ok(give(ErrorObject::new(of_runtime(
-            &refused,
-            "xd_runtime_open",
-        ))))
-    })
-}
-
-#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_load_plugin(
     runtime: Ref<'_, XdRuntime>,
     path: Text<'_>,
-    out: Out<'_, Owned<XdPluginEntry>>,
+    out: Out<'_, Owned<XdPlugin>>,
 ) -> Failure {
     fence_into("xd_runtime_load_plugin", out, || {
         let path = Path::new(input::text(path, "path")?);
@@ -122,7 +84,7 @@ pub(crate) extern "C" fn xd_runtime_load_plugin(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_retire_plugin(
     runtime: Ref<'_, XdRuntime>,
-    plugin: Ref<'_, XdPluginEntry>,
+    plugin: Ref<'_, XdPlugin>,
 ) -> Failure {
     fence_call("xd_runtime_retire_plugin", || {
         Ok(borrow(runtime)?.retire(&borrow(plugin)?.plugin)?)
@@ -136,23 +98,6 @@ pub(crate) extern "C" fn xd_runtime_wait_for_releases(
 ) -> Failure {
     fence_call("xd_runtime_wait_for_releases", || {
         Ok(borrow(runtime)?.wait_for_releases(limit(limit_ns))?)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_device_count(runtime: Ref<'_, XdRuntime>) -> u64 {
-    fence_value(|| look(runtime).map(|runtime| runtime.devices().len() as u64))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xd_runtime_device_at(
-    runtime: Ref<'_, XdRuntime>,
-    index: u64,
-    out: Out<'_, Owned<XdDevice>>,
-) -> Failure {
-    fence_into("xd_runtime_device_at", out, || {
-        let device = at(borrow(runtime)?.devices(), index)?;
-        Ok(give(device))
     })
 }
 
@@ -249,13 +194,4 @@ fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
     let here = here.join(", ");
     let why = format!("no device type {text:?}; the devices here are {here}");
     Refusal::NoDevice { why }
-}
-
-/// The thing at an index of a list that may have changed since it was counted.
-fn at<T>(all: Vec<T>, index: u64) -> Result<T, Refusal> {
-    let count = all.len();
-    let found = usize::try_from(index)
-        .ok()
-        .and_then(|index| all.into_iter().nth(index));
-    found.ok_or_else(|| Refusal::argument(format!("index {index} of {count}")))
 }

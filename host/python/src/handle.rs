@@ -5,8 +5,8 @@
 )]
 
 use crossdock_api::{
-    Out, Owned, Ref, Text, XdApi, XdDevice, XdError, XdEvent, XdPluginEntry, XdRoute, XdRuntime,
-    XdStream, XdTensor,
+    Out, Owned, Ref, Text, XdApi, XdDevice, XdDeviceList, XdError, XdEvent, XdPlugin, XdPluginList,
+    XdRoute, XdRuntime, XdStream, XdTensor,
 };
 
 use crate::table::api;
@@ -30,9 +30,11 @@ macro_rules! objects {
 
 objects! {
     XdDevice: device_free;
+    XdDeviceList: device_list_free;
     XdError: error_free;
     XdEvent: event_free;
-    XdPluginEntry: plugin_free;
+    XdPlugin: plugin_free;
+    XdPluginList: plugin_list_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;
     XdStream: stream_free;

@@ -1,6 +1,6 @@
 //! `crossdock.Plugin`.
 
-use crossdock_api::{ProbeState, XdPluginEntry};
+use crossdock_api::{ProbeState, XdPlugin};
 use pyo3::prelude::*;
 
 use crate::handle::{Handle, text};
@@ -9,10 +9,10 @@ use crate::table::api;
 /// A registered plugin.
 #[pyclass(frozen, module = "crossdock")]
 #[derive(Debug)]
-pub(crate) struct Plugin(Handle<XdPluginEntry>);
+pub(crate) struct Plugin(Handle<XdPlugin>);
 
 impl Plugin {
-    pub(crate) const fn new(handle: Handle<XdPluginEntry>) -> Self {
+    pub(crate) const fn new(handle: Handle<XdPlugin>) -> Self {
         Self(handle)
     }
 }

@@ -5,7 +5,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 
-use crossdock_api::{DLDevice, Ref, XdDevice, XdLayout, XdMoveOptions, XdPluginEntry, XdRuntime};
+use crossdock_api::{
+    DLDevice, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin, XdPluginList,
+    XdRuntime,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -110,13 +113,9 @@ pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> Option<DLDevice> {
 #[pyfunction]
 fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
     let runtime = runtime(py)?;
-    (0..(api().runtime_device_count)(runtime.lend()))
-        .map(|at| {
-            Device::new(made(|out| {
-                (api().runtime_device_at)(runtime.lend(), at, out)
-            })?)
-        })
-        .collect()
+    let list: Handle<XdDeviceList> = made(|out| (api().runtime_devices)(runtime.lend(), out))?;
+    let own = |device: &Ref<'_, XdDevice>| Device::new(Handle::new((api().device_retain)(*device)));
+    list.lend().items().iter().map(own).collect()
 }
 
 /// The device that `spec` names: `"opencl:0"`, a `Device`, or a DLPack pair `(type, id)`; or the first
@@ -157,12 +156,9 @@ fn device(
 #[pyfunction]
 fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
     let runtime = runtime(py)?;
-    (0..(api().runtime_plugin_count)(runtime.lend()))
-        .map(|at| {
-            let plugin = made(|out| (api().runtime_plugin_at)(runtime.lend(), at, out))?;
-            Ok(Plugin::new(plugin))
-        })
-        .collect()
+    let list: Handle<XdPluginList> = made(|out| (api().runtime_plugins)(runtime.lend(), out))?;
+    let own = |plugin: &Ref<'_, XdPlugin>| Plugin::new(Handle::new((api().plugin_retain)(*plugin)));
+    Ok(list.lend().items().iter().map(own).collect())
 }
 
 /// Loads a plugin file; its devices are there at once. The same file is loaded once.
@@ -172,14 +168,14 @@ fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
 fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
     let runtime = runtime(py)?;
     let path = crate::handle::c_text(&path.to_string_lossy())?;
-    let loaded: Handle<XdPluginEntry> = detached(py, || {
+    let loaded: Handle<XdPlugin> = detached(py, || {
         made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
     })?;
     Ok(Plugin::new(loaded))
 }
 
 /// Removes a plugin. Tensors on it can still be dropped.
-pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPluginEntry>) -> PyResult<()> {
+pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> {
     let runtime = runtime(py)?;
     let retire = || check((api().runtime_retire_plugin)(runtime.lend(), plugin.lend()));
     Ok(detached(py, retire)?)

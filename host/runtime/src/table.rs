@@ -4,9 +4,9 @@
 use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
-    ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, Features, FillHooks,
-    HostCallHooks, HostEventHooks, MapHooks, PluginTable, RegisterHooks, StreamHooks, StridedHooks,
-    TimingHooks, WrapHooks,
+    ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks,
+    HostEventHooks, MapHooks, PluginTable, RegisterHooks, StreamHooks, StridedHooks, TimingHooks,
+    WrapHooks,
 };
 
 /// Why a table was refused.
@@ -37,12 +37,6 @@ pub enum TableError {
     MissingHook {
         /// The hook.
         hook: &'static str,
-    },
-    /// A group's bit and its pointer disagree.
-    #[error("its feature bit and its pointer disagree about the group `{group}`")]
-    Disagreement {
-        /// The group.
-        group: &'static str,
     },
     /// A hook of a group that is there is NULL.
     #[error("its group `{group}` lacks the hook `{hook}`")]
@@ -136,7 +130,7 @@ struct Head {
 const MANDATORY_BYTES: usize = std::mem::offset_of!(PluginTable, streams);
 
 macro_rules! groups {
-    ($($group:ident: $hooks:ident, $feature:ident { $($hook:ident)* })*) => {
+    ($($group:ident: $hooks:ident { $($hook:ident)* })*) => {
         impl Table {
             $(
                 #[doc = concat!("The group `", stringify!($group), "`, where it is there.")]
@@ -149,11 +143,7 @@ macro_rules! groups {
 
             fn check_groups(&self) -> Result<(), TableError> {
                 $(
-                    let group = self.$group();
-                    if self.raw.features.contains(Features::$feature) != group.is_some() {
-                        return Err(TableError::Disagreement { group: stringify!($group) });
-                    }
-                    if let Some(group) = group {
+                    if let Some(group) = self.$group() {
                         $(if group.$hook.is_none() {
                             return Err(TableError::PartialGroup {
                                 group: stringify!($group),
@@ -169,19 +159,19 @@ macro_rules! groups {
 }
 
 groups! {
-    streams: StreamHooks, STREAMS {
+    streams: StreamHooks {
         stream_create stream_default stream_native stream_destroy stream_synchronize stream_query
         stream_wait_event event_create event_record event_query event_synchronize event_destroy
     }
-    wrap: WrapHooks, WRAP { stream_wrap }
-    host_events: HostEventHooks, HOST_EVENTS { event_create_host event_complete }
-    host_calls: HostCallHooks, HOST_CALLS { stream_host_call }
-    timing: TimingHooks, TIMING { event_elapsed }
-    strided: StridedHooks, STRIDED { copy_strided }
-    fill: FillHooks, FILL { fill }
-    register: RegisterHooks, REGISTER { register_host unregister_host }
-    adopt: AdoptHooks, ADOPT { adopt release_adopted }
-    map: MapHooks, MAP { map unmap }
-    async_memory: AsyncMemoryHooks, ASYNC_MEMORY { allocate_async free_async }
-    attributes: AttributeHooks, ATTRIBUTES { device_attribute }
+    wrap: WrapHooks { stream_wrap }
+    host_events: HostEventHooks { event_create_host event_complete }
+    host_calls: HostCallHooks { stream_host_call }
+    timing: TimingHooks { event_elapsed }
+    strided: StridedHooks { copy_strided }
+    fill: FillHooks { fill }
+    register: RegisterHooks { register_host unregister_host }
+    adopt: AdoptHooks { adopt release_adopted }
+    map: MapHooks { map unmap }
+    async_memory: AsyncMemoryHooks { allocate_async free_async }
+    attributes: AttributeHooks { device_attribute }
 }

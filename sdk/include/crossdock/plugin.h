@@ -2,7 +2,7 @@
  * \file plugin.h
  * \brief The contract between Crossdock and a device plugin, for plugins in C and C++.
  *
- * A plugin is a shared library that exports `crossdock_plugin`, which returns one `xd_plugin`,
+ * A plugin is a shared library that exports `crossdock_plugin`, which returns one `xd_plugin_table`,
  * and writes `XD_PLUGIN_DESCRIBE` once. The same layouts as the Rust crate `crossdock-sdk`.
  *
  * The comment of each hook says which threads may call it, whether it blocks, who owns what,
@@ -36,40 +36,13 @@ extern "C" {
 /** Makes a function visible in a library that is built with `-fvisibility=hidden`. */
 #define XD_EXPORT __attribute__((visibility("default")))
 
-/** Which optional groups a table holds; a bit that contradicts its pointer refuses the plugin. */
-typedef uint64_t xd_features;
-/** `streams` is there. */
-#define XD_FEATURE_STREAMS (UINT64_C(1) << 0)
-/** `wrap` is there. */
-#define XD_FEATURE_WRAP (UINT64_C(1) << 1)
-/** `host_events` is there. */
-#define XD_FEATURE_HOST_EVENTS (UINT64_C(1) << 2)
-/** `host_calls` is there. */
-#define XD_FEATURE_HOST_CALLS (UINT64_C(1) << 3)
-/** `timing` is there. */
-#define XD_FEATURE_TIMING (UINT64_C(1) << 4)
-/** `strided` is there. */
-#define XD_FEATURE_STRIDED (UINT64_C(1) << 5)
-/** `fill` is there. */
-#define XD_FEATURE_FILL (UINT64_C(1) << 6)
-/** `register` is there. */
-#define XD_FEATURE_REGISTER (UINT64_C(1) << 7)
-/** `adopt` is there. */
-#define XD_FEATURE_ADOPT (UINT64_C(1) << 8)
-/** `map` is there. */
-#define XD_FEATURE_MAP (UINT64_C(1) << 9)
-/** `async_memory` is there. */
-#define XD_FEATURE_ASYNC_MEMORY (UINT64_C(1) << 10)
-/** `attributes` is there. */
-#define XD_FEATURE_ATTRIBUTES (UINT64_C(1) << 11)
-
 /** The hooks of one plugin, read by `struct_size`.
  *
  * Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
  * that the caller gives back to `error_free`; `XD_NOT_READY` needs none. Out parameters are written
  * on success only.
  */
-typedef struct xd_plugin {
+typedef struct xd_plugin_table {
     /** Bytes of this struct as the plugin knows it. */
     uint32_t struct_size;
     /** `XD_ABI_MAJOR` that the plugin was built against. */
@@ -77,11 +50,7 @@ typedef struct xd_plugin {
     /** `XD_ABI_MINOR` that the plugin was built against. */
     uint32_t abi_minor;
     /** Zero. */
-    uint32_t reserved;
-    /** Which groups below are there. */
-    xd_features features;
-    /** NULL; a chain of extensions in a later version. */
-    const uint8_t *extension;
+    uint32_t reserved[3];
     /** The bytes of the section `.crossdock`. */
     const uint8_t *description;
     /** Frees an error object that a hook of this plugin made.
@@ -265,7 +234,7 @@ typedef struct xd_plugin {
     const xd_async_memory_hooks *async_memory;
     /** Open-ended facts, or NULL. */
     const xd_attribute_hooks *attributes;
-} xd_plugin;
+} xd_plugin_table;
 
 /** The entry of a plugin file: its table, which is constant and lives as long as the process.
  *
@@ -275,7 +244,7 @@ typedef struct xd_plugin {
  * Errors:  NULL refuses the plugin.
  * Since:   table 1.0.
  */
-XD_EXPORT const xd_plugin *crossdock_plugin(void);
+XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 #ifdef __cplusplus
 }
@@ -287,7 +256,7 @@ XD_EXPORT const xd_plugin *crossdock_plugin(void);
  *
  *     XD_PLUGIN_DESCRIBE("name=mine", "vendor=me", "version=1.0.0", "devices=ext_dev");
  *
- * It defines `crossdock_description`, for `xd_plugin.description`. `devices` lists DLPack device
+ * It defines `crossdock_description`, for `xd_plugin_table.description`. `devices` lists DLPack device
  * types, comma-separated. All arguments are string literals.
  */
 #define XD_PLUGIN_DESCRIBE(name, vendor, version, devices)                                     \

@@ -39,7 +39,7 @@ pub use pointer::StaticPtr;
 pub use status::Status;
 pub use streams::StreamHooks;
 pub use table::{
-    ABI_MAJOR, ABI_MINOR, C_ENTRY_SYMBOL, DESCRIPTION_MAGIC, Features, PluginTable, PluginTableRef,
+    ABI_MAJOR, ABI_MINOR, C_ENTRY_SYMBOL, DESCRIPTION_MAGIC, PluginTable, PluginTableRef,
 };
 pub use types::{
     Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DefaultStream,

@@ -2,7 +2,6 @@
 
 use abi_stable::StableAbi;
 
-use super::types::bits;
 use super::{
     Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo,
     FillHooks, HostCallHooks, HostEventHooks, HostServices, MapHooks, MemoryInfo, MemoryKind,
@@ -14,7 +13,7 @@ use super::{
 pub const ABI_MAJOR: u32 = crate::abi_number!(major);
 /// Minor version of the contract: grows with the table, and any is accepted.
 pub const ABI_MINOR: u32 = crate::abi_number!(minor);
-/// The function that a C plugin exports: `const xd_plugin *crossdock_plugin(void)`.
+/// The function that a C plugin exports: `const xd_plugin_table *crossdock_plugin(void)`.
 pub const C_ENTRY_SYMBOL: &str = "crossdock_plugin";
 /// First bytes of the section `.crossdock`, before the `key=value` texts.
 pub const DESCRIPTION_MAGIC: &str = "CROSSDOCK1\0";
@@ -31,37 +30,7 @@ macro_rules! abi_number {
     };
 }
 
-bits!(
-    /// Which optional groups a table holds; a bit that contradicts its pointer refuses the plugin.
-    Features(u64) {
-        /// `streams` is there.
-        STREAMS = 0;
-        /// `wrap` is there.
-        WRAP = 1;
-        /// `host_events` is there.
-        HOST_EVENTS = 2;
-        /// `host_calls` is there.
-        HOST_CALLS = 3;
-        /// `timing` is there.
-        TIMING = 4;
-        /// `strided` is there.
-        STRIDED = 5;
-        /// `fill` is there.
-        FILL = 6;
-        /// `register` is there.
-        REGISTER = 7;
-        /// `adopt` is there.
-        ADOPT = 8;
-        /// `map` is there.
-        MAP = 9;
-        /// `async_memory` is there.
-        ASYNC_MEMORY = 10;
-        /// `attributes` is there.
-        ATTRIBUTES = 11;
-    }
-);
-
-/// The hooks of one plugin, read by `struct_size`. `xd_plugin` in C.
+/// The hooks of one plugin, read by `struct_size`. `xd_plugin_table` in C.
 ///
 /// Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
 /// that the caller gives back to `error_free`; `NOT_READY` needs none. Out parameters are written on
@@ -78,11 +47,7 @@ pub struct PluginTable {
     /// [`ABI_MINOR`] that the plugin was built against.
     pub abi_minor: u32,
     /// Zero.
-    pub reserved: u32,
-    /// Which groups below are there.
-    pub features: Features,
-    /// NULL; a chain of extensions in a later version.
-    pub extension: StaticPtr<u8>,
+    pub reserved: [u32; 3],
     /// The bytes of the section `.crossdock`.
     pub description: StaticPtr<u8>,
     /// Frees an error object that a hook of this plugin made.

@@ -149,7 +149,6 @@ macro_rules! bits {
         }
     };
 }
-pub(super) use bits;
 
 bits!(
     /// What works on a device. A bit for a group that the plugin lacks refuses the plugin.

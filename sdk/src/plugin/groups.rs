@@ -8,17 +8,15 @@ use super::{
     Strided, Timing, Wrap,
 };
 use crate::abi::{
-    AdoptHooks, AsyncMemoryHooks, AttributeHooks, Features, FillHooks, HostCallHooks,
-    HostEventHooks, MapHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks, TimingHooks,
-    WrapHooks,
+    AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks, HostEventHooks,
+    MapHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 macro_rules! groups {
-    ($($field:ident: $hooks:ident, $bound:ident, $feature:ident;)*) => {
+    ($($field:ident: $hooks:ident, $bound:ident;)*) => {
         /// The optional groups of a plugin; each method adds one, whose trait must be implemented.
         #[derive(Debug, Clone, Copy)]
         pub struct Groups<P> {
-            pub(super) features: Features,
             $(pub(super) $field: StaticPtr<$hooks>,)*
             plugin: PhantomData<fn() -> P>,
         }
@@ -28,7 +26,6 @@ macro_rules! groups {
             #[must_use]
             pub const fn new() -> Self {
                 Self {
-                    features: Features::empty(),
                     $($field: StaticPtr::NULL,)*
                     plugin: PhantomData,
                 }
@@ -41,7 +38,6 @@ macro_rules! groups {
                 where
                     P: $bound,
                 {
-                    self.features = self.features.with(Features::$feature);
                     self.$field = StaticPtr::new(shims::$bound::<P>::HOOKS);
                     self
                 }
@@ -51,18 +47,18 @@ macro_rules! groups {
 }
 
 groups! {
-    streams: StreamHooks, Streams, STREAMS;
-    wrap: WrapHooks, Wrap, WRAP;
-    host_events: HostEventHooks, HostEvents, HOST_EVENTS;
-    host_calls: HostCallHooks, HostCalls, HOST_CALLS;
-    timing: TimingHooks, Timing, TIMING;
-    strided: StridedHooks, Strided, STRIDED;
-    fill: FillHooks, Fill, FILL;
-    register: RegisterHooks, Register, REGISTER;
-    adopt: AdoptHooks, Adopt, ADOPT;
-    map: MapHooks, Map, MAP;
-    async_memory: AsyncMemoryHooks, AsyncMemory, ASYNC_MEMORY;
-    attributes: AttributeHooks, Attributes, ATTRIBUTES;
+    streams: StreamHooks, Streams;
+    wrap: WrapHooks, Wrap;
+    host_events: HostEventHooks, HostEvents;
+    host_calls: HostCallHooks, HostCalls;
+    timing: TimingHooks, Timing;
+    strided: StridedHooks, Strided;
+    fill: FillHooks, Fill;
+    register: RegisterHooks, Register;
+    adopt: AdoptHooks, Adopt;
+    map: MapHooks, Map;
+    async_memory: AsyncMemoryHooks, AsyncMemory;
+    attributes: AttributeHooks, Attributes;
 }
 
 impl<P: Plugin> Default for Groups<P> {

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use crossdock_api::{
-    ErrorKind, Failure as Answer, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdError, XdEvent,
-    XdRoute, XdRuntime, XdRuntimeOptions, XdStream, XdTensor, XdTensorInfo,
+    ErrorKind, Failure as Answer, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdDeviceList,
+    XdError, XdEvent, XdRoute, XdRuntime, XdRuntimeOptions, XdStream, XdTensor, XdTensorInfo,
 };
 use crossdock_capi::api;
 use crossdock_sdk::dlpack::{DLManagedTensorVersioned, Received};
@@ -48,6 +48,7 @@ macro_rules! objects {
 
 objects! {
     XdDevice: device_free;
+    XdDeviceList: device_list_free;
     XdError: error_free;
     XdEvent: event_free;
     XdRoute: route_free;
@@ -161,10 +162,10 @@ impl Table {
         let mut options = XdRuntimeOptions::new(&files, &[]);
         options.flags = RuntimeFlags::NO_SEARCH;
         let runtime = made(|out| xd!(runtime_open)((&options).into(), out))?;
-        let device =
-            |&place: &usize| made(|out| xd!(runtime_device_at)(runtime.lend(), place as u64, out));
+        let list: Handle<XdDeviceList> = made(|out| xd!(runtime_devices)(runtime.lend(), out))?;
+        let device = |&place: &usize| Handle::new(xd!(device_retain)(list.lend().items()[place]));
         Ok(Self {
-            devices: places.iter().map(device).collect::<Result<_, _>>()?,
+            devices: places.iter().map(device).collect(),
             runtime,
         })
     }

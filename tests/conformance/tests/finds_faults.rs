@@ -20,9 +20,9 @@ use std::sync::Mutex;
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
-    DeviceInfo, EventHandle, Features, FillHooks, HostCallHooks, HostFunction, MemoryKind,
-    PluginHandle, PluginTable, PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks,
-    StridedArgs, StridedHooks,
+    DeviceInfo, EventHandle, FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle,
+    PluginTable, PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs,
+    StridedHooks,
 };
 
 use faulty::{ErrorOut, group, open, sound};
@@ -478,7 +478,6 @@ fn an_attribute_for_every_key_is_found() {
         Status::OK
     }
     let report = report_of(|table| {
-        table.features = table.features.with(Features::ATTRIBUTES);
         table.attributes = group(AttributeHooks {
             device_attribute: Some(knows),
         });

@@ -16,14 +16,13 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 
 use crossdock_conformance::{Level, Subject, run};
-use crossdock_sdk::abi::{Address, Features, MapHooks, PluginHandle, Status};
+use crossdock_sdk::abi::{Address, MapHooks, PluginHandle, Status};
 
 use faulty::{ErrorOut, group, open};
 
 /// Whether a plugin with these views passes.
 fn passes(views: MapHooks) -> bool {
     let mut hooks = open(|table| {
-        table.features = table.features.with(Features::MAP);
         table.map = group(views);
     });
     let subject = Subject::new(&hooks, 0).unwrap();

@@ -15,7 +15,7 @@ use std::sync::Barrier;
 
 use crossdock::{Error, Hooks, Layer};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, DeviceInfo, EventHandle, Features, MemoryInfo, MemoryKind, PluginHandle,
+    Address, AllocateArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, PluginHandle,
     PluginTable, PointerInfo, StaticPtr, Status, StreamHandle, StreamHooks,
 };
 
@@ -348,7 +348,6 @@ fn a_group_that_is_absent_stays_absent_behind_a_layer() {
         assert_eq!(answer.unwrap_err().status(), Some(Status::UNSUPPORTED));
     };
     let bare = faulty(|table| {
-        table.features = Features::empty();
         table.streams = StaticPtr::NULL;
         table.wrap = StaticPtr::NULL;
         table.host_events = StaticPtr::NULL;

@@ -27,7 +27,7 @@ fn a_failed_step_leaves_the_registry_and_the_open_files_as_they_were() {
         (&other, "-DOTHER_MAJOR"),
         (&faulty, "-DENTRY_NULL"),
         (&faulty, "-DNULL_HOOK"),
-        (&faulty, "-DLOST_GROUP"),
+        (&faulty, "-DEMPTY_GROUP"),
         (&faulty, "-DPROBE_FAILS"),
         (&faulty, "-DPROBE_GARBAGE"),
         (&faulty, "-DOPEN_FAILS"),

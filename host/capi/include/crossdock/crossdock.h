@@ -58,7 +58,7 @@ extern "C" {
 /** The version of the table: another major one cannot be used. */
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
-#define XD_API_MINOR 5u
+#define XD_API_MINOR 0u
 /** A limit that there is none. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
@@ -77,7 +77,7 @@ typedef struct xd_error xd_error;
 /** A running Crossdock. Two are the same when their addresses are. */
 typedef struct xd_runtime xd_runtime;
 /** A registered plugin. */
-typedef struct xd_plugin_entry xd_plugin_entry;
+typedef struct xd_plugin xd_plugin;
 /** A device. */
 typedef struct xd_device xd_device;
 /** A typed view of memory on one device. */
@@ -325,6 +325,26 @@ typedef struct xd_tensor_info {
     uint32_t reserved;
 } xd_tensor_info;
 
+/** What was registered at one moment, in the order of registration. The list lends its handles: what is
+ * retired later stays usable through it until the list is given back, and `_retain` keeps one longer.
+ */
+typedef struct xd_device_list {
+    uint64_t count;
+    const xd_device *const *items;
+} xd_device_list;
+
+/** As xd_device_list, of plugins. */
+typedef struct xd_plugin_list {
+    uint64_t count;
+    const xd_plugin *const *items;
+} xd_plugin_list;
+
+/** As xd_device_list, of errors. */
+typedef struct xd_error_list {
+    uint64_t count;
+    const xd_error *const *items;
+} xd_error_list;
+
 /** Where a new runtime looks for plugins. */
 typedef struct xd_runtime_options {
     uint64_t struct_size;
@@ -551,7 +571,7 @@ uint64_t xd_counted_leaks(void);
  * \brief Calls the deleters of tensors that others made through a function, in the whole process and
  * from now on: for those whose deleters need what does not live as long as the process, as Python's do.
  * \param[in] gate  Called on any thread, also on several at once, until the process ends.
- * \return `XD_CONFLICT` where another function was set before; `XD_INVALID` for NULL. Since table 1.4.
+ * \return `XD_CONFLICT` where another function was set before; `XD_INVALID` for NULL.
  */
 xd_error *xd_release_through(xd_release_gate gate);
 
@@ -615,16 +635,15 @@ const char *xd_error_hint(const xd_error *error);
 const char *xd_error_text(const xd_error *error);
 
 /** \brief The class of a script's exception with its module, as in `numpy.linalg.LinAlgError`; else
- * empty. Since 1.1.
+ * empty.
  */
 const char *xd_error_exception(const xd_error *error);
 
 /** \brief The traceback of a script's exception, as Python prints it, causes included; else empty.
- * Since 1.1.
  */
 const char *xd_error_traceback(const xd_error *error);
 
-/** \brief The code of `XD_ERROR_SCRIPT_EXIT`, as `python` would exit with it; else 0. Since 1.1. */
+/** \brief The code of `XD_ERROR_SCRIPT_EXIT`, as `python` would exit with it; else 0. */
 int32_t xd_error_exit_code(const xd_error *error);
 
 /** \brief Frees an error. */
@@ -693,29 +712,28 @@ xd_runtime *xd_runtime_retain(const xd_runtime *runtime);
  */
 void xd_runtime_free(xd_runtime *runtime);
 
-/** \brief How many plugins are registered, also those whose devices are absent. */
-uint64_t xd_runtime_plugin_count(const xd_runtime *runtime);
-
-/** \brief The plugin at an index, in the order of registration.
- * \return An error behind the last one: plugins may have been removed since they were counted.
+/** \brief The plugins that are registered now, also those whose devices are absent.
+ * \param[out] plugins  The caller's (::xd_plugin_list_free).
  */
-xd_error *xd_runtime_plugin_at(const xd_runtime *runtime, uint64_t index,
-                               xd_plugin_entry **plugin);
+xd_error *xd_runtime_plugins(const xd_runtime *runtime, xd_plugin_list **plugins);
 
-/** \brief How many files the search found and could not load. */
-uint64_t xd_runtime_refused_count(const xd_runtime *runtime);
+/** \brief Gives a list back, and the handles that it lends. */
+void xd_plugin_list_free(xd_plugin_list *plugins);
 
-/** \brief Why the file at an index could not be loaded.
- * \param[out] why  The caller's, as every error.
+/** \brief Why files that the search found could not be loaded, one error a file.
+ * \param[out] errors  The caller's (::xd_error_list_free).
  */
-xd_error *xd_runtime_refused_at(const xd_runtime *runtime, uint64_t index, xd_error **why);
+xd_error *xd_runtime_refused(const xd_runtime *runtime, xd_error_list **errors);
+
+/** \brief Gives a list back, and the errors that it lends. */
+void xd_error_list_free(xd_error_list *errors);
 
 /** \brief Loads a plugin file beside those that are here; the same file is loaded once. One that
  * cannot be opened is an error, `XD_ERROR_HOOK` with what it answered, and the next call tries again;
  * one whose driver is absent is there, as ::xd_plugin_state says.
  */
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
-                                 xd_plugin_entry **plugin);
+                                 xd_plugin **plugin);
 
 /** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Other
  * runtimes of the process keep it, and while one does, its tensors can still be read. The last one
@@ -724,25 +742,25 @@ xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
  * removed also where this answers an error of the plugin. ::xd_runtime_load_plugin brings it back.
  * \return `XD_INVALID` where this runtime does not list the plugin.
  */
-xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin_entry *plugin);
+xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *plugin);
 
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
  * running, is given back, or is leaked because nobody can say whether the work is over. Then the
  * deleters of imported tensors have run. Waits for the plugins that this runtime lists,
- * and for those that it retired. Since table 1.3.
+ * and for those that it retired.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
  * \return `XD_TIMEOUT`; `XD_EXITING` once the process exits, which leaves the rest to the system;
  *         `XD_INVALID` when called by a deleter, which is such a release itself.
  */
 xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
 
-/** \brief How many devices are registered. */
-uint64_t xd_runtime_device_count(const xd_runtime *runtime);
-
-/** \brief The device at an index, in the order of registration.
- * \return An error behind the last one: devices may have been removed since they were counted.
+/** \brief The devices that are registered now.
+ * \param[out] devices  The caller's (::xd_device_list_free).
  */
-xd_error *xd_runtime_device_at(const xd_runtime *runtime, uint64_t index, xd_device **device);
+xd_error *xd_runtime_devices(const xd_runtime *runtime, xd_device_list **devices);
+
+/** \brief Gives a list back, and the handles that it lends. */
+void xd_device_list_free(xd_device_list *devices);
 
 /** \brief The device with a DLPack pair.
  * \return `XD_NO_DEVICE` with the devices that are here.
@@ -756,14 +774,14 @@ xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
 
 /** \brief The first device with this uuid, which stays with the hardware whatever number the device
- * has in this process. Since table 1.5.
+ * has in this process.
  * \param[in] uuid  16 bytes, as ::xd_device_describe gives them: `info.uuid`. Zeros are nobody's.
  * \return `XD_NO_DEVICE` with the devices that are here and have one.
  */
 xd_error *xd_runtime_device_by_uuid(const xd_runtime *runtime, const uint8_t *uuid,
                                     xd_device **device);
 
-/** \brief The first device at this place of the PCI bus. Since table 1.5.
+/** \brief The first device at this place of the PCI bus.
  * \param[in] pci_bus_id  As ::xd_device_describe gives it: `0000:03:00.0`, in letters of either case.
  * \return `XD_NO_DEVICE` with the devices that are here and have one.
  */
@@ -775,28 +793,28 @@ xd_error *xd_runtime_device_by_pci(const xd_runtime *runtime, const char *pci_bu
 /**@{*/
 
 /** \brief Its name, as in `libcrossdock_plugin_NAME.so`. */
-const char *xd_plugin_name(const xd_plugin_entry *plugin);
+const char *xd_plugin_name(const xd_plugin *plugin);
 
 /** \brief Who made it. */
-const char *xd_plugin_vendor(const xd_plugin_entry *plugin);
+const char *xd_plugin_vendor(const xd_plugin *plugin);
 
 /** \brief Its own version. */
-const char *xd_plugin_version(const xd_plugin_entry *plugin);
+const char *xd_plugin_version(const xd_plugin *plugin);
 
 /** \brief Its file; empty for the plugin that is linked in. */
-const char *xd_plugin_path(const xd_plugin_entry *plugin);
+const char *xd_plugin_path(const xd_plugin *plugin);
 
 /** \brief What its probe found; `XD_PROBE_BROKEN` for NULL. */
-xd_probe_state xd_plugin_state(const xd_plugin_entry *plugin);
+xd_probe_state xd_plugin_state(const xd_plugin *plugin);
 
 /** \brief What was looked for (absent) or why it does not work (broken); else empty. */
-const char *xd_plugin_detail(const xd_plugin_entry *plugin);
+const char *xd_plugin_detail(const xd_plugin *plugin);
 
 /** \brief The same plugin once more; NULL for NULL. */
-xd_plugin_entry *xd_plugin_retain(const xd_plugin_entry *plugin);
+xd_plugin *xd_plugin_retain(const xd_plugin *plugin);
 
 /** \brief Gives a plugin back; it stays registered. */
-void xd_plugin_free(xd_plugin_entry *plugin);
+void xd_plugin_free(xd_plugin *plugin);
 /**@}*/
 
 /** \name Devices */
@@ -809,7 +827,7 @@ xd_error *xd_device_describe(const xd_device *device, xd_device_info *info);
 xd_error *xd_device_memory(const xd_device *device, xd_memory_info *memory);
 
 /** \brief The plugin that offers it. */
-xd_error *xd_device_plugin(const xd_device *device, xd_plugin_entry **plugin);
+xd_error *xd_device_plugin(const xd_device *device, xd_plugin **plugin);
 
 /** \brief 1 where both handles are of one device; 0 where one is NULL. */
 int32_t xd_device_equal(const xd_device *one, const xd_device *other);
@@ -913,7 +931,7 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * ::xd_tensor_used_on or ::xd_tensor_written_on for that work: the export itself does not know of it.
  *
  * The eight bytes before the struct are a number that changes when it is released, and that may be read
- * for ever: whoever only passes the struct on can tell whether it is gone. Since table 1.4.
+ * for ever: whoever only passes the struct on can tell whether it is gone.
  *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
  */
@@ -1052,8 +1070,7 @@ xd_error *xd_tensor_written_on(const xd_tensor *tensor, const xd_stream *stream)
 /** \brief Says that the content is ready once everything that is on a stream now is done, which is
  * work of the producer that the tensor was imported from. Every later use of the tensor waits for
  * that work. Freeing the tensor does not: the producer keeps its memory until then. Memory of this
- * library's own, which came back from a producer, has no other keeper, and outlives the work. Since
- * table 1.3.
+ * library's own, which came back from a producer, has no other keeper, and outlives the work.
  */
 xd_error *xd_tensor_ready_on(const xd_tensor *tensor, const xd_stream *stream);
 /**@}*/
@@ -1232,7 +1249,7 @@ void xd_route_free(xd_route *route);
 /**@}*/
 
 /**
- * \name Scripts. Since 1.1.
+ * \name Scripts.
  *
  * There is one Python a process, and one thread that runs scripts in it: calls on several threads
  * wait for their turn. A caller that holds Python's lock (a host that is itself a Python module) lets
@@ -1381,6 +1398,7 @@ typedef struct xd_api {
     const char *(*version)(void);
     int32_t (*exiting)(void);
     uint64_t (*counted_leaks)(void);
+    xd_error *(*release_through)(xd_release_gate gate);
     xd_error *(*log_set)(xd_log_function function, void *word, uint32_t level);
     xd_error *(*trace_start)(const char *path);
     xd_error *(*trace_stop)(void);
@@ -1395,6 +1413,9 @@ typedef struct xd_api {
     const char *(*error_why)(const xd_error *error);
     const char *(*error_hint)(const xd_error *error);
     const char *(*error_text)(const xd_error *error);
+    const char *(*error_exception)(const xd_error *error);
+    const char *(*error_traceback)(const xd_error *error);
+    int32_t (*error_exit_code)(const xd_error *error);
     void (*error_free)(xd_error *error);
     const char *(*status_name)(xd_status status);
     xd_error *(*dtype_text)(xd_dtype dtype, char *name);
@@ -1406,49 +1427,64 @@ typedef struct xd_api {
     xd_error *(*runtime_make_default)(const xd_runtime *runtime);
     xd_runtime *(*runtime_retain)(const xd_runtime *runtime);
     void (*runtime_free)(xd_runtime *runtime);
-    uint64_t (*runtime_plugin_count)(const xd_runtime *runtime);
-    xd_error *(*runtime_plugin_at)(const xd_runtime *runtime, uint64_t index,
-                                   xd_plugin_entry **plugin);
-    uint64_t (*runtime_refused_count)(const xd_runtime *runtime);
-    xd_error *(*runtime_refused_at)(const xd_runtime *runtime, uint64_t index, xd_error **why);
+    xd_error *(*runtime_plugins)(const xd_runtime *runtime, xd_plugin_list **plugins);
+    void (*plugin_list_free)(xd_plugin_list *plugins);
+    xd_error *(*runtime_refused)(const xd_runtime *runtime, xd_error_list **errors);
+    void (*error_list_free)(xd_error_list *errors);
     xd_error *(*runtime_load_plugin)(const xd_runtime *runtime, const char *path,
-                                     xd_plugin_entry **plugin);
-    xd_error *(*runtime_retire_plugin)(const xd_runtime *runtime, const xd_plugin_entry *plugin);
-    uint64_t (*runtime_device_count)(const xd_runtime *runtime);
-    xd_error *(*runtime_device_at)(const xd_runtime *runtime, uint64_t index, xd_device **device);
+                                     xd_plugin **plugin);
+    xd_error *(*runtime_retire_plugin)(const xd_runtime *runtime, const xd_plugin *plugin);
+    xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
+    xd_error *(*runtime_devices)(const xd_runtime *runtime, xd_device_list **devices);
+    void (*device_list_free)(xd_device_list *devices);
     xd_error *(*runtime_device)(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
     xd_error *(*runtime_device_named)(const xd_runtime *runtime, const char *name,
                                       xd_device **device);
-    const char *(*plugin_name)(const xd_plugin_entry *plugin);
-    const char *(*plugin_vendor)(const xd_plugin_entry *plugin);
-    const char *(*plugin_version)(const xd_plugin_entry *plugin);
-    const char *(*plugin_path)(const xd_plugin_entry *plugin);
-    xd_probe_state (*plugin_state)(const xd_plugin_entry *plugin);
-    const char *(*plugin_detail)(const xd_plugin_entry *plugin);
-    xd_plugin_entry *(*plugin_retain)(const xd_plugin_entry *plugin);
-    void (*plugin_free)(xd_plugin_entry *plugin);
+    xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t *uuid,
+                                        xd_device **device);
+    xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,
+                                       xd_device **device);
+    const char *(*plugin_name)(const xd_plugin *plugin);
+    const char *(*plugin_vendor)(const xd_plugin *plugin);
+    const char *(*plugin_version)(const xd_plugin *plugin);
+    const char *(*plugin_path)(const xd_plugin *plugin);
+    xd_probe_state (*plugin_state)(const xd_plugin *plugin);
+    const char *(*plugin_detail)(const xd_plugin *plugin);
+    xd_plugin *(*plugin_retain)(const xd_plugin *plugin);
+    void (*plugin_free)(xd_plugin *plugin);
     xd_error *(*device_describe)(const xd_device *device, xd_device_info *info);
     xd_error *(*device_memory)(const xd_device *device, xd_memory_info *memory);
-    xd_error *(*device_plugin)(const xd_device *device, xd_plugin_entry **plugin);
+    xd_error *(*device_plugin)(const xd_device *device, xd_plugin **plugin);
     int32_t (*device_equal)(const xd_device *one, const xd_device *other);
     uint64_t (*device_hash)(const xd_device *device);
     xd_error *(*device_synchronize)(const xd_device *device, uint64_t limit_ns);
     xd_device *(*device_retain)(const xd_device *device);
     void (*device_free)(xd_device *device);
-    xd_error *(*tensor_empty)(const xd_device *device, const xd_layout *layout,
-                              xd_tensor **tensor);
+    xd_error *(*tensor_empty)(const xd_device *device, const xd_layout *layout, xd_tensor **tensor);
     xd_error *(*tensor_from_memory)(const xd_runtime *runtime, const xd_memory *memory,
                                     xd_tensor **tensor);
+    xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
+                                     xd_tensor **tensor);
+    int32_t (*tensor_as_host_array)(const xd_runtime *runtime,
+                                    const struct DLManagedTensorVersioned *managed,
+                                    xd_host_array *array);
+    int32_t (*tensor_as_host_array_legacy)(const xd_runtime *runtime,
+                                           const struct DLManagedTensor *managed,
+                                           xd_host_array *array);
     xd_error *(*tensor_import)(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
                                xd_tensor **tensor);
     xd_error *(*tensor_import_legacy)(const xd_runtime *runtime, struct DLManagedTensor *managed,
                                       xd_tensor **tensor);
     xd_error *(*tensor_export)(const xd_tensor *tensor, const xd_export_options *options,
                                struct DLManagedTensorVersioned **managed);
+    xd_error *(*tensor_try_export)(const xd_tensor *tensor,
+                                   struct DLManagedTensorVersioned **managed);
     xd_error *(*tensor_export_legacy)(const xd_tensor *tensor, const xd_export_options *options,
                                       struct DLManagedTensor **managed);
     xd_error *(*tensor_describe)(const xd_tensor *tensor, xd_tensor_info *info);
     xd_error *(*tensor_device)(const xd_tensor *tensor, xd_device **device);
+    xd_tensor *(*tensor_retain)(const xd_tensor *tensor);
+    void (*tensor_free)(xd_tensor *tensor);
     xd_error *(*tensor_slice)(const xd_tensor *tensor, uint32_t count, const xd_axis_slice *slices,
                               xd_tensor **view);
     xd_error *(*tensor_permute)(const xd_tensor *tensor, uint32_t count, const uint32_t *axes,
@@ -1469,11 +1505,11 @@ typedef struct xd_api {
     xd_error *(*tensor_wait_to_write)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*tensor_used_on)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*tensor_written_on)(const xd_tensor *tensor, const xd_stream *stream);
-    xd_tensor *(*tensor_retain)(const xd_tensor *tensor);
-    void (*tensor_free)(xd_tensor *tensor);
+    xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
     xd_error *(*stream_create)(const xd_device *device, xd_stream **stream);
     xd_error *(*stream_default)(const xd_device *device, xd_stream **stream);
     xd_error *(*stream_wrap)(const xd_device *device, uint64_t native, xd_stream **stream);
+    xd_error *(*stream_find)(const xd_device *device, uint64_t native, xd_stream **stream);
     xd_error *(*stream_device)(const xd_stream *stream, xd_device **device);
     xd_error *(*stream_native_handle)(const xd_stream *stream, uint64_t *native);
     xd_error *(*stream_record)(const xd_stream *stream, xd_event **event);
@@ -1496,6 +1532,8 @@ typedef struct xd_api {
                                xd_device **device);
     xd_error *(*route_explain)(const xd_device *from, const xd_device *to, const xd_layout *layout,
                                const xd_move_options *options, xd_route **route);
+    xd_error *(*tensor_explain)(const xd_tensor *tensor, const xd_device *to,
+                                const xd_move_options *options, xd_route **route);
     uint32_t (*route_kind)(const xd_route *route);
     uint64_t (*route_bytes_copied)(const xd_route *route);
     uint64_t (*route_cost_ns)(const xd_route *route);
@@ -1504,14 +1542,6 @@ typedef struct xd_api {
     const char *(*route_refused)(const xd_route *route, uint64_t index);
     const char *(*route_instead)(const xd_route *route, uint64_t index);
     void (*route_free)(xd_route *route);
-    xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
-                                     xd_tensor **tensor);
-    xd_error *(*stream_find)(const xd_device *device, uint64_t native, xd_stream **stream);
-    xd_error *(*tensor_explain)(const xd_tensor *tensor, const xd_device *to,
-                                const xd_move_options *options, xd_route **route);
-    const char *(*error_traceback)(const xd_error *error);
-    const char *(*error_exception)(const xd_error *error);
-    int32_t (*error_exit_code)(const xd_error *error);
     xd_error *(*script_open)(const xd_runtime *runtime, const xd_script_options *options,
                              xd_script **script);
     xd_error *(*script_explain)(const xd_script_options *options, xd_value *text);
@@ -1538,21 +1568,6 @@ typedef struct xd_api {
     xd_error *(*session_describe)(const xd_session *session, xd_session_state *state);
     void (*session_free)(xd_session *session);
     void (*value_clear)(xd_value *value);
-    xd_error *(*tensor_try_export)(const xd_tensor *tensor,
-                                   struct DLManagedTensorVersioned **managed);
-    int32_t (*tensor_as_host_array)(const xd_runtime *runtime,
-                                    const struct DLManagedTensorVersioned *managed,
-                                    xd_host_array *array);
-    int32_t (*tensor_as_host_array_legacy)(const xd_runtime *runtime,
-                                           const struct DLManagedTensor *managed,
-                                           xd_host_array *array);
-    xd_error *(*tensor_ready_on)(const xd_tensor *tensor, const xd_stream *stream);
-    xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
-    xd_error *(*release_through)(xd_release_gate gate);
-    xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t *uuid,
-                                        xd_device **device);
-    xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,
-                                       xd_device **device);
 } xd_api;
 
 /** \brief The table of this copy of the library: never NULL, valid until the process ends. */

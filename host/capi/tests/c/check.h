@@ -68,6 +68,15 @@ static inline xd_runtime *check_runtime(int argc, char **argv) {
     return runtime;
 }
 
+static inline uint64_t check_device_count(const xd_runtime *runtime) {
+    xd_device_list *devices = NULL;
+    uint64_t count;
+    OK(xd_runtime_devices(runtime, &devices));
+    count = devices->count;
+    xd_device_list_free(devices);
+    return count;
+}
+
 static inline xd_device *check_device(const xd_runtime *runtime, const char *name) {
     xd_device *device = NULL;
     OK(xd_runtime_device_named(runtime, name, &device));

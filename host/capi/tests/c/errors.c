@@ -42,7 +42,7 @@ static void of_an_unknown_type(xd_runtime *runtime) {
 }
 
 static void of_a_plugin_file(const xd_runtime *runtime) {
-    xd_plugin_entry *plugin = NULL;
+    xd_plugin *plugin = NULL;
     FAILS(XD_ERROR_LOAD, XD_INVALID, xd_runtime_load_plugin(runtime, "/nowhere/p.so", &plugin));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_load_plugin(runtime, "\xff\xfe", &plugin));
     CHECK(!plugin);

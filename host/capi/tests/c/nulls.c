@@ -6,6 +6,9 @@
 static void frees(void) {
     xd_error_free(NULL);
     xd_runtime_free(NULL);
+    xd_plugin_list_free(NULL);
+    xd_error_list_free(NULL);
+    xd_device_list_free(NULL);
     xd_plugin_free(NULL);
     xd_device_free(NULL);
     xd_tensor_free(NULL);
@@ -23,8 +26,7 @@ static void retains(void) {
 }
 
 static void accessors(void) {
-    CHECK(xd_runtime_plugin_count(NULL) == 0 && xd_runtime_device_count(NULL) == 0);
-    CHECK(xd_runtime_refused_count(NULL) == 0 && xd_device_equal(NULL, NULL) == 0);
+    CHECK(xd_device_equal(NULL, NULL) == 0);
     CHECK(xd_device_hash(NULL) == 0 && xd_stream_equal(NULL, NULL) == 0);
     CHECK(!*xd_plugin_name(NULL) && !*xd_plugin_vendor(NULL) && !*xd_plugin_version(NULL));
     CHECK(!*xd_plugin_path(NULL) && !*xd_plugin_detail(NULL));
@@ -43,17 +45,17 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_trace_start(NULL));
     REFUSED(xd_release_through(NULL));
     REFUSED(xd_runtime_make_default(NULL));
-    REFUSED(xd_runtime_plugin_at(NULL, 0, (xd_plugin_entry **)&out));
-    REFUSED(xd_runtime_refused_at(NULL, 0, (xd_error **)&out));
-    REFUSED(xd_runtime_load_plugin(runtime, NULL, (xd_plugin_entry **)&out));
+    REFUSED(xd_runtime_plugins(NULL, (xd_plugin_list **)&out));
+    REFUSED(xd_runtime_refused(NULL, (xd_error_list **)&out));
+    REFUSED(xd_runtime_load_plugin(runtime, NULL, (xd_plugin **)&out));
     REFUSED(xd_runtime_retire_plugin(runtime, NULL));
     REFUSED(xd_runtime_wait_for_releases(NULL, 0));
-    REFUSED(xd_runtime_device_at(NULL, 0, &out));
+    REFUSED(xd_runtime_devices(NULL, (xd_device_list **)&out));
     REFUSED(xd_runtime_device(NULL, pair, &out));
     REFUSED(xd_runtime_device_named(runtime, NULL, &out));
     REFUSED(xd_runtime_device_by_uuid(runtime, NULL, &out));
     REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
-    REFUSED(xd_device_plugin(NULL, (xd_plugin_entry **)&out));
+    REFUSED(xd_device_plugin(NULL, (xd_plugin **)&out));
     REFUSED(xd_device_synchronize(NULL, 0));
     REFUSED(xd_tensor_empty(NULL, &layout, &made));
     REFUSED(xd_tensor_empty(device, NULL, &made));
@@ -135,8 +137,9 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_dl_device_from_text("cpu", NULL));
     REFUSED(xd_runtime_open(NULL, NULL));
     REFUSED(xd_runtime_default(NULL));
-    REFUSED(xd_runtime_plugin_at(runtime, 0, NULL));
-    REFUSED(xd_runtime_device_at(runtime, 0, NULL));
+    REFUSED(xd_runtime_plugins(runtime, NULL));
+    REFUSED(xd_runtime_refused(runtime, NULL));
+    REFUSED(xd_runtime_devices(runtime, NULL));
     REFUSED(xd_runtime_device(runtime, pair, NULL));
     REFUSED(xd_runtime_device_named(runtime, "cpu", NULL));
     REFUSED(xd_device_describe(device, NULL));

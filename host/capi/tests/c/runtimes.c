@@ -47,7 +47,7 @@ static void one_for_the_process(void) {
     CHECK(second == own);
     xd_runtime_free(own);
     xd_runtime_free(second);
-    CHECK(xd_runtime_device_count(first) > 0);
+    CHECK(check_device_count(first) > 0);
     xd_runtime_free(first);
 }
 
@@ -68,34 +68,37 @@ static void the_same_through_the_loader(void) {
 }
 
 static void plugins(const xd_runtime *runtime) {
-    uint64_t index, count = xd_runtime_plugin_count(runtime);
-    xd_plugin_entry *plugin = NULL, *same;
-    CHECK(count > 0 && xd_runtime_refused_count(runtime) == 0);
-    for (index = 0; index < count; index++) {
-        OK(xd_runtime_plugin_at(runtime, index, &plugin));
+    uint64_t index;
+    xd_plugin_list *list = NULL;
+    xd_error_list *refused = NULL;
+    OK(xd_runtime_plugins(runtime, &list));
+    OK(xd_runtime_refused(runtime, &refused));
+    CHECK(list->count > 0 && refused->count == 0);
+    for (index = 0; index < list->count; index++) {
+        const xd_plugin *plugin = list->items[index];
+        xd_plugin *same;
         CHECK(*xd_plugin_name(plugin) && *xd_plugin_vendor(plugin) && *xd_plugin_version(plugin));
         CHECK(index > 0 || !*xd_plugin_path(plugin));
         CHECK(xd_plugin_state(plugin) != XD_PROBE_READY || !*xd_plugin_detail(plugin));
         same = xd_plugin_retain(plugin);
         CHECK(same == plugin);
         xd_plugin_free(same);
-        xd_plugin_free(plugin);
     }
-    plugin = NULL;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_plugin_at(runtime, count, &plugin));
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_refused_at(runtime, 0, (xd_error **)&plugin));
-    CHECK(!plugin);
+    xd_error_list_free(refused);
+    xd_plugin_list_free(list);
 }
 
 static void devices(const xd_runtime *runtime) {
-    uint64_t index, count = xd_runtime_device_count(runtime);
-    xd_device *device = NULL, *found = NULL;
-    xd_plugin_entry *plugin = NULL;
+    uint64_t index;
+    xd_device_list *list = NULL;
+    xd_device *found = NULL;
+    xd_plugin *plugin = NULL;
     xd_device_info info;
     xd_memory_info memory;
-    for (index = 0; index < count; index++) {
+    OK(xd_runtime_devices(runtime, &list));
+    for (index = 0; index < list->count; index++) {
+        const xd_device *device = list->items[index];
         xd_dl_device pair;
-        OK(xd_runtime_device_at(runtime, index, &device));
         OK(xd_device_describe(device, &info));
         CHECK(info.name[0] && info.total_memory > 0);
         pair.device_type = info.dl_type;
@@ -110,28 +113,50 @@ static void devices(const xd_runtime *runtime) {
         OK(xd_device_synchronize(device, XD_NO_LIMIT));
         xd_plugin_free(plugin);
         xd_device_free(found);
-        xd_device_free(device);
     }
-    device = NULL;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_at(runtime, count, &device));
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &device));
+    xd_device_list_free(list);
+    found = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_device_named(runtime, "cpu:x", &found));
     FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
-          xd_runtime_device_named(runtime, "metal", &device));
+          xd_runtime_device_named(runtime, "metal", &found));
     memset(info.uuid, 0, sizeof info.uuid);
     FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
-          xd_runtime_device_by_uuid(runtime, info.uuid, &device));
-    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE, xd_runtime_device_by_pci(runtime, "", &device));
-    CHECK(!device);
+          xd_runtime_device_by_uuid(runtime, info.uuid, &found));
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE, xd_runtime_device_by_pci(runtime, "", &found));
+    CHECK(!found);
+}
+
+/* A list is what was there when it was made, and what it lends can be used for as long as it lives. */
+static void a_list_stays_as_it_was(void) {
+    xd_runtime *runtime = check_runtime(1, NULL);
+    xd_device_list *devices = NULL;
+    xd_plugin_list *plugins = NULL;
+    xd_device_info info;
+    xd_device *kept;
+    OK(xd_runtime_devices(runtime, &devices));
+    OK(xd_runtime_plugins(runtime, &plugins));
+    CHECK(devices->count == 1 && plugins->count == 1);
+    OK(xd_runtime_retire_plugin(runtime, plugins->items[0]));
+    CHECK(check_device_count(runtime) == 0 && devices->count == 1);
+    xd_runtime_free(runtime);
+    OK(xd_device_describe(devices->items[0], &info));
+    kept = xd_device_retain(devices->items[0]);
+    CHECK(kept == devices->items[0]);
+    xd_device_list_free(devices);
+    CHECK(*xd_plugin_name(plugins->items[0]));
+    xd_plugin_list_free(plugins);
+    OK(xd_device_describe(kept, &info));
+    xd_device_free(kept);
 }
 
 static void retired_plugins_leave_their_tensors(void) {
     xd_runtime *runtime = check_runtime(1, NULL), *other = check_runtime(1, NULL);
     xd_device *cpu = check_device(runtime, "cpu");
     xd_tensor *tensor = check_numbers(cpu, 4);
-    xd_plugin_entry *plugin = NULL;
+    xd_plugin *plugin = NULL;
     OK(xd_device_plugin(cpu, &plugin));
     OK(xd_runtime_retire_plugin(runtime, plugin));
-    CHECK(xd_runtime_device_count(runtime) == 0);
+    CHECK(check_device_count(runtime) == 0);
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_retire_plugin(runtime, plugin));
     xd_runtime_free(other);
     xd_runtime_free(runtime);
@@ -151,6 +176,7 @@ int main(int argc, char **argv) {
     plugins(runtime);
     devices(runtime);
     xd_runtime_free(runtime);
+    a_list_stays_as_it_was();
     retired_plugins_leave_their_tensors();
     return 0;
 }

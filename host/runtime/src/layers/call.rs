@@ -102,7 +102,6 @@ macro_rules! hooks {
         pub(super) fn table_around(inner: &Table) -> PluginTable {
             PluginTable {
                 struct_size: TABLE_BYTES,
-                extension: StaticPtr::NULL,
                 error_free: Some(error_free),
                 $($must: Some($must),)*
                 at_fork_child: Some(at_fork_child),

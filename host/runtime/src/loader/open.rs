@@ -67,7 +67,7 @@ pub(crate) fn open_c(found: &Preflight) -> Result<Table, Error> {
         refuse(
             path,
             &error.to_string(),
-            "export `const xd_plugin *crossdock_plugin(void)`",
+            "export `const xd_plugin_table *crossdock_plugin(void)`",
         )
     })?;
     // SAFETY: the entry takes nothing and returns its constant table.
