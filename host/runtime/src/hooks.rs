@@ -301,7 +301,7 @@ impl Hooks {
         if self.is_forked() {
             self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
         } else if life::exiting() {
-            self.failure(hook, Status::EXITING, "the process is exiting")
+            self.failure(hook, Status::EXITING, EXITS)
         } else {
             self.failure(hook, Status::PANIC, QUARANTINED)
         }
@@ -313,6 +313,13 @@ impl Hooks {
         // What a stream declined to free is the host's still, which gives it back in another way.
         if (hook, status) != ("free_async", Status::UNSUPPORTED) {
             self.count_release(hook);
+        }
+        // A plugin that was told of the exit while the hook ran has given up what the hook asks for.
+        if life::exiting() {
+            if !raw.is_null() {
+                Self::discard(target, raw);
+            }
+            return self.failure(hook, Status::EXITING, EXITS);
         }
         let mut error = self.failure(hook, status, "the plugin gave no reason");
         // SAFETY: NULL or an error object that the hook made just now; it stays until it is freed.
@@ -455,6 +462,7 @@ const RELEASES: [&str; 8] = [
     "event_destroy",
 ];
 
+const EXITS: &str = "the process is exiting";
 const QUARANTINED: &str = "a hook of this plugin panicked before";
 
 /// At most this much of a plugin's text is believed.

@@ -117,6 +117,14 @@ fn a_plugin_is_told_of_the_exit_before_what_it_registered_for_that_and_both_may_
 }
 
 #[test]
+fn a_hook_that_fails_because_the_process_exits_answers_exiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/answers_late.c");
+    let plugin = compile_plugin(&source, folder.path(), &[]);
+    leave("inside-a-hook", &[plugin]);
+}
+
+#[test]
 fn a_plugin_is_told_in_the_child_that_it_was_forked() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/logs_late.c");

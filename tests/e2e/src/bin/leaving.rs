@@ -112,6 +112,40 @@ extern "C" fn registered_for_those_who_wait() {
     }
 }
 
+/// What a hook answers in which a thread was when the exit began.
+static INSIDE: Mutex<Option<JoinHandle<Option<Status>>>> = Mutex::new(None);
+
+/// Lets a thread into the late hook of `answers_late.c`, and waits until it is there.
+fn enter_the_late_hook(runtime: &Runtime, file: &str) -> Option<()> {
+    let plugin = runtime
+        .plugins()
+        .into_iter()
+        .find(|plugin| plugin.path().is_some())?;
+    let file = std::ffi::CString::new(file).ok()?;
+    // SAFETY: the path ends with a NUL, and nothing is loaded.
+    let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    // SAFETY: the name ends with a NUL; a NULL library is the whole program, which has no such symbol.
+    let symbol = unsafe { libc::dlsym(library, c"is_inside".as_ptr()) };
+    // SAFETY: NULL, or an int that is only used atomically; libraries stay mapped.
+    let is_inside = unsafe { symbol.cast::<AtomicU32>().as_ref() }?;
+    let call = move || plugin.hooks().memory_info(0).err()?.status();
+    *INSIDE.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::spawn(call));
+    while is_inside.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    Some(())
+}
+
+extern "C" fn registered_for_the_late_hook() {
+    let mut inside = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let answer = inside.take().and_then(|thread| thread.join().ok()?);
+    if answer != Some(Status::EXITING) {
+        fail(&format!(
+            "the hook that failed at the exit answered {answer:?}"
+        ));
+    }
+}
+
 extern "C" fn registered_after() {
     use_everything(&[Status::OK, Status::EXITING]);
 }
@@ -129,7 +163,11 @@ fn main() {
     if scenario == "waiting" {
         at_exit(registered_for_those_who_wait);
     }
+    if scenario == "inside-a-hook" {
+        at_exit(registered_for_the_late_hook);
+    }
     let mut builder = Runtime::builder().search(false);
+    let first = std::env::args().nth(2).unwrap_or_default();
     for plugin in arguments {
         builder = builder.plugin(plugin);
     }
@@ -162,6 +200,7 @@ fn main() {
         }
         "thread-local" => AT_THREAD_END.set(Some(AtEnd(kept.1.clone()))),
         "detached-thread" => start_busy_threads(),
+        "inside-a-hook" => enter_the_late_hook(&kept.0, &first).unwrap_or_else(|| fail("no hook")),
         "fork" => fork_and_check(answers),
         "fork-busy" => {
             start_busy_threads();
