@@ -79,7 +79,7 @@ static void *lend(void *word) {
     unsigned round;
     for (round = 0;; round++) {
         values[0].integer = round % 8;
-        if (ended(xd_tensor_empty(cpu, &layout, &values[1].tensor))) return word;
+        if (ended(xd_tensor_empty(cpu, &layout, NULL, &values[1].tensor))) return word;
         if (ended(xd_session_call(session, "keep", &arguments, NULL, &answer))) return word;
         xd_tensor_free(values[1].tensor);
         if (!round) started++;

@@ -564,3 +564,23 @@ def test_every_dtype_is_equal_to_itself_alone() -> None:
     dtypes = [xd.zeros(0, dtype=name).dtype for name in (*NUMPY_TYPES, *BYTE_TYPES, *PACKED_TYPES)]
     assert len(set(dtypes)) == len(dtypes)
     assert all((a == b) == (a is b) for a in dtypes for b in dtypes)
+
+
+def test_memory_of_a_kind_is_that_kind_or_refused_with_the_device() -> None:
+    pinned = xd.empty(4, dtype="float32", kind="pinned")
+    pinned[...] = xd.asarray([1, 2, 3, 4], dtype="float32")
+    assert pinned.tolist() == [1, 2, 3, 4]
+    assert xd.pointer_info(pinned.data_ptr()).kind == "pinned"
+    with pytest.raises(xd.DeviceError, match="`cpu:0` offers no managed memory"):
+        xd.empty(4, kind="managed")
+    with pytest.raises(ValueError, match="'host' is not 'device'|\"host\" is not 'device'"):
+        xd.empty(4, kind="host")
+
+
+def test_memory_in_the_order_of_a_stream_is_used_behind_it() -> None:
+    stream = xd.Stream("cpu")
+    tensor = xd.empty((2, 3), dtype="int32", stream=stream)
+    tensor.fill(7, stream=stream)
+    assert tensor.tolist() == [[7, 7, 7], [7, 7, 7]]
+    with pytest.raises(ValueError, match="allocated in no stream's order"):
+        xd.empty(2, kind="pinned", stream=stream)

@@ -14,9 +14,10 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice};
 use crate::{
     COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
     PlaceText, RouteKind, RuntimeFlags, SessionFlags, SessionStateKind, StopOutcome, ValueKind,
-    WaitKind, XdApi, XdArguments, XdAxisSlice, XdDeviceList, XdErrorList, XdExportOptions,
-    XdHostArray, XdLayout, XdMemory, XdMoveOptions, XdPluginList, XdRunOptions, XdRuntimeOptions,
-    XdScriptInfo, XdScriptOptions, XdSessionOptions, XdSessionState, XdTensorInfo, XdValue,
+    WaitKind, XdApi, XdArguments, XdAxisSlice, XdDeviceList, XdEmptyOptions, XdErrorList,
+    XdExportOptions, XdHostArray, XdImportOptions, XdLayout, XdMemory, XdMoveOptions, XdPluginList,
+    XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
+    XdSessionState, XdTensorInfo, XdValue,
 };
 
 /// A struct under its name in C.
@@ -64,6 +65,8 @@ pub(crate) fn structs() -> Vec<Struct> {
             plugin_count, folders, folder_count),
         layout_of!(XdMemory as xd_memory: struct_size, device, data, byte_offset, layout, flags,
             reserved, owner, release, stream),
+        layout_of!(XdImportOptions as xd_import_options: struct_size, stream, device, copy, reserved),
+        layout_of!(XdEmptyOptions as xd_empty_options: struct_size, kind, reserved, stream),
         layout_of!(XdExportOptions as xd_export_options: struct_size, flags, order, stream),
         layout_of!(XdMoveOptions as xd_move_options: struct_size, route, copy, stream),
         layout_of!(XdValue as xd_value: kind, reserved, integer, number, data, size, tensor),

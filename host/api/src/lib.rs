@@ -57,7 +57,8 @@ pub use self::numbers::{
     SessionStateKind, StopOutcome, ValueKind, WaitKind,
 };
 pub use self::options::{
-    COST_UNKNOWN, NO_LIMIT, XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions,
+    COST_UNKNOWN, NO_LIMIT, XdEmptyOptions, XdExportOptions, XdImportOptions, XdLayout, XdMemory,
+    XdMoveOptions, XdRuntimeOptions,
 };
 pub use self::script::{
     PlaceText, StreamFunction, XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions,

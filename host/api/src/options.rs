@@ -5,9 +5,10 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
+use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, MAX_RANK};
 
-use crate::handles::{Ref, XdStream};
+use crate::handles::{Ref, XdDevice, XdStream};
 use crate::numbers::{CopyMode, ExportFlags, MemoryFlags, Order, RouteKind, RuntimeFlags};
 use crate::text::Text;
 
@@ -122,6 +123,8 @@ pub(crate) use sized_options;
 sized_options!(
     XdRuntimeOptions<'a>,
     XdMemory<'a>,
+    XdImportOptions<'a>,
+    XdEmptyOptions<'a>,
     XdExportOptions<'a>,
     XdMoveOptions<'a>
 );
@@ -225,6 +228,73 @@ impl<'a> XdMemory<'a> {
             release: None,
             stream: Ref::NULL,
         }
+    }
+}
+
+/// How a tensor is taken: `xd_import_options`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct XdImportOptions<'a> {
+    pub(crate) struct_size: u64,
+    /// The stream whose work writes the memory; NULL: it is ready.
+    pub stream: Ref<'a, XdStream>,
+    /// Where it is wanted; NULL: where it is.
+    pub device: Ref<'a, XdDevice>,
+    /// Whether it may or must be copied.
+    pub copy: CopyMode,
+    pub(crate) reserved: u32,
+}
+
+impl XdImportOptions<'_> {
+    /// The default: what a NULL pointer means as well.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            struct_size: Self::SIZE,
+            stream: Ref::NULL,
+            device: Ref::NULL,
+            copy: CopyMode::IF_NEEDED,
+            reserved: 0,
+        }
+    }
+}
+
+impl Default for XdImportOptions<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How a new tensor is allocated: `xd_empty_options`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct XdEmptyOptions<'a> {
+    pub(crate) struct_size: u64,
+    /// `DEVICE` (or 0), `PINNED` or `MANAGED`.
+    pub kind: MemoryKind,
+    pub(crate) reserved: u32,
+    /// The stream in whose order device memory is allocated; NULL: it may be used at once.
+    pub stream: Ref<'a, XdStream>,
+}
+
+impl XdEmptyOptions<'_> {
+    /// The default: what a NULL pointer means as well.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            struct_size: Self::SIZE,
+            kind: MemoryKind::DEVICE,
+            reserved: 0,
+            stream: Ref::NULL,
+        }
+    }
+}
+
+impl Default for XdEmptyOptions<'_> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -12,7 +12,10 @@ use crate::handles::{
 };
 use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
 use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
-use crate::options::{XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdRuntimeOptions};
+use crate::options::{
+    XdEmptyOptions, XdExportOptions, XdImportOptions, XdLayout, XdMemory, XdMoveOptions,
+    XdRuntimeOptions,
+};
 use crate::script::{
     XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions, XdSessionState,
     XdValue,
@@ -223,6 +226,7 @@ table! {
     tensor_empty: extern "C" fn(
         Ref<'_, XdDevice>,
         Ref<'_, XdLayout<'_>>,
+        Ref<'_, XdEmptyOptions<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
     /// Takes memory with an owner; the owner is released also when it fails.
@@ -255,12 +259,14 @@ table! {
     tensor_import: unsafe extern "C" fn(
         Ref<'_, XdRuntime>,
         *mut DLManagedTensorVersioned,
+        Ref<'_, XdImportOptions<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
     /// Takes a tensor of DLPack 0.x; its deleter runs also when it fails.
     tensor_import_legacy: unsafe extern "C" fn(
         Ref<'_, XdRuntime>,
         *mut DLManagedTensor,
+        Ref<'_, XdImportOptions<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
     /// Hands the tensor out as DLPack 1.3; whoever takes it calls its deleter once.

@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 
 use crossdock::RouteChoice;
 use crossdock_api::{
-    CopyMode, DLDataType, MAX_RANK, Ref, RouteKind, Text, XdArguments, XdExportOptions, XdLayout,
-    XdMemory, XdMoveOptions, XdRunOptions, XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
+    CopyMode, DLDataType, MAX_RANK, Ref, RouteKind, Text, XdArguments, XdEmptyOptions,
+    XdExportOptions, XdImportOptions, XdLayout, XdMemory, XdMoveOptions, XdRunOptions,
+    XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -104,6 +105,8 @@ macro_rules! first_release {
 first_release! {
     XdRuntimeOptions<'_> = 48;
     XdMemory<'_> = 96;
+    XdImportOptions<'_> = 32;
+    XdEmptyOptions<'_> = 24;
     XdExportOptions<'_> = 24;
     XdMoveOptions<'_> = 24;
     XdScriptOptions<'_> = 16;

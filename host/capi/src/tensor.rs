@@ -1,10 +1,10 @@
 //! `xd_tensor`: made, described, moved and given back.
 #![expect(unsafe_code, reason = "exports functions by name")]
 
-use crossdock::{Device, Error, Route, Tensor};
+use crossdock::{Device, Error, Route, Stream, Tensor};
 use crossdock_api::{
-    AddressForm, CopyMode, Failure, Out, Owned, Ref, XdDevice, XdLayout, XdMoveOptions, XdRoute,
-    XdTensor, XdTensorInfo,
+    AddressForm, CopyMode, Failure, MemoryKind, Out, Owned, Ref, XdDevice, XdEmptyOptions,
+    XdLayout, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
 };
 use crossdock_sdk::fence::fence;
 
@@ -20,12 +20,45 @@ use crate::route::RouteObject;
 pub(crate) extern "C" fn xd_tensor_empty(
     device: Ref<'_, XdDevice>,
     layout: Ref<'_, XdLayout<'_>>,
+    options: Ref<'_, XdEmptyOptions<'_>>,
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_into("xd_tensor_empty", out, || {
-        let layout = input::layout(layout)?;
-        Ok(give_tensor(Tensor::empty(borrow(device)?, &layout)?))
+        let (device, layout) = (borrow(device)?, input::layout(layout)?);
+        let options = input::options_or(options, XdEmptyOptions::new())?;
+        let kind = match options.kind {
+            MemoryKind::UNOWNED => MemoryKind::DEVICE,
+            kind => kind,
+        };
+        let made = match look(options.stream) {
+            None => Tensor::empty_of(device, &layout, kind),
+            Some(stream) => Tensor::empty_on(in_its_order(stream, device, kind)?, &layout),
+        };
+        Ok(give_tensor(made?))
     })
+}
+
+/// Refuses a stream in whose order memory like this is not allocated.
+fn in_its_order<'a>(
+    stream: &'a Stream,
+    device: &Device,
+    kind: MemoryKind,
+) -> Result<&'a Stream, Refusal> {
+    if stream.device() != device {
+        let why = format!(
+            "the stream is of `{}`, and `{device}` is to allocate",
+            stream.device()
+        );
+        return Err(Refusal::argument(why));
+    }
+    if kind != MemoryKind::DEVICE {
+        let why = format!(
+            "memory of kind {} is allocated in no stream's order",
+            kind.0
+        );
+        return Err(Refusal::argument(why));
+    }
+    Ok(stream)
 }
 
 #[unsafe(no_mangle)]
@@ -102,7 +135,8 @@ pub(crate) extern "C" fn xd_tensor_to(
     })
 }
 
-fn move_to(
+/// Moves a tensor; the stream is lent for the call.
+pub(crate) fn move_to(
     tensor: &Tensor,
     device: &Device,
     options: &XdMoveOptions<'_>,

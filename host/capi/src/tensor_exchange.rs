@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 
 use crossdock::{Error, HostArray, Runtime, Tensor};
 use crossdock_api::{
-    DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order, Out,
-    Owned, Ref, XdExportOptions, XdHostArray, XdMemory, XdRuntime, XdTensor,
+    CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order,
+    Out, Owned, Ref, XdExportOptions, XdHostArray, XdImportOptions, XdMemory, XdMoveOptions,
+    XdRuntime, XdTensor,
 };
 use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
 
@@ -18,11 +19,13 @@ use crate::boundary::{fence_call, fence_into, fence_value, required};
 use crate::failure::Refusal;
 use crate::input;
 use crate::object::{borrow, borrow_tensor, give_tensor, look};
+use crate::tensor::move_to;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_import(
     runtime: Ref<'_, XdRuntime>,
     managed: *mut DLManagedTensorVersioned,
+    options: Ref<'_, XdImportOptions<'_>>,
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_import", || {
@@ -37,11 +40,31 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
             }
         };
         // SAFETY: as above.
-        place.put(give_tensor(unsafe {
-            Tensor::import_managed(runtime, managed)
-        }?));
+        let tensor = unsafe { Tensor::import_managed(runtime, managed) }?;
+        place.put(give_tensor(as_wanted(tensor, options)?));
         Ok(())
     })
+}
+
+/// What was taken, behind the producer's work and where it is wanted.
+#[inline]
+fn as_wanted(tensor: Tensor, options: Ref<'_, XdImportOptions<'_>>) -> Result<Tensor, Refusal> {
+    if options.is_null() {
+        return Ok(tensor);
+    }
+    let options = input::options_or(options, XdImportOptions::new())?;
+    let mut moving = XdMoveOptions::new();
+    (moving.copy, moving.stream) = (options.copy, options.stream);
+    input::choice(&moving)?;
+    if let Some(stream) = look(options.stream) {
+        tensor.ready_on(stream)?;
+    }
+    let device = look(options.device);
+    if device.is_none() && options.copy != CopyMode::ALWAYS {
+        return Ok(tensor);
+    }
+    let (moved, _route) = move_to(&tensor, device.unwrap_or(tensor.device()), &moving)?;
+    Ok(moved)
 }
 
 #[unsafe(no_mangle)]
@@ -91,24 +114,26 @@ fn describe(
 pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     runtime: Ref<'_, XdRuntime>,
     managed: *mut DLManagedTensor,
+    options: Ref<'_, XdImportOptions<'_>>,
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_import_legacy", || {
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
         let received = unsafe { Received::from_legacy(managed) };
-        import(runtime, received, out)
+        import(runtime, received, options, out)
     })
 }
 
 fn import(
     runtime: Ref<'_, XdRuntime>,
     received: Result<Received, DlpackError>,
+    options: Ref<'_, XdImportOptions<'_>>,
     out: Out<'_, Owned<XdTensor>>,
 ) -> Result<(), Refusal> {
     let place = required(out)?;
     let tensor = Tensor::import(borrow(runtime)?, received.map_err(Error::from)?)?;
-    place.put(give_tensor(tensor));
+    place.put(give_tensor(as_wanted(tensor, options)?));
     Ok(())
 }
 

@@ -60,6 +60,7 @@ fn a_binding_calls_the_table_without_unsafe() {
     worked((api.tensor_empty)(
         cpu.lend(),
         Ref::from(&layout),
+        Ref::NULL,
         Out::from(&mut tensor),
     ));
     let (mut moved, mut route): (Owned<XdTensor>, Owned<XdRoute>) = (Owned::NULL, Owned::NULL);
@@ -116,7 +117,9 @@ fn a_handle_and_an_export_cost_no_allocation_beyond_the_runtimes() {
         let mut tensor = Owned::NULL;
         let (failure, table_in) = counted(|| {
             // SAFETY: as above.
-            unsafe { (api().tensor_import)(handle.lend(), managed, Out::from(&mut tensor)) }
+            unsafe {
+                (api().tensor_import)(handle.lend(), managed, Ref::NULL, Out::from(&mut tensor))
+            }
         });
         worked(failure);
         let mut exported = std::ptr::null_mut();

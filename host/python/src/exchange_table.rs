@@ -244,7 +244,7 @@ fn empty_like(prototype: &DLTensor) -> Result<*mut DLManagedTensorVersioned, Ref
     };
     let device = made(find).map_err(refused)?;
     let make = |out: Out<'_, Owned<XdTensor>>| {
-        (api().tensor_empty)(device.lend(), Ref::from(&layout), out)
+        (api().tensor_empty)(device.lend(), Ref::from(&layout), Ref::NULL, out)
     };
     let tensor = made(make).map_err(refused)?;
     let mut options = XdExportOptions::new();

@@ -3,7 +3,9 @@
 
 use std::ptr::NonNull;
 
-use crossdock_api::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, XdTensor, glance};
+use crossdock_api::{
+    DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, Ref, XdTensor, glance,
+};
 use pyo3::prelude::*;
 
 use crate::capsule::{MAJOR, Traveller as _};
@@ -113,11 +115,13 @@ impl Incoming {
         let imported: Result<_, Failed> = match kind {
             Kind::Versioned(tensor) => made(|out| {
                 // SAFETY: this code owned it, and gives it up.
-                unsafe { (api().tensor_import)(runtime.lend(), tensor.as_ptr(), out) }
+                unsafe { (api().tensor_import)(runtime.lend(), tensor.as_ptr(), Ref::NULL, out) }
             }),
             Kind::Legacy(tensor) => made(|out| {
                 // SAFETY: as above.
-                unsafe { (api().tensor_import_legacy)(runtime.lend(), tensor.as_ptr(), out) }
+                unsafe {
+                    (api().tensor_import_legacy)(runtime.lend(), tensor.as_ptr(), Ref::NULL, out)
+                }
             }),
         };
         Ok(imported?)

@@ -1,6 +1,9 @@
 //! New tensors, and tensors on other devices.
 
-use crossdock_api::{CopyMode, Out, Owned, XdLayout, XdMoveOptions, XdRoute, XdStream};
+use crossdock_api::{
+    CopyMode, MemoryKind, Out, Owned, XdEmptyOptions, XdLayout, XdMoveOptions, XdRoute, XdStream,
+};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::device::Device;
@@ -126,17 +129,44 @@ impl Tensor {
     }
 }
 
-/// An uninitialised compact tensor.
+/// An uninitialised compact tensor, in memory of this kind, and in the order of a stream if one is given.
 #[pyfunction]
 pub(crate) fn _empty(
+    py: Python<'_>,
     shape: Vec<i64>,
     dtype: &Bound<'_, PyAny>,
     device: &Bound<'_, PyAny>,
+    kind: Option<&str>,
+    stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tensor> {
     let device = device_from(device)?;
     let dtype = Dtype::from_any(dtype)?;
-    let layout = XdLayout::compact(dtype.0, &shape);
+    let mut options = XdEmptyOptions::new();
+    if let Some(name) = kind {
+        options.kind = kind_named(name)?;
+    }
+    let stream = stream
+        .map(|stream| stream_for(device.get(), stream))
+        .transpose()?;
+    if let Some(stream) = &stream {
+        options.stream = stream.handle.lend();
+    }
     let device = &device.get().handle;
-    let empty = made(|out| (api().tensor_empty)(device.lend(), (&layout).into(), out))?;
+    let empty = detached(py, || {
+        let layout = XdLayout::compact(dtype.0, &shape);
+        made(|out| (api().tensor_empty)(device.lend(), (&layout).into(), (&options).into(), out))
+    })?;
     Tensor::new(empty)
+}
+
+/// A kind of memory by the name that `Tensor.memory_kind` gives.
+fn kind_named(name: &str) -> PyResult<MemoryKind> {
+    match name {
+        "device" => Ok(MemoryKind::DEVICE),
+        "pinned" => Ok(MemoryKind::PINNED),
+        "managed" => Ok(MemoryKind::MANAGED),
+        _ => Err(PyValueError::new_err(format!(
+            "kind {name:?} is not 'device', 'pinned' or 'managed'"
+        ))),
+    }
 }

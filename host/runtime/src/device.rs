@@ -223,6 +223,40 @@ impl Device {
         &self.0.listed
     }
 
+    /// Refuses a kind of memory that nobody allocates here, or that this device does not offer.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`]; [`Error::Hook`]: `UNSUPPORTED`.
+    pub(crate) fn check_offers(&self, kind: MemoryKind) -> Result<(), Error> {
+        let (needed, name) = match kind {
+            MemoryKind::DEVICE => return Ok(()),
+            MemoryKind::PINNED => (Capabilities::PINNED, "pinned"),
+            MemoryKind::MANAGED => (Capabilities::MANAGED, "managed"),
+            MemoryKind(kind) => {
+                let why =
+                    format!("memory of kind {kind} is not device (1), pinned (2) or managed (3)");
+                return Err(Error::misuse("allocate a tensor", why));
+            }
+        };
+        if self.capabilities().contains(needed) {
+            return Ok(());
+        }
+        let message = format!("`{self}` offers no {name} memory");
+        Err(self.refusal("allocate", Status::UNSUPPORTED, message))
+    }
+
+    /// What its plugin would have answered.
+    fn refusal(&self, operation: &str, status: Status, message: String) -> Error {
+        Error::Hook {
+            plugin: self.plugin().name().to_owned(),
+            operation: operation.to_owned(),
+            status,
+            native_code: 0,
+            native_name: String::new(),
+            message,
+        }
+    }
+
     /// Refuses new work on a device that its runtime has retired, in the plugin's words: other
     /// runtimes may use the plugin still.
     ///
@@ -232,15 +266,8 @@ impl Device {
         if self.listed().is_listed() {
             return Ok(());
         }
-        let plugin = self.plugin().name().to_owned();
-        Err(Error::Hook {
-            message: format!("`{plugin}` was retired in this runtime"),
-            plugin,
-            operation: operation.to_owned(),
-            status: Status::RETIRED,
-            native_code: 0,
-            native_name: String::new(),
-        })
+        let message = format!("`{}` was retired in this runtime", self.plugin().name());
+        Err(self.refusal(operation, Status::RETIRED, message))
     }
 
     /// Whether this plugin offers it.

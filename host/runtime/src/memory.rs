@@ -15,6 +15,7 @@ use crate::foreign::Foreign;
 use crate::inherited::Here;
 use crate::life;
 use crate::pending::{Access, Mark, Pending};
+use crate::plan::Reach;
 use crate::release::Release;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -74,10 +75,9 @@ unsafe impl Send for Pointer {}
 unsafe impl Sync for Pointer {}
 
 impl Memory {
-    /// Allocates `size` bytes of device memory. No byte needs no plugin.
-    pub(crate) fn allocate(device: &Device, size: u64) -> Result<Self, Error> {
-        let made =
-            |address, owner| Self::new(device.clone(), address, size, MemoryKind::DEVICE, owner);
+    /// Allocates `size` bytes of memory of this kind. No byte needs no plugin.
+    pub(crate) fn allocate(device: &Device, size: u64, kind: MemoryKind) -> Result<Self, Error> {
+        let made = |address, owner| Self::new(device.clone(), address, size, kind, owner);
         if size == 0 {
             return Ok(made(Address::default(), Owner::Empty));
         }
@@ -85,11 +85,30 @@ impl Memory {
         let args = AllocateArgs {
             size,
             alignment: 256,
-            kind: MemoryKind::DEVICE,
+            kind,
             device: device.index(),
         };
         let address = device.hooks().allocate(args)?;
         Ok(made(address, Owner::Allocated))
+    }
+
+    /// Allocates device memory that may be used from this point of the stream on; `None` where the stream
+    /// cannot do that.
+    pub(crate) fn allocate_on(stream: &Stream, size: u64) -> Result<Option<Self>, Error> {
+        let device = stream.device();
+        if size == 0 || device.hooks().table().async_memory().is_none() {
+            return Ok(None);
+        }
+        device.check_listed("allocate_async")?;
+        let allocated = stream.take_turn(|stream| device.hooks().allocate_async(stream, size));
+        let kind = MemoryKind::DEVICE;
+        match allocated {
+            Err(error) if error.is_unsupported() => Ok(None),
+            allocated => {
+                let (device, owner) = (device.clone(), Owner::Allocated);
+                Ok(Some(Self::new(device, allocated?, size, kind, owner)))
+            }
+        }
     }
 
     /// Takes a tensor of others whose memory is `size` bytes from `address`.
@@ -232,11 +251,16 @@ impl Memory {
         }
     }
 
-    /// Whether the host reads and writes these bytes at the same addresses.
-    pub(crate) fn is_host_visible(&self) -> bool {
-        let kinds = [MemoryKind::HOST, MemoryKind::PINNED, MemoryKind::MANAGED];
+    /// Who reaches these bytes, besides the device: the host, where it reads and writes them at the same
+    /// addresses.
+    pub(crate) fn reach(&self) -> Reach {
+        let is_of_a_kind = [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&self.kind);
         let is_addressed = self.address.form == AddressForm::POINTER;
-        (is_addressed && kinds.contains(&self.kind)) || self.device.is_host_accessible()
+        let is_hosts = is_of_a_kind || self.kind == MemoryKind::HOST;
+        Reach {
+            by_host: (is_addressed && is_hosts) || self.device.is_host_accessible(),
+            is_of_a_kind,
+        }
     }
 
     /// The host's address of byte `offset`, where the host can dereference it.
@@ -404,7 +428,8 @@ impl Drop for Memory {
         }
         let mut work = self.pending().before(Access::Write);
         work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
-        if self.is_allocated() && !work.is_empty() && self.free_in_order(&work).is_ok() {
+        let is_of_streams = self.is_allocated() && self.kind == MemoryKind::DEVICE;
+        if is_of_streams && !work.is_empty() && self.free_in_order(&work).is_ok() {
             return;
         }
         if work.is_empty() && is_lent {

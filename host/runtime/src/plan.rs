@@ -24,16 +24,28 @@ pub(crate) enum Alias {
     MapAndAdopt(Device),
 }
 
-/// The alias, where one is possible, and what is done, in order. `is_visible` is memory that the host
-/// reads at the same addresses.
-pub(crate) fn alias(from: &Device, to: &Device, is_visible: bool) -> Option<(Alias, Vec<String>)> {
+/// What decides how others reach memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// The host reads it at the same addresses.
+    pub(crate) by_host: bool,
+    /// Its plugin knows it as pinned or managed, under every device of its own.
+    pub(crate) is_of_a_kind: bool,
+}
+
+/// The alias, where one is possible, and what is done, in order.
+pub(crate) fn alias(from: &Device, to: &Device, reach: Reach) -> Option<(Alias, Vec<String>)> {
     if from == to {
         let step = "the same device: the same memory".to_owned();
         return Some((Alias::Same, vec![step]));
     }
+    // To adopt it as memory of the host's would be a claim that the plugin knows to be wrong.
+    if reach.is_of_a_kind && to.is_of(from.plugin()) {
+        return None;
+    }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
     let adopt = || format!("`{}` adopts the memory of `{from}`", to.plugin().name());
-    if is_visible && adopts {
+    if reach.by_host && adopts {
         return Some((Alias::Adopt, vec![adopt()]));
     }
     from.hooks().table().map()?;

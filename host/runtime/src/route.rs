@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::order;
 use crate::pending::Access;
-use crate::plan::{self, Alias, Copies, Curiosity};
+use crate::plan::{self, Alias, Copies, Curiosity, Reach};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::trace;
@@ -112,8 +112,7 @@ impl fmt::Display for Route {
 /// not known yet, this measures them.
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
-    let is_visible = from.is_host_accessible();
-    explain_from(layout, (from, to), choice, (is_visible, false), None)
+    explain_from(layout, (from, to), choice, (of_device(from), false), None)
 }
 
 /// As [`explain`], in the order of a stream: also what waits for the work that is on it. A move on a
@@ -128,10 +127,18 @@ pub fn explain_on(
     choice: RouteChoice,
     stream: &Stream,
 ) -> Result<Route, Error> {
-    let (stream, is_visible) = (Some(stream), from.is_host_accessible());
+    let (stream, reach) = (Some(stream), of_device(from));
     order::check(stream)?;
-    let route = explain_from(layout, (from, to), choice, (is_visible, false), stream);
+    let route = explain_from(layout, (from, to), choice, (reach, false), stream);
     Ok(route)
+}
+
+/// Of a device's memory, when no other is named.
+fn of_device(device: &Device) -> Reach {
+    Reach {
+        by_host: device.is_host_accessible(),
+        is_of_a_kind: false,
+    }
 }
 
 impl Tensor {
@@ -157,7 +164,7 @@ impl Tensor {
     }
 
     fn explained(&self, to: &Device, choice: RouteChoice, stream: Option<&Stream>) -> Route {
-        let seen = (self.memory().is_host_visible(), is_seen(self, to));
+        let seen = (self.memory().reach(), is_seen(self, to));
         explain_from(self.layout(), (self.device(), to), choice, seen, stream)
     }
 }
@@ -167,11 +174,11 @@ fn explain_from(
     layout: &Layout,
     (from, to): (&Device, &Device),
     choice: RouteChoice,
-    (by_host, by_destination): (bool, bool),
+    (reach, by_destination): (Reach, bool),
     stream: Option<&Stream>,
 ) -> Route {
     let mut route = Route::new(from, to);
-    if let Some((alias, steps)) = route.alias((from, to), choice, by_host) {
+    if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
@@ -223,8 +230,8 @@ fn take_cheapest(
 ) -> Result<(Tensor, Route), Error> {
     let from = tensor.device();
     let mut route = Route::new(from, to);
-    let is_visible = tensor.memory().is_host_visible();
-    if let Some((alias, steps)) = route.alias((from, to), choice, is_visible) {
+    let reach = tensor.memory().reach();
+    if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         let awaited = stream.filter(|_| !is_seen(tensor, to));
         match take_alias(&alias, tensor, to, stream) {
             Ok(moved) => return Ok((moved, route.aliased(&alias, steps, awaited))),
@@ -334,12 +341,12 @@ impl Route {
         &mut self,
         (from, to): (&Device, &Device),
         choice: RouteChoice,
-        is_visible: bool,
+        reach: Reach,
     ) -> Option<(Alias, Vec<String>)> {
         if !choice.allows(RouteKind::Alias) {
             return None;
         }
-        let alias = plan::alias(from, to, is_visible);
+        let alias = plan::alias(from, to, reach);
         if alias.is_none() {
             let reason = format!("alias: `{to}` cannot adopt memory of `{from}`");
             self.refused.push(reason);

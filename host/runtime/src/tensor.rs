@@ -75,7 +75,20 @@ impl Tensor {
     /// [`Error::Hook`] when the device has too little memory.
     pub fn empty(device: &Device, layout: &Layout) -> Result<Self, Error> {
         let layout = compact(layout)?;
-        let memory = Memory::allocate(device, layout.bytes())?;
+        let memory = Memory::allocate(device, layout.bytes(), MemoryKind::DEVICE)?;
+        Ok(Self::of(memory, layout, 0))
+    }
+
+    /// The same in memory of this kind: `DEVICE`, or `PINNED` or `MANAGED` where the device offers it.
+    /// DLPack has a name of its own for some kinds on some devices ([`Tensor::dlpack_device`]).
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a kind that nobody allocates here, or that this device does not offer;
+    /// [`Error::Hook`] when there is too little memory.
+    pub fn empty_of(device: &Device, layout: &Layout, kind: MemoryKind) -> Result<Self, Error> {
+        device.check_offers(kind)?;
+        let layout = compact(layout)?;
+        let memory = Memory::allocate(device, layout.bytes(), kind)?;
         Ok(Self::of(memory, layout, 0))
     }
 

@@ -4,21 +4,40 @@
 use std::time::Duration;
 
 use crossdock_sdk::abi::FillArgs;
-use crossdock_sdk::dlpack::Produced;
+use crossdock_sdk::dlpack::{Layout, Produced};
 
 use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::event::Event;
+use crate::memory::Memory;
 use crate::order::{self, Touched};
 use crate::pending::Access;
 use crate::place;
 use crate::route::{self, Route, RouteChoice};
 use crate::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, compact};
 use crate::transfer;
 
 impl Tensor {
+    /// Allocates a compact tensor on the stream's device, in the order of the stream: an allocation that the
+    /// plugin makes there does not wait for the device. Who uses the tensor through this library comes
+    /// behind that point of the stream; work of your own on another stream needs
+    /// [`Tensor::wait_to_write`]. Where the plugin has no such allocation it is as [`Tensor::empty`].
+    ///
+    /// # Errors
+    /// As [`Tensor::empty`].
+    pub fn empty_on(stream: &Stream, layout: &Layout) -> Result<Self, Error> {
+        order::check(Some(stream))?;
+        let layout = compact(layout)?;
+        let Some(memory) = Memory::allocate_on(stream, layout.bytes())? else {
+            return Self::empty(stream.device(), &layout);
+        };
+        let tensor = Self::of(memory, layout, 0);
+        order::note(stream, Touched::writes(&tensor), true)?;
+        Ok(tensor)
+    }
+
     /// The same values on `device`, in the order of `stream`. A direct copy is put on the stream and does
     /// not wait, so neither does [`RouteChoice::Copy`] on a direct route.
     ///

@@ -70,7 +70,15 @@ def clone(bytes, t, of):
 def to(bytes, t, of, device, way, stream):
     """Each route is another call: Python has no word for them."""
     source, device, stream = at(TENSORS, of), DEVICES[device], on(stream)
-    if way == "Best":
+    if way == "Own":
+        # Python's copies into a tensor follow no stream, so it is read behind the allocation.
+        own = stream if stream is not None and stream.device == device else None
+        kind = "pinned" if stream is None and "pinned" in device.capabilities else None
+        keywords = {"dtype": source.dtype, "device": device, "kind": kind, "stream": own}
+        CALLED.add("_empty")
+        moved = called("empty", xd.empty, source.shape, **keywords)
+        moved[...] = source
+    elif way == "Best":
         moved = called("Tensor.to_device", source.to_device, device, stream=stream)
     elif way == "Staged" and stream is not None and stream.device in (device, source.device):
         with stream:

@@ -14,6 +14,7 @@ use crossdock_sdk::dlpack::Layout;
 use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
 use crate::foreign::Lent;
 use crate::handles::{Described, Handle, Managed, Table, check, described, made, written, xd};
+use crate::in_c_taking::into_own;
 use crate::model::View;
 use crate::program::{Call, Element, Op, Way, bytes_of, pattern_of};
 use crate::world::World;
@@ -192,7 +193,7 @@ impl InC {
     ) -> Result<Handle<XdTensor>, Stop> {
         let layout = XdLayout::compact(element.dtype().to_raw(), shape);
         let device = self.table.devices[device].lend();
-        let tensor = made(|out| xd!(tensor_empty)(device, (&layout).into(), out))?;
+        let tensor = made(|out| xd!(tensor_empty)(device, (&layout).into(), Ref::NULL, out))?;
         let bytes = bytes_of(seed, described(tensor.lend())?.nbytes as usize);
         write(tensor.lend(), &bytes)?;
         Ok(tensor)
@@ -210,6 +211,9 @@ impl InC {
         (options.route, options.copy) = (route_of(way), CopyMode::IF_NEEDED);
         options.stream = self.on(stream)?;
         let (tensor, device) = (self.tensor(of)?, self.table.devices[device].lend());
+        if way == Way::Own {
+            return Ok((into_own(tensor, device, options.stream)?, false));
+        }
         let mut route = Owned::NULL;
         let moved = made(|out| {
             xd!(tensor_to)(
@@ -445,7 +449,7 @@ impl InC {
 
 const fn route_of(way: Way) -> RouteKind {
     match way {
-        Way::Best => RouteKind::BEST,
+        Way::Best | Way::Own => RouteKind::BEST,
         Way::Alias => RouteKind::ALIAS,
         Way::Direct => RouteKind::DIRECT,
         Way::Staged => RouteKind::STAGED,

@@ -4,19 +4,21 @@
 use std::ffi::c_void;
 
 use crossdock_api::{
-    Order, Owned, Ref, XdExportOptions, XdLayout, XdMemory, XdMoveOptions, XdTensor,
+    Order, Owned, Ref, XdDevice, XdEmptyOptions, XdExportOptions, XdImportOptions, XdLayout,
+    XdMemory, XdMoveOptions, XdStream, XdTensor,
 };
+use crossdock_sdk::abi::{Capabilities, DeviceInfo, MemoryKind};
 use crossdock_sdk::dlpack::DLManagedTensor;
 
 use crate::caller::{Failed, Outcome, Stop};
-use crate::handles::{Handle, Managed, made, written, xd};
+use crate::handles::{Handle, Managed, check, described, made, written, xd};
 use crate::in_c::InC;
 
 impl InC {
     pub(crate) fn import(&self, managed: Managed) -> Result<Handle<XdTensor>, Stop> {
         let runtime = self.table.runtime.lend();
         // SAFETY: a live managed tensor, given up here.
-        made(|out| unsafe { xd!(tensor_import)(runtime, managed.into_raw(), out) })
+        made(|out| unsafe { xd!(tensor_import)(runtime, managed.into_raw(), Ref::NULL, out) })
     }
 
     /// Hands a tensor out as DLPack 0.x, in a stream's order, and takes it in again.
@@ -28,8 +30,10 @@ impl InC {
             xd!(tensor_export_legacy)(tensor, (&options).into(), out)
         })?;
         let runtime = self.table.runtime.lend();
+        let mut taking = XdImportOptions::new();
+        taking.stream = self.stream(s)?;
         // SAFETY: a live managed tensor, given up here.
-        made(|out| unsafe { xd!(tensor_import_legacy)(runtime, managed, out) })
+        made(|out| unsafe { xd!(tensor_import_legacy)(runtime, managed, (&taking).into(), out) })
     }
 
     /// Takes the memory of a tensor once more, which work on a stream is said to write.
@@ -99,4 +103,31 @@ unsafe extern "C" fn release(owner: *mut c_void) {
     // SAFETY: `take` made it of a share of a tensor, and it comes back once.
     let tensor = unsafe { Owned::<XdTensor>::from_raw(owner.cast()) };
     (crossdock_capi::api().tensor_free)(tensor);
+}
+
+/// A copy in memory that is allocated for it: in the stream's order, or else pinned where the device has that.
+pub(crate) fn into_own(
+    source: Ref<'_, XdTensor>,
+    device: Ref<'_, XdDevice>,
+    stream: Ref<'_, XdStream>,
+) -> Result<Handle<XdTensor>, Stop> {
+    let info = described(source)?;
+    let layout = XdLayout::compact(info.dtype, info.shape());
+    let mut options = XdEmptyOptions::new();
+    if stream.is_null() {
+        // SAFETY: numbers, all of which may be zero.
+        let empty: DeviceInfo = unsafe { std::mem::zeroed() };
+        let about = written(empty, |out| xd!(device_describe)(device, out))?;
+        if about.capabilities.contains(Capabilities::PINNED) {
+            options.kind = MemoryKind::PINNED;
+        }
+    } else {
+        let own = made(|out| xd!(stream_device)(stream, out))?;
+        if xd!(device_equal)(own.lend(), device) != 0 {
+            options.stream = stream;
+        }
+    }
+    let own = made(|out| xd!(tensor_empty)(device, (&layout).into(), (&options).into(), out))?;
+    check(xd!(tensor_copy_from)(own.lend(), source, stream))?;
+    Ok(own)
 }

@@ -311,7 +311,7 @@ impl InPython {
         let managed = unsafe { Managed::new(managed) }.ok_or(Stop::Empty)?;
         let runtime = self.table.runtime.lend();
         // SAFETY: as above, given up here.
-        made(|out| unsafe { (api().tensor_import)(runtime, managed.into_raw(), out) })
+        made(|out| unsafe { (api().tensor_import)(runtime, managed.into_raw(), Ref::NULL, out) })
     }
 
     /// Holds a stream of the driver, which is found by its native handle.

@@ -463,20 +463,29 @@ pub enum Way {
     Alias,
     Direct,
     Staged,
+    /// None: a copy into memory that is allocated for it, in the order of the stream, or pinned without one.
+    Own,
 }
 
 impl Way {
-    /// All routes.
-    pub const ALL: [Self; 4] = [Self::Best, Self::Alias, Self::Direct, Self::Staged];
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Best,
+        Self::Alias,
+        Self::Direct,
+        Self::Staged,
+        Self::Own,
+    ];
 
     /// The same for the runtime.
     #[must_use]
-    pub const fn choice(self) -> RouteChoice {
+    pub const fn choice(self) -> Option<RouteChoice> {
         match self {
-            Self::Best => RouteChoice::Best,
-            Self::Alias => RouteChoice::Only(RouteKind::Alias),
-            Self::Direct => RouteChoice::Only(RouteKind::Direct),
-            Self::Staged => RouteChoice::Only(RouteKind::Staged),
+            Self::Best => Some(RouteChoice::Best),
+            Self::Alias => Some(RouteChoice::Only(RouteKind::Alias)),
+            Self::Direct => Some(RouteChoice::Only(RouteKind::Direct)),
+            Self::Staged => Some(RouteChoice::Only(RouteKind::Staged)),
+            Self::Own => None,
         }
     }
 }

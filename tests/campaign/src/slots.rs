@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crossdock::{Error, Event, RouteKind, Stream, Tensor};
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
 use crossdock_sdk::dlpack::{
     AxisSlice, DLManagedTensor, DataWord, Flags, Layout, Place, Produced, Received,
 };
@@ -210,9 +210,11 @@ impl Slots {
                 stream,
             } => {
                 let (source, to) = (at(&self.tensors, *of)?, self.device(op, *device));
-                let (moved, route) = match stream {
-                    Some(stream) => source.to_on(to, way.choice(), at(&self.streams, *stream)?)?,
-                    None => source.to(to, way.choice())?,
+                let stream = stream.map(|stream| at(&self.streams, stream)).transpose()?;
+                let (moved, route) = match (way.choice(), stream) {
+                    (None, stream) => return Ok((*t, into_own(source, to, stream)?, false)),
+                    (Some(choice), Some(stream)) => source.to_on(to, choice, stream)?,
+                    (Some(choice), None) => source.to(to, choice)?,
                 };
                 (*t, moved, route.kind == RouteKind::Alias)
             }
@@ -364,6 +366,23 @@ impl Slots {
     fn device(&self, op: &Op, device: usize) -> &crossdock::Device {
         &self.world.devices[op.runtime][device]
     }
+}
+
+/// A copy in memory that is allocated for it: in the stream's order, or else pinned where the device has that.
+fn into_own(
+    source: &Tensor,
+    device: &crossdock::Device,
+    stream: Option<&Stream>,
+) -> Result<Tensor, Error> {
+    let layout = source.layout();
+    let is_pinned = device.capabilities().contains(Capabilities::PINNED);
+    let own = match stream {
+        Some(stream) if stream.device() == device => Tensor::empty_on(stream, layout)?,
+        None if is_pinned => Tensor::empty_of(device, layout, MemoryKind::PINNED)?,
+        _ => Tensor::empty(device, layout)?,
+    };
+    own.copy_from(source, stream)?;
+    Ok(own)
 }
 
 /// The memory of a tensor by another layout, as if somebody else had exported it.

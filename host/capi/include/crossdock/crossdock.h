@@ -384,6 +384,39 @@ typedef struct xd_memory {
     const xd_stream *stream;
 } xd_memory;
 
+/** How a tensor is taken. */
+typedef struct xd_import_options {
+    uint64_t struct_size;
+    /** The stream, of any device, whose work writes the memory: the content is ready behind what is on it
+     * now, as ::xd_tensor_ready_on says, in the same call. NULL: it is ready.
+     */
+    const xd_stream *stream;
+    /** Where it is wanted: it is moved there as ::xd_tensor_to moves it, in the order of `stream` where
+     * there is one. NULL: where it is.
+     */
+    const xd_device *device;
+    /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`: a tensor of its own, also on the same
+     * device.
+     */
+    uint32_t copy;
+    uint32_t reserved;
+} xd_import_options;
+
+/** How a new tensor is allocated. */
+typedef struct xd_empty_options {
+    uint64_t struct_size;
+    /** `XD_MEMORY_DEVICE` or 0; `XD_MEMORY_PINNED` or `XD_MEMORY_MANAGED` where the device has
+     * `XD_CAP_PINNED` or `XD_CAP_MANAGED`.
+     */
+    xd_memory_kind kind;
+    uint32_t reserved;
+    /** A stream of the device, in whose order device memory is allocated where the plugin can do that: the
+     * call does not wait for the device, and every use through this library comes behind that place of the
+     * stream. Work of yours on another stream needs ::xd_tensor_wait_to_write. NULL: it may be used at once.
+     */
+    const xd_stream *stream;
+} xd_empty_options;
+
 /** How a tensor is handed out. */
 typedef struct xd_export_options {
     uint64_t struct_size;
@@ -851,8 +884,13 @@ void xd_device_free(xd_device *device);
 /** \name Tensors in and out */
 /**@{*/
 
-/** \brief Allocates a compact tensor with this dtype and shape; its content is undefined. */
-xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout, xd_tensor **tensor);
+/** \brief Allocates a compact tensor with this dtype and shape; its content is undefined.
+ * \param[in] options  NULL: memory of the device, which may be used at once.
+ * \return `XD_UNSUPPORTED` for a kind of memory that the device does not offer; `XD_INVALID` for any other
+ *         kind, and for a stream of another device or with another kind than the device's own.
+ */
+xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
+                          const xd_empty_options *options, xd_tensor **tensor);
 
 /**
  * \brief Takes memory with an owner, without a copy.
@@ -905,21 +943,21 @@ int32_t xd_tensor_as_host_array_legacy(const xd_runtime *runtime,
  *                     the last view is gone or before an error is returned, on any thread, with no
  *                     lock held. A NULL deleter is allowed. Of another major version nothing but
  *                     version and deleter is touched.
+ * \param[in] options  NULL: it is ready, and stays where it is.
  * \return `XD_ERROR_EXCHANGE`, `XD_ERROR_UNKNOWN_DEVICE`, or `XD_ERROR_CLAIM` where the memory is
- *         somebody else's.
+ *         somebody else's; what ::xd_tensor_to returns, where it is moved.
  *
- * Work of the producer that is still pending on a stream is made known by ::xd_tensor_ready_on, work of
- * the caller's by ::xd_tensor_written_on.
+ * Work of the caller's own is made known by ::xd_tensor_written_on.
  */
 xd_error *xd_tensor_import(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
-                           xd_tensor **tensor);
+                           const xd_import_options *options, xd_tensor **tensor);
 
 /** \brief Takes a tensor of DLPack 0.x. It counts as read-only, because it cannot say that it is
  * not.
  * \param[in] managed  Taken as by ::xd_tensor_import.
  */
 xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTensor *managed,
-                                  xd_tensor **tensor);
+                                  const xd_import_options *options, xd_tensor **tensor);
 
 /**
  * \brief Hands the tensor out as DLPack 1.3; it shares the memory.
@@ -1460,7 +1498,8 @@ typedef struct xd_api {
     xd_error *(*device_synchronize)(const xd_device *device, uint64_t limit_ns);
     xd_device *(*device_retain)(const xd_device *device);
     void (*device_free)(xd_device *device);
-    xd_error *(*tensor_empty)(const xd_device *device, const xd_layout *layout, xd_tensor **tensor);
+    xd_error *(*tensor_empty)(const xd_device *device, const xd_layout *layout,
+                              const xd_empty_options *options, xd_tensor **tensor);
     xd_error *(*tensor_from_memory)(const xd_runtime *runtime, const xd_memory *memory,
                                     xd_tensor **tensor);
     xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
@@ -1472,9 +1511,9 @@ typedef struct xd_api {
                                            const struct DLManagedTensor *managed,
                                            xd_host_array *array);
     xd_error *(*tensor_import)(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
-                               xd_tensor **tensor);
+                               const xd_import_options *options, xd_tensor **tensor);
     xd_error *(*tensor_import_legacy)(const xd_runtime *runtime, struct DLManagedTensor *managed,
-                                      xd_tensor **tensor);
+                                      const xd_import_options *options, xd_tensor **tensor);
     xd_error *(*tensor_export)(const xd_tensor *tensor, const xd_export_options *options,
                                struct DLManagedTensorVersioned **managed);
     xd_error *(*tensor_try_export)(const xd_tensor *tensor,

@@ -109,7 +109,7 @@ static inline xd_tensor *check_numbers(const xd_device *device, int64_t count) {
     int64_t index;
     CHECK(numbers);
     for (index = 0; index < count; index++) numbers[index] = (float)index;
-    OK(xd_tensor_empty(device, &layout, &tensor));
+    OK(xd_tensor_empty(device, &layout, NULL, &tensor));
     OK(xd_tensor_write(tensor, numbers, (uint64_t)count * sizeof *numbers));
     free(numbers);
     return tensor;

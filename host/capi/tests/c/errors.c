@@ -52,7 +52,7 @@ static void of_a_hook(const xd_device *cpu) {
     int64_t count = INT64_C(1) << 60;
     xd_layout layout = check_layout(1, &count);
     xd_tensor *tensor = NULL;
-    xd_error *error = xd_tensor_empty(cpu, &layout, &tensor);
+    xd_error *error = xd_tensor_empty(cpu, &layout, NULL, &tensor);
     CHECK(error && !tensor);
     CHECK(xd_error_kind(error) == XD_ERROR_HOOK);
     CHECK(!strcmp(xd_error_plugin(error), "cpu"));

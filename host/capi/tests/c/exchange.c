@@ -110,7 +110,7 @@ static void in_and_out(const xd_runtime *runtime) {
     DLManagedTensorVersioned *managed = NULL;
     xd_tensor_info info;
     deleted = 0;
-    OK(xd_tensor_import(runtime, &make()->managed, &tensor));
+    OK(xd_tensor_import(runtime, &make()->managed, NULL, &tensor));
     OK(xd_tensor_describe(tensor, &info));
     CHECK(info.ndim == 2 && info.shape[0] == 2 && info.shape[1] == 3 && info.strides[0] == 3);
     CHECK(info.data == (uint64_t)(uintptr_t)numbers && info.byte_offset == 0);
@@ -121,7 +121,7 @@ static void in_and_out(const xd_runtime *runtime) {
     CHECK(managed->version.major == 1 && managed->flags == 0);
     CHECK(managed->dl_tensor.data == numbers && managed->dl_tensor.strides[1] == 1);
     /* Our own export comes back as the same tensor. */
-    OK(xd_tensor_import(runtime, managed, &again));
+    OK(xd_tensor_import(runtime, managed, NULL, &again));
     OK(xd_tensor_export(again, NULL, &managed));
     xd_tensor_free(tensor);
     xd_tensor_free(again);
@@ -135,7 +135,7 @@ static void legacy_in_and_out(const xd_runtime *runtime, const xd_device *cpu) {
     DLManagedTensor *managed = NULL;
     xd_tensor_info info;
     deleted = 0;
-    OK(xd_tensor_import_legacy(runtime, &make_legacy()->managed, &tensor));
+    OK(xd_tensor_import_legacy(runtime, &make_legacy()->managed, NULL, &tensor));
     OK(xd_tensor_describe(tensor, &info));
     CHECK(info.read_only && info.strides[0] == 3);
     FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_export_legacy(tensor, NULL, &managed));
@@ -174,14 +174,14 @@ static void refused_tensors_are_deleted_once(const xd_runtime *runtime) {
             status = XD_NO_DEVICE;
         }
         deleted = 0;
-        FAILS(kind, status, xd_tensor_import(runtime, &made->managed, &tensor));
+        FAILS(kind, status, xd_tensor_import(runtime, &made->managed, NULL, &tensor));
         CHECK(deleted == 1 && !tensor);
     }
     deleted = 0;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(NULL, &make()->managed, &tensor));
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(runtime, &make()->managed, NULL));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(NULL, &make()->managed, NULL, &tensor));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_import(runtime, &make()->managed, NULL, NULL));
     FAILS(XD_ERROR_MISUSE, XD_INVALID,
-          xd_tensor_import_legacy(NULL, &make_legacy()->managed, NULL));
+          xd_tensor_import_legacy(NULL, &make_legacy()->managed, NULL, NULL));
     CHECK(deleted == 3 && !tensor);
 }
 
@@ -189,7 +189,7 @@ static void a_tensor_needs_no_deleter(const xd_runtime *runtime) {
     versioned *made = make();
     xd_tensor *tensor = NULL;
     made->managed.deleter = NULL;
-    OK(xd_tensor_import(runtime, &made->managed, &tensor));
+    OK(xd_tensor_import(runtime, &made->managed, NULL, &tensor));
     xd_tensor_free(tensor);
     free(made);
 }
@@ -230,7 +230,7 @@ static void empty_tensors(const xd_runtime *runtime) {
     DLManagedTensorVersioned *managed = NULL;
     made->shape[1] = 0;
     made->managed.dl_tensor.data = NULL;
-    OK(xd_tensor_import(runtime, &made->managed, &tensor));
+    OK(xd_tensor_import(runtime, &made->managed, NULL, &tensor));
     OK(xd_tensor_describe(tensor, &info));
     CHECK(info.data == 0 && info.numel == 0 && info.nbytes == 0);
     OK(xd_tensor_read(tensor, NULL, 0));
@@ -239,6 +239,80 @@ static void empty_tensors(const xd_runtime *runtime) {
     CHECK(!managed->dl_tensor.data);
     managed->deleter(managed);
     xd_tensor_free(tensor);
+}
+
+/* Behind the producer's stream, and where it is wanted, in one call. */
+static void options_of_an_import(const xd_runtime *runtime, const xd_device *cpu) {
+    xd_import_options options = {sizeof options, NULL, NULL, XD_COPY_IF_NEEDED, 0};
+    DLManagedTensorVersioned *managed = NULL;
+    xd_stream *stream = NULL;
+    xd_event *gate = NULL;
+    xd_tensor *tensor = NULL;
+    xd_tensor_info info;
+    deleted = 0;
+    OK(xd_stream_create(cpu, &stream));
+    OK(xd_event_create_host(cpu, &gate));
+    OK(xd_stream_wait(stream, gate, NULL));
+    options.stream = stream;
+    OK(xd_tensor_import(runtime, &make()->managed, &options, &tensor));
+    OK(xd_tensor_try_export(tensor, &managed));
+    CHECK(!managed);
+    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_tensor_synchronize(tensor, XD_NO_LIMIT));
+    xd_tensor_free(tensor);
+    CHECK(deleted == 1);
+    /* A copy of one's own: the producer's memory is given back when the copy is done. */
+    options.copy = XD_COPY_ALWAYS;
+    OK(xd_tensor_import_legacy(runtime, &make_legacy()->managed, &options, &tensor));
+    OK(xd_runtime_wait_for_releases(runtime, XD_NO_LIMIT));
+    OK(xd_tensor_describe(tensor, &info));
+    CHECK(deleted == 2 && info.data != (uintptr_t)numbers && !info.read_only);
+    xd_tensor_free(tensor);
+    options.stream = NULL;
+    options.device = cpu;
+    options.copy = XD_COPY_NEVER;
+    OK(xd_tensor_import(runtime, &make()->managed, &options, &tensor));
+    OK(xd_tensor_describe(tensor, &info));
+    CHECK(deleted == 2 && info.data == (uintptr_t)numbers);
+    xd_tensor_free(tensor);
+    /* It is taken whatever the result. */
+    options.copy = 9;
+    tensor = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID,
+          xd_tensor_import(runtime, &make()->managed, &options, &tensor));
+    CHECK(!tensor && deleted == 4);
+    xd_event_free(gate);
+    xd_stream_free(stream);
+}
+
+/* Memory of a kind, and in the order of a stream. */
+static void options_of_an_empty(const xd_device *cpu) {
+    xd_empty_options options = {sizeof options, XD_MEMORY_PINNED, 0, NULL};
+    const int64_t shape[] = {4};
+    xd_layout layout = check_layout(1, shape);
+    xd_stream *stream = NULL;
+    xd_tensor *tensor = NULL;
+    xd_tensor_info info;
+    OK(xd_tensor_empty(cpu, &layout, &options, &tensor));
+    OK(xd_tensor_describe(tensor, &info));
+    CHECK(info.memory_kind == XD_MEMORY_PINNED);
+    xd_tensor_free(tensor);
+    tensor = NULL;
+    OK(xd_stream_create(cpu, &stream));
+    options.stream = stream;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_empty(cpu, &layout, &options, &tensor));
+    options.kind = 0;
+    OK(xd_tensor_empty(cpu, &layout, &options, &tensor));
+    OK(xd_tensor_fill(tensor, numbers, sizeof *numbers, stream));
+    xd_tensor_free(tensor);
+    tensor = NULL;
+    options.stream = NULL;
+    options.kind = XD_MEMORY_MANAGED;
+    FAILS(XD_ERROR_HOOK, XD_UNSUPPORTED, xd_tensor_empty(cpu, &layout, &options, &tensor));
+    options.kind = XD_MEMORY_HOST;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_empty(cpu, &layout, &options, &tensor));
+    CHECK(!tensor);
+    xd_stream_free(stream);
 }
 
 int main(int argc, char **argv) {
@@ -251,6 +325,8 @@ int main(int argc, char **argv) {
     a_tensor_needs_no_deleter(runtime);
     flags_and_orders(cpu);
     empty_tensors(runtime);
+    options_of_an_import(runtime, cpu);
+    options_of_an_empty(cpu);
     xd_device_free(cpu);
     xd_runtime_free(runtime);
     return 0;

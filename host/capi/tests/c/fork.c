@@ -37,7 +37,7 @@ static void use(const xd_runtime *runtime, xd_device *cpu, const xd_tensor *tens
     check_has_numbers(moved, 4);
     xd_tensor_free(moved);
     OK(xd_tensor_export(tensor, NULL, &managed));
-    OK(xd_tensor_import(runtime, managed, &moved));
+    OK(xd_tensor_import(runtime, managed, NULL, &moved));
     OK(xd_tensor_write(moved, more, sizeof more));
     OK(xd_tensor_write(tensor, numbers, sizeof numbers));
     check_has_numbers(moved, 4);
@@ -63,7 +63,7 @@ static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2
     xd_runtime *runtime = NULL;
     xd_device *cpu;
     xd_tensor *made = NULL;
-    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_empty(device, &layout, &made));
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_empty(device, &layout, NULL, &made));
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_to(tensors[0], device, NULL, &made, NULL));
     OK(xd_runtime_default(&runtime));
     CHECK(runtime != inherited);

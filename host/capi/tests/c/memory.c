@@ -132,7 +132,7 @@ static void elements_that_overlap_are_not_written(const xd_runtime *runtime, con
     xd_layout layout = check_layout(2, shape);
     xd_tensor *source = NULL;
     int wrong;
-    OK(xd_tensor_empty(cpu, &layout, &source));
+    OK(xd_tensor_empty(cpu, &layout, NULL, &source));
     for (wrong = 0; wrong < 2; wrong++) {
         xd_memory memory = memory_of(shape);
         xd_tensor *tensor = NULL;
@@ -198,7 +198,7 @@ static void wrong_sizes_and_counts_are_refused(const xd_device *cpu) {
     static const xd_axis_slice still[2] = {{0, 0, 2}, {0, 1, 1}};
     xd_layout layout = check_layout(2, shape);
     xd_tensor *tensor = NULL, *view = NULL;
-    OK(xd_tensor_empty(cpu, &layout, &tensor));
+    OK(xd_tensor_empty(cpu, &layout, NULL, &tensor));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_write(tensor, numbers, sizeof numbers - 1));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_read(tensor, numbers, UINT64_MAX));
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_read(tensor, NULL, sizeof numbers));
@@ -238,7 +238,7 @@ static void padded_elements_say_so(const xd_device *cpu) {
     DLManagedTensorVersioned *managed = NULL;
     xd_tensor_info info;
     layout.shape = shape;
-    OK(xd_tensor_empty(cpu, &layout, &tensor));
+    OK(xd_tensor_empty(cpu, &layout, NULL, &tensor));
     OK(xd_tensor_describe(tensor, &info));
     CHECK(info.padded && info.nbytes == 3);
     OK(xd_tensor_export(tensor, NULL, &managed));

@@ -57,10 +57,10 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
     REFUSED(xd_device_plugin(NULL, (xd_plugin **)&out));
     REFUSED(xd_device_synchronize(NULL, 0));
-    REFUSED(xd_tensor_empty(NULL, &layout, &made));
-    REFUSED(xd_tensor_empty(device, NULL, &made));
-    REFUSED(xd_tensor_import(runtime, NULL, &made));
-    REFUSED(xd_tensor_import_legacy(runtime, NULL, &made));
+    REFUSED(xd_tensor_empty(NULL, &layout, NULL, &made));
+    REFUSED(xd_tensor_empty(device, NULL, NULL, &made));
+    REFUSED(xd_tensor_import(runtime, NULL, NULL, &made));
+    REFUSED(xd_tensor_import_legacy(runtime, NULL, NULL, &made));
     CHECK(!xd_tensor_as_host_array(runtime, NULL, NULL));
     CHECK(!xd_tensor_as_host_array_legacy(runtime, NULL, NULL));
     REFUSED(xd_tensor_export(NULL, NULL, (DLManagedTensorVersioned **)&out));
@@ -145,7 +145,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_device_describe(device, NULL));
     REFUSED(xd_device_memory(device, NULL));
     REFUSED(xd_device_plugin(device, NULL));
-    REFUSED(xd_tensor_empty(device, &layout, NULL));
+    REFUSED(xd_tensor_empty(device, &layout, NULL, NULL));
     REFUSED(xd_tensor_export(tensor, NULL, NULL));
     REFUSED(xd_tensor_try_export(tensor, NULL));
     REFUSED(xd_tensor_export_legacy(tensor, NULL, NULL));

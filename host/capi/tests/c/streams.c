@@ -146,11 +146,11 @@ static void releases_can_be_waited_for(const xd_runtime *runtime, const xd_devic
     OK(xd_stream_create(device, &stream));
     OK(xd_event_create_host(device, &gate));
     OK(xd_stream_wait(stream, gate, NULL));
-    OK(xd_tensor_import(runtime, &lent, &tensor));
+    OK(xd_tensor_import(runtime, &lent, NULL, &tensor));
     OK(xd_tensor_ready_on(tensor, stream));
     xd_tensor_free(tensor);
     CHECK(released == 1);
-    OK(xd_tensor_import(runtime, &lent, &tensor));
+    OK(xd_tensor_import(runtime, &lent, NULL, &tensor));
     OK(xd_tensor_copy_from(copy, tensor, stream));
     xd_tensor_free(tensor);
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_runtime_wait_for_releases(runtime, 1000000));

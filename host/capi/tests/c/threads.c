@@ -34,7 +34,7 @@ static void round_of(const xd_tensor *shared) {
     cpu = check_device(runtime, "cpu");
     OK(xd_tensor_from_memory(runtime, &memory, &tensor));
     OK(xd_tensor_export(tensor, NULL, &managed));
-    OK(xd_tensor_import(runtime, managed, &again));
+    OK(xd_tensor_import(runtime, managed, NULL, &again));
     xd_runtime_free(runtime);
     xd_tensor_free(tensor);
     OK(xd_tensor_to(same, cpu, &options, &copy, NULL));

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._crossdock import _DeviceLike, _DtypeLike, _ShapeLike
+    from ._crossdock import _DeviceLike, _DtypeLike, _ShapeLike, _StreamLike
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -310,11 +310,24 @@ def extents_of(shape: Any) -> list[int]:
 
 
 def empty(
-    shape: _ShapeLike, *, dtype: _DtypeLike | None = None, device: _DeviceLike | None = None
+    shape: _ShapeLike,
+    *,
+    dtype: _DtypeLike | None = None,
+    device: _DeviceLike | None = None,
+    kind: str | None = None,
+    stream: _StreamLike | None = None,
 ) -> Tensor:
-    """A tensor whose content is undefined; `float64` on `cpu:0` by default. Array API, `empty`."""
+    """A tensor whose content is undefined; `float64` on `cpu:0` by default. Array API, `empty`.
+
+    `kind` is the memory: `"device"`, or `"pinned"` or `"managed"` where the device has it. With `stream`,
+    one of the device, memory of the device is allocated in that stream's order where it can be: the call
+    does not wait, and whoever uses the tensor comes behind that place of the stream.
+
+    `DeviceError` where the device has no memory of the kind.
+    """
     dtype = xd.float64 if dtype is None else dtype
-    return xd._empty(extents_of(shape), dtype, "cpu" if device is None else device)
+    device = "cpu" if device is None else device
+    return xd._empty(extents_of(shape), dtype, device, kind, stream)
 
 
 def full(

@@ -25,7 +25,7 @@ const STREAM: usize = 0;
 const OTHER: usize = 1;
 
 /// How many calls there are to try.
-const BODIES: usize = 41;
+const BODIES: usize = 44;
 
 /// Every call for every stream, device and width; the form turns, so each call meets each of them
 /// with each width and between each two devices.
