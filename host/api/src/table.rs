@@ -170,20 +170,14 @@ table! {
     device_list_free: extern "C" fn(Owned<XdDeviceList>);
 
     /// The device with a DLPack pair.
-    runtime_device: extern "C" fn(
-        Ref<'_, XdRuntime>,
-        DLDevice,
-        Out<'_, Owned<XdDevice>>,
-    ) -> Failure;
+    runtime_device:
+        extern "C" fn(Ref<'_, XdRuntime>, DLDevice, Out<'_, Owned<XdDevice>>) -> Failure;
     /// The device with a name, as in `opencl:0`.
     runtime_device_named:
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
     /// The first device with this uuid of 16 bytes.
-    runtime_device_by_uuid: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const u8,
-        Out<'_, Owned<XdDevice>>,
-    ) -> Failure;
+    runtime_device_by_uuid:
+        unsafe extern "C" fn(Ref<'_, XdRuntime>, *const u8, Out<'_, Owned<XdDevice>>) -> Failure;
     /// The first device at this place of the PCI bus.
     runtime_device_by_pci:
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
@@ -276,10 +270,8 @@ table! {
         Out<'_, *mut DLManagedTensorVersioned>,
     ) -> Failure;
     /// Hands the tensor out as DLPack 1.3 if that needs no wait; else writes NULL.
-    tensor_try_export: extern "C" fn(
-        Ref<'_, XdTensor>,
-        Out<'_, *mut DLManagedTensorVersioned>,
-    ) -> Failure;
+    tensor_try_export:
+        extern "C" fn(Ref<'_, XdTensor>, Out<'_, *mut DLManagedTensorVersioned>) -> Failure;
     /// Hands the tensor out as DLPack 0.x, which cannot say that a tensor is read-only.
     tensor_export_legacy: extern "C" fn(
         Ref<'_, XdTensor>,

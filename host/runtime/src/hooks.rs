@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginHandle, PointerInfo,
-    ProbeInfo, ProbeState, RawError, Status, StreamHandle, Text,
+    ProbeInfo, ProbeState, RawError, Status, StreamHandle,
 };
 
 use crate::error::Error;
 use crate::host_services::services;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::life;
+use crate::plugin_text::read_text;
 use crate::table::Table;
 use crate::trace;
 
@@ -465,9 +466,6 @@ const RELEASES: [&str; 8] = [
 const EXITS: &str = "the process is exiting";
 const QUARANTINED: &str = "a hook of this plugin panicked before";
 
-/// At most this much of a plugin's text is believed.
-const TEXT_LIMIT: u64 = 64 * 1024;
-
 /// Copies an answer field by field, so that a caller into which this is inlined reads those that it
 /// looks at, in the pieces that a plugin writes. A processor hands a load what a store before it
 /// wrote only if that one store wrote all of it; else it waits, and later queries wait with it.
@@ -490,16 +488,4 @@ const fn by_field(out: &PointerInfo) -> PointerInfo {
         flags: out.flags,
         reserved: out.reserved,
     }
-}
-
-pub(crate) fn read_text(text: Text) -> String {
-    if text.ptr.is_null() || text.len > TEXT_LIMIT {
-        return String::new();
-    }
-    let Ok(length) = usize::try_from(text.len) else {
-        return String::new();
-    };
-    // SAFETY: by the contract of error objects the text has `len` bytes, until the object is freed.
-    let bytes = unsafe { std::slice::from_raw_parts(text.ptr, length) };
-    String::from_utf8_lossy(bytes).into_owned()
 }

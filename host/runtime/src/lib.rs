@@ -62,6 +62,7 @@ mod pending_tests;
 mod place;
 mod plan;
 mod plugin;
+mod plugin_text;
 mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]
