@@ -62,7 +62,7 @@ pub(crate) fn structs() -> Vec<Struct> {
         layout_of!(XdTensorInfo as xd_tensor_info: device, dtype, ndim, shape, strides, numel,
             nbytes, data, byte_offset, form, memory_kind, read_only, contiguous, padded, reserved),
         layout_of!(XdRuntimeOptions as xd_runtime_options: struct_size, flags, reserved, plugins,
-            plugin_count, folders, folder_count),
+            plugin_count, folders, folder_count, layers, fault, device_order, costs, staging_bytes),
         layout_of!(XdMemory as xd_memory: struct_size, device, data, byte_offset, layout, flags,
             reserved, owner, release, stream),
         layout_of!(XdImportOptions as xd_import_options: struct_size, stream, device, copy, reserved),

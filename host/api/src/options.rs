@@ -129,7 +129,7 @@ sized_options!(
     XdMoveOptions<'a>
 );
 
-/// Where a new runtime looks for plugins: `xd_runtime_options`.
+/// How a runtime is opened: `xd_runtime_options`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct XdRuntimeOptions<'a> {
@@ -141,6 +141,16 @@ pub struct XdRuntimeOptions<'a> {
     pub(crate) plugin_count: u64,
     pub(crate) folders: *const Text<'a>,
     pub(crate) folder_count: u64,
+    /// As `CROSSDOCK_LAYERS`; NULL: none but the environment's.
+    pub layers: Text<'a>,
+    /// As `CROSSDOCK_FAULT`; NULL: none but the environment's.
+    pub fault: Text<'a>,
+    /// As `CROSSDOCK_DEVICE_ORDER`; NULL: the environment's.
+    pub device_order: Text<'a>,
+    /// As `CROSSDOCK_COSTS`; NULL: the environment's.
+    pub costs: Text<'a>,
+    /// As `CROSSDOCK_STAGING_BYTES`; 0: the environment's.
+    pub staging_bytes: u64,
 }
 
 impl<'a> XdRuntimeOptions<'a> {
@@ -155,6 +165,11 @@ impl<'a> XdRuntimeOptions<'a> {
             plugin_count: plugins.len() as u64,
             folders: folders.as_ptr(),
             folder_count: folders.len() as u64,
+            layers: Text::NULL,
+            fault: Text::NULL,
+            device_order: Text::NULL,
+            costs: Text::NULL,
+            staging_bytes: 0,
         }
     }
 

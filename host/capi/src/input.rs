@@ -20,6 +20,17 @@ pub(crate) fn text<'a>(text: Text<'a>, what: &'static str) -> Result<&'a str, Re
         .map_err(|_invalid| Refusal::argument(format!("{what} is not UTF-8")))
 }
 
+/// A text that may be NULL: then it is not said.
+pub(crate) fn optional_text<'a>(
+    given: Text<'a>,
+    what: &'static str,
+) -> Result<Option<&'a str>, Refusal> {
+    match given.to_c_str() {
+        Some(_) => text(given, what).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// A uuid.
 ///
 /// # Safety
@@ -103,7 +114,7 @@ macro_rules! first_release {
 }
 
 first_release! {
-    XdRuntimeOptions<'_> = 48;
+    XdRuntimeOptions<'_> = 88;
     XdMemory<'_> = 96;
     XdImportOptions<'_> = 32;
     XdEmptyOptions<'_> = 24;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crossdock::{Runtime, RuntimeBuilder};
+use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 use crossdock_api::{
     DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdPlugin, XdRuntime,
     XdRuntimeOptions,
@@ -37,6 +37,21 @@ fn builder(options: &XdRuntimeOptions<'_>) -> Result<RuntimeBuilder, Refusal> {
     }
     for folder in options.folders().ok_or_else(|| Refusal::null("folders"))? {
         builder = builder.plugin_dir(input::text(*folder, "a folder's path")?);
+    }
+    let (layers, fault) = (
+        input::optional_text(options.layers, "layers")?,
+        options.fault,
+    );
+    let fault = input::optional_text(fault, "fault")?;
+    builder = builder.layers(&Layer::named(layers.unwrap_or_default(), fault)?);
+    if let Some(order) = input::optional_text(options.device_order, "device_order")? {
+        builder = builder.device_order(order);
+    }
+    if let Some(costs) = input::optional_text(options.costs, "costs")? {
+        builder = builder.costs(CostCache::named(costs));
+    }
+    if options.staging_bytes != 0 {
+        builder = builder.staging_bytes(options.staging_bytes);
     }
     Ok(builder)
 }

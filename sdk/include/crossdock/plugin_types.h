@@ -148,7 +148,8 @@ typedef uint32_t xd_pointer_flags;
 #define XD_POINTER_MANAGED (UINT32_C(1) << 1)
 /** Known to be read-only. */
 #define XD_POINTER_READ_ONLY (UINT32_C(1) << 2)
-/** Not allocated by the plugin: registered or adopted. */
+/** The plugin did not make it: the driver knows it from others in the process, or it was registered or
+ * adopted. Host memory that was registered stays the host's to free. */
 #define XD_POINTER_FOREIGN (UINT32_C(1) << 3)
 
 /** How host memory is adopted. */

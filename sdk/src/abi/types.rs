@@ -189,7 +189,8 @@ bits!(
         MANAGED = 1;
         /// Known to be read-only.
         READ_ONLY = 2;
-        /// Not allocated by the plugin: registered or adopted.
+        /// The plugin did not make it: the driver knows it from others in the process, or it was registered
+        /// or adopted. Host memory that was registered stays the host's to free.
         FOREIGN = 3;
     }
 );

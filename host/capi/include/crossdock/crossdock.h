@@ -21,7 +21,8 @@
  * - Options are structs that begin with `struct_size`: set it to `sizeof`, and what is not wanted
  *   to zero (`xd_move_options options = {.struct_size = sizeof options};`). Zero is the default,
  *   and so is a NULL pointer. Unknown flags and numbers are errors.
- * - Limits are nanoseconds; `XD_NO_LIMIT` is none. One that passes is the error `XD_TIMEOUT`.
+ * - Limits are nanoseconds from the call on; `XD_NO_LIMIT` is none. As an argument 0 looks once and does not
+ *   wait; in options 0 is the default, as everywhere. One that passes is the error `XD_TIMEOUT`.
  *
  * Order, in short (`docs/order.md` has an example):
  *
@@ -345,7 +346,9 @@ typedef struct xd_error_list {
     const xd_error *const *items;
 } xd_error_list;
 
-/** Where a new runtime looks for plugins. */
+/** How a runtime is opened. What is NULL or 0 is as the variable of the environment says, which a privileged
+ * process does not read.
+ */
 typedef struct xd_runtime_options {
     uint64_t struct_size;
     /** `XD_RUNTIME_NO_SEARCH` or 0. */
@@ -357,6 +360,20 @@ typedef struct xd_runtime_options {
     /** Folders to look into before the environment's. */
     const char *const *folders;
     uint64_t folder_count;
+    /** Layers around each plugin that this runtime opens first, nearest to the caller first: `validate`,
+     * before those of `CROSSDOCK_LAYERS`. A name that is no layer's is an error.
+     */
+    const char *layers;
+    /** Rules that fail chosen calls of hooks, as in `CROSSDOCK_FAULT`; they ask for the layer `fault`. */
+    const char *fault;
+    /** The devices with the first ids of their types: uuids, PCI bus ids or `PLUGIN:INDEX`, with `,` between
+     * them. Goes before `CROSSDOCK_DEVICE_ORDER`.
+     */
+    const char *device_order;
+    /** Where measured costs of copies are kept, as `CROSSDOCK_COSTS`: a file, `memory`, or `off`. */
+    const char *costs;
+    /** Bytes of host memory that one staged copy may use, as `CROSSDOCK_STAGING_BYTES`. */
+    uint64_t staging_bytes;
 } xd_runtime_options;
 
 /** Memory with an owner. */

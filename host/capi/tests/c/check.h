@@ -56,7 +56,8 @@ static inline void check_refused(xd_error *error, const char *why, const char *f
 
 /* A runtime with the built-in plugin, and with the plugin file of the first argument. */
 static inline xd_runtime *check_runtime(int argc, char **argv) {
-    xd_runtime_options options = {sizeof options, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0};
+    xd_runtime_options options = {sizeof options, XD_RUNTIME_NO_SEARCH, 0,    NULL, 0, NULL,
+                                  0,              NULL,                 NULL, NULL, NULL, 0};
     const char *plugins[1];
     xd_runtime *runtime = NULL;
     if (argc > 1) {

@@ -6,8 +6,8 @@ static void options(void) {
     struct {
         xd_runtime_options options;
         uint64_t later;
-    } newer = {{sizeof newer, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0}, 0};
-    xd_runtime_options wrong = {sizeof wrong - 1, 0, 0, NULL, 0, NULL, 0};
+    } newer = {{sizeof newer, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0}, 0};
+    xd_runtime_options wrong = {sizeof wrong - 1, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0};
     const char *missing[] = {"/nowhere/plugin.so"};
     xd_runtime *runtime = NULL;
     /* A struct of a later version works as long as it asks for nothing that is unknown here. */
@@ -27,6 +27,28 @@ static void options(void) {
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&wrong, &runtime));
     wrong.plugins = missing;
     FAILS(XD_ERROR_LOAD, XD_INVALID, xd_runtime_open(&wrong, &runtime));
+    CHECK(!runtime);
+}
+
+/* What else the environment would say. */
+static void more_options(void) {
+    xd_runtime_options options = {sizeof options, XD_RUNTIME_NO_SEARCH, 0, NULL, 0, NULL, 0,
+                                  "validate", "free:1=VENDOR", "cpu:0", "off", 1 << 16};
+    xd_runtime *runtime = NULL;
+    xd_device *cpu;
+    OK(xd_runtime_open(&options, &runtime));
+    cpu = check_device(runtime, "cpu");
+    xd_tensor_free(check_numbers(cpu, 4));
+    /* The rule failed the one call that gives memory back. */
+    CHECK(xd_counted_leaks() == 1);
+    xd_device_free(cpu);
+    xd_runtime_free(runtime);
+    runtime = NULL;
+    options.layers = "sanitize";
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&options, &runtime));
+    options.layers = NULL;
+    options.fault = "free";
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_runtime_open(&options, &runtime));
     CHECK(!runtime);
 }
 
@@ -166,7 +188,10 @@ static void retired_plugins_leave_their_tensors(void) {
 }
 
 int main(int argc, char **argv) {
-    xd_runtime *runtime = check_runtime(argc, argv);
+    xd_runtime *runtime;
+    /* First: a plugin keeps the layers that it was opened with. */
+    more_options();
+    runtime = check_runtime(argc, argv);
     CHECK(xd_abi_version() >> 16 == XD_API_MAJOR && *xd_version());
     CHECK(xd_get_api()->struct_size == sizeof(xd_api));
     CHECK(xd_get_api()->runtime_default == xd_runtime_default);

@@ -18,7 +18,7 @@ pub enum CostCache {
 }
 
 impl CostCache {
-    /// What the environment says: `CROSSDOCK_COSTS=FILE|off`, else a file of the user's cache
+    /// What the environment says: `CROSSDOCK_COSTS=FILE|memory|off`, else a file of the user's cache
     /// folder. A privileged process believes no environment and writes no file.
     pub(crate) fn of_process(environment: &Environment) -> Self {
         if environment.privileged {
@@ -27,12 +27,21 @@ impl CostCache {
         Self::of(|name| std::env::var_os(name))
     }
 
+    /// What a text says: `off`, `memory`, or a file (`./off` for one of such a name).
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        match text {
+            "off" => Self::Off,
+            "memory" => Self::Memory,
+            file => Self::File(PathBuf::from(file)),
+        }
+    }
+
     pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        match set("CROSSDOCK_COSTS") {
-            Some(value) if value == "off" => return Self::Off,
-            Some(file) => return Self::File(PathBuf::from(file)),
-            None => {}
+        if let Some(value) = set("CROSSDOCK_COSTS") {
+            let file = || Self::File(PathBuf::from(&value));
+            return value.to_str().map_or_else(file, Self::named);
         }
         // The specification of these folders says that a relative one is to be ignored.
         let folder = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());

@@ -77,6 +77,10 @@ fn the_environment_names_the_file_or_turns_costs_off() {
             of(&[("CROSSDOCK_COSTS", "off"), ("HOME", "/h")]),
             CostCache::Off,
         ),
+        (
+            of(&[("CROSSDOCK_COSTS", "memory"), ("HOME", "/h")]),
+            CostCache::Memory,
+        ),
         (of(&[("CROSSDOCK_COSTS", "/f"), ("HOME", "/h")]), file("/f")),
         (
             of(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]),

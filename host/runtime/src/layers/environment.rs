@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::fault_plan::FaultPlan;
+use super::fault_plan::{FaultPlan, FaultPlanError};
 use super::layer::Layer;
 use crate::error::Error;
 
@@ -16,11 +16,30 @@ pub(crate) fn requested(privileged: bool) -> Result<Vec<Layer>, Error> {
     let names = variable("CROSSDOCK_LAYERS").unwrap_or_default();
     let fault = variable("CROSSDOCK_FAULT");
     let traced = std::env::var_os(TRACE).is_some_and(|file| !file.is_empty());
-    let (layers, warnings) = read(&names, fault.as_deref(), traced)?;
+    let (layers, warnings) = read(&names, fault.as_deref(), traced)
+        .map_err(|error| Error::misuse("read `CROSSDOCK_FAULT`", error.to_string()))?;
     for warning in warnings {
-        warn(&warning);
+        warn(&format!("`CROSSDOCK_LAYERS`: {warning}"));
     }
     Ok(layers)
+}
+
+impl Layer {
+    /// The layers that these texts name, in the form of `CROSSDOCK_LAYERS` (`validate`, `fault`) and
+    /// `CROSSDOCK_FAULT` (rules, which ask for the fault layer by themselves).
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a name that is no layer's, and for rules that cannot be read.
+    pub fn named(names: &str, fault: Option<&str>) -> Result<Vec<Self>, Error> {
+        const OPERATION: &str = "name the layers of a runtime";
+        let refused = |why: String| Error::misuse(OPERATION, why);
+        let (layers, warnings) =
+            read(names, fault, false).map_err(|error| refused(error.to_string()))?;
+        match warnings.is_empty() {
+            true => Ok(layers),
+            false => Err(refused(warnings.join("; "))),
+        }
+    }
 }
 
 /// Begins the trace that `CROSSDOCK_TRACE` asks for.
@@ -50,14 +69,10 @@ fn read(
     names: &str,
     fault: Option<&str>,
     traced: bool,
-) -> Result<(Vec<Layer>, Vec<String>), Error> {
+) -> Result<(Vec<Layer>, Vec<String>), FaultPlanError> {
     let mut warnings = Vec::new();
     let mut layers = Vec::new();
-    let plan = match fault.map(str::parse::<FaultPlan>) {
-        None => None,
-        Some(Ok(plan)) => Some(plan),
-        Some(Err(error)) => return Err(Error::misuse("read `CROSSDOCK_FAULT`", error.to_string())),
-    };
+    let plan = fault.map(str::parse::<FaultPlan>).transpose()?;
     for name in names
         .split(',')
         .map(str::trim)
@@ -66,11 +81,11 @@ fn read(
         match (name, &plan) {
             ("validate", _) => layers.push(Layer::Validate),
             ("fault", Some(plan)) => layers.push(Layer::Fault(plan.clone())),
-            ("fault", None) => warnings.push("`fault` needs rules in `CROSSDOCK_FAULT`".to_owned()),
+            ("fault", None) => warnings.push("`fault` needs rules (`CROSSDOCK_FAULT`)".to_owned()),
             ("trace", _) if traced => {}
-            ("trace", _) => warnings.push("`trace` needs a file in `CROSSDOCK_TRACE`".to_owned()),
+            ("trace", _) => warnings.push("`trace` needs a file (`CROSSDOCK_TRACE`)".to_owned()),
             _ => warnings.push(format!(
-                "`{name}` in `CROSSDOCK_LAYERS` is no layer; there are validate, trace, fault"
+                "`{name}` is no layer; there are validate, trace, fault"
             )),
         }
     }
@@ -132,7 +147,8 @@ mod tests {
         ];
         for (rule, told) in rules {
             let error = read("", Some(rule), false).unwrap_err();
-            assert!(error.why().contains(told), "{rule}: {}", error.why());
+            let why = error.to_string();
+            assert!(why.contains(told), "{rule}: {why}");
         }
     }
 }
