@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "adopted_memory_is_known_as_foreign",
-        "Not allocated by the plugin: registered or adopted.",
+        "The plugin did not make it: the driver knows it from others in the process, or it was registered or adopted.",
         is_foreign,
     ),
     Case::core(
