@@ -354,19 +354,14 @@ impl Route {
         alias
     }
 
-    fn taken(mut self, kind: RouteKind, steps: Vec<String>, bytes_copied: u64) -> Self {
-        self.kind = kind;
-        self.steps.extend(steps);
-        self.bytes_copied = bytes_copied;
-        self
-    }
-
     /// The alias. Adopting and mapping wait for the work on the stream, if there is one.
     fn aliased(mut self, alias: &Alias, steps: Vec<String>, stream: Option<&Stream>) -> Self {
         if stream.is_some() && *alias != Alias::Same {
             self.steps.push(WAITS.to_owned());
         }
-        self.taken(RouteKind::Alias, steps, 0)
+        self.kind = RouteKind::Alias;
+        self.steps.extend(steps);
+        self
     }
 
     /// The copy with this index, and those behind it as what it is taken instead of.
@@ -393,11 +388,11 @@ impl Route {
         if stream.is_some_and(|stream| !way.follows(from, to, stream)) {
             self.steps.push(WAITS.to_owned());
         }
-        let copied = bytes.saturating_mul(legs);
-        let mut route = self.taken(way.kind(), vec![way.step(from, to)], copied);
+        (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
+        self.steps.push(way.step(from, to));
         let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];
-        route.steps.extend(chains.into_iter().flatten());
-        route
+        self.steps.extend(chains.into_iter().flatten());
+        self
     }
 
     fn refused(self) -> Error {
