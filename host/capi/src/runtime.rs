@@ -38,11 +38,8 @@ fn builder(options: &XdRuntimeOptions<'_>) -> Result<RuntimeBuilder, Refusal> {
     for folder in options.folders().ok_or_else(|| Refusal::null("folders"))? {
         builder = builder.plugin_dir(input::text(*folder, "a folder's path")?);
     }
-    let (layers, fault) = (
-        input::optional_text(options.layers, "layers")?,
-        options.fault,
-    );
-    let fault = input::optional_text(fault, "fault")?;
+    let layers = input::optional_text(options.layers, "layers")?;
+    let fault = input::optional_text(options.fault, "fault")?;
     builder = builder.layers(&Layer::named(layers.unwrap_or_default(), fault)?);
     if let Some(order) = input::optional_text(options.device_order, "device_order")? {
         builder = builder.device_order(order);

@@ -159,7 +159,7 @@ pub(crate) fn _empty(
     Tensor::new(empty)
 }
 
-/// A kind of memory by the name that `Tensor.memory_kind` gives.
+/// A kind of memory by the name that `pointer_info` has for it.
 fn kind_named(name: &str) -> PyResult<MemoryKind> {
     match name {
         "device" => Ok(MemoryKind::DEVICE),

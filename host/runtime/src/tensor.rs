@@ -74,9 +74,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`] when the device has too little memory.
     pub fn empty(device: &Device, layout: &Layout) -> Result<Self, Error> {
-        let layout = compact(layout)?;
-        let memory = Memory::allocate(device, layout.bytes(), MemoryKind::DEVICE)?;
-        Ok(Self::of(memory, layout, 0))
+        Self::empty_of(device, layout, MemoryKind::DEVICE)
     }
 
     /// The same in memory of this kind: `DEVICE`, or `PINNED` or `MANAGED` where the device offers it.
