@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AddressForm, AdoptFlags, Capabilities, DESCRIPTION_MAGIC, DefaultStream,
-    MemoryKind, PointerFlags, ProbeState, Status, StreamHandle,
+    MemoryKind, PointerFlags, ProbeState, QueryCost, Status, StreamHandle,
 };
 
 #[path = "layouts/abi.rs"]
@@ -87,6 +87,8 @@ fn constants() -> BTreeMap<String, u64> {
         ("MEMORY_PINNED", MemoryKind::PINNED.0),
         ("MEMORY_MANAGED", MemoryKind::MANAGED.0),
         ("MEMORY_HOST", MemoryKind::HOST.0),
+        ("QUERY_DRIVER", QueryCost::DRIVER.0),
+        ("QUERY_TABLE", QueryCost::TABLE.0),
         ("ADDRESS_POINTER", AddressForm::POINTER.0),
         ("ADDRESS_HANDLE", AddressForm::HANDLE.0),
         ("PROBE_READY", ProbeState::READY.0),

@@ -1,6 +1,6 @@
 //! Structs that functions take or write; a released one never changes.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
 use crossdock_sdk::abi::{AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{DLDataType, DLDevice};
@@ -45,23 +45,6 @@ impl NameText {
     pub fn to_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
-}
-
-/// A compact array in memory of the host: `xd_host_array`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "a released struct never changes")]
-pub struct XdHostArray {
-    /// The address of its first element.
-    pub data: *mut c_void,
-    /// The extents, 0 behind the last axis.
-    pub shape: [i64; 4],
-    /// The type of one element, which takes whole bytes.
-    pub dtype: DLDataType,
-    /// The number of axes, at most 4.
-    pub ndim: u16,
-    /// Not 0: writing is refused.
-    pub read_only: u16,
 }
 
 /// What a tensor is: `xd_tensor_info`. The two arrays have `ndim` numbers each, are lent by the

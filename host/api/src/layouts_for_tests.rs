@@ -15,7 +15,7 @@ use crate::{
     COST_UNKNOWN, CopyMode, ErrorKind, ExportFlags, MemoryFlags, NO_LIMIT, NameText, Order,
     PlaceText, RouteKind, RuntimeFlags, SessionFlags, SessionStateKind, StopOutcome, ValueKind,
     WaitKind, XdApi, XdArguments, XdAxisSlice, XdDeviceList, XdEmptyOptions, XdErrorList,
-    XdExportOptions, XdHostArray, XdImportOptions, XdLayout, XdMemory, XdMoveOptions, XdPluginList,
+    XdExportOptions, XdImportOptions, XdLayout, XdMemory, XdMoveOptions, XdPluginList,
     XdRunOptions, XdRuntimeOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions,
     XdSessionState, XdTensorInfo, XdValue,
 };
@@ -58,7 +58,6 @@ pub(crate) fn structs() -> Vec<Struct> {
         layout_of!(XdDeviceList as xd_device_list: count, items),
         layout_of!(XdPluginList as xd_plugin_list: count, items),
         layout_of!(XdErrorList as xd_error_list: count, items),
-        layout_of!(XdHostArray as xd_host_array: data, shape, dtype, ndim, read_only),
         layout_of!(XdTensorInfo as xd_tensor_info: device, dtype, ndim, shape, strides, numel,
             nbytes, data, byte_offset, form, memory_kind, read_only, contiguous, padded, reserved),
         layout_of!(XdRuntimeOptions as xd_runtime_options: struct_size, flags, reserved, plugins,

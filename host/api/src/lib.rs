@@ -45,7 +45,7 @@ mod layouts_for_tests;
 #[cfg(test)]
 mod snapshot_tests;
 
-pub use self::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
+pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
@@ -73,8 +73,7 @@ pub use crossdock_sdk::abi::{
 };
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK, glance,
-    serial_of,
+    DLPackExchangeAPIHeader, DLPackSetError, DLPackVersion, DLTensor, Flags, MAX_RANK, serial_of,
 };
 
 /// Runs code of others that must not unwind into C.

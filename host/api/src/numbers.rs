@@ -133,8 +133,6 @@ numbers!(
     MemoryFlags, "XD_MEMORY_FLAG_" {
         /// Nobody may write through the tensor.
         READ_ONLY = 1;
-        /// It is what `tensor_as_host_array` found: no plugin is asked whose it is.
-        HOST_ARRAY = 2;
     }
 );
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, PointerInfo, ProbeState, Status};
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
-use crate::answers::{NameText, XdAxisSlice, XdHostArray, XdTensorInfo};
+use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
 use crate::handles::{
     Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
     XdSession, XdStream, XdTensor,
@@ -236,19 +236,6 @@ table! {
         Ref<'_, XdMemory<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
-    /// Looks whether `tensor_import` would take a compact array in memory of the host that no plugin
-    /// knows, and says what it is.
-    tensor_as_host_array: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const DLManagedTensorVersioned,
-        Out<'_, XdHostArray>,
-    ) -> i32;
-    /// The same for `tensor_import_legacy`.
-    tensor_as_host_array_legacy: unsafe extern "C" fn(
-        Ref<'_, XdRuntime>,
-        *const DLManagedTensor,
-        Out<'_, XdHostArray>,
-    ) -> i32;
     /// Takes a tensor of DLPack 1.x; its deleter runs also when it fails.
     tensor_import: unsafe extern "C" fn(
         Ref<'_, XdRuntime>,

@@ -95,8 +95,6 @@ static API: XdApi = XdApi {
     tensor_empty: xd_tensor_empty,
     tensor_from_memory: xd_tensor_from_memory,
     tensor_adopt_native: xd_tensor_adopt_native,
-    tensor_as_host_array: xd_tensor_as_host_array,
-    tensor_as_host_array_legacy: xd_tensor_as_host_array_legacy,
     tensor_import: xd_tensor_import,
     tensor_import_legacy: xd_tensor_import_legacy,
     tensor_export: xd_tensor_export,

@@ -7,15 +7,15 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crossdock::{Error, HostArray, Runtime, Tensor};
+use crossdock::{Error, Runtime, Tensor};
 use crossdock_api::{
     CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order,
-    Out, Owned, Ref, XdExportOptions, XdHostArray, XdImportOptions, XdMemory, XdMoveOptions,
-    XdRuntime, XdTensor,
+    Out, Owned, Ref, XdExportOptions, XdImportOptions, XdMemory, XdMoveOptions, XdRuntime,
+    XdTensor,
 };
 use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
 
-use crate::boundary::{fence_call, fence_into, fence_value, required};
+use crate::boundary::{fence_call, fence_into, required};
 use crate::failure::Refusal;
 use crate::input;
 use crate::object::{borrow, borrow_tensor, give_tensor, look};
@@ -65,49 +65,6 @@ fn as_wanted(tensor: Tensor, options: Ref<'_, XdImportOptions<'_>>) -> Result<Te
     }
     let (moved, _route) = move_to(&tensor, device.unwrap_or(tensor.device()), &moving)?;
     Ok(moved)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xd_tensor_as_host_array(
-    runtime: Ref<'_, XdRuntime>,
-    managed: *const DLManagedTensorVersioned,
-    out: Out<'_, XdHostArray>,
-) -> i32 {
-    fence_value(|| {
-        // SAFETY: the caller passes a live managed tensor, which is only read.
-        let array = unsafe { HostArray::of(NonNull::new(managed.cast_mut())?) };
-        describe(&array?, runtime, out)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xd_tensor_as_host_array_legacy(
-    runtime: Ref<'_, XdRuntime>,
-    managed: *const DLManagedTensor,
-    out: Out<'_, XdHostArray>,
-) -> i32 {
-    fence_value(|| {
-        // SAFETY: as above.
-        let array = unsafe { HostArray::of_legacy(NonNull::new(managed.cast_mut())?) };
-        describe(&array?, runtime, out)
-    })
-}
-
-/// Writes the array before the plugins are asked about it: it is in the cache when the caller reads.
-fn describe(
-    found: &HostArray,
-    runtime: Ref<'_, XdRuntime>,
-    out: Out<'_, XdHostArray>,
-) -> Option<i32> {
-    let (runtime, place) = (look(runtime)?, required(out).ok()?);
-    place.put(XdHostArray {
-        data: found.array.data.as_ptr(),
-        shape: found.array.shape,
-        dtype: found.array.dtype.to_raw(),
-        ndim: u16::try_from(found.array.rank).ok()?,
-        read_only: found.read_only.into(),
-    });
-    Some(found.is_unknown_to(runtime).into())
 }
 
 #[unsafe(no_mangle)]
@@ -189,8 +146,6 @@ fn take_memory(
     take: impl FnOnce(&Runtime, Received) -> Result<Tensor, Error>,
 ) -> Result<(), Refusal> {
     let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
-    let known = MemoryFlags::READ_ONLY.0 | MemoryFlags::HOST_ARRAY.0;
-    let is_host_array = memory.flags.0 & MemoryFlags::HOST_ARRAY.0 != 0;
     let lender = Lender {
         owner: memory.owner,
         release: memory.release,
@@ -198,14 +153,9 @@ fn take_memory(
     let managed = Produced::<DLManagedTensorVersioned>::new(lender, &view_of(&memory)?)?;
     // SAFETY: a live tensor of this library's own making, given up here.
     let received = unsafe { Received::from_versioned(managed.into_raw()) };
-    input::check_flags(memory.flags.0, known)?;
+    input::check_flags(memory.flags.0, MemoryFlags::READ_ONLY.0)?;
     let place = required(out)?;
-    let (runtime, received) = (borrow(runtime)?, received.map_err(Error::from)?);
-    let tensor = match is_host_array {
-        // SAFETY: the header asks for the flag only where a look found this very array.
-        true => unsafe { Tensor::import_host_array(runtime, received) }?,
-        false => take(runtime, received)?,
-    };
+    let tensor = take(borrow(runtime)?, received.map_err(Error::from)?)?;
     if let Some(stream) = look(memory.stream) {
         tensor.ready_on(stream)?;
     }

@@ -57,7 +57,7 @@ impl Tensor {
 
     /// The address of its first element, when the work that writes it is done.
     fn settled_address(&self, py: Python<'_>) -> PyResult<*mut c_void> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         detached(py, || {
             check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
         })?;

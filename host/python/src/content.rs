@@ -34,7 +34,7 @@ impl Tensor {
     /// Its handle, to write by; the runtime knows of no `copy()`.
     pub(crate) fn handle_to_write(&self) -> PyResult<&Handle<XdTensor>> {
         if self.info()?.read_only == 0 {
-            return self.handle();
+            return Ok(self.handle());
         }
         Err(PyValueError::new_err(
             "the tensor is read-only: `t.copy()` gives one that can be written",
@@ -68,7 +68,7 @@ impl Tensor {
     fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let size = self.info()?.nbytes;
         PyBytes::new_with(py, usize::try_from(size)?, |bytes| {
-            let (handle, bytes) = (self.handle()?, &mut *bytes);
+            let (handle, bytes) = (self.handle(), &mut *bytes);
             let read = move || {
                 let first = bytes.as_mut_ptr().cast();
                 // SAFETY: `size` bytes of a fresh object that nobody else has yet.
@@ -139,7 +139,7 @@ impl Tensor {
 
     /// Replaces the elements by those of a tensor of the same shape and dtype.
     fn _copy_from(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
-        let (handle, other) = (self.handle_to_write()?, other.get().handle()?);
+        let (handle, other) = (self.handle_to_write()?, other.get().handle());
         let copy = || {
             check((api().tensor_copy_from)(
                 handle.lend(),
@@ -181,7 +181,7 @@ impl Tensor {
     /// Waits until the last work that writes it is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let (limit, handle) = (limit(timeout)?, self.handle()?);
+        let (limit, handle) = (limit(timeout)?, self.handle());
         Ok(detached(py, || {
             check((api().tensor_synchronize)(handle.lend(), limit))
         })?)

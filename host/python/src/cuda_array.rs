@@ -87,7 +87,7 @@ impl Tensor {
         } else {
             api().tensor_wait_to_read
         };
-        check(wait(self.handle()?.lend(), stream.lend()))?;
+        check(wait(self.handle().lend(), stream.lend()))?;
         Ok(Some(number))
     }
 }

@@ -127,7 +127,7 @@ unsafe extern "C" fn to_object(
         // Stolen from here on, also where the rest fails.
         let incoming = Incoming(Kind::Versioned(managed));
         let out = place(out)?;
-        let tensor = Py::new(py, Tensor::taken(py, incoming)?)?;
+        let tensor = Py::new(py, incoming.tensor(py)?)?;
         // SAFETY: the caller's place, which is not NULL.
         unsafe { out.write(tensor.into_ptr().cast()) };
         Ok(())

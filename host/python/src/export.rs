@@ -247,7 +247,7 @@ impl Tensor {
     /// Whether work that writes it may still run.
     pub(crate) fn is_pending(&self) -> PyResult<bool> {
         let mut event = Owned::NULL;
-        let failure = (api().tensor_ready)(self.handle()?.lend(), Out::from(&mut event));
+        let failure = (api().tensor_ready)(self.handle().lend(), Out::from(&mut event));
         let pending = check(failure).is_err() || !event.is_null();
         if !event.is_null() {
             (api().event_free)(event);
@@ -258,7 +258,7 @@ impl Tensor {
     /// Waits for that work, without the interpreter.
     fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_pending()? {
-            let handle = self.handle()?;
+            let handle = self.handle();
             detached(py, || {
                 check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
             })?;
@@ -294,7 +294,7 @@ impl Tensor {
         }
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
         let out = Out::from(&mut managed);
-        check((api().tensor_try_export)(self.handle()?.lend(), out))?;
+        check((api().tensor_try_export)(self.handle().lend(), out))?;
         Ok(NonNull::new(managed))
     }
 
@@ -308,7 +308,7 @@ impl Tensor {
     ) -> PyResult<NonNull<DLManagedTensorVersioned>> {
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();
         let out = Out::from(&mut managed);
-        check((api().tensor_export)(self.handle()?.lend(), options, out))?;
+        check((api().tensor_export)(self.handle().lend(), options, out))?;
         NonNull::new(managed).ok_or_else(nothing)
     }
 
@@ -336,7 +336,7 @@ impl Tensor {
         let mut managed: *mut DLManagedTensor = std::ptr::null_mut();
         let out = Out::from(&mut managed);
         check((api().tensor_export_legacy)(
-            self.handle()?.lend(),
+            self.handle().lend(),
             options,
             out,
         ))?;

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,9 +23,6 @@ use crate::table::api;
 /// How many threads are inside, and [`CLOSED`].
 static STATE: AtomicUsize = AtomicUsize::new(0);
 const CLOSED: usize = 1 << (usize::BITS - 1);
-
-/// How often this process came out of a fork.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How long the interpreter's end waits for those inside.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -72,12 +69,6 @@ pub(crate) fn is_closed_here() -> bool {
     CLOSED_HERE.get()
 }
 
-/// The generation of forks: what another one took is its parent's to give back.
-#[inline]
-pub(crate) fn generation() -> u32 {
-    FORKS.load(Ordering::Relaxed)
-}
-
 /// Called by `atexit`: nobody comes in any more, and those inside may take the lock to leave.
 #[pyfunction]
 fn _close_gate(py: Python<'_>) -> PyResult<()> {
@@ -95,7 +86,6 @@ fn _close_gate(py: Python<'_>) -> PyResult<()> {
 unsafe extern "C" fn in_child() {
     let _caught = fence(|| {
         STATE.fetch_and(CLOSED, Ordering::SeqCst);
-        FORKS.fetch_add(1, Ordering::Relaxed);
         runtime::forget();
     });
 }

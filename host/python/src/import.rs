@@ -110,7 +110,7 @@ fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
     match incoming.device() {
         Some(device) if device != HOST => not_on_host(x, |x| negotiate::elsewhere(x, incoming)),
-        _ => Tensor::taken(x.py(), incoming),
+        _ => incoming.tensor(x.py()),
     }
 }
 
@@ -226,7 +226,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     }
     let device = managed.device();
     let Some(device) = device.filter(|device| streams::has_numbers(*device)) else {
-        return Tensor::taken(py, managed);
+        return managed.tensor(py);
     };
     let handle = managed.import(py)?;
     ready_on_current(py, table, device, &handle)?;

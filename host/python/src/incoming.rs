@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use crossdock_api::{
-    DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, Ref, XdTensor, glance,
+    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Flags, Ref, XdTensor,
 };
 use pyo3::prelude::*;
 
@@ -14,6 +14,7 @@ use crate::handle::{Handle, made};
 use crate::kept;
 use crate::runtime::runtime;
 use crate::table::api;
+use crate::tensor::Tensor;
 
 /// A tensor that this code owns.
 #[derive(Debug)]
@@ -86,10 +87,9 @@ impl Incoming {
             return true;
         }
         // SAFETY: alive and aligned, and of a version whose layout this is.
-        let tensor = unsafe { managed.as_ref() };
+        let tensor = unsafe { &managed.as_ref().dl_tensor };
         // SAFETY: its producer promises shape and strides of its rank.
-        let compact = unsafe { glance(&tensor.dl_tensor) };
-        compact.is_none_or(|array| array.shape.iter().all(|extent| *extent <= 1))
+        !unsafe { lies_one_after_the_other(tensor) }
     }
 
     fn is_known(&self) -> bool {
@@ -102,6 +102,15 @@ impl Incoming {
             }
             Kind::Legacy(_) => true,
         }
+    }
+
+    /// What Python gets of it.
+    ///
+    /// # Errors
+    /// As [`Incoming::import`].
+    #[inline]
+    pub(crate) fn tensor(self, py: Python<'_>) -> PyResult<Tensor> {
+        Ok(Tensor::of(self.import(py)?))
     }
 
     /// The runtime's tensor of it.
@@ -126,6 +135,28 @@ impl Incoming {
         };
         Ok(imported?)
     }
+}
+
+/// Whether there are several elements, in compact order.
+///
+/// # Safety
+/// - Shape and strides are NULL or have as many numbers as the rank says.
+unsafe fn lies_one_after_the_other(tensor: &DLTensor) -> bool {
+    // SAFETY: inside the numbers, by the caller's promise; nothing is said of their alignment.
+    let number = |numbers: *const i64, axis| unsafe { numbers.wrapping_add(axis).read_unaligned() };
+    let axes = usize::try_from(tensor.ndim).unwrap_or(0);
+    if axes == 0 || tensor.shape.is_null() {
+        return false;
+    }
+    let mut compact = 1_i64;
+    for axis in (0..axes).rev() {
+        let extent = number(tensor.shape, axis);
+        if extent != 1 && !tensor.strides.is_null() && number(tensor.strides, axis) != compact {
+            return false;
+        }
+        compact = compact.saturating_mul(extent);
+    }
+    compact > 1
 }
 
 // SAFETY: the struct is only read, and its deleter may be called from every thread.

@@ -66,7 +66,6 @@ mod trace;
 mod typestr;
 mod vectorcall;
 mod views;
-mod waiting;
 
 use pyo3::prelude::*;
 

@@ -41,7 +41,7 @@ pub(crate) fn ordering<'a, 'py>(
 impl Tensor {
     /// The device that holds it.
     pub(crate) fn own_device(&self) -> PyResult<Device> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         Device::new(made(|out| (api().tensor_device)(handle.lend(), out))?)
     }
 
@@ -58,7 +58,7 @@ impl Tensor {
         if let Some(stream) = stream {
             options.stream = stream.lend();
         }
-        let (from, to) = (self.handle()?, &device.handle);
+        let (from, to) = (self.handle(), &device.handle);
         let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;

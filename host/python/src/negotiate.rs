@@ -299,9 +299,9 @@ fn ordered(
     stream: Option<Handle<XdStream>>,
 ) -> PyResult<Found> {
     let is_copied = incoming.is_copied();
-    let tensor = Tensor::taken(py, incoming)?;
+    let tensor = incoming.tensor(py)?;
     if let Some(stream) = stream {
-        let handle = tensor.handle()?;
+        let handle = tensor.handle();
         check((api().tensor_ready_on)(handle.lend(), stream.lend()))?;
     }
     Ok(Found {

@@ -51,7 +51,7 @@ impl Tensor {
         call: extern "C" fn(Ref<'_, XdTensor>, Ref<'_, XdStream>) -> Failure,
     ) -> PyResult<()> {
         let stream = stream_or_current(py, self.own_device()?, stream)?;
-        let tensor = self.handle()?;
+        let tensor = self.handle();
         Ok(detached(py, || {
             check(call(tensor.lend(), stream.handle.lend()))
         })?)

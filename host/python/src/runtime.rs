@@ -233,7 +233,7 @@ fn explain(
         options
     };
     if let Some(tensor) = tensor {
-        let tensor = tensor.get().handle()?;
+        let tensor = tensor.get().handle();
         let explain = || {
             let options = options();
             made(|out| (api().tensor_explain)(tensor.lend(), to.lend(), (&options).into(), out))

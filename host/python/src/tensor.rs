@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 use crossdock_api::{
     CopyMode, Out, Owned, RouteKind, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
 };
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -18,19 +17,15 @@ use crate::capsule::with_error_aside;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
-use crate::incoming::Incoming;
 use crate::interpreter::detached;
 use crate::streams::Wanted;
 use crate::table::api;
-use crate::waiting::Waiting;
 
 /// A typed view of memory on one device.
 #[pyclass(frozen, module = "crossdock", weakref)]
 #[derive(Debug)]
 pub(crate) struct Tensor {
-    /// What it was taken as, where the runtime need not have seen it yet.
-    waiting: ManuallyDrop<Option<Waiting>>,
-    handle: ManuallyDrop<OnceLock<Handle<XdTensor>>>,
+    handle: ManuallyDrop<Handle<XdTensor>>,
     /// Apart, because many a tensor is only handed on.
     info: OnceLock<Box<Info>>,
 }
@@ -48,8 +43,7 @@ impl Tensor {
     /// What the handle holds; it is described when somebody asks.
     pub(crate) fn of(handle: Handle<XdTensor>) -> Self {
         Self {
-            waiting: ManuallyDrop::new(None),
-            handle: ManuallyDrop::new(OnceLock::from(handle)),
+            handle: ManuallyDrop::new(handle),
             info: OnceLock::new(),
         }
     }
@@ -61,49 +55,16 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A tensor that was taken from its producer.
-    ///
-    /// # Errors
-    /// What `xd_tensor_import` answers.
-    #[inline]
-    pub(crate) fn taken(py: Python<'_>, incoming: Incoming) -> PyResult<Self> {
-        match Waiting::keep(py, incoming)? {
-            Ok(waiting) => Ok(Self {
-                waiting: ManuallyDrop::new(Some(waiting)),
-                handle: ManuallyDrop::new(OnceLock::new()),
-                info: OnceLock::new(),
-            }),
-            Err(incoming) => Ok(Self::of(incoming.import(py)?)),
-        }
-    }
-
     /// The runtime's tensor.
-    ///
-    /// # Errors
-    /// What its import answers, if it is needed for the first time and the host's plugin was retired
-    /// since it was taken.
     #[inline]
-    pub(crate) fn handle(&self) -> PyResult<&Handle<XdTensor>> {
-        match self.handle.get() {
-            Some(handle) => Ok(handle),
-            None => self.import(),
-        }
-    }
-
-    #[cold]
-    fn import(&self) -> PyResult<&Handle<XdTensor>> {
-        let imported = match &*self.waiting {
-            Some(waiting) => Python::attach(|py| waiting.import(py))?,
-            None => return Err(PyRuntimeError::new_err("a tensor without memory")),
-        };
-        // Where another thread was faster, its handle serves both.
-        Ok(self.handle.get_or_init(|| imported))
+    pub(crate) fn handle(&self) -> &Handle<XdTensor> {
+        &self.handle
     }
 
     /// What the tensor is.
     ///
     /// # Errors
-    /// As [`Tensor::handle`].
+    /// What `xd_tensor_describe` answers.
     #[inline]
     pub(crate) fn info(&self) -> PyResult<&XdTensorInfo> {
         match self.info.get() {
@@ -114,14 +75,14 @@ impl Tensor {
 
     #[cold]
     fn describe(&self) -> PyResult<&XdTensorInfo> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         let described = written(|out| (api().tensor_describe)(handle.lend(), out))?;
         Ok(&self.info.get_or_init(|| Box::new(Info(described))).0)
     }
 
     /// The same tensor once more.
     pub(crate) fn share(&self) -> PyResult<Self> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         Ok(Self::of(Handle::new((api().tensor_retain)(handle.lend()))))
     }
 
@@ -162,7 +123,7 @@ impl Tensor {
         copy: CopyMode,
         order: &Wanted,
     ) -> PyResult<(Self, bool)> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         let mut options = XdMoveOptions::new();
         options.copy = copy;
         if let Wanted::On(stream) = order {
@@ -195,8 +156,6 @@ impl Drop for Tensor {
         let release = || {
             // SAFETY: dropped here and nowhere else.
             unsafe { ManuallyDrop::drop(&mut self.handle) };
-            // SAFETY: as above.
-            unsafe { ManuallyDrop::drop(&mut self.waiting) };
         };
         with_error_aside(release);
     }

@@ -142,7 +142,7 @@ fn outside(item: &Bound<'_, PyAny>, extent: i64) -> PyErr {
 impl Tensor {
     fn reshaped(&self, shape: &[i64]) -> PyResult<Self> {
         let ndim = u32::try_from(shape.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle()?, shape.as_ptr());
+        let (handle, first) = (self.handle(), shape.as_ptr());
         // SAFETY: `ndim` numbers that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_reshape)(handle.lend(), ndim, first, out)
@@ -152,7 +152,7 @@ impl Tensor {
 
     fn permuted(&self, axes: &[u32]) -> PyResult<Self> {
         let count = u32::try_from(axes.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle()?, axes.as_ptr());
+        let (handle, first) = (self.handle(), axes.as_ptr());
         // SAFETY: `count` numbers that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_permute)(handle.lend(), count, first, out)
@@ -162,7 +162,7 @@ impl Tensor {
 
     fn sliced(&self, slices: &[XdAxisSlice]) -> PyResult<Self> {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        let (handle, first) = (self.handle()?, slices.as_ptr());
+        let (handle, first) = (self.handle(), slices.as_ptr());
         // SAFETY: `count` slices that live for the call.
         let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
             (api().tensor_slice)(handle.lend(), count, first, out)

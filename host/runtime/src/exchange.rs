@@ -10,10 +10,12 @@ use crossdock_sdk::dlpack::{
     TensorView, VERSION, take_owner,
 };
 
+use crate::claim::{HostClaim, other_owner, start_in};
 use crate::device::Device;
 use crate::error::Error;
-use crate::memory::{HostOwner, Memory};
-use crate::pointer_query::Claim;
+use crate::memory::Memory;
+use crate::owner::HostOwner;
+use crate::pointer_query::{Asked, Claim};
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 
@@ -51,6 +53,10 @@ impl Tensor {
     /// every element must lie inside its allocation. A wrong id is corrected where the same plugin
     /// owns the memory.
     ///
+    /// Of memory that is claimed to be the host's, plugins that have to ask their driver
+    /// ([`QueryCost::DRIVER`](crossdock_sdk::abi::QueryCost::DRIVER)) are asked before it is first read,
+    /// written, moved or exported, and once: then that fails with [`Error::Claim`].
+    ///
     /// # Errors
     /// [`Error::UnknownDevice`], [`Error::Claim`] with both claims, [`Error::Exchange`], and those of
     /// [`Runtime::pointer_query`].
@@ -79,27 +85,18 @@ impl Tensor {
         let read_only = view.is_read_only();
         // Everything is put where it stays: what is moved once more costs as much as the checks.
         Self::made(
-            || Memory::received(found.device, found.place, found.kind, tensor, read_only),
+            || {
+                Memory::received(
+                    found.device,
+                    found.place,
+                    found.kind,
+                    (tensor, found.claim),
+                    read_only,
+                )
+            },
             || view.into_layout(),
             found.offset,
         )
-    }
-
-    /// As [`Tensor::import`], for what [`HostArray`](crate::HostArray) found: no plugin is asked.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for a tensor that is not the host's; [`Error::UnknownDevice`].
-    ///
-    /// # Safety
-    /// - The host reaches its memory, as a look at it found.
-    pub unsafe fn import_host_array(runtime: &Runtime, received: Received) -> Result<Self, Error> {
-        let (view, tensor) = received.into_parts();
-        if view.device() != dlpack::Device::CPU {
-            let why = format!("it is on {}, and not the host's", view.device());
-            return Err(Error::misuse("import a host array", why));
-        }
-        let found = foreign_host_memory(runtime.device(view.device())?, &view)?;
-        Ok(Self::of_verified(found, view, tensor))
     }
 
     /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
@@ -197,6 +194,7 @@ struct Verified {
     place: (Address, u64),
     offset: u64,
     kind: MemoryKind,
+    claim: HostClaim,
 }
 
 #[inline(always)]
@@ -207,16 +205,27 @@ fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verif
         return known_handle(runtime, &claimed, view, info);
     }
     let is_host = claimed.id().ty == DeviceType::CPU;
-    match runtime.owner_of(word, Some(claimed.plugin()))? {
-        None if is_host => foreign_host_memory(claimed, view),
+    // Who names pinned or managed memory names a vendor, and whoever is that is asked now.
+    let (asked, claim) = if view.device().ty == DeviceType::CPU {
+        (Asked::TABLES, HostClaim::unchecked())
+    } else {
+        (Asked::ALL, HostClaim::settled())
+    };
+    match runtime.owner_of(word, asked, Some(claimed.plugin()))? {
+        None if is_host => foreign_host_memory(claimed, view, claim),
         None => Err(unknown(&claimed)),
-        Some(known) => verify_known(claimed, view, &known),
+        Some(known) => verify_known(claimed, view, &known, claim),
     }
 }
 
 /// Memory that some plugin knows.
 #[inline(never)]
-fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Verified, Error> {
+fn verify_known(
+    claimed: Device,
+    view: &TensorView,
+    known: &Claim,
+    claim: HostClaim,
+) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
     let is_host = claimed.id().ty == DeviceType::CPU;
     let owner = &known.device;
@@ -228,15 +237,16 @@ fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Ver
         return registered(&claimed, owner, view, word);
     }
     if !known.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
-        return Err(other_owner(&claimed, owner));
+        return Err(other_owner(claimed.id(), owner));
     }
-    if !known.is_foreign() {
-        if names_kind(view, owner, word, &known.info) {
-            return owned(owner, view, word, &known.info);
-        }
-        within(view, word, &known.info)?;
+    if known.is_foreign() {
+        return foreign_host_memory(claimed, view, claim);
     }
-    foreign_host_memory(claimed, view)
+    if names_kind(view, owner, word, &known.info) {
+        return owned(owner, view, word, &known.info);
+    }
+    within(view, word, &known.info)?;
+    foreign_host_memory(claimed, view, HostClaim::settled())
 }
 
 /// Whether a tensor in host memory claims to be in pinned or managed memory, and is: it stays there.
@@ -288,7 +298,7 @@ fn registered(
 ) -> Result<Verified, Error> {
     let info = claimed.hooks().pointer_query(Address::pointer(word))?;
     if info.kind == MemoryKind::UNOWNED || info.device != claimed.index() {
-        return Err(other_owner(claimed, owner));
+        return Err(other_owner(claimed.id(), owner));
     }
     owned(claimed, view, word, &info)
 }
@@ -306,21 +316,13 @@ fn owned(
         place: (info.base, info.size),
         offset: data_at.wrapping_add(view.byte_offset()),
         kind: kind_at(word, info),
+        claim: HostClaim::settled(),
     })
 }
 
 /// How far into its allocation the view's data begins, if every element lies in it.
 fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error> {
-    let data_at = info.base.as_pointer().map_or(0, |base| {
-        // A view that the host has of device memory lies elsewhere than the memory does.
-        let is_elsewhere = word.wrapping_sub(base) >= info.size && info.device_pointer != 0;
-        let own = if is_elsewhere {
-            info.device_pointer
-        } else {
-            word
-        };
-        own.wrapping_sub(base)
-    });
+    let data_at = start_in(word, info);
     view.check_within(data_at, info.size)?;
     Ok(data_at)
 }
@@ -336,20 +338,13 @@ fn unknown(claimed: &Device) -> Error {
     }
 }
 
-fn other_owner(claimed: &Device, owner: &Device) -> Error {
-    let found = format!(
-        "plugin `{}` owns this address, as memory of `{owner}`",
-        owner.plugin().name()
-    );
-    Error::Claim {
-        claimed: claimed.id(),
-        found,
-    }
-}
-
 /// Host memory that no plugin knows: its bounds are the view's own.
 #[inline(always)]
-fn foreign_host_memory(claimed: Device, view: &TensorView) -> Result<Verified, Error> {
+fn foreign_host_memory(
+    claimed: Device,
+    view: &TensorView,
+    claim: HostClaim,
+) -> Result<Verified, Error> {
     let span = view.layout().span();
     let first = (view.data().addr() as u64).checked_add(view.byte_offset());
     let start = first.and_then(|first| first.checked_add_signed(span.min));
@@ -365,6 +360,7 @@ fn foreign_host_memory(claimed: Device, view: &TensorView) -> Result<Verified, E
         place: (Address::pointer(start), size),
         offset: first.wrapping_sub(start),
         kind: MemoryKind::HOST,
+        claim,
     })
 }
 

@@ -7,10 +7,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossdock_sdk::abi::QueryCost;
 use crossdock_sdk::dlpack;
 
 use crate::device::{Device, WeakDevice};
 use crate::plugin::Plugin;
+use crate::pointer_query::Asked;
 
 /// Devices in the order in which they were added.
 #[derive(Debug, Default)]
@@ -31,16 +33,6 @@ impl DeviceIndex {
             let is_it = slot.id == id && !slot.retired.load(Ordering::Acquire);
             is_it.then(|| slot.device.upgrade()).flatten()
         })
-    }
-
-    /// Whether a device with this pair is there and not retired.
-    #[inline]
-    pub(crate) fn has(&self, id: dlpack::Device) -> bool {
-        let found = self.0.find_map(|slot| {
-            let is_it = slot.id == id && !slot.retired.load(Ordering::Acquire);
-            is_it.then_some(())
-        });
-        found.is_some()
     }
 
     /// Adds a device.
@@ -71,6 +63,9 @@ pub(crate) struct PluginIndex(Chunk<PluginSlot>);
 #[derive(Debug)]
 struct PluginSlot {
     plugin: Weak<Plugin>,
+    /// Its number among the plugins whose pointer query asks their driver, from 1 on; 0 for one with a
+    /// table of its own.
+    driver: u32,
     retired: AtomicBool,
 }
 
@@ -83,16 +78,17 @@ impl PluginSlot {
 }
 
 impl PluginIndex {
-    /// Shows each plugin that is not retired, until one gives an answer. `held` is one that the
-    /// caller keeps alive: it needs no count of its own.
+    /// Shows each plugin with one of these numbers that is not retired, until one gives an answer. `held`
+    /// is one that the caller keeps alive: it needs no count of its own.
     #[inline]
     pub(crate) fn find_map<R>(
         &self,
+        asked: Asked,
         held: Option<&Arc<Plugin>>,
         mut ask: impl FnMut(&Arc<Plugin>) -> Option<R>,
     ) -> Option<R> {
         self.0.find_map(|slot| {
-            if slot.retired.load(Ordering::Acquire) {
+            if !asked.names(slot.driver) || slot.retired.load(Ordering::Acquire) {
                 return None;
             }
             match held {
@@ -102,19 +98,26 @@ impl PluginIndex {
         })
     }
 
-    /// Adds a plugin, unless it is there: who is asked twice would be two owners.
-    pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
+    /// Adds a plugin, unless it is there: who is asked twice would be two owners. Gives its number where
+    /// it is new and its pointer query asks its driver. One thread at a time adds plugins.
+    pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> Option<u32> {
+        let mut newest = 0;
         let known = self.0.find_map(|slot| {
+            newest = newest.max(slot.driver);
             let is_it = slot.is_of(plugin) && !slot.retired.load(Ordering::Acquire);
             is_it.then_some(())
         });
         if known.is_some() {
-            return;
+            return None;
         }
+        let asks_driver = plugin.hooks().table().query_cost() != QueryCost::TABLE;
+        let driver = if asks_driver { newest + 1 } else { 0 };
         self.0.push(PluginSlot {
             plugin: Arc::downgrade(plugin),
+            driver,
             retired: AtomicBool::new(false),
         });
+        asks_driver.then_some(driver)
     }
 
     /// Hides a plugin.

@@ -24,6 +24,7 @@ mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
 mod chain;
+mod claim;
 mod completion;
 mod costs;
 mod counted;
@@ -35,7 +36,6 @@ mod event;
 mod exchange;
 mod foreign;
 mod hooks;
-mod host_array;
 mod host_bytes;
 mod host_device;
 mod host_services;
@@ -55,6 +55,7 @@ mod memory_hooks;
 mod object_memory;
 mod opened;
 mod order;
+mod owner;
 mod patch;
 mod pending;
 #[cfg(test)]
@@ -104,7 +105,6 @@ pub use error::Error;
 pub use event::Event;
 pub use foreign::{ReleaseGate, release_through};
 pub use hooks::Hooks;
-pub use host_array::HostArray;
 pub use host_services::log_level_changed;
 pub use late_log::late_log;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
@@ -118,4 +118,4 @@ pub use table::{Table, TableError};
 pub use tensor::Tensor;
 
 /// Host bytes that somebody else owns: what [`Tensor::from_host_memory`] takes.
-pub use memory::HostOwner;
+pub use owner::HostOwner;

@@ -1,19 +1,20 @@
 //! Memory with an owner: what a tensor views, and how it is given back.
 #![expect(unsafe_code, reason = "frees and adopts memory through hooks")]
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::{self, Ownership};
 
 use crate::calls::Calls;
+use crate::claim::HostClaim;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::inherited::Here;
 use crate::life;
+use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
 use crate::pending::{Access, Mark, Pending};
 use crate::plan::Reach;
 use crate::release::Release;
@@ -36,43 +37,6 @@ pub(crate) struct Memory {
     generation: u32,
     here: Here,
 }
-
-/// Host bytes that somebody else owns: a mapped file, a vector.
-pub type HostOwner = Box<dyn AsRef<[u8]> + Send + Sync>;
-
-/// What is given back when the memory is dropped.
-pub(crate) enum Owner {
-    /// Nothing: no byte.
-    Empty,
-    /// Allocated from the device's plugin.
-    Allocated,
-    /// A tensor of others; dropping it runs its deleter.
-    Received { _tensor: Foreign },
-    /// A native object of others that the plugin adopted; they keep it until the tensor is dropped. It
-    /// may be a part of the object of another tensor.
-    Native {
-        _tensor: Foreign,
-        of: Option<Tensor>,
-    },
-    /// Host bytes of others.
-    Host { _owner: HostOwner },
-    /// An alias that the plugin made of other memory.
-    Adopted { of: Tensor },
-    /// A host view of device memory.
-    Mapped { of: Tensor, pointer: Pointer },
-    /// The same memory under the object's name that others gave, with what they keep for it.
-    Named { of: Tensor, _tensor: Foreign },
-    /// Nothing: it is the parent's, and never given back. `of` is another inherited view of it.
-    Inherited { of: Option<Tensor> },
-}
-
-/// An address that is only ever given back to the plugin it came from.
-pub(crate) struct Pointer(*mut c_void);
-
-// SAFETY: never dereferenced here; hooks may be called from any thread.
-unsafe impl Send for Pointer {}
-// SAFETY: as above.
-unsafe impl Sync for Pointer {}
 
 impl Memory {
     /// Allocates `size` bytes of memory of this kind. No byte needs no plugin.
@@ -117,11 +81,12 @@ impl Memory {
         device: Device,
         (address, size): (Address, u64),
         kind: MemoryKind,
-        tensor: Ownership,
+        (tensor, claim): (Ownership, HostClaim),
         read_only: bool,
     ) -> Self {
         let owner = Owner::Received {
             _tensor: Foreign::new(tensor),
+            claim,
         };
         Self::new(device, address, size, kind, owner).with_read_only(read_only)
     }
@@ -302,6 +267,15 @@ impl Memory {
         }
     }
 
+    /// What its producer said of it, where that is still to be checked at times.
+    #[inline]
+    pub(crate) const fn claim(&self) -> Option<&HostClaim> {
+        match &self.owner {
+            Owner::Received { claim, .. } => Some(claim),
+            _ => None,
+        }
+    }
+
     /// Makes an adopted object a part of another one, which it keeps.
     pub(crate) fn set_whole(&mut self, whole: Tensor) {
         if let Owner::Native { of, .. } = &mut self.owner {
@@ -443,44 +417,6 @@ impl Drop for Memory {
         let outstanding = Arc::clone(device.plugin().completions().outstanding());
         let give_back = move || give_back(&device, address, kind, owner);
         completion::release_after(work, Release::new(&outstanding, give_back));
-    }
-}
-
-/// Gives memory back to where it came from; all work on it is over. What a plugin may still use,
-/// because it did not let go, is leaked.
-fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
-    let given = match &owner {
-        Owner::Empty
-        | Owner::Received { .. }
-        | Owner::Host { .. }
-        | Owner::Inherited { .. }
-        | Owner::Named { .. } => Ok(()),
-        // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
-        // it, so nobody else has the address or gives it back.
-        Owner::Allocated => unsafe { device.hooks().free(address, kind) },
-        Owner::Adopted { .. } | Owner::Native { .. } => {
-            device.hooks().release_adopted(device.index(), address)
-        }
-        Owner::Mapped { of, pointer } => {
-            let of = of.memory();
-            let (hooks, index) = (of.device.hooks(), of.device.index());
-            // SAFETY: `map` gave this pointer for this address, and its owner was taken out of the memory
-            // that was the host's view, so nobody uses the pointer any more.
-            unsafe { hooks.unmap(index, of.address, pointer.0) }
-        }
-    };
-    let Err(error) = given else {
-        return;
-    };
-    log_failure(&error);
-    // Counted with the hook that did not take it.
-    let _leaked = std::mem::ManuallyDrop::new(owner);
-}
-
-/// Says why something was not given back, unless the process exits or is a fork.
-fn log_failure(error: &Error) {
-    if !life::is_exit_or_fork(error) {
-        log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }
 

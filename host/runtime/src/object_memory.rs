@@ -7,7 +7,8 @@ use crossdock_sdk::dlpack::Ownership;
 use crate::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
-use crate::memory::{Memory, Owner};
+use crate::memory::Memory;
+use crate::owner::Owner;
 use crate::tensor::Tensor;
 
 impl Memory {

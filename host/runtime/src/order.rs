@@ -60,6 +60,13 @@ impl<'a> Touched<'a> {
         reads.into_iter().chain(writes)
     }
 
+    /// Refuses memory that is not its producer's to give.
+    fn check_claims(self) -> Result<(), Error> {
+        let check =
+            |tensor: Option<&Tensor>| tensor.map_or(Ok(()), |tensor| tensor.memory().check_claim());
+        check(self.reads).and_then(|()| check(self.writes))
+    }
+
     /// Begins a call that uses the tensors. It is over when the answer is dropped.
     pub(crate) fn begin(self) -> impl Sized {
         let begin = |tensor: &'a Tensor| tensor.memory().calls().begin();
@@ -291,6 +298,7 @@ pub(crate) fn run(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    touched.check_claims()?;
     let _calls = touched.begin();
     let Some(stream) = stream else {
         return run_synchronously(touched, work);
@@ -402,6 +410,7 @@ pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Re
 /// Makes `stream` wait for what the work of others depends on that they are about to put there.
 pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
     stream.check_process()?;
+    touched.check_claims()?;
     touched.come_after(WorkStream::Callers(stream)).map(drop)
 }
 

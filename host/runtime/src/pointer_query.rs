@@ -19,6 +19,37 @@ pub struct PointerAnswer {
     pub info: PointerInfo,
 }
 
+/// Which plugins are asked: those with these numbers among the plugins that ask their driver, where 0 is
+/// each plugin that has a table of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    first: u32,
+    /// How many numbers follow the first.
+    more: u32,
+}
+
+impl Asked {
+    pub(crate) const ALL: Self = Self {
+        first: 0,
+        more: u32::MAX,
+    };
+
+    /// Those that answer from a table of their own.
+    pub(crate) const TABLES: Self = Self { first: 0, more: 0 };
+
+    /// Those that ask their driver and came after the one with this number.
+    pub(crate) const fn drivers_behind(number: u32) -> Self {
+        let first = number.saturating_add(1);
+        let more = u32::MAX - first;
+        Self { first, more }
+    }
+
+    #[inline]
+    pub(crate) const fn names(self, number: u32) -> bool {
+        number.wrapping_sub(self.first) <= self.more
+    }
+}
+
 impl Runtime {
     /// Asks every plugin who owns an address, also those whose devices speak of handles: pinned and
     /// shared memory of theirs has addresses too.
@@ -35,7 +66,7 @@ impl Runtime {
     /// failed and no other plugin allocated the memory: its plugin may be the owner.
     pub fn pointer_query(&self, address: u64) -> Result<PointerAnswer, Error> {
         let mut search = Search::default();
-        self.ask_all(&mut search, address, None)?;
+        self.ask_those(&mut search, address, Asked::ALL, None)?;
         search.check()?;
         // The parts are moved once: a claim that is moved as a whole costs a sixth of a query.
         let (device, info) = match search.best {
@@ -45,25 +76,27 @@ impl Runtime {
         Ok(PointerAnswer { device, info })
     }
 
-    /// As [`Runtime::pointer_query`], or `None` where no plugin knows the address. `held` is a
-    /// plugin that the caller keeps alive.
+    /// As [`Runtime::pointer_query`] of the plugins `asked`, or `None` where none of them knows the
+    /// address. `held` is a plugin that the caller keeps alive.
     #[inline]
     pub(crate) fn owner_of(
         &self,
         address: u64,
+        asked: Asked,
         held: Option<&Arc<Plugin>>,
     ) -> Result<Option<Claim>, Error> {
         let mut search = Search::default();
-        self.ask_all(&mut search, address, held)?;
+        self.ask_those(&mut search, address, asked, held)?;
         search.check()?;
         Ok(search.best)
     }
 
     #[inline]
-    fn ask_all(
+    fn ask_those(
         &self,
         search: &mut Search,
         address: u64,
+        asked: Asked,
         held: Option<&Arc<Plugin>>,
     ) -> Result<(), Error> {
         // A vendor's call may fail for NULL, which is nobody's.
@@ -71,7 +104,8 @@ impl Runtime {
             return Ok(());
         }
         let ask = |plugin: &Arc<Plugin>| search.ask(self, plugin, address).err();
-        self.asked().find_map(held, ask).map_or(Ok(()), Err)
+        let failed = self.asked().find_map(asked, held, ask);
+        failed.map_or(Ok(()), Err)
     }
 }
 

@@ -228,6 +228,7 @@ fn take_cheapest(
     choice: RouteChoice,
     stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
+    tensor.memory().check_claim()?;
     let from = tensor.device();
     let mut route = Route::new(from, to);
     let reach = tensor.memory().reach();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::abi::DeviceInfo;
@@ -32,6 +32,16 @@ const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
 #[derive(Debug, Clone)]
 pub struct Runtime(Arc<Inner>);
 
+/// A runtime that is not kept.
+#[derive(Debug, Default)]
+pub(crate) struct WeakRuntime(Weak<Inner>);
+
+impl WeakRuntime {
+    pub(crate) fn upgrade(&self) -> Option<Runtime> {
+        self.0.upgrade().map(Runtime)
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     /// What there is now; readers take no lock.
@@ -40,8 +50,6 @@ struct Inner {
     index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
     asked: PluginIndex,
-    /// The plugin that is linked in, which is asked most.
-    builtin: OnceLock<Arc<Plugin>>,
     environment: Environment,
     /// Around each plugin that this runtime opens.
     layers: Vec<Layer>,
@@ -86,12 +94,11 @@ impl Runtime {
 
     /// A runtime without a plugin.
     pub(crate) fn start(environment: Environment, layers: Vec<Layer>, routing: Routing) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new_cyclic(|runtime| Inner {
             registry: Published::default(),
             index: DeviceIndex::default(),
             asked: PluginIndex::default(),
-            builtin: OnceLock::new(),
-            routing: Arc::new(routing),
+            routing: Arc::new(routing.of(WeakRuntime(Weak::clone(runtime)))),
             environment,
             layers,
             retired: Mutex::default(),
@@ -132,18 +139,6 @@ impl Runtime {
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
         self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
-    }
-
-    /// Whether [`Runtime::device`] would find a device with this pair.
-    #[inline]
-    pub(crate) fn has(&self, id: dlpack::Device) -> bool {
-        self.0.index.has(id)
-    }
-
-    /// The plugin that is linked in, which lives as long as the runtime.
-    #[inline]
-    pub(crate) fn builtin(&self) -> Option<&Arc<Plugin>> {
-        self.0.builtin.get()
     }
 
     #[cold]
@@ -328,9 +323,8 @@ impl Runtime {
     pub(crate) fn register_builtin(&self) {
         let layers = || Ok(self.0.layers.clone());
         let open = || crate::builtin::cpu(layers);
-        match self.open_and_register(open) {
-            Ok(plugin) => drop(self.0.builtin.set(plugin)),
-            Err(error) => self.change(|registry| registry.refused.push(error.clone())),
+        if let Err(error) = self.open_and_register(open) {
+            self.change(|registry| registry.refused.push(error.clone()));
         }
     }
 
@@ -449,8 +443,10 @@ impl Runtime {
     /// entered, and nobody would take it out of the index again.
     fn ask(&self, plugin: &Arc<Plugin>) {
         self.change(|registry| {
-            if registry.has(plugin) {
-                self.0.asked.add(plugin);
+            if registry.has(plugin)
+                && let Some(number) = self.0.asked.add(plugin)
+            {
+                self.0.routing.add_driver(number);
             }
         });
     }

@@ -10,6 +10,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use super::{Entered, Error, Runtime};
 use crate::device::Device;
 use crate::plugin::Plugin;
+use crate::pointer_query::Asked;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin_streams::{self, MEMORY, Step, given};
@@ -21,7 +22,7 @@ fn runtime() -> Runtime {
 
 fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
     let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
-    runtime.asked().find_map(None, ask).is_some()
+    runtime.asked().find_map(Asked::ALL, None, ask).is_some()
 }
 
 fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
@@ -74,7 +75,7 @@ fn a_plugin_that_came_back_before_its_first_entry_was_done_is_asked_once() {
         times.fetch_add(Arc::ptr_eq(other, &plugin).into(), SeqCst);
         None::<()>
     };
-    here.asked().find_map(None, count);
+    here.asked().find_map(Asked::ALL, None, count);
     assert_eq!(times.into_inner(), 1, "two answers would be two owners");
 }
 

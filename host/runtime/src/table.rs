@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks,
-    HostEventHooks, MapHooks, PluginTable, RegisterHooks, StreamHooks, StridedHooks, TimingHooks,
-    WrapHooks,
+    HostEventHooks, MapHooks, PluginTable, QueryCost, RegisterHooks, StreamHooks, StridedHooks,
+    TimingHooks, WrapHooks,
 };
 
 /// Why a table was refused.
@@ -101,6 +101,12 @@ impl Table {
     #[must_use]
     pub const fn raw(&self) -> &PluginTable {
         &self.raw
+    }
+
+    /// What an answer of its pointer query costs.
+    #[must_use]
+    pub const fn query_cost(&self) -> QueryCost {
+        self.raw.query_cost
     }
 
     fn check_mandatory(&self) -> Result<(), TableError> {

@@ -19,7 +19,8 @@ use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::inherited;
-use crate::memory::{HostOwner, Memory};
+use crate::memory::Memory;
+use crate::owner::HostOwner;
 use crate::route::{Route, RouteChoice};
 use crate::transfer;
 
@@ -460,6 +461,7 @@ impl Tensor {
     /// The same where the caller has asked for its memory already.
     #[inline]
     pub(crate) fn export_in<M: Managed>(&self, memory: &Memory) -> Result<Produced<M>, Error> {
+        memory.check_claim()?;
         let address = memory.at(self.offset());
         let (word, byte_offset) = match address.form {
             AddressForm::HANDLE => (address.word, address.offset),

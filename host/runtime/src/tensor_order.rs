@@ -181,9 +181,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the failure of that work, each time until all of the tensor is
-    /// written again.
+    /// written again. [`Error::Claim`]: it is not the host's, as its producer said.
     #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
+        self.memory().check_claim()?;
         let pending = self.memory().pending();
         if !pending.is_busy() {
             return Ok(());
@@ -196,9 +197,11 @@ impl Tensor {
     /// The event of the last work that wrote it, where that may be pending.
     ///
     /// # Errors
-    /// [`Error::Hook`]: why there is no event behind work that may be pending.
+    /// [`Error::Hook`]: why there is no event behind work that may be pending. [`Error::Claim`] as of
+    /// [`Tensor::synchronize`].
     #[inline]
     pub fn ready(&self) -> Result<Option<Event>, Error> {
+        self.memory().check_claim()?;
         let pending = self.memory().pending();
         if !pending.is_busy() {
             return Ok(None);

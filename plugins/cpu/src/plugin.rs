@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, FillArgs, MemoryInfo, MemoryKind,
-    PluginTable, PointerInfo, ProbeInfo, Status, StreamHandle, StridedArgs,
+    PluginTable, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle, StridedArgs,
 };
 use crossdock_sdk::plugin::{
     Adopt, AsyncMemory, Error, Fill, Groups, Host, Plugin, Register, Strided, describe, table_of,
@@ -53,6 +53,7 @@ impl Plugin for Cpu {
         .register()
         .adopt()
         .async_memory();
+    const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
         Ok(ProbeInfo::ready(1, ""))

@@ -12,7 +12,7 @@ use std::sync::{
 use crossdock_sdk::{
     abi::{
         Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
-        MemoryKind, PointerFlags, PointerInfo, ProbeInfo, StreamHandle,
+        MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
     },
     deadline::{Deadline, limit},
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
@@ -66,6 +66,7 @@ impl Plugin for OpenCl {
         .map()
         .register()
         .async_memory();
+    const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
         Ok(match driver::look() {

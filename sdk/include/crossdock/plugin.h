@@ -49,8 +49,11 @@ typedef struct xd_plugin_table {
     uint32_t abi_major;
     /** `XD_ABI_MINOR` that the plugin was built against. */
     uint32_t abi_minor;
+    /** What an answer of `pointer_query` costs. A number that the host does not know counts as
+     * `XD_QUERY_DRIVER`. */
+    xd_query_cost query_cost;
     /** Zero. */
-    uint32_t reserved[3];
+    uint32_t reserved[2];
     /** The bytes of the section `.crossdock`. */
     const uint8_t *description;
     /** Frees an error object that a hook of this plugin made.
@@ -148,7 +151,7 @@ typedef struct xd_plugin_table {
     xd_status (*copy)(xd_plugin_handle plugin, const xd_copy_args *args,
                       xd_stream_handle stream, xd_plugin_error **error);
     /** Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on
-     * trust.
+     * trust. When the host asks depends on `query_cost`.
      *
      * Threads: any.
      * Blocks:  no.

@@ -44,6 +44,6 @@ pub use table::{
 pub use types::{
     Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DefaultStream,
     DeviceInfo, EventHandle, FillArgs, HostFunction, HostServices, MemoryInfo, MemoryKind,
-    PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, Side, StreamHandle,
+    PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, QueryCost, Side, StreamHandle,
     StridedArgs,
 };

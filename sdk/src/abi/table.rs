@@ -5,8 +5,8 @@ use abi_stable::StableAbi;
 use super::{
     Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo,
     FillHooks, HostCallHooks, HostEventHooks, HostServices, MapHooks, MemoryInfo, MemoryKind,
-    PluginHandle, PointerInfo, ProbeInfo, RawError, RegisterHooks, StaticPtr, Status, StreamHandle,
-    StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    PluginHandle, PointerInfo, ProbeInfo, QueryCost, RawError, RegisterHooks, StaticPtr, Status,
+    StreamHandle, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Major version of the contract: another one is refused.
@@ -46,8 +46,11 @@ pub struct PluginTable {
     pub abi_major: u32,
     /// [`ABI_MINOR`] that the plugin was built against.
     pub abi_minor: u32,
+    /// What an answer of `pointer_query` costs. A number that the host does not know counts as
+    /// [`QueryCost::DRIVER`].
+    pub query_cost: QueryCost,
     /// Zero.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 2],
     /// The bytes of the section `.crossdock`.
     pub description: StaticPtr<u8>,
     /// Frees an error object that a hook of this plugin made.
@@ -174,6 +177,8 @@ pub struct PluginTable {
         ) -> Status,
     >,
     /// Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on trust.
+    ///
+    /// When the host asks depends on [`query_cost`](Self::query_cost).
     ///
     /// Threads: any.
     /// Blocks:  no.

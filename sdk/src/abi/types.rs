@@ -66,6 +66,16 @@ macro_rules! numbers {
 }
 
 numbers!(
+    /// What an answer of a plugin's pointer query costs. The same numbers in C: `XD_QUERY_*`.
+    QueryCost {
+        /// A call of its driver, or more: the host asks about memory that others call the host's once,
+        /// before it first uses that memory.
+        DRIVER = 0;
+        /// A look into a table of the plugin's own: the host asks whenever it learns of an address.
+        TABLE = 1;
+    }
+);
+numbers!(
     /// Whose memory an address names. The same numbers in C: `XD_MEMORY_*`.
     MemoryKind {
         /// Nobody's that the plugin knows: an answer of the pointer query.

@@ -12,7 +12,6 @@
 //! | memory with an owner | [`Produced::new`] (or [`export`]) | a managed tensor to hand out |
 //! | a managed tensor from outside | [`Received::from_versioned`], [`Received::from_legacy`] | a checked tensor that is released once |
 //! | a borrowed `DLTensor` | [`validate`] | a checked [`TensorView`] |
-//! | the same, in a hurry | [`glance`] | a [`Compact`], if it is one |
 //!
 //! # Units
 //!
@@ -30,7 +29,6 @@ mod dims;
 mod dtype;
 mod error;
 mod flags;
-mod glance;
 mod layout;
 mod overlap;
 mod produced;
@@ -46,7 +44,6 @@ pub use device_type::{Device, DeviceType};
 pub use dtype::{Dtype, DtypeCode};
 pub use error::DlpackError;
 pub use flags::Flags;
-pub use glance::{Compact, glance};
 pub use layout::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackCurrentWorkStream,
     DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackExchangeAPIHeader,

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use super::{Error, Groups, Host};
 use crate::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
+    HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
     StridedArgs,
 };
 
@@ -20,6 +20,9 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     const DESCRIPTION: &'static str;
     /// Which optional groups this plugin implements.
     const GROUPS: Groups<Self>;
+    /// What an answer of [`Self::pointer_query`] costs: [`QueryCost::TABLE`] where it comes from a table of
+    /// the plugin's own, without a call of its driver.
+    const QUERY_COST: QueryCost = QueryCost::DRIVER;
 
     /// Looks for the driver and changes nothing.
     ///

@@ -57,6 +57,7 @@ fn scalars() -> Vec<Layout> {
         scalar!(StreamHandle as xd_stream_handle),
         scalar!(EventHandle as xd_event_handle),
         scalar!(MemoryKind as xd_memory_kind),
+        scalar!(QueryCost as xd_query_cost),
         scalar!(AddressForm as xd_address_form),
         scalar!(ProbeState as xd_probe_state),
         scalar!(DefaultStream as xd_default_stream),
@@ -89,7 +90,7 @@ fn structs() -> Vec<Layout> {
 /// The table and the groups of `abi`.
 fn tables() -> Vec<Layout> {
     vec![
-        layout_of!(PluginTable as xd_plugin_table: struct_size, abi_major, abi_minor, reserved, description, error_free, probe, open, device_count, device_info, memory_info, allocate, free, copy, pointer_query, retire, at_fork_child, at_exit, close, streams, wrap, host_events, host_calls, timing, strided, fill, register = register_, adopt, map, async_memory, attributes),
+        layout_of!(PluginTable as xd_plugin_table: struct_size, abi_major, abi_minor, query_cost, reserved, description, error_free, probe, open, device_count, device_info, memory_info, allocate, free, copy, pointer_query, retire, at_fork_child, at_exit, close, streams, wrap, host_events, host_calls, timing, strided, fill, register = register_, adopt, map, async_memory, attributes),
         layout_of!(StreamHooks as xd_stream_hooks: stream_create, stream_default, stream_native, stream_destroy, stream_synchronize, stream_query, stream_wait_event, event_create, event_record, event_query, event_synchronize, event_destroy),
         layout_of!(WrapHooks as xd_wrap_hooks: stream_wrap),
         layout_of!(HostEventHooks as xd_host_event_hooks: event_create_host, event_complete),

@@ -92,23 +92,6 @@ fn an_import_on_a_device_that_is_not_here_is_refused_and_released() {
 }
 
 #[test]
-fn a_host_array_is_taken_at_its_word_and_what_is_no_hosts_is_refused_and_released() {
-    let runtime = runtime();
-    for (says, is_taken) in [("cpu:0", true), ("cuda_host:0", false)] {
-        let (received, drops) = foreign(says.parse().unwrap(), &[1.0, 2.0]);
-        // SAFETY: it is a vector's memory.
-        let taken = unsafe { Tensor::import_host_array(&runtime, received) };
-        let is_misuse = matches!(taken, Err(Error::Misuse { .. }));
-        assert!(
-            taken.is_ok() == is_taken && is_misuse != is_taken,
-            "{says}: {taken:?}"
-        );
-        drop(taken);
-        assert_eq!(drops.load(Ordering::SeqCst), 1, "{says}");
-    }
-}
-
-#[test]
 fn a_host_pointer_that_claims_to_be_device_memory_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = everything(folder.path());

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
-    PointerInfo, ProbeInfo, Side, Status, StreamHandle,
+    PointerInfo, ProbeInfo, QueryCost, Side, Status, StreamHandle,
 };
 use crossdock_sdk::plugin::{Error, Groups, Host, Plugin, describe, fixed_text};
 
@@ -69,6 +69,7 @@ impl Tiny {
 impl Plugin for Tiny {
     const DESCRIPTION: &'static str = describe!(name = "tiny", vendor = "tests", devices = "ext_dev");
     const GROUPS: Groups<Self> = Groups::new();
+    const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
         if cfg!(feature = "probe-panics") {

@@ -234,9 +234,6 @@ typedef struct xd_session xd_session;
 #define XD_RUNTIME_NO_SEARCH 1u
 /** Flag of `xd_memory`: nobody may write through the tensor. */
 #define XD_MEMORY_FLAG_READ_ONLY 1u
-/** Flag of `xd_memory`: it is what ::xd_tensor_as_host_array found, so no plugin is asked whose it is.
- */
-#define XD_MEMORY_FLAG_HOST_ARRAY 2u
 /** Flag of `xd_export_options`: the tensor is a copy made for the consumer (DLPack's `IS_COPIED`).
  */
 #define XD_EXPORT_IS_COPIED 1u
@@ -282,20 +279,6 @@ typedef struct xd_axis_slice {
     /** How many indexes. */
     int64_t len;
 } xd_axis_slice;
-
-/** A compact array in memory of the host. */
-typedef struct xd_host_array {
-    /** The address of its first element. */
-    void *data;
-    /** The extents, 0 behind the last axis. */
-    int64_t shape[4];
-    /** The type of one element, which takes whole bytes. */
-    xd_dtype dtype;
-    /** The number of axes, at most 4. */
-    uint16_t ndim;
-    /** Not 0: writing is refused. */
-    uint16_t read_only;
-} xd_host_array;
 
 /** What a tensor is. The arrays are lent by the tensor's handle; NULL where `ndim` is 0. */
 typedef struct xd_tensor_info {
@@ -386,7 +369,7 @@ typedef struct xd_memory {
     /** Bytes from `data` to the first element. */
     uint64_t byte_offset;
     xd_layout layout;
-    /** `XD_MEMORY_FLAG_READ_ONLY`, `XD_MEMORY_FLAG_HOST_ARRAY`, or 0. */
+    /** `XD_MEMORY_FLAG_READ_ONLY`, or 0. */
     uint32_t flags;
     uint32_t reserved;
     /** Passed to `release`. */
@@ -913,7 +896,10 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  * \brief Takes memory with an owner, without a copy.
  *
  * The plugins are asked who owns the address, and the tensor must lie inside the allocation. Host
- * memory that no plugin knows is believed: nobody can check that it is there.
+ * memory that no plugin knows is believed: nobody can check that it is there. Plugins that have to ask
+ * their driver are asked about memory that is claimed to be the host's before the tensor is first read,
+ * written, moved, exported or synchronized, and once: such a call fails as `XD_ERROR_CLAIM` where the
+ * claim is false. So does one on what ::xd_tensor_import took.
  * \param[in] memory  Its owner is taken with this call whatever the result: `release` is called
  *                    once, when the last view is gone or before an error is returned. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
@@ -933,25 +919,6 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
  */
 xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *memory,
                                  xd_tensor **tensor);
-
-/**
- * \brief Looks whether ::xd_tensor_import would take a compact array of at most 4 axes, in memory of
- * the host that no plugin knows, as most are.
- * \param[in] managed  Only read; it stays the caller's.
- * \param[out] array   What it is; to be believed where the answer is 1.
- * \return 1 if so. 0 says nothing: the import finds out.
- *
- * It allocates nothing. Who only hands tensors on can keep the managed tensor, and make a tensor of the
- * array when it is needed: ::xd_tensor_from_memory with `XD_MEMORY_FLAG_HOST_ARRAY`.
- */
-int32_t xd_tensor_as_host_array(const xd_runtime *runtime,
-                                const struct DLManagedTensorVersioned *managed,
-                                xd_host_array *array);
-
-/** \brief The same for ::xd_tensor_import_legacy. */
-int32_t xd_tensor_as_host_array_legacy(const xd_runtime *runtime,
-                                       const struct DLManagedTensor *managed,
-                                       xd_host_array *array);
 
 /**
  * \brief Takes a tensor of DLPack 1.x, without a copy; what this library exported comes back as the
@@ -1521,12 +1488,6 @@ typedef struct xd_api {
                                     xd_tensor **tensor);
     xd_error *(*tensor_adopt_native)(const xd_runtime *runtime, const xd_memory *memory,
                                      xd_tensor **tensor);
-    int32_t (*tensor_as_host_array)(const xd_runtime *runtime,
-                                    const struct DLManagedTensorVersioned *managed,
-                                    xd_host_array *array);
-    int32_t (*tensor_as_host_array_legacy)(const xd_runtime *runtime,
-                                           const struct DLManagedTensor *managed,
-                                           xd_host_array *array);
     xd_error *(*tensor_import)(const xd_runtime *runtime, struct DLManagedTensorVersioned *managed,
                                const xd_import_options *options, xd_tensor **tensor);
     xd_error *(*tensor_import_legacy)(const xd_runtime *runtime, struct DLManagedTensor *managed,

@@ -55,56 +55,6 @@ static legacy *make_legacy(void) {
     return made;
 }
 
-static void release_array(void *owner) {
-    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)owner;
-    managed->deleter(managed);
-}
-
-/* What is kept, and made a tensor when it is needed. */
-static void looked_at_first(const xd_runtime *runtime) {
-    versioned *made = make();
-    legacy *older = make_legacy();
-    DLManagedTensorVersioned *own = NULL;
-    xd_tensor *tensor = NULL;
-    xd_host_array array;
-    xd_memory memory;
-    deleted = 0;
-    CHECK(!xd_tensor_as_host_array(NULL, &made->managed, &array));
-    CHECK(!xd_tensor_as_host_array(runtime, &made->managed, NULL));
-    CHECK(xd_tensor_as_host_array_legacy(runtime, &older->managed, &array) && array.read_only);
-    CHECK(xd_tensor_as_host_array(runtime, &made->managed, &array) && !array.read_only);
-    CHECK(array.data == numbers && array.ndim == 2 && array.dtype.bits == 32);
-    CHECK(array.shape[0] == 2 && array.shape[1] == 3 && array.shape[2] == 0);
-    memset(&memory, 0, sizeof memory);
-    memory.struct_size = sizeof memory;
-    memory.device.device_type = kDLCPU;
-    memory.data = array.data;
-    memory.layout = check_layout(array.ndim, array.shape);
-    memory.flags = XD_MEMORY_FLAG_HOST_ARRAY | XD_MEMORY_FLAG_READ_ONLY;
-    memory.owner = made;
-    memory.release = release_array;
-    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
-    check_has_numbers(tensor, 6);
-    /* Our own exports come back as the same tensor, and are left to the import. */
-    OK(xd_tensor_export(tensor, NULL, &own));
-    CHECK(!xd_tensor_as_host_array(runtime, own, &array));
-    own->deleter(own);
-    CHECK(deleted == 0);
-    xd_tensor_free(tensor);
-    CHECK(deleted == 1);
-    made = make();
-    made->managed.version.major = 2;
-    CHECK(!xd_tensor_as_host_array(runtime, &made->managed, &array));
-    made->managed.version.major = 1;
-    made->managed.dl_tensor.device.device_type = kDLOpenCL;
-    CHECK(!xd_tensor_as_host_array(runtime, &made->managed, &array));
-    memory.device.device_type = kDLOpenCL;
-    memory.owner = made;
-    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, &tensor));
-    CHECK(deleted == 2);
-    older->managed.deleter(&older->managed);
-}
-
 static void in_and_out(const xd_runtime *runtime) {
     xd_tensor *tensor = NULL, *again = NULL;
     DLManagedTensorVersioned *managed = NULL;
@@ -318,7 +268,6 @@ static void options_of_an_empty(const xd_device *cpu) {
 int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_device *cpu = check_device(runtime, "cpu");
-    looked_at_first(runtime);
     in_and_out(runtime);
     legacy_in_and_out(runtime, cpu);
     refused_tensors_are_deleted_once(runtime);

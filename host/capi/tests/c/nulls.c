@@ -61,8 +61,6 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_empty(device, NULL, NULL, &made));
     REFUSED(xd_tensor_import(runtime, NULL, NULL, &made));
     REFUSED(xd_tensor_import_legacy(runtime, NULL, NULL, &made));
-    CHECK(!xd_tensor_as_host_array(runtime, NULL, NULL));
-    CHECK(!xd_tensor_as_host_array_legacy(runtime, NULL, NULL));
     REFUSED(xd_tensor_export(NULL, NULL, (DLManagedTensorVersioned **)&out));
     REFUSED(xd_tensor_try_export(NULL, (DLManagedTensorVersioned **)&out));
     REFUSED(xd_tensor_export_legacy(NULL, NULL, (DLManagedTensor **)&out));

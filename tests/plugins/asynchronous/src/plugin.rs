@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginTable, PointerInfo,
-    ProbeInfo, Status, StreamHandle,
+    ProbeInfo, QueryCost, Status, StreamHandle,
 };
 use crossdock_sdk::deadline::limit;
 use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, describe, table_of};
@@ -73,6 +73,7 @@ impl Plugin for Asynchronous {
         .map()
         .async_memory()
         .attributes();
+    const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
         let devices = settings::of_process().map_err(unreadable("probe"))?.devices;
