@@ -414,6 +414,14 @@ pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
     touched.come_after(WorkStream::Callers(stream)).map(drop)
 }
 
+/// Remembers work of ours that was put on `stream` without [`run`], also where its end cannot be recorded:
+/// whatever follows then on the stream still comes after it.
+pub(crate) fn note_own(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
+    note(stream, touched, true)
+        .or_else(|_| note(stream, touched, true))
+        .inspect_err(|error| touched.remember_unrecorded(Some(stream), error))
+}
+
 /// Remembers work of others that is on `stream`; they made it wait for what the work depends on.
 /// `holds_memory`: memory of others has to outlive the work too.
 pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {

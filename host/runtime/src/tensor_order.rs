@@ -34,7 +34,7 @@ impl Tensor {
             return Self::empty(stream.device(), &layout);
         };
         let tensor = Self::of(memory, layout, 0);
-        order::note(stream, Touched::writes(&tensor), true)?;
+        order::note_own(stream, Touched::writes(&tensor))?;
         Ok(tensor)
     }
 

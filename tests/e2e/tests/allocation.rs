@@ -114,6 +114,26 @@ fn memory_in_the_order_of_a_stream_is_there_at_once_and_used_behind_its_place() 
 }
 
 #[test]
+fn memory_in_the_order_of_a_stream_is_freed_by_the_stream_where_its_place_cannot_be_recorded() {
+    let rig = Simulated::new();
+    let stream = Stream::new(&rig.device("vpi:0")).unwrap();
+    for (times, is_made) in [("1", true), ("1+", false)] {
+        let faults = format!("call:event_record@{times}=CONFLICT");
+        rig.held(|| {
+            rig.control.inject(&faults).unwrap();
+            let made = Tensor::empty_on(&stream, &layout());
+            assert_eq!(made.is_ok(), is_made, "{made:?}");
+            drop(made);
+            rig.control.clear_faults();
+        });
+        stream.synchronize(LIMIT).unwrap();
+        assert_eq!(counted_leaks(), 0, "the stream freed it");
+    }
+    drop(stream);
+    rig.assert_clean();
+}
+
+#[test]
 fn memory_in_the_order_of_a_stream_is_used_by_the_host_after_it() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
