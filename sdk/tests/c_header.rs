@@ -91,6 +91,7 @@ fn constants() -> BTreeMap<String, u64> {
         ("QUERY_TABLE", QueryCost::TABLE.0),
         ("ADDRESS_POINTER", AddressForm::POINTER.0),
         ("ADDRESS_HANDLE", AddressForm::HANDLE.0),
+        ("PROBE_NOT_LOOKED_AT", ProbeState::NOT_LOOKED_AT.0),
         ("PROBE_READY", ProbeState::READY.0),
         ("PROBE_ABSENT", ProbeState::ABSENT.0),
         ("PROBE_BROKEN", ProbeState::BROKEN.0),

@@ -18,7 +18,9 @@
 enum { EXT_DEV = 12, MOST_ALLOCATIONS = 4096, LEAST_ALIGNMENT = 256 };
 static const uint64_t TOTAL_BYTES = UINT64_C(1) << 30;
 
+#ifndef DESCRIBED_ELSEWHERE
 XD_PLUGIN_DESCRIBE("name=ext_dev", "vendor=crossdock", "version=1.0.0", "devices=ext_dev");
+#endif
 
 /** One allocation; `base` of 0 is an empty place. */
 typedef struct allocation {

@@ -190,6 +190,7 @@ impl DeviceRow {
 impl PluginRow {
     pub(crate) fn of(plugin: &Plugin) -> Self {
         let (state, detail) = match plugin.state() {
+            PluginState::NotLookedAt => ("not looked at", String::new()),
             PluginState::Ready => ("ready", String::new()),
             PluginState::Absent { detail } => (ABSENT, detail.clone()),
             PluginState::Broken { why } => (BROKEN, why.clone()),

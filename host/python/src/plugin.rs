@@ -43,10 +43,11 @@ impl Plugin {
         Some(text((api().plugin_path)(self.0.lend()))).filter(|path| !path.is_empty())
     }
 
-    /// `"ready"`, `"absent"` or `"broken"`, as it was found when it was registered.
+    /// `"ready"`, `"absent"` or `"broken"`, as it was found when it was first needed; `"not looked at"` before.
     #[getter]
     fn state(&self) -> &'static str {
         match (api().plugin_state)(self.0.lend()) {
+            ProbeState::NOT_LOOKED_AT => "not looked at",
             ProbeState::READY => "ready",
             ProbeState::ABSENT => "absent",
             _ => "broken",

@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::{Description, Environment};
-use crate::opened::{Source, open_once};
+use crate::opened::{self, Source, open_once};
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::routing::Routing;
 use crate::table::Table;
@@ -25,10 +25,12 @@ use crate::table::Table;
 pub(crate) fn cpu(
     layers: impl FnOnce() -> Result<Vec<Layer>, Error>,
 ) -> Result<Arc<Plugin>, Error> {
-    open_once(Source::BuiltIn, None, |_| open(&layers()?))
+    let plugin = open_once(Source::BuiltIn, None, |_| read(&layers()?))?;
+    opened::start(&plugin)?;
+    Ok(plugin)
 }
 
-fn open(layers: &[Layer]) -> Result<Plugin, Error> {
+fn read(layers: &[Layer]) -> Result<Plugin, Error> {
     let refuse = |why: String| Error::Load {
         path: "cpu (built in)".into(),
         why,
@@ -47,7 +49,7 @@ fn open(layers: &[Layer]) -> Result<Plugin, Error> {
         driver: description.driver,
         path: None,
     };
-    Ok(Plugin::start(identity, table, layers))
+    Ok(Plugin::new(identity, table, layers))
 }
 
 /// Its device, for work in host memory, whether a runtime has registered it or not: a tensor may

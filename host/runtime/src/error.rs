@@ -44,6 +44,8 @@ pub enum Error {
         device: Device,
         /// The devices there are.
         known: Vec<Device>,
+        /// The plugins that nobody needed so far, and that serve no such device.
+        not_looked_at: Vec<String>,
     },
     /// A tensor from outside is not what it claims, or cannot be represented.
     #[error("exchange a tensor")]
@@ -121,12 +123,12 @@ impl Error {
             } => {
                 format!("{message} ({status}, native error {native_code} {native_name})")
             }
-            Self::UnknownDevice { known, .. } if known.is_empty() => {
-                "no plugin offers any device".to_owned()
-            }
-            Self::UnknownDevice { device, known } => {
-                let list: Vec<_> = known.iter().map(ToString::to_string).collect();
-                let here = format!("the devices here are {}", list.join(", "));
+            Self::UnknownDevice {
+                device,
+                known,
+                not_looked_at,
+            } => {
+                let here = devices_here(known, not_looked_at);
                 match owner_of_memory_called(device.ty) {
                     Some(owner) => format!(
                         "`{}` is a kind of memory of `{owner}` devices, and no device; {here}",
@@ -229,7 +231,23 @@ impl Error {
 }
 
 /// DLPack gives pinned and managed memory device types of its own; here it belongs to its device.
-const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
+fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
+    let list: Vec<_> = known.iter().map(ToString::to_string).collect();
+    let mut here = if list.is_empty() {
+        "no plugin offers any device".to_owned()
+    } else {
+        format!("the devices here are {}", list.join(", "))
+    };
+    if !not_looked_at.is_empty() {
+        let plugins = not_looked_at.join("`, `");
+        here.push_str(&format!(
+            ", beside those of `{plugins}`, which nobody needed so far"
+        ));
+    }
+    here
+}
+
+pub(crate) const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
     match ty {
         DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED => Some(DeviceType::CUDA),
         DeviceType::ROCM_HOST => Some(DeviceType::ROCM),

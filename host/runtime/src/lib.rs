@@ -68,6 +68,8 @@ mod pointer_query;
 mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
+mod registering;
+mod registry;
 mod release;
 mod route;
 mod routing;

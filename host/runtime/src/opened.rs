@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crate::error::Error;
 use crate::life;
 use crate::loader::{FileIdentity, FloatMode, Preflight, Signals};
-use crate::plugin::{Plugin, PluginState};
+use crate::plugin::{Found, Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
 static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
@@ -93,7 +93,7 @@ pub(crate) fn check_reentry(operation: &'static str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives the open plugin of a source, or opens it; a second thread waits for the first.
+/// Gives the plugin of a source, or loads it; a second thread waits for the first.
 ///
 /// # Errors
 /// What `open` said, with what it said at first where that was something else.
@@ -112,6 +112,44 @@ pub(crate) fn open_once(
     let result = open(file.as_ref());
     drop(kept);
     loading.finish(file, result)
+}
+
+/// Probes and opens a plugin, unless that was done; a second thread waits for the first.
+///
+/// # Errors
+/// [`Error::Misuse`] from a plugin that is being loaded.
+pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
+    if plugin.is_started() {
+        return Ok(());
+    }
+    check_reentry("open a plugin")?;
+    let table = table();
+    plugin.start(|bring_up| {
+        let _loading = OnThisThread::begin();
+        let kept = (FloatMode::keep(), Signals::keep());
+        let found = bring_up();
+        drop(kept);
+        table.with_first_cause(plugin, found)
+    });
+    // What the plugin's library destroys at exit was registered before this.
+    life::watch_exit();
+    Ok(())
+}
+
+/// While this thread runs code of a plugin that is being loaded or opened.
+struct OnThisThread;
+
+impl OnThisThread {
+    fn begin() -> Self {
+        LOADING.set(true);
+        Self
+    }
+}
+
+impl Drop for OnThisThread {
+    fn drop(&mut self) {
+        LOADING.set(false);
+    }
 }
 
 /// Notes that a plugin is about to start its driver.
@@ -209,11 +247,31 @@ impl Table {
         }
         state.loading.push(source);
         drop(state);
-        LOADING.set(true);
         Err(Loading {
             table: Arc::clone(self),
             source,
+            _this: OnThisThread::begin(),
         })
+    }
+
+    /// What was found of a plugin, with what was said at first where that was something else.
+    fn with_first_cause(&self, plugin: &Arc<Plugin>, found: Found) -> Found {
+        let mut state = self.state();
+        let is_it = |open: &&Opened| open.plugin.as_ptr() == Arc::as_ptr(plugin);
+        let Some(source) = state.opened.iter().find(is_it).map(|open| open.source) else {
+            return found;
+        };
+        match found {
+            Err(error) => Err(state.with_first_cause(source, error)),
+            Ok(PluginState::Broken { why }) => {
+                let why = state.first_cause(source, &why);
+                Ok(PluginState::Broken { why })
+            }
+            works => {
+                state.failures.retain(|(other, _)| *other != source);
+                works
+            }
+        }
     }
 }
 
@@ -221,6 +279,7 @@ impl Table {
 struct Loading {
     table: Arc<Table>,
     source: Source,
+    _this: OnThisThread,
 }
 
 impl Loading {
@@ -230,18 +289,10 @@ impl Loading {
         result: Result<Plugin, Error>,
     ) -> Result<Arc<Plugin>, Error> {
         let mut state = self.table.state();
-        let mut plugin = match result {
+        let plugin = match result {
             Ok(plugin) => plugin,
             Err(error) => return Err(state.with_first_cause(self.source, error)),
         };
-        if let Some(error) = plugin.failure().cloned() {
-            plugin.set_failure(state.with_first_cause(self.source, error));
-        } else if let PluginState::Broken { why } = plugin.state() {
-            let why = state.first_cause(self.source, why);
-            plugin.set_broken(why);
-        } else {
-            state.failures.retain(|(source, _)| *source != self.source);
-        }
         let plugin = Arc::new(plugin);
         state.opened.push(Opened {
             source: self.source,
@@ -258,15 +309,12 @@ impl Loading {
             next.push(Arc::downgrade(&plugin));
             next
         });
-        // What the plugin's library destroys at exit was registered before this.
-        life::watch_exit();
         Ok(plugin)
     }
 }
 
 impl Drop for Loading {
     fn drop(&mut self) {
-        LOADING.set(false);
         let source = self.source;
         self.table.state().loading.retain(|other| *other != source);
         self.table.changed.notify_all();

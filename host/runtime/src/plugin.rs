@@ -1,6 +1,7 @@
 //! A registered plugin: its description, what its probe found, and its hooks.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crossdock_sdk::abi::{DeviceInfo, ProbeState, Status};
 use crossdock_sdk::deadline::Deadline;
@@ -24,6 +25,8 @@ use crate::table::Table;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginState {
+    /// Nobody needed its devices yet, so its driver was not started.
+    NotLookedAt,
     /// It is open, with devices.
     Ready,
     /// Its driver or devices are not here.
@@ -37,6 +40,9 @@ pub enum PluginState {
         why: String,
     },
 }
+
+/// What was found of a plugin; an error of a hook where it could not be brought up.
+pub(crate) type Found = Result<PluginState, Error>;
 
 /// Who a plugin says it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,11 +65,12 @@ pub struct PluginIdentity {
 #[derive(Debug)]
 pub struct Plugin {
     identity: PluginIdentity,
-    state: PluginState,
     remarks: Vec<Remark>,
-    /// Why it could not be brought up, where it was not its probe that said so.
-    failure: Option<Error>,
-    hooks: Hooks,
+    /// Its hooks before it was looked at: none is called through them.
+    closed: Hooks,
+    /// The layers it will be opened in.
+    layers: Vec<Layer>,
+    started: OnceLock<Started>,
     internal_streams: InternalStreams,
     completions: Completions,
     streams: LiveStreams,
@@ -71,20 +78,24 @@ pub struct Plugin {
     runtimes: Runtimes,
 }
 
+/// What became of a plugin that was looked at.
+#[derive(Debug)]
+struct Started {
+    state: PluginState,
+    /// Why it could not be brought up, where it was not its probe that said so.
+    failure: Option<Error>,
+    hooks: Hooks,
+}
+
 impl Plugin {
-    /// Probes a plugin and opens it, in these layers, where its devices are here.
-    pub(crate) fn start(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
-        let mut hooks = Hooks::new(identity.name.clone(), table);
-        let (state, failure) = match Self::bring_up(&mut hooks, &identity, layers) {
-            Ok(state) => (state, None),
-            Err(error) => (broken_by(&error), Some(error)),
-        };
+    /// A plugin that was loaded, and is neither probed nor opened.
+    pub(crate) fn new(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         Self {
-            identity,
-            state,
             remarks: Vec::new(),
-            failure,
-            hooks,
+            closed: Hooks::new(identity.name.clone(), table),
+            layers: layers.to_vec(),
+            started: OnceLock::new(),
+            identity,
             internal_streams: InternalStreams::default(),
             completions: Completions::default(),
             streams: LiveStreams::new(),
@@ -99,20 +110,38 @@ impl Plugin {
         self
     }
 
-    /// Whether something is there that does not work.
-    pub(crate) const fn is_broken(&self) -> bool {
-        matches!(self.state, PluginState::Broken { .. })
+    /// Probes it, and opens it where its devices are here, unless that was done; a second thread waits for
+    /// the first. `around` calls what it is given, and may say more of why it is broken.
+    pub(crate) fn start(&self, around: impl FnOnce(&mut dyn FnMut() -> Found) -> Found) {
+        self.started.get_or_init(|| {
+            let mut hooks = Hooks::new(self.identity.name.clone(), *self.closed.table());
+            let found = around(&mut || Self::bring_up(&mut hooks, &self.identity, &self.layers));
+            let (state, failure) = match found {
+                Ok(state) => (state, None),
+                Err(error) => (broken_by(&error), Some(error)),
+            };
+            Started {
+                state,
+                failure,
+                hooks,
+            }
+        });
     }
 
-    /// Says more of why it is broken.
-    pub(crate) fn set_broken(&mut self, why: String) {
-        self.state = PluginState::Broken { why };
+    /// Whether it was probed.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.get().is_some()
+    }
+
+    /// Whether something is there that does not work.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self.state(), PluginState::Broken { .. })
     }
 
     /// The hook that failed when it was probed or opened: another try may go better. What a probe
     /// finds is none.
-    pub(crate) const fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.started.get()?.failure.as_ref()
     }
 
     /// The same where it may serve devices of this type, and was not opened because of a fork.
@@ -122,16 +151,15 @@ impl Plugin {
         self.serves(ty).then_some(failure)
     }
 
-    /// Whether its description names this type.
-    fn serves(&self, ty: DeviceType) -> bool {
-        let mut named = self.identity.devices.iter();
-        named.any(|name| name.parse() == Ok(ty))
+    /// The types that its description names.
+    pub(crate) fn types(&self) -> impl Iterator<Item = DeviceType> {
+        let named = self.identity.devices.iter();
+        named.filter_map(|name| name.parse().ok())
     }
 
-    /// Says more of that failure.
-    pub(crate) fn set_failure(&mut self, error: Error) {
-        self.state = broken_by(&error);
-        self.failure = Some(error);
+    /// Whether its description names this type.
+    fn serves(&self, ty: DeviceType) -> bool {
+        self.types().any(|named| named == ty)
     }
 
     /// What it says of each of its devices.
@@ -141,11 +169,11 @@ impl Plugin {
     /// name, which is where people and programs look for it.
     pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
         let describe = |index| {
-            let info = self.hooks.device_info(index)?;
+            let info = self.hooks().device_info(index)?;
             self.check_type(index, DeviceType::from_raw(info.dl_type))?;
             Ok(info)
         };
-        (0..self.hooks.device_count()?).map(describe).collect()
+        (0..self.hooks().device_count()?).map(describe).collect()
     }
 
     fn check_type(&self, index: u32, ty: DeviceType) -> Result<(), Error> {
@@ -168,11 +196,7 @@ impl Plugin {
         self.runtimes.is_retired()
     }
 
-    fn bring_up(
-        hooks: &mut Hooks,
-        identity: &PluginIdentity,
-        layers: &[Layer],
-    ) -> Result<PluginState, Error> {
+    fn bring_up(hooks: &mut Hooks, identity: &PluginIdentity, layers: &[Layer]) -> Found {
         // A probe asks the driver already.
         if let Some(driver) = &identity.driver {
             opened::start_driver(driver)
@@ -229,8 +253,9 @@ impl Plugin {
 
     /// What its probe found.
     #[must_use]
-    pub const fn state(&self) -> &PluginState {
-        &self.state
+    pub fn state(&self) -> &PluginState {
+        let started = self.started.get();
+        started.map_or(&PluginState::NotLookedAt, |started| &started.state)
     }
 
     /// What its file changed in the process when it was loaded.
@@ -241,8 +266,10 @@ impl Plugin {
 
     /// Its hooks.
     #[must_use]
-    pub const fn hooks(&self) -> &Hooks {
-        &self.hooks
+    #[inline]
+    pub fn hooks(&self) -> &Hooks {
+        let started = self.started.get();
+        started.map_or(&self.closed, |started| &started.hooks)
     }
 
     /// The memory behind native objects that is alive on its devices.
@@ -305,18 +332,22 @@ fn broken_by(error: &Error) -> PluginState {
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        if self.state != PluginState::Ready {
+        let Some(started) = self.started.get_mut() else {
+            return;
+        };
+        let hooks = &mut started.hooks;
+        if started.state != PluginState::Ready {
             return;
         }
-        if life::exiting() || self.hooks.is_forked() {
+        if life::exiting() || hooks.is_forked() {
             // Its queues have locks, which threads may hold that a child does not have.
             let completions = std::mem::take(&mut self.completions);
             let _leaked = std::mem::ManuallyDrop::new(completions);
             life::count_leak();
             return;
         }
-        self.internal_streams.close(&self.hooks);
-        if let Err(error) = self.hooks.close()
+        self.internal_streams.close(hooks);
+        if let Err(error) = hooks.close()
             && !life::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());

@@ -51,7 +51,7 @@ impl Asked {
 }
 
 impl Runtime {
-    /// Asks every plugin who owns an address, also those whose devices speak of handles: pinned and
+    /// Asks every plugin who owns an address, those that nobody needed so far too, and also those whose devices speak of handles: pinned and
     /// shared memory of theirs has addresses too.
     ///
     /// An address has one owner, the plugin whose memory it is:
@@ -65,6 +65,7 @@ impl Runtime {
     /// [`Error::Owners`] when two plugins say that they allocated it. What a hook answered, when it
     /// failed and no other plugin allocated the memory: its plugin may be the owner.
     pub fn pointer_query(&self, address: u64) -> Result<PointerAnswer, Error> {
+        self.look_at_all();
         let mut search = Search::default();
         self.ask_those(&mut search, address, Asked::ALL, None)?;
         search.check()?;

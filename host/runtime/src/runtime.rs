@@ -1,26 +1,26 @@
 //! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::deadline::Deadline;
-use crossdock_sdk::dlpack::{self, DeviceType};
+use crossdock_sdk::dlpack;
 
 use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
-use crate::error::Error;
+use crate::error::{Error, owner_of_memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
 use crate::listing::Listing;
-use crate::loader::{self, Environment, Preflight};
+use crate::loader::{self, Environment};
 use crate::opened;
 use crate::plugin::{Plugin, PluginState};
 use crate::published::Published;
+use crate::registry::{Entry, Registry};
 use crate::release;
 use crate::routing::Routing;
 
@@ -30,7 +30,7 @@ const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
 /// A running Crossdock. Clones are the same runtime; plugins are shared by all runtimes of the
 /// process.
 #[derive(Debug, Clone)]
-pub struct Runtime(Arc<Inner>);
+pub struct Runtime(pub(crate) Arc<Inner>);
 
 /// A runtime that is not kept.
 #[derive(Debug, Default)]
@@ -43,29 +43,23 @@ impl WeakRuntime {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     /// What there is now; readers take no lock.
-    registry: Published<Registry>,
+    pub(crate) registry: Published<Registry>,
     /// The devices of `registry`, to be found fast.
-    index: DeviceIndex,
+    pub(crate) index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
-    asked: PluginIndex,
-    environment: Environment,
+    pub(crate) asked: PluginIndex,
+    /// Whether some plugin was not looked at.
+    pub(crate) is_any_put_off: AtomicBool,
+    pub(crate) environment: Environment,
     /// Around each plugin that this runtime opens.
-    layers: Vec<Layer>,
-    routing: Arc<Routing>,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) routing: Arc<Routing>,
     /// Retired here, while memory of theirs may still be given back.
-    retired: Mutex<Vec<Weak<Plugin>>>,
+    pub(crate) retired: Mutex<Vec<Weak<Plugin>>>,
     /// The child of a fork must not use it.
-    generation: u32,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Registry {
-    plugins: Vec<Arc<Listing>>,
-    /// In the order of their plugins.
-    devices: Vec<Device>,
-    refused: Vec<Error>,
+    pub(crate) generation: u32,
 }
 
 /// Why there is no such device.
@@ -75,15 +69,6 @@ pub(crate) enum NoDevice {
     OfPlugin,
     /// The plugin is not registered here.
     NotListed,
-}
-
-/// What became of a plugin that was to be entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entered {
-    New,
-    Known,
-    /// It was retired before.
-    Retired,
 }
 
 impl Runtime {
@@ -98,6 +83,7 @@ impl Runtime {
             registry: Published::default(),
             index: DeviceIndex::default(),
             asked: PluginIndex::default(),
+            is_any_put_off: AtomicBool::new(false),
             routing: Arc::new(routing.of(WeakRuntime(Weak::clone(runtime)))),
             environment,
             layers,
@@ -106,17 +92,21 @@ impl Runtime {
         }))
     }
 
-    /// The registered plugins, also those whose devices are absent.
+    /// The registered plugins, also those whose devices are absent, and those that nobody needed so far.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<Plugin>> {
         let registry = self.0.registry.read();
-        let listings = registry.plugins.iter();
-        listings.map(|one| Arc::clone(one.plugin())).collect()
+        let entries = registry.plugins.iter();
+        entries
+            .map(|entry| Arc::clone(entry.listing.plugin()))
+            .collect()
     }
 
-    /// The devices, in the order in which they were registered.
+    /// The devices, in the order in which their plugins were registered. Plugins that nobody has looked at
+    /// so far ([`PluginState::NotLookedAt`]) are probed and opened for it.
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
+        self.look_at_all();
         self.0.registry.read().devices.clone()
     }
 
@@ -131,25 +121,47 @@ impl Runtime {
         self.0.registry.read().refused.clone()
     }
 
-    /// The device with this DLPack pair. Takes no lock.
+    /// The device with this DLPack pair. Takes no lock, unless plugins that may serve its type are looked at
+    /// for the first time: they are probed and opened then.
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the devices that are here. [`Error::Hook`]: `FORKED`, where a
     /// plugin with such devices was not opened because the parent of this process started its driver.
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
+        match self.0.index.find(id) {
+            Some(device) => Ok(device),
+            None => self.find_late(id),
+        }
+    }
+
+    #[cold]
+    fn find_late(&self, id: dlpack::Device) -> Result<Device, Error> {
+        // Who names pinned memory means the vendor of it.
+        let needed = owner_of_memory_called(id.ty).unwrap_or(id.ty);
+        self.look_at(|ty| ty == needed);
         self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
     }
 
     #[cold]
     fn unknown_device(&self, id: dlpack::Device) -> Error {
         let registry = self.0.registry.read();
-        let mut plugins = registry.plugins.iter().map(|listing| listing.plugin());
+        let entries = registry.plugins.iter();
+        let mut plugins = entries.map(|entry| entry.listing.plugin());
         if let Some(error) = plugins.find_map(|plugin| plugin.forked_from(id.ty)) {
             return error.clone();
         }
         let known = registry.devices.iter().map(Device::id).collect();
-        Error::UnknownDevice { device: id, known }
+        let later = registry.not_counted(|_| true);
+        let not_looked_at = later
+            .iter()
+            .map(|plugin| plugin.name().to_owned())
+            .collect();
+        Error::UnknownDevice {
+            device: id,
+            known,
+            not_looked_at,
+        }
     }
 
     /// The first device with this identity.
@@ -187,12 +199,15 @@ impl Runtime {
     }
 
     fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
-        let registry = self.0.registry.read();
-        registry
-            .devices
-            .iter()
-            .find(|device| is_it(device))
-            .cloned()
+        let find = || {
+            let registry = self.0.registry.read();
+            let mut devices = registry.devices.iter();
+            devices.find(|device| is_it(device)).cloned()
+        };
+        find().or_else(|| {
+            self.look_at_all();
+            find()
+        })
     }
 
     /// Loads a plugin file beside those that are here. The same file is loaded once, whatever its
@@ -212,6 +227,7 @@ impl Runtime {
         let inspect = || loader::inspect(path, &self.0.environment);
         let open = |found| {
             let plugin = loader::load(found, &self.0.layers)?;
+            opened::start(&plugin)?;
             plugin.failure().cloned().map_or(Ok(plugin), Err)
         };
         self.load_inspected(inspect()?, inspect, open)
@@ -246,10 +262,14 @@ impl Runtime {
     }
 
     /// Takes a plugin and its devices out of the registry and the indexes.
-    fn take_out(&self, registry: &mut Registry, plugin: &Arc<Plugin>) -> Option<Arc<Listing>> {
-        let mut listings = registry.plugins.iter();
-        let at = listings.position(|listing| listing.is_of(plugin))?;
-        let listing = registry.plugins.remove(at);
+    pub(crate) fn take_out(
+        &self,
+        registry: &mut Registry,
+        plugin: &Arc<Plugin>,
+    ) -> Option<Arc<Listing>> {
+        let mut entries = registry.plugins.iter();
+        let at = entries.position(|entry| entry.listing.is_of(plugin))?;
+        let Entry { listing, .. } = registry.plugins.remove(at);
         for device in registry
             .devices
             .extract_if(.., |device| device.is_of(plugin))
@@ -283,7 +303,7 @@ impl Runtime {
     }
 
     /// The plugins that were retired here and are still open.
-    fn retired(&self) -> MutexGuard<'_, Vec<Weak<Plugin>>> {
+    pub(crate) fn retired(&self) -> MutexGuard<'_, Vec<Weak<Plugin>>> {
         let mut retired = self
             .0
             .retired
@@ -294,7 +314,7 @@ impl Runtime {
     }
 
     /// Whether this process opened the runtime: any lock of an inherited one may be held for ever.
-    fn check_process(&self, operation: &'static str) -> Result<(), Error> {
+    pub(crate) fn check_process(&self, operation: &'static str) -> Result<(), Error> {
         if self.0.generation == life::generation() {
             Ok(())
         } else {
@@ -304,6 +324,8 @@ impl Runtime {
 
     /// Numbers all devices anew. Nobody has one yet.
     pub(crate) fn number(&self, order: &DeviceOrder) {
+        // Any of them may have what the order names.
+        self.look_at_all();
         self.change(|registry| {
             for warning in order.unmatched(&registry.devices) {
                 log::warn!(target: "crossdock::load", "{warning}");
@@ -319,162 +341,8 @@ impl Runtime {
         });
     }
 
-    #[cfg(feature = "cpu")]
-    pub(crate) fn register_builtin(&self) {
-        let layers = || Ok(self.0.layers.clone());
-        let open = || crate::builtin::cpu(layers);
-        if let Err(error) = self.open_and_register(open) {
-            self.change(|registry| registry.refused.push(error.clone()));
-        }
-    }
-
-    #[cfg(not(feature = "cpu"))]
-    pub(crate) fn register_builtin(&self) {}
-
-    pub(crate) fn search(&self, folders: &[PathBuf], standard: bool) {
-        let mut environment = self.0.environment.clone();
-        if !standard {
-            environment.plugin_path = None;
-            environment.beside.clear();
-        }
-        let found = loader::search(folders, &environment);
-        for warning in &found.warnings {
-            log::warn!(target: "crossdock::load", "{warning}");
-        }
-        for candidate in found.candidates {
-            if let Err(error) = self.load_found(&candidate.path) {
-                self.change(|registry| registry.refused.push(error.clone()));
-            }
-        }
-    }
-
-    /// A plugin whose name is already registered is skipped, unless that one is broken; only given
-    /// files stand side by side.
-    fn load_found(&self, path: &Path) -> Result<(), Error> {
-        let found = loader::inspect(path, &self.0.environment)?;
-        let name = &found.description.name;
-        let is_it = |plugin: &Arc<Plugin>| plugin.name() == name && !plugin.is_broken();
-        if self.plugins().iter().any(is_it) {
-            let file = path.display();
-            log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
-            return Ok(());
-        }
-        if !self.0.environment.wants(name) {
-            return Ok(());
-        }
-        let again = || loader::inspect(path, &self.0.environment);
-        let open = |found| loader::load(found, &self.0.layers);
-        self.load_inspected(found, again, open).map(drop)
-    }
-
-    /// Loads a file, which is inspected again where the first result is of no use any more.
-    fn load_inspected(
-        &self,
-        found: Preflight,
-        again: impl Fn() -> Result<Preflight, Error>,
-        open: impl Fn(Preflight) -> Result<Arc<Plugin>, Error>,
-    ) -> Result<Arc<Plugin>, Error> {
-        let mut first = Some(found);
-        self.open_and_register(|| open(first.take().map_or_else(&again, Ok)?))
-    }
-
-    /// Registers what is opened. A plugin that the last other runtime retires meanwhile is no longer
-    /// open for new ones: then it is opened anew.
-    fn open_and_register(
-        &self,
-        mut open: impl FnMut() -> Result<Arc<Plugin>, Error>,
-    ) -> Result<Arc<Plugin>, Error> {
-        loop {
-            let plugin = open()?;
-            if self.register(&plugin)? {
-                return Ok(plugin);
-            }
-        }
-    }
-
-    /// Registers an open plugin; false where it was retired before it was listed here.
-    pub(crate) fn register(&self, plugin: &Arc<Plugin>) -> Result<bool, Error> {
-        let infos = match plugin.state() {
-            PluginState::Ready => plugin.device_infos(),
-            PluginState::Absent { .. } | PluginState::Broken { .. } => Ok(Vec::new()),
-        };
-        let infos = match infos {
-            Err(_) if plugin.is_retired() => return Ok(false),
-            infos => infos?,
-        };
-        let entered = self.change(|registry| self.enter(registry, plugin, &infos));
-        // Not before its devices are there: one of them may be the owner.
-        if entered == Entered::New && !infos.is_empty() {
-            self.ask(plugin);
-        }
-        Ok(entered != Entered::Retired)
-    }
-
-    /// Enters a plugin with its devices. It is listed under the same turn, so that a retirement here
-    /// finds it whole or not at all.
-    fn enter(
-        &self,
-        registry: &mut Registry,
-        plugin: &Arc<Plugin>,
-        infos: &[DeviceInfo],
-    ) -> Entered {
-        if registry.has(plugin) {
-            return Entered::Known;
-        }
-        let Some(listing) = Listing::new(plugin) else {
-            return Entered::Retired;
-        };
-        // What an earlier try left of the same file says nothing any more.
-        registry.plugins.retain(|listing| {
-            let other = listing.plugin();
-            other.failure().is_none() || other.path() != plugin.path()
-        });
-        registry.plugins.push(Arc::new(listing));
-        for (index, info) in (0..).zip(infos) {
-            let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
-            let device = Device::new(plugin, index, id, *info, &self.0.routing);
-            self.0.index.add(&device);
-            registry.devices.push(device);
-        }
-        Entered::New
-    }
-
-    /// Has pointer queries ask a plugin that is still here: it may have been retired since it was
-    /// entered, and nobody would take it out of the index again.
-    fn ask(&self, plugin: &Arc<Plugin>) {
-        self.change(|registry| {
-            if registry.has(plugin)
-                && let Some(number) = self.0.asked.add(plugin)
-            {
-                self.0.routing.add_driver(number);
-            }
-        });
-    }
-
-    fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
+    pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
         self.0.registry.change(edit)
-    }
-}
-
-impl Registry {
-    fn has(&self, plugin: &Arc<Plugin>) -> bool {
-        self.plugins.iter().any(|listing| listing.is_of(plugin))
-    }
-
-    /// The claimed pair, or the next free id of its type where another plugin has it.
-    fn free_id(&self, ty: DeviceType, claimed: i32) -> dlpack::Device {
-        let taken: HashSet<i32> = self
-            .devices
-            .iter()
-            .map(Device::id)
-            .filter(|id| id.ty == ty)
-            .map(|id| id.id)
-            .collect();
-        let first = claimed.max(0);
-        let id = (first..i32::MAX)
-            .find(|id| !taken.contains(id))
-            .unwrap_or(first);
-        ty.device(id)
     }
 }
 

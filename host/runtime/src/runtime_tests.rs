@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use super::{Entered, Error, Runtime};
+use super::{Error, Runtime};
 use crate::device::Device;
 use crate::plugin::Plugin;
 use crate::pointer_query::Asked;
+use crate::registering::Entered;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin_streams::{self, MEMORY, Step, given};

@@ -23,7 +23,9 @@ pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugi
     };
     // SAFETY: the sdk made this table; it is a constant of this program.
     let table = unsafe { Table::read(table_of::<P>()) }.unwrap();
-    Arc::new(Plugin::start(identity, table, &[]))
+    let plugin = Plugin::new(identity, table, &[]);
+    plugin.start(|bring_up| bring_up());
+    Arc::new(plugin)
 }
 
 /// What such a plugin says of its device, which can do nothing special.

@@ -107,6 +107,8 @@ typedef uint32_t xd_address_form;
 
 /** What `probe` found. */
 typedef uint32_t xd_probe_state;
+/** The host has not asked yet: never an answer of the hook. */
+#define XD_PROBE_NOT_LOOKED_AT 0u
 /** Driver and at least one device are there. */
 #define XD_PROBE_READY 1u
 /** The driver or its devices are not there: an answer, not an error. */

@@ -104,6 +104,8 @@ numbers!(
 numbers!(
     /// What `probe` found.
     ProbeState {
+        /// The host has not asked yet: never an answer of the hook.
+        NOT_LOOKED_AT = 0;
         /// Driver and at least one device are there.
         READY = 1;
         /// The driver or its devices are not there: an answer, not an error.

@@ -837,7 +837,12 @@ const char *xd_plugin_version(const xd_plugin *plugin);
 /** \brief Its file; empty for the plugin that is linked in. */
 const char *xd_plugin_path(const xd_plugin *plugin);
 
-/** \brief What its probe found; `XD_PROBE_BROKEN` for NULL. */
+/**
+ * \brief What its probe found; `XD_PROBE_BROKEN` for NULL.
+ *
+ * A plugin that names a driver is not probed before its devices are needed: by a call that names their
+ * type or lists devices, or by a tensor that claims to be there. Until then: `XD_PROBE_NOT_LOOKED_AT`.
+ */
 xd_probe_state xd_plugin_state(const xd_plugin *plugin);
 
 /** \brief What was looked for (absent) or why it does not work (broken); else empty. */

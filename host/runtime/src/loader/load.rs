@@ -35,7 +35,7 @@ pub(crate) fn inspect(path: &Path, environment: &Environment) -> Result<Prefligh
     Ok(found)
 }
 
-/// Loads an inspected file, or gives the plugin that was loaded from it, or from its equal, before, in
+/// Loads an inspected file without looking for its driver, or gives the plugin that was loaded from it, or from its equal, before, in
 /// its own layers.
 ///
 /// # Errors
@@ -65,7 +65,7 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
             driver: found.description.driver.clone(),
             path: Some(found.path.clone()),
         };
-        Ok(Plugin::start(identity, table, layers).with_remarks(remarks))
+        Ok(Plugin::new(identity, table, layers).with_remarks(remarks))
     })
 }
 

@@ -1,0 +1,94 @@
+//! What a runtime lists: plugins, their devices, and the files that could not be loaded.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crossdock_sdk::dlpack::{self, DeviceType};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::listing::Listing;
+use crate::plugin::Plugin;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Registry {
+    pub(crate) plugins: Vec<Entry>,
+    /// In the order of their plugins.
+    pub(crate) devices: Vec<Device>,
+    pub(crate) refused: Vec<Error>,
+}
+
+/// A plugin in a registry.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) listing: Arc<Listing>,
+    /// Whether its devices are in the registry, if it has any. A plugin that names a driver is not
+    /// looked at before somebody needs it.
+    pub(crate) is_counted: bool,
+}
+
+impl Registry {
+    pub(crate) fn entry(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Entry> {
+        let mut entries = self.plugins.iter_mut();
+        entries.find(|entry| entry.listing.is_of(plugin))
+    }
+
+    pub(crate) fn has(&self, plugin: &Arc<Plugin>) -> bool {
+        self.plugins.iter().any(|entry| entry.listing.is_of(plugin))
+    }
+
+    /// The plugins that nobody has looked at here and that may serve one of these types, with those that
+    /// share a type with one of them, in their order: numbers must not depend on who is asked for first.
+    pub(crate) fn not_counted(&self, is_needed: impl Fn(DeviceType) -> bool) -> Vec<Arc<Plugin>> {
+        let entries = self.plugins.iter().filter(|entry| !entry.is_counted);
+        let mut others: Vec<_> = entries.map(|entry| entry.listing.plugin()).collect();
+        let mut types: HashSet<DeviceType> = HashSet::new();
+        let mut needed = Vec::new();
+        loop {
+            let is_one = |plugin: &&Arc<Plugin>| {
+                plugin
+                    .types()
+                    .any(|ty| is_needed(ty) || types.contains(&ty))
+            };
+            let found: Vec<_> = others.extract_if(.., |plugin| is_one(plugin)).collect();
+            if found.is_empty() {
+                break;
+            }
+            types.extend(found.iter().flat_map(|plugin| plugin.types()));
+            needed.extend(found);
+        }
+        let place = |plugin: &Arc<Plugin>| self.place(plugin);
+        needed.sort_by_key(|plugin| place(plugin));
+        needed.into_iter().map(Arc::clone).collect()
+    }
+
+    fn place(&self, plugin: &Arc<Plugin>) -> Option<usize> {
+        let mut entries = self.plugins.iter();
+        entries.position(|entry| entry.listing.is_of(plugin))
+    }
+
+    /// Adds a device behind those of its own plugin and of the plugins before it.
+    pub(crate) fn add(&mut self, device: Device) {
+        let own = self.place(device.plugin());
+        let mut devices = self.devices.iter();
+        let later = devices.position(|other| self.place(other.plugin()) > own);
+        self.devices
+            .insert(later.unwrap_or(self.devices.len()), device);
+    }
+
+    /// The claimed pair, or the next free id of its type where another plugin has it.
+    pub(crate) fn free_id(&self, ty: DeviceType, claimed: i32) -> dlpack::Device {
+        let taken: HashSet<i32> = self
+            .devices
+            .iter()
+            .map(Device::id)
+            .filter(|id| id.ty == ty)
+            .map(|id| id.id)
+            .collect();
+        let first = claimed.max(0);
+        let id = (first..i32::MAX)
+            .find(|id| !taken.contains(id))
+            .unwrap_or(first);
+        ty.device(id)
+    }
+}
