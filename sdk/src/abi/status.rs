@@ -42,8 +42,10 @@ statuses! {
     DRIVER_STUB = 8;
     /// The driver is there and offers no device.
     NO_DEVICE = 9;
-    /// The device stopped working. It stays so for the plugin, which answers it from then on
-    /// for all that needs the device; the host keeps no record of it, and asks again each time.
+    /// The device stopped working. It stays so for the plugin, which answers it from then on for all
+    /// that needs the device; the host keeps no record of it, and asks again each time. What is given
+    /// back, and what the plugin knows by itself, needs no device: memory of a lost one is gone with it,
+    /// and `free` succeeds.
     DEVICE_LOST = 10;
     /// The address does not belong to this plugin or to the kind that was claimed.
     NOT_OWNER = 11;
