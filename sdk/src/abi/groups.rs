@@ -217,7 +217,8 @@ pub struct RegisterHooks {
 pub struct AdoptHooks {
     /// Gives device memory that aliases `size` bytes at `foreign`: host memory
     /// (`MemoryKind::HOST`, form pointer) or the vendor's own memory object (`MemoryKind::DEVICE`,
-    /// form handle), for which the caller vouches. The vendor's own object has no flags.
+    /// form handle), for which the caller vouches. `flags` are `AdoptFlags`; the vendor's own object has
+    /// none.
     ///
     /// Threads: any.
     /// Blocks:  may.

@@ -2,9 +2,10 @@
 
 use abi_stable::StableAbi;
 
-/// What a hook answers. Zero is success; a number is never reused.
+/// What a hook answers. Zero is success; a number is never reused. A reader meets numbers that it does
+/// not know.
 ///
-/// A newtype and not an enum, because a plugin from elsewhere can answer any number.
+/// So it is a newtype and not an enum.
 #[repr(transparent)]
 #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(i32);
@@ -61,7 +62,8 @@ statuses! {
     TIMEOUT = 16;
     /// Plugin and host disagree about the contract.
     ABI = 17;
-    /// A panic was caught inside the plugin.
+    /// A panic was caught inside the plugin, which is a mistake of the plugin: the host calls no hook of
+    /// it from then on, but to complete its own events.
     PANIC = 18;
     /// The process is a fork of the one that opened the plugin.
     FORKED = 19;

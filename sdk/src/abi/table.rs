@@ -30,7 +30,7 @@ macro_rules! abi_number {
     };
 }
 
-/// The hooks of one plugin, read by `struct_size`. `xd_plugin_table` in C.
+/// The hooks of one plugin, read by `struct_size`.
 ///
 /// Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
 /// that the caller gives back to `error_free`; `NOT_READY` needs none. Out parameters are written on

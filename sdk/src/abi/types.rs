@@ -40,7 +40,7 @@ macro_rules! handle {
 }
 
 handle!(
-    /// What `open` returned; every later hook takes it first.
+    /// What `open` returned; every later hook takes it first. 0 is none.
     PluginHandle
 );
 handle!(
@@ -48,7 +48,7 @@ handle!(
     StreamHandle
 );
 handle!(
-    /// An event of one device.
+    /// An event of one device. 0 is none.
     EventHandle
 );
 
