@@ -237,3 +237,34 @@ fn a_plugin_that_lost_its_helper_is_loaded_anew_with_another() {
     let tensor = Tensor::from_bytes(&device, &layout(9), &[2; 9]).unwrap();
     assert_eq!(tensor.read().unwrap(), [2; 9]);
 }
+
+#[test]
+fn threads_that_wait_for_a_helper_as_it_is_killed_all_see_a_lost_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = dying(folder.path());
+    let dies_before = number(&plugin, c"remote_dies_before");
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let _loaded = runtime.load(&plugin).unwrap();
+    let device = runtime.devices().pop().unwrap();
+    dies_before.store(500, Ordering::Relaxed);
+    let copies_until_it_fails = || {
+        let (layout, bytes) = (layout(100_000), vec![3; 100_000]);
+        let copy = || Tensor::from_bytes(&device, &layout, &bytes)?.read();
+        let failed = std::iter::repeat_with(copy).find_map(|copied| match copied {
+            Ok(read) => {
+                assert!(read == bytes);
+                None
+            }
+            Err(error) => Some(error.status()),
+        });
+        [failed.unwrap(), copy().unwrap_err().status()]
+    };
+    let statuses: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(copies_until_it_fails)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(statuses, [[Some(Status::DEVICE_LOST); 2]; 4]);
+}
