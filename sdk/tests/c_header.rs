@@ -178,10 +178,12 @@ fn the_headers_define_no_constant_that_rust_lacks() {
     assert_eq!(ours, theirs);
 }
 
-/// One of two files of a program: the header twice, then the parts that a plugin uses.
+/// One of two files of a program: the headers twice, then the parts that a plugin uses.
 const TWICE: &str = r#"
 #include <crossdock/plugin.h>
 #include <crossdock/plugin.h>
+#include <crossdock/plugin_support.h>
+#include <crossdock/plugin_support.h>
 
 XD_PLUGIN_DESCRIBE("name=twice", "vendor=me", "version=0.1.0", "devices=ext_dev");
 
@@ -190,15 +192,20 @@ const uint8_t *NAME(void) { return (const uint8_t *)crossdock_description; }
 "#;
 
 #[test]
-fn the_header_is_clean_in_c99_and_cpp17_twice_and_in_two_files() {
+fn the_headers_are_clean_in_c99_and_cpp11_twice_and_in_two_files() {
     let folder = Folder::new("twice");
-    for (compiler, standard, ending) in [("cc", "-std=c99", "c"), ("c++", "-std=c++17", "cpp")] {
+    let standards = [
+        ("cc", "-std=c99", "c"),
+        ("c++", "-std=c++11", "cpp"),
+        ("c++", "-std=c++17", "cpp"),
+    ];
+    for (compiler, standard, ending) in standards {
         let source = |name: &str| {
             let text = format!("#define NAME describe_{name}\n{TWICE}");
             folder.write(&format!("{name}.{ending}"), &text)
         };
         let (one, two) = (source("one"), source("two"));
-        let library = folder.0.join(format!("lib{ending}.so"));
+        let library = folder.0.join(format!("lib{standard}.so"));
         let files = [one.to_str().unwrap(), two.to_str().unwrap()];
         let output = library.to_str().unwrap();
         compile(
@@ -237,6 +244,88 @@ fn the_description_is_the_one_that_hosts_read() {
     let with_driver = format!("XD_PLUGIN_DESCRIBE_DRIVER({texts}, \"driver=libcuda.so.1\")");
     let with_driver = described(&with_driver);
     assert_eq!(with_driver, format!("{expected}driver=libcuda.so.1\0\0"));
+}
+
+/// What a plugin sees that calls each function of `plugin_support.h`.
+const SUPPORT: &str = r#"
+#include <crossdock/plugin_support.h>
+
+static void show(xd_plugin_error *error) {
+    if (!error) {
+        puts("none");
+        return;
+    }
+    printf("%d %lld [%.*s] [%.*s] [%.*s]\n", (int)error->status, (long long)error->native_code,
+           (int)error->operation.len, (const char *)error->operation.ptr,
+           (int)error->native_name.len, (const char *)error->native_name.ptr,
+           (int)error->message.len, (const char *)error->message.ptr);
+    xd_plugin_error_free(error);
+}
+
+static void print_line(void *context, uint32_t level, xd_text target, xd_text message) {
+    (void)context;
+    printf("%u %.*s: %.*s\n", (unsigned)level, (int)target.len, (const char *)target.ptr,
+           (int)message.len, (const char *)message.ptr);
+}
+
+int main(void) {
+    xd_plugin_error *error = NULL;
+    char name[] = "VENDOR_BUSY", operation[] = "vendorCopy";
+    uint8_t field[6];
+    xd_host_services host = {sizeof host, 3, NULL, print_line};
+    xd_address place = {100, 5, XD_ADDRESS_POINTER, 0};
+    printf("%d ", xd_plugin_fail(XD_STALE, "free", "it is gone", &error));
+    show(error);
+    printf("%d\n", xd_plugin_fail(XD_STALE, "free", "it is gone", NULL));
+    xd_plugin_fail_native(XD_VENDOR, operation, -7, name, &error, "device %d of %s", 3, "four");
+    memset(name, 0, sizeof name);
+    memset(operation, 0, sizeof operation);
+    show(error);
+    xd_plugin_fail_native(XD_VENDOR, "v", INT64_MIN, NULL, &error, "%s", "");
+    show(error);
+    printf("%d\n", xd_plugin_fail_native(XD_VENDOR, "v", 1, NULL, NULL, "%d", 1));
+    memset(field, 'x', sizeof field);
+    xd_plugin_copy_text(field, sizeof field, "ab");
+    printf("%s %d\n", (const char *)field, field[5]);
+    xd_plugin_copy_text(field, sizeof field, "abcd\xc3\xa9");
+    printf("%s\n", (const char *)field);
+    xd_plugin_copy_text(field, sizeof field, "abcdefg");
+    printf("%s\n", (const char *)field);
+    xd_plugin_log(&host, 3, "mine", "an information");
+    xd_plugin_log(&host, 4, "mine", "nobody asked for it");
+    printf("%d", (int)xd_plugin_pointer(&place));
+    place.form = XD_ADDRESS_HANDLE;
+    printf(" %d", (int)xd_plugin_pointer(&place));
+    place.form = XD_ADDRESS_POINTER;
+    place.offset = UINT64_MAX;
+    printf(" %d\n", (int)xd_plugin_pointer(&place));
+    printf("%d%d%d%d\n", xd_plugin_inside(0, 8, 8), xd_plugin_inside(8, 1, 8),
+           xd_plugin_inside(4, UINT64_MAX, 8), xd_plugin_inside(9, 0, 8));
+    printf("%d%d%d%d\n", xd_plugin_overlap(8, 0, 8), xd_plugin_overlap(0, 7, 8),
+           xd_plugin_overlap(7, 0, 8), xd_plugin_overlap(5, 5, 1));
+    return 0;
+}
+"#;
+
+#[test]
+fn the_functions_for_plugins_do_the_same_in_c_and_cpp() {
+    let folder = Folder::new("support");
+    for (compiler, standard, ending) in [("cc", "-std=c99", "c"), ("c++", "-std=c++11", "cpp")] {
+        let file = folder.write(&format!("support.{ending}"), SUPPORT);
+        let program = folder.0.join(ending);
+        let (file, output) = (file.to_str().unwrap(), program.to_str().unwrap());
+        compile(compiler, &[standard, file, "-o", output]);
+        let ran = Command::new(&program).output().unwrap();
+        assert!(ran.status.success(), "{}", ran.status);
+        let least = i64::MIN;
+        let expected = format!(
+            "12 12 0 [free] [] [it is gone]\n12\n\
+             22 -7 [vendorCopy] [VENDOR_BUSY] [device 3 of four]\n\
+             22 {least} [v] [] []\n22\nab 0\nabcd\nabcde\n3 mine: an information\n\
+             105 0 0\n1000\n0111\n"
+        );
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), expected, "{compiler}");
+    }
 }
 
 #[test]

@@ -20,7 +20,6 @@
 #define _POSIX_C_SOURCE 200112L
 
 #include "accelerators_state.h"
-#include "errors.h"
 
 XD_PLUGIN_DESCRIBE_DRIVER("name=accelerators", "vendor=crossdock", "version=1.0.0",
                           "devices=cuda,cuda_host,cuda_managed,rocm,rocm_host",
@@ -61,13 +60,13 @@ static xd_status accel_device_info(xd_plugin_handle plugin, uint32_t device, xd_
                                    xd_plugin_error **error) {
     (void)plugin;
     if (device >= DEVICES) {
-        return fail(XD_INVALID, "device_info", "there is no such device", error);
+        return xd_plugin_fail(XD_INVALID, "device_info", "there is no such device", error);
     }
     int is_cuda = claimed[device].type == CUDA;
     memset(out, 0, sizeof *out);
     out->dl_type = claimed[device].type;
     out->dl_id = claimed[device].id;
-    strcpy((char *)out->name, "Host memory that claims to be an accelerator");
+    xd_plugin_copy_text(out->name, sizeof out->name, "Host memory that claims to be an accelerator");
     out->total_memory = TOTAL_BYTES;
     out->capabilities = XD_CAP_ASYNC_COPY | XD_CAP_TIMING | XD_CAP_PINNED;
     out->capabilities |= is_cuda ? XD_CAP_MANAGED : 0;
@@ -89,22 +88,23 @@ static xd_status accel_allocate(xd_plugin_handle plugin, const xd_allocate_args 
                                 xd_address *out, xd_plugin_error **error) {
     (void)plugin;
     if (refused != XD_OK) {
-        return fail(refused, "allocate", "no new work is taken", error);
+        return xd_plugin_fail(refused, "allocate", "no new work is taken", error);
     }
     if (args->kind == XD_MEMORY_MANAGED && claimed[args->device].type != CUDA) {
-        return fail(XD_UNSUPPORTED, "allocate", "there is no managed memory", error);
+        return xd_plugin_fail(XD_UNSUPPORTED, "allocate", "there is no managed memory", error);
     }
     memset(out, 0, sizeof *out);
     out->word = args->size > TOTAL_BYTES ? 0 : make(args->device, args->kind, args->size,
                                                     args->alignment);
     out->form = XD_ADDRESS_POINTER;
-    return out->word ? XD_OK : fail(XD_OOM_DEVICE, "allocate", "no memory is left", error);
+    return out->word ? XD_OK : xd_plugin_fail(XD_OOM_DEVICE, "allocate", "no memory is left",
+                                              error);
 }
 
 static xd_status accel_free(xd_plugin_handle plugin, const xd_address *address, xd_memory_kind kind,
                             xd_plugin_error **error) {
     (void)plugin;
-    uint64_t base = address->word + address->offset;
+    uint64_t base = xd_plugin_pointer(address);
     pthread_mutex_lock(&lock);
     allocation *at = find(base);
     int mine = at && at->base == base && at->kind == kind;
@@ -114,20 +114,24 @@ static xd_status accel_free(xd_plugin_handle plugin, const xd_address *address, 
     }
     pthread_mutex_unlock(&lock);
     if (!mine) {
-        return fail(XD_NOT_OWNER, "free", "not the base of an allocation of this plugin", error);
+        return xd_plugin_fail(XD_NOT_OWNER, "free", "not the base of an allocation of this plugin",
+                              error);
     }
     free((void *)(uintptr_t)base);
     return XD_OK;
 }
 
 /** Whether a side is in reach: `bytes` of an allocation, or host memory on trust. */
-static int reached(const xd_side *side, uint64_t bytes) {
+static xd_status reach(const xd_side *side, uint64_t bytes) {
     if (side->kind == XD_MEMORY_HOST) {
-        return 1;
+        return XD_OK;
     }
-    uint64_t start = side->address.word + side->address.offset;
+    uint64_t start = xd_plugin_pointer(&side->address);
     const allocation *at = find(start);
-    return at && bytes <= at->size - (start - at->base);
+    if (!at) {
+        return XD_NOT_OWNER;
+    }
+    return xd_plugin_inside(start - at->base, bytes, at->size) ? XD_OK : XD_INVALID;
 }
 
 static xd_status accel_copy(xd_plugin_handle plugin, const xd_copy_args *args,
@@ -136,9 +140,11 @@ static xd_status accel_copy(xd_plugin_handle plugin, const xd_copy_args *args,
     pthread_mutex_lock(&lock);
     const stream *on = stream_of(handle);
     xd_status status = refused != XD_OK ? refused : handle && !on ? XD_STALE : XD_OK;
-    if (status == XD_OK && !(reached(&args->dst, args->bytes) && reached(&args->src,
-                                                                         args->bytes))) {
-        status = XD_NOT_OWNER;
+    uint64_t dst = xd_plugin_pointer(&args->dst.address), src = xd_plugin_pointer(&args->src.address);
+    status = status == XD_OK ? reach(&args->dst, args->bytes) : status;
+    status = status == XD_OK ? reach(&args->src, args->bytes) : status;
+    if (status == XD_OK && xd_plugin_overlap(dst, src, args->bytes)) {
+        status = XD_INVALID;
     }
     if (status == XD_OK) {
         note("copy %s>%s %llu ", name_of(args->src.device, args->src.kind),
@@ -150,22 +156,21 @@ static xd_status accel_copy(xd_plugin_handle plugin, const xd_copy_args *args,
         } else {
             note("now\n");
         }
-        memmove((void *)(uintptr_t)(args->dst.address.word + args->dst.address.offset),
-                (const void *)(uintptr_t)(args->src.address.word + args->src.address.offset),
-                (size_t)args->bytes);
+        memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, (size_t)args->bytes);
     }
     pthread_mutex_unlock(&lock);
-    return status == XD_OK ? XD_OK : fail(status, "copy", "a side or the stream is not known",
-                                          error);
+    return status == XD_OK ? XD_OK : xd_plugin_fail(status, "copy",
+                                                    "no such stream or memory, or not so much of it",
+                                                    error);
 }
 
 static xd_status accel_pointer_query(xd_plugin_handle plugin, const xd_address *address,
                                      xd_pointer_info *out, xd_plugin_error **error) {
     (void)plugin, (void)error;
     memset(out, 0, sizeof *out);
-    uint64_t asked = address->word + address->offset;
+    uint64_t asked = xd_plugin_pointer(address);
     pthread_mutex_lock(&lock);
-    const allocation *at = address->form == XD_ADDRESS_POINTER ? find(asked) : NULL;
+    const allocation *at = find(asked);
     if (at) {
         int is_cuda = claimed[at->device].type == CUDA;
         out->kind = at->kind;
@@ -198,7 +203,8 @@ static xd_status add_stream(uint32_t device, uint64_t native, xd_stream_handle *
     }
     pthread_mutex_unlock(&lock);
     *out = i + 1;
-    return i < MOST ? XD_OK : fail(XD_OOM_HOST, "stream", "there are too many streams", error);
+    return i < MOST ? XD_OK : xd_plugin_fail(XD_OOM_HOST, "stream", "there are too many streams",
+                                             error);
 }
 
 static xd_status accel_stream_create(xd_plugin_handle plugin, uint32_t device,
@@ -233,7 +239,7 @@ static xd_status accel_stream_native(xd_plugin_handle plugin, xd_stream_handle h
     const stream *on = stream_of(handle);
     *out = on ? on->native : *out;
     pthread_mutex_unlock(&lock);
-    return on ? XD_OK : fail(XD_STALE, "stream_native", "no such stream", error);
+    return on ? XD_OK : xd_plugin_fail(XD_STALE, "stream_native", "no such stream", error);
 }
 
 static xd_status accel_stream_destroy(xd_plugin_handle plugin, xd_stream_handle handle,
@@ -245,7 +251,7 @@ static xd_status accel_stream_destroy(xd_plugin_handle plugin, xd_stream_handle 
         on->used = 0;
     }
     pthread_mutex_unlock(&lock);
-    return on ? XD_OK : fail(XD_STALE, "stream_destroy", "no such stream", error);
+    return on ? XD_OK : xd_plugin_fail(XD_STALE, "stream_destroy", "no such stream", error);
 }
 
 /** What a stream does to an event, if any: a line, and a moment. */
@@ -268,8 +274,8 @@ static xd_status act(const char *what, xd_stream_handle handle, xd_event_handle 
         }
     }
     pthread_mutex_unlock(&lock);
-    return status == XD_OK ? XD_OK : fail(status, what, "no such stream or event, or a capture",
-                                          error);
+    return status == XD_OK ? XD_OK : xd_plugin_fail(status, what,
+                                                    "no such stream or event, or a capture", error);
 }
 
 static xd_status accel_stream_synchronize(xd_plugin_handle plugin, xd_stream_handle handle,
@@ -280,7 +286,7 @@ static xd_status accel_stream_synchronize(xd_plugin_handle plugin, xd_stream_han
         return status;
     }
     fails = 0;
-    return fail(XD_VENDOR, "stream_synchronize", "work on the stream failed", error);
+    return xd_plugin_fail(XD_VENDOR, "stream_synchronize", "work on the stream failed", error);
 }
 
 static xd_status accel_stream_query(xd_plugin_handle plugin, xd_stream_handle handle,
@@ -317,7 +323,8 @@ static xd_status accel_event_create(xd_plugin_handle plugin, uint32_t device, xd
     }
     pthread_mutex_unlock(&lock);
     *out = i + 1;
-    return i < MOST ? XD_OK : fail(XD_OOM_HOST, "event_create", "there are too many events", error);
+    return i < MOST ? XD_OK : xd_plugin_fail(XD_OOM_HOST, "event_create",
+                                             "there are too many events", error);
 }
 
 static xd_status accel_event_query(xd_plugin_handle plugin, xd_event_handle of,
@@ -340,7 +347,8 @@ static xd_status accel_event_synchronize(xd_plugin_handle plugin, xd_event_handl
         done = at->at > done ? at->at : done;
     }
     pthread_mutex_unlock(&lock);
-    return fails ? fail(XD_VENDOR, "event_synchronize", "work before the event failed", error)
+    return fails ? xd_plugin_fail(XD_VENDOR, "event_synchronize", "work before the event failed",
+                                  error)
                  : XD_OK;
 }
 
@@ -353,7 +361,7 @@ static xd_status accel_event_destroy(xd_plugin_handle plugin, xd_event_handle of
         at->number = 0;
     }
     pthread_mutex_unlock(&lock);
-    return at ? XD_OK : fail(XD_STALE, "event_destroy", "no such event", error);
+    return at ? XD_OK : xd_plugin_fail(XD_STALE, "event_destroy", "no such event", error);
 }
 
 /** A microsecond passes from one record to the next. */
@@ -366,7 +374,8 @@ static xd_status accel_event_elapsed(xd_plugin_handle plugin, xd_event_handle st
     int known = from && to && from->at && to->at && to->at >= from->at;
     *out = known ? 1000 * (to->at - from->at) : *out;
     pthread_mutex_unlock(&lock);
-    return known ? XD_OK : fail(XD_INVALID, "event_elapsed", "one was never recorded", error);
+    return known ? XD_OK : xd_plugin_fail(XD_INVALID, "event_elapsed", "one was never recorded",
+                                          error);
 }
 
 static xd_status accel_retire(xd_plugin_handle plugin, uint64_t deadline_ns,
@@ -417,7 +426,7 @@ const xd_plugin_table *crossdock_plugin(void) {
         .abi_minor = XD_ABI_MINOR,
         .query_cost = XD_QUERY_TABLE,
         .description = (const uint8_t *)crossdock_description,
-        .error_free = error_free,
+        .error_free = xd_plugin_error_free,
         .probe = accel_probe,
         .open = accel_open,
         .device_count = accel_device_count,

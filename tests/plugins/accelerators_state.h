@@ -4,13 +4,9 @@
  *
  * Included by `accelerators.c` alone. The exported functions are for tests, by `ctypes`.
  */
-#include <crossdock/plugin.h>
+#include <crossdock/plugin_support.h>
 
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CUDA = 2, CUDA_HOST = 3, ROCM = 10, ROCM_HOST = 11, CUDA_MANAGED = 13 };
 enum { DEVICES = 5, MOST = 4096, LEAST_ALIGNMENT = 256, LOG_BYTES = 1 << 20 };

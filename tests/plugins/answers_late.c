@@ -26,7 +26,8 @@ static xd_status answer_late(xd_plugin_handle plugin, uint32_t device, xd_memory
     while (!__atomic_load_n(&was_told, __ATOMIC_SEQ_CST)) {
         sched_yield();
     }
-    return fail(XD_STALE, "memory_info", "everything here was given up at the exit", error);
+    return xd_plugin_fail(XD_STALE, "memory_info", "everything here was given up at the exit",
+                          error);
 }
 
 static void note_exit(xd_plugin_handle plugin) {

@@ -16,10 +16,10 @@ static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address 
                                       xd_pointer_info *out, xd_plugin_error **error) {
     (void)plugin;
     if (!address || !out) {
-        return fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
     }
 #if defined(FAILS)
-    return fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
+    return xd_plugin_fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
 #else
     memset(out, 0, sizeof *out);
     out->kind = XD_MEMORY_DEVICE;

@@ -9,11 +9,9 @@
  */
 #define _POSIX_C_SOURCE 200112L
 
-#include "errors.h"
+#include <crossdock/plugin_support.h>
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { EXT_DEV = 12, MOST_ALLOCATIONS = 4096, LEAST_ALIGNMENT = 256 };
 static const uint64_t TOTAL_BYTES = UINT64_C(1) << 30;
@@ -36,7 +34,7 @@ static int is_open;       /* There is one state, so it is open once at a time. *
 
 static xd_status ext_probe(xd_probe_info *out, xd_plugin_error **error) {
     if (!out) {
-        return fail(XD_INVALID, "probe", "the out parameter is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "probe", "the out parameter is NULL", error);
     }
     memset(out, 0, sizeof *out);
     out->state = XD_PROBE_READY;
@@ -48,7 +46,7 @@ static xd_status ext_open(const xd_host_services *host, xd_plugin_handle *out,
                           xd_plugin_error **error) {
     (void)host;
     if (!out) {
-        return fail(XD_INVALID, "open", "the out parameter is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "open", "the out parameter is NULL", error);
     }
     pthread_mutex_lock(&lock);
     int was_open = is_open;
@@ -56,7 +54,7 @@ static xd_status ext_open(const xd_host_services *host, xd_plugin_handle *out,
     refused = was_open ? refused : XD_OK;
     pthread_mutex_unlock(&lock);
     if (was_open) {
-        return fail(XD_CONFLICT, "open", "it is open already, and has one state", error);
+        return xd_plugin_fail(XD_CONFLICT, "open", "it is open already, and has one state", error);
     }
     *out = 1;
     return XD_OK;
@@ -65,7 +63,7 @@ static xd_status ext_open(const xd_host_services *host, xd_plugin_handle *out,
 static xd_status ext_device_count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
     (void)plugin;
     if (!out) {
-        return fail(XD_INVALID, "device_count", "the out parameter is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "device_count", "the out parameter is NULL", error);
     }
     *out = 1;
     return XD_OK;
@@ -75,11 +73,12 @@ static xd_status ext_device_info(xd_plugin_handle plugin, uint32_t device, xd_de
                                  xd_plugin_error **error) {
     (void)plugin;
     if (!out || device != 0) {
-        return fail(XD_INVALID, "device_info", "there is one device, with index 0", error);
+        return xd_plugin_fail(XD_INVALID, "device_info", "there is one device, with index 0",
+                              error);
     }
     memset(out, 0, sizeof *out);
     out->dl_type = EXT_DEV;
-    strcpy((char *)out->name, "Host memory as ext_dev");
+    xd_plugin_copy_text(out->name, sizeof out->name, "Host memory as ext_dev");
     out->total_memory = TOTAL_BYTES;
     out->capabilities = XD_CAP_HOST_ACCESSIBLE;
     out->address_form = XD_ADDRESS_POINTER;
@@ -90,7 +89,8 @@ static xd_status ext_memory_info(xd_plugin_handle plugin, uint32_t device, xd_me
                                  xd_plugin_error **error) {
     (void)plugin;
     if (!out || device != 0) {
-        return fail(XD_INVALID, "memory_info", "there is one device, with index 0", error);
+        return xd_plugin_fail(XD_INVALID, "memory_info", "there is one device, with index 0",
+                              error);
     }
     pthread_mutex_lock(&lock);
     out->free = TOTAL_BYTES - used_bytes;
@@ -129,10 +129,10 @@ static xd_status ext_allocate(xd_plugin_handle plugin, const xd_allocate_args *a
     (void)plugin;
     if (!args || !out || args->device != 0 || args->size == 0 ||
         (args->alignment & (args->alignment - 1)) != 0) {
-        return fail(XD_INVALID, "allocate", "no such device, size or alignment", error);
+        return xd_plugin_fail(XD_INVALID, "allocate", "no such device, size or alignment", error);
     }
     if (args->kind != XD_MEMORY_DEVICE) {
-        return fail(XD_UNSUPPORTED, "allocate", "only device memory is offered", error);
+        return xd_plugin_fail(XD_UNSUPPORTED, "allocate", "only device memory is offered", error);
     }
     uint64_t alignment = args->alignment < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : args->alignment;
     void *memory = NULL;
@@ -149,7 +149,8 @@ static xd_status ext_allocate(xd_plugin_handle plugin, const xd_allocate_args *a
     }
     pthread_mutex_unlock(&lock);
     if (status != XD_OK) {
-        return fail(status, "allocate", "no memory is left, or no new work is taken", error);
+        return xd_plugin_fail(status, "allocate", "no memory is left, or no new work is taken",
+                              error);
     }
     memset(out, 0, sizeof *out);
     out->word = (uint64_t)(uintptr_t)memory;
@@ -161,26 +162,26 @@ static xd_status ext_free(xd_plugin_handle plugin, const xd_address *address, xd
                           xd_plugin_error **error) {
     (void)plugin;
     if (!address) {
-        return fail(XD_INVALID, "free", "the address is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "free", "the address is NULL", error);
     }
-    uint64_t base = address->word + address->offset;
-    int mine = address->form == XD_ADDRESS_POINTER && kind == XD_MEMORY_DEVICE;
+    uint64_t base = xd_plugin_pointer(address);
     pthread_mutex_lock(&lock);
-    allocation *at = mine ? find(base) : NULL;
-    mine = at && at->base == base;
+    allocation *at = kind == XD_MEMORY_DEVICE ? find(base) : NULL;
+    int mine = at && at->base == base;
     if (mine) {
         used_bytes -= at->size;
         memset(at, 0, sizeof *at);
     }
     pthread_mutex_unlock(&lock);
     if (!mine) {
-        return fail(XD_NOT_OWNER, "free", "not the base of an allocation of this plugin", error);
+        return xd_plugin_fail(XD_NOT_OWNER, "free", "not the base of an allocation of this plugin",
+                              error);
     }
     free((void *)(uintptr_t)base);
     return XD_OK;
 }
 
-/** Whether the plugin can reach `bytes` of a side: its own memory whole, or host memory on trust. */
+/** Whether the plugin can reach `bytes` of a side: its own memory to the end, host memory on trust. */
 static xd_status reach(const xd_side *side, uint64_t bytes) {
     if (side->address.form != XD_ADDRESS_POINTER) {
         return XD_UNSUPPORTED;
@@ -191,32 +192,37 @@ static xd_status reach(const xd_side *side, uint64_t bytes) {
     if (side->kind != XD_MEMORY_DEVICE || side->device != 0) {
         return XD_UNSUPPORTED;
     }
-    uint64_t start = side->address.word + side->address.offset;
+    uint64_t start = xd_plugin_pointer(&side->address);
+    xd_status status = XD_NOT_OWNER;
     pthread_mutex_lock(&lock);
-    xd_status now = refused;
     const allocation *at = find(start);
-    int whole = at && bytes <= at->size - (start - at->base);
+    if (refused != XD_OK) {
+        status = refused;
+    } else if (at) {
+        status = xd_plugin_inside(start - at->base, bytes, at->size) ? XD_OK : XD_INVALID;
+    }
     pthread_mutex_unlock(&lock);
-    return now != XD_OK ? now : whole ? XD_OK : XD_NOT_OWNER;
+    return status;
 }
 
 static xd_status ext_copy(xd_plugin_handle plugin, const xd_copy_args *args,
                           xd_stream_handle stream, xd_plugin_error **error) {
     (void)plugin;
     if (!args || stream != XD_STREAM_NONE) {
-        return fail(XD_INVALID, "copy", "the arguments are NULL, or there is a stream", error);
+        return xd_plugin_fail(XD_INVALID, "copy", "the arguments are NULL, or there is a stream",
+                              error);
     }
     xd_status status = reach(&args->dst, args->bytes);
     if (status == XD_OK) {
         status = reach(&args->src, args->bytes);
     }
     if (status != XD_OK) {
-        return fail(status, "copy", "a side is out of this plugin's reach, or no new work is taken", error);
+        return xd_plugin_fail(status, "copy",
+                              "a side is out of this plugin's reach, or no new work is taken", error);
     }
-    uint64_t dst = args->dst.address.word + args->dst.address.offset;
-    uint64_t src = args->src.address.word + args->src.address.offset;
-    if ((dst < src ? src - dst : dst - src) < args->bytes) {
-        return fail(XD_INVALID, "copy", "the sides overlap", error);
+    uint64_t dst = xd_plugin_pointer(&args->dst.address), src = xd_plugin_pointer(&args->src.address);
+    if (xd_plugin_overlap(dst, src, args->bytes)) {
+        return xd_plugin_fail(XD_INVALID, "copy", "the sides overlap", error);
     }
     memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, (size_t)args->bytes);
     return XD_OK;
@@ -226,12 +232,12 @@ static xd_status ext_pointer_query(xd_plugin_handle plugin, const xd_address *ad
                                    xd_pointer_info *out, xd_plugin_error **error) {
     (void)plugin;
     if (!address || !out) {
-        return fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
     }
     memset(out, 0, sizeof *out);
-    uint64_t asked = address->word + address->offset;
+    uint64_t asked = xd_plugin_pointer(address);
     pthread_mutex_lock(&lock);
-    const allocation *at = address->form == XD_ADDRESS_POINTER ? find(asked) : NULL;
+    const allocation *at = find(asked);
     if (at) {
         out->kind = XD_MEMORY_DEVICE;
         out->base.word = at->base;
@@ -287,7 +293,7 @@ const xd_plugin_table *crossdock_plugin(void) {
         .abi_minor = XD_ABI_MINOR,
         .query_cost = XD_QUERY_TABLE,
         .description = (const uint8_t *)crossdock_description,
-        .error_free = error_free,
+        .error_free = xd_plugin_error_free,
         .probe = ext_probe,
         .open = ext_open,
         .device_count = ext_device_count,

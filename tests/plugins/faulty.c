@@ -22,7 +22,7 @@ XD_EXPORT void (*on_open)(void);
 static xd_status probe(xd_probe_info *out, xd_plugin_error **error) {
     memset(out, 0x7f, sizeof *out);
 #ifdef PROBE_FAILS
-    return fail(XD_PANIC, "probe", "the probe panicked", error);
+    return xd_plugin_fail(XD_PANIC, "probe", "the probe panicked", error);
 #else
     (void)error;
     return XD_OK;
@@ -34,19 +34,20 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
                              xd_plugin_error **error) {
 #if defined(OPEN_FAILS)
     (void)host, (void)out;
-    return fail(XD_VENDOR, "open", "the driver said no", error);
+    return xd_plugin_fail(XD_VENDOR, "open", "the driver said no", error);
 #elif defined(OPEN_FAILS_ONCE)
     static int tries;
     (void)host, (void)out;
-    return tries++ ? fail(XD_CONFLICT, "open", "already exists", error)
-                   : fail(XD_VENDOR, "open", "the driver said no", error);
+    return tries++ ? xd_plugin_fail(XD_CONFLICT, "open", "already exists", error)
+                   : xd_plugin_fail(XD_VENDOR, "open", "the driver said no", error);
 #elif defined(OPEN_FAILS_AT_FIRST)
     static int tries;
-    return tries++ < 2 ? fail(XD_VENDOR, "open", "the driver said no", error)
+    return tries++ < 2 ? xd_plugin_fail(XD_VENDOR, "open", "the driver said no", error)
                        : ext_open(host, out, error);
 #elif defined(TOO_OLD)
     (void)host, (void)out;
-    return fail(XD_DRIVER_TOO_OLD, "open", "the driver is version 11, and 12 is needed", error);
+    return xd_plugin_fail(XD_DRIVER_TOO_OLD, "open", "the driver is version 11, and 12 is needed",
+                          error);
 #elif defined(REENTERS)
     if (on_open) {
         on_open();
@@ -60,7 +61,7 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
 #ifdef COUNT_FAILS
 static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
     (void)plugin, (void)out;
-    return fail(XD_VENDOR, "device_count", "the driver cannot count", error);
+    return xd_plugin_fail(XD_VENDOR, "device_count", "the driver cannot count", error);
 }
 #endif
 
@@ -68,7 +69,7 @@ static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error *
 static xd_status info(xd_plugin_handle plugin, uint32_t device, xd_device_info *out,
                       xd_plugin_error **error) {
     (void)plugin, (void)device, (void)out;
-    return fail(XD_DEVICE_LOST, "device_info", "the device is gone", error);
+    return xd_plugin_fail(XD_DEVICE_LOST, "device_info", "the device is gone", error);
 }
 #endif
 
@@ -76,7 +77,7 @@ static xd_status info(xd_plugin_handle plugin, uint32_t device, xd_device_info *
 static xd_status copy(xd_plugin_handle plugin, const xd_copy_args *args, xd_stream_handle stream,
                       xd_plugin_error **error) {
     (void)plugin, (void)args, (void)stream;
-    return fail(XD_PANIC, "copy", "the copy panicked", error);
+    return xd_plugin_fail(XD_PANIC, "copy", "the copy panicked", error);
 }
 #endif
 

@@ -14,7 +14,7 @@ XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 static const xd_host_services *services;
 
 static void say(const char *line) {
-    services->log(services->context, 3, text_of("logs_late"), text_of(line));
+    services->log(services->context, 3, xd_plugin_text("logs_late"), xd_plugin_text(line));
 }
 
 static void at_the_end(void) {

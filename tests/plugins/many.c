@@ -57,7 +57,7 @@ static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error *
 static xd_status info(xd_plugin_handle plugin, uint32_t device, xd_device_info *out,
                       xd_plugin_error **error) {
     if (device >= seen) {
-        return fail(XD_INVALID, "device_info", "there is no such device", error);
+        return xd_plugin_fail(XD_INVALID, "device_info", "there is no such device", error);
     }
     xd_status status = ext_device_info(plugin, 0, out, error);
     if (status == XD_OK) {
@@ -74,7 +74,8 @@ static xd_status allocate(xd_plugin_handle plugin, const xd_allocate_args *args,
     xd_allocate_args one = *args;
     one.device = 0;
     return args->device < seen ? ext_allocate(plugin, &one, out, error)
-                               : fail(XD_INVALID, "allocate", "there is no such device", error);
+                               : xd_plugin_fail(XD_INVALID, "allocate", "there is no such device",
+                                                error);
 }
 
 static xd_status copy(xd_plugin_handle plugin, const xd_copy_args *args, xd_stream_handle stream,

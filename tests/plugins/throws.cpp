@@ -5,34 +5,19 @@
  * No exception may leave a hook: each function of the table that runs C++ code is behind `fenced`.
  * The C part is compiled into an object file whose entry is named `crossdock_plugin_in_c`.
  */
-#include <crossdock/plugin.h>
+#include <crossdock/plugin_support.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
 extern "C" const xd_plugin_table *crossdock_plugin_in_c(void);
 
 namespace {
 
-const char *const message = "the C++ code threw";
-
-xd_status panic(xd_plugin_error **error) {
-    if (error) {
-        *error = static_cast<xd_plugin_error *>(std::calloc(1, sizeof **error));
-    }
-    if (error && *error) {
-        (*error)->status = XD_PANIC;
-        (*error)->message = {reinterpret_cast<const uint8_t *>(message), std::strlen(message)};
-    }
-    return XD_PANIC;
-}
-
 template <typename Work> xd_status fenced(xd_plugin_error **error, Work work) noexcept {
     try {
         return work();
     } catch (...) {
-        return panic(error);
+        return xd_plugin_fail(XD_PANIC, "copy", "the C++ code threw", error);
     }
 }
 

@@ -155,8 +155,8 @@ def future(tmp_path: Path) -> Iterator[None]:
     source, library = tmp_path / "future.c", tmp_path / "libfuture.so"
     source.write_text(text.replace("name=ext_dev", "name=future"))
     flags = ["-std=c99", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
-    folders = [f"-I{root / 'sdk/include'}", f"-I{root / 'tests/plugins'}"]
-    subprocess.run(["cc", *flags, *folders, str(source), "-o", str(library)], check=True)
+    include = f"-I{root / 'sdk/include'}"
+    subprocess.run(["cc", *flags, include, str(source), "-o", str(library)], check=True)
     library.chmod(0o755)
     plugin = xd.load_plugin(library)
     yield

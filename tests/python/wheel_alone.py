@@ -25,7 +25,8 @@ for name in ("libcrossdock.so.1", "py.typed", "_crossdock.pyi"):
     assert (package / name).is_file(), f"the package lacks {name}"
 assert list(package.glob("crossdock/plugins/*.so")), "the package has no plugin"
 headers = {path.name for path in Path(xd.get_include(), "crossdock").iterdir()}
-assert headers >= {"crossdock.h", "dlpack.h", "plugin.h"}, "the package lacks headers"
+wanted = {"crossdock.h", "dlpack.h", "plugin.h", "plugin_groups.h", "plugin_support.h", "plugin_types.h"}
+assert headers >= wanted, f"the package lacks {wanted - headers}"
 
 cpu = xd.device("cpu")
 assert cpu in xd.devices()

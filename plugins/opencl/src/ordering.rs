@@ -24,6 +24,9 @@ use crate::{
     word::can_be_object,
 };
 
+/// Where a driver's objects can begin: no process has the page at 0.
+const FIRST_ADDRESS: usize = 4096;
+
 impl Streams for OpenCl {
     fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
         self.check("stream_create")?;
@@ -128,8 +131,9 @@ impl Wrap for OpenCl {
         self.check(OPERATION)?;
         let device = self.device(device, OPERATION)?;
         let word = usize::try_from(native).unwrap_or(0);
-        if word == 0 {
-            return Err(Fault::invalid(OPERATION, "0 is no command queue").into());
+        if word < FIRST_ADDRESS {
+            let why = format!("{native} is no command queue");
+            return Err(Fault::invalid(OPERATION, why).into());
         }
         let raw = std::ptr::with_exposed_provenance_mut(word);
         if !can_be_object(device, raw) || self.pointers.by_handle(native).is_some() {

@@ -41,6 +41,9 @@ extern "C" {
  * Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
  * that the caller gives back to `error_free`; `XD_NOT_READY` needs none. Out parameters are written
  * on success only.
+ *
+ * Time limits (`timeout_ns`, `deadline_ns`) are nanoseconds from the call on: 0 looks and does not
+ * wait, `UINT64_MAX` is no limit.
  */
 typedef struct xd_plugin_table {
     /** Bytes of this struct as the plugin knows it. */
@@ -77,6 +80,18 @@ typedef struct xd_plugin_table {
     /** Acquires the driver. May be called again after it failed, and while an earlier handle lives:
      * that gives a handle with a state of its own, or `XD_CONFLICT`, and disturbs the earlier one in
      * neither case.
+     *
+     * A plugin may own threads and processes. It starts them here or later, not in `probe` and not
+     * when its file is loaded, and `close` ends them. A process gets no signal handler, fork handler
+     * or file of the host's, is waited for by its number alone, and ends by itself when the host does;
+     * while a plugin has one, the host's program may get `SIGCHLD`. When the process ends too early,
+     * its devices are lost.
+     *
+     * A plugin is not told where its file lies, and `dladdr` does not tell: while an earlier build is
+     * loaded from the same path, the file is loaded as a private copy, which is deleted once its table
+     * was read. What it finds beside it by `$ORIGIN` is then nothing, or the earlier build's. Files of
+     * a plugin lie where it was built to look, where a variable of its vendor says, or where the
+     * dynamic linker finds them by their name; or they are a part of its own file.
      *
      * Threads: one at a time.
      * Blocks:  may.
@@ -138,14 +153,18 @@ typedef struct xd_plugin_table {
      */
     xd_status (*free)(xd_plugin_handle plugin, const xd_address *address, xd_memory_kind kind,
                       xd_plugin_error **error);
-    /** Copies bytes between host and device or between devices of this plugin, in stream order,
-     * or at once without a stream.
+    /** Copies bytes between host and device or between devices of this plugin, in stream order, or at
+     * once without a stream.
+     *
+     * On a stream it does not wait, for pageable host memory neither: where the vendor's own copy
+     * would, the plugin takes the bytes through memory of its own when the stream gets there.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and both memories until the work is done.
-     * Errors:  `XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed; `XD_INVALID`
-     *          for overlap.
+     * Errors:  `XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed; `XD_INVALID` for
+     *          overlap. `XD_INVALID` too where a side reaches past the end of its allocation, and
+     *          `XD_NOT_OWNER` where it begins in none: nothing was copied.
      * Since:   table 1.0.
      */
     xd_status (*copy)(xd_plugin_handle plugin, const xd_copy_args *args,
@@ -180,8 +199,13 @@ typedef struct xd_plugin_table {
      * Since:   table 1.0.
      */
     xd_status (*retire)(xd_plugin_handle plugin, uint64_t deadline_ns, xd_plugin_error **error);
-    /** Runs in the child of a fork: marks all state dead without a vendor call. No hook of this handle
-     * is called afterwards. A plugin whose description names no driver may be opened anew then.
+    /** Runs in the child of a fork, inside of `fork` and for each open handle: marks all state dead
+     * without a vendor call. No hook of this handle is called afterwards.
+     *
+     * A plugin whose description names no driver may be opened anew then, `probe` and `open` again,
+     * for a runtime of the child's. That finds what is static in the library as this hook left it: a
+     * lock that a thread of the parent's held is held for ever unless it is made anew here. A plugin
+     * whose driver was started before the fork is not called in the child any more.
      *
      * Threads: the only one there is.
      * Blocks:  no.

@@ -23,7 +23,8 @@ extern "C" {
  * - An event answers it each time: every later call of `event_query` and `event_synchronize` gives
  *   the same status.
  * - A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it, and
- *   everything that was on the stream at that call is over then.
+ *   everything that was on the stream at that call is over then. It is not sticky: what is put on the
+ *   stream afterwards has no part in it.
  * - `XD_TIMEOUT`, `XD_NOT_READY`, `XD_CAPTURING`, `XD_INVALID`, `XD_STALE`, `XD_UNSUPPORTED`,
  *   `XD_CONFLICT`, `XD_PERMISSION`, `XD_ABI`, `XD_PANIC`, `XD_FORKED`, `XD_EXITING`, `XD_RETIRED` and
  *   `XD_OOM_HOST` do not say whether the work is over; the host then treats it as running.
@@ -42,7 +43,7 @@ typedef struct xd_stream_hooks {
      */
     xd_status (*stream_create)(xd_plugin_handle plugin, uint32_t device, xd_stream_handle *out,
                                xd_plugin_error **error);
-    /** Names the device's default stream.
+    /** Names the device's default stream, or that of the calling thread.
      *
      * Threads: any.
      * Blocks:  no.
@@ -170,11 +171,19 @@ typedef struct xd_stream_hooks {
 typedef struct xd_wrap_hooks {
     /** Makes a stream of the integer that the vendor's API uses.
      *
+     * A number that names a default stream there (0 and 1 of CUDA, 0 of HIP) gives one more handle of
+     * that stream, for which `stream_native` gives one integer whatever it was wrapped by. One that
+     * names another stream on each thread (2 of CUDA) is resolved by the calling thread: the handle is
+     * of that thread's stream, whichever thread uses it; where the vendor reaches that from its own
+     * thread alone, it is `XD_UNSUPPORTED`. A number that can be no stream, as 0 of OpenCL, is
+     * `XD_INVALID`, and is not followed as an address.
+     *
      * Threads: any.
      * Blocks:  no.
      * Owns:    the stream stays the caller's; the plugin never destroys it and may retain it. The
      *          handle ends with `stream_destroy`, once for each call.
-     * Errors:  `XD_INVALID` when it belongs to another device and the vendor can say so.
+     * Errors:  `XD_INVALID` for a number that can be no stream, and when it belongs to another device
+     *          and the vendor can say so; `XD_UNSUPPORTED`.
      * Since:   table 1.0.
      */
     xd_status (*stream_wrap)(xd_plugin_handle plugin, uint32_t device, uint64_t native,
@@ -210,7 +219,12 @@ typedef struct xd_host_event_hooks {
 
 /** Host functions on a stream. */
 typedef struct xd_host_call_hooks {
-    /** Runs `function(word)` when the stream reaches it.
+    /** Runs `function(word)` when the stream reaches it. The function calls neither hooks nor the
+     * vendor, waits for nothing and is short: what takes long it hands to another thread. So it may
+     * run inside of a callback of the driver's, and with no lock held that a hook takes.
+     *
+     * A driver that drops functions behind failed work, or with a lost device, leaves them to the
+     * plugin, which runs them itself.
      *
      * Threads: any; `function` runs on a thread of the vendor and must not call hooks.
      * Blocks:  no.
@@ -246,7 +260,8 @@ typedef struct xd_strided_hooks {
      * Threads: any; one call at a time for one stream.
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and both memories until the work is done.
-     * Errors:  `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed.
+     * Errors:  `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed. `XD_INVALID` and
+     *          `XD_NOT_OWNER` as `copy` answers them. The host asks for none whose sides overlap.
      * Since:   table 1.0.
      */
     xd_status (*copy_strided)(xd_plugin_handle plugin, const xd_strided_args *args,
@@ -261,6 +276,7 @@ typedef struct xd_fill_hooks {
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and the memory until the work is done.
      * Errors:  `XD_UNSUPPORTED`; `XD_INVALID` for a pattern length other than 1, 2, 4, 8, 16.
+     *          `XD_INVALID` and `XD_NOT_OWNER` for its range as `copy` answers them.
      * Since:   table 1.0.
      */
     xd_status (*fill)(xd_plugin_handle plugin, const xd_fill_args *args,

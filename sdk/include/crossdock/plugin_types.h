@@ -37,8 +37,10 @@ typedef int32_t xd_status;
 #define XD_DRIVER_STUB 8
 /** The driver is there and offers no device. */
 #define XD_NO_DEVICE 9
-/** The device stopped working. It stays so for the plugin, which answers it from then on for all
- * that needs the device; the host keeps no record of it, and asks again each time. */
+/** The device stopped working. It stays so for the plugin, which answers it from then on for all that
+ * needs the device; the host keeps no record of it, and asks again each time. What is given back, and
+ * what the plugin knows by itself, needs no device: memory of a lost one is gone with it, and `free`
+ * succeeds. */
 #define XD_DEVICE_LOST 10
 /** The address does not belong to this plugin or to the kind that was claimed. */
 #define XD_NOT_OWNER 11
@@ -100,7 +102,9 @@ typedef uint32_t xd_memory_kind;
 
 /** How an `xd_address` is to be read. */
 typedef uint32_t xd_address_form;
-/** `word + offset` is an address of this process or of the device. */
+/** `word + offset` is an address of this process or of the device. One of the device's is never an
+ * address of something else in this process: its range is reserved here, by the vendor's driver or by
+ * `mmap` with `PROT_NONE`; else the device uses handles. */
 #define XD_ADDRESS_POINTER 0u
 /** `word` is an opaque handle (`cl_mem`); only `offset` takes arithmetic. */
 #define XD_ADDRESS_HANDLE 1u
@@ -120,7 +124,7 @@ typedef uint32_t xd_probe_state;
 typedef uint32_t xd_default_stream;
 /** The device's own default. */
 #define XD_DEFAULT_STREAM_LEGACY 0u
-/** One for each host thread. */
+/** That of the calling thread, of which each has its own. The host does not ask for it. */
 #define XD_DEFAULT_STREAM_PER_THREAD 1u
 
 /** What works on a device. A bit for a group that the plugin lacks refuses the plugin. */

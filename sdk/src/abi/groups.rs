@@ -15,11 +15,19 @@ use super::{
 pub struct WrapHooks {
     /// Makes a stream of the integer that the vendor's API uses.
     ///
+    /// A number that names a default stream there (0 and 1 of CUDA, 0 of HIP) gives one more handle of
+    /// that stream, for which `stream_native` gives one integer whatever it was wrapped by. One that
+    /// names another stream on each thread (2 of CUDA) is resolved by the calling thread: the handle is
+    /// of that thread's stream, whichever thread uses it; where the vendor reaches that from its own
+    /// thread alone, it is `UNSUPPORTED`. A number that can be no stream, as 0 of OpenCL, is `INVALID`,
+    /// and is not followed as an address.
+    ///
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    the stream stays the caller's; the plugin never destroys it and may retain it. The
     ///          handle ends with `stream_destroy`, once for each call.
-    /// Errors:  `INVALID` when it belongs to another device and the vendor can say so.
+    /// Errors:  `INVALID` for a number that can be no stream, and when it belongs to another device and
+    ///          the vendor can say so; `UNSUPPORTED`.
     /// Since:   table 1.0.
     pub stream_wrap: Option<
         unsafe extern "C" fn(
@@ -75,7 +83,12 @@ pub struct HostEventHooks {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct HostCallHooks {
-    /// Runs `function(word)` when the stream reaches it.
+    /// Runs `function(word)` when the stream reaches it. The function calls neither hooks nor the
+    /// vendor, waits for nothing and is short: what takes long it hands to another thread. So it may run
+    /// inside of a callback of the driver's, and with no lock held that a hook takes.
+    ///
+    /// A driver that drops functions behind failed work, or with a lost device, leaves them to the
+    /// plugin, which runs them itself.
     ///
     /// Threads: any; `function` runs on a thread of the vendor and must not call hooks.
     /// Blocks:  no.
@@ -126,7 +139,8 @@ pub struct StridedHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and both memories until the work is done.
-    /// Errors:  `UNSUPPORTED` for a pattern it cannot make: nothing was changed.
+    /// Errors:  `UNSUPPORTED` for a pattern it cannot make: nothing was changed. `INVALID` and
+    ///          `NOT_OWNER` as `copy` answers them. The host asks for none whose sides overlap.
     /// Since:   table 1.0.
     pub copy_strided: Option<
         unsafe extern "C" fn(
@@ -147,7 +161,8 @@ pub struct FillHooks {
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and the memory until the work is done.
-    /// Errors:  `UNSUPPORTED`; `INVALID` for a pattern length other than 1, 2, 4, 8, 16.
+    /// Errors:  `UNSUPPORTED`; `INVALID` for a pattern length other than 1, 2, 4, 8, 16. `INVALID` and
+    ///          `NOT_OWNER` for its range as `copy` answers them.
     /// Since:   table 1.0.
     pub fill: Option<
         unsafe extern "C" fn(
@@ -202,7 +217,8 @@ pub struct RegisterHooks {
 pub struct AdoptHooks {
     /// Gives device memory that aliases `size` bytes at `foreign`: host memory
     /// (`MemoryKind::HOST`, form pointer) or the vendor's own memory object (`MemoryKind::DEVICE`,
-    /// form handle), for which the caller vouches. The vendor's own object has no flags.
+    /// form handle), for which the caller vouches. `flags` are `AdoptFlags`; the vendor's own object has
+    /// none.
     ///
     /// Threads: any.
     /// Blocks:  may.

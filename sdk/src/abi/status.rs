@@ -2,9 +2,10 @@
 
 use abi_stable::StableAbi;
 
-/// What a hook answers. Zero is success; a number is never reused.
+/// What a hook answers. Zero is success; a number is never reused. A reader meets numbers that it does
+/// not know.
 ///
-/// A newtype and not an enum, because a plugin from elsewhere can answer any number.
+/// So it is a newtype and not an enum.
 #[repr(transparent)]
 #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(i32);
@@ -42,8 +43,10 @@ statuses! {
     DRIVER_STUB = 8;
     /// The driver is there and offers no device.
     NO_DEVICE = 9;
-    /// The device stopped working. It stays so for the plugin, which answers it from then on
-    /// for all that needs the device; the host keeps no record of it, and asks again each time.
+    /// The device stopped working. It stays so for the plugin, which answers it from then on for all
+    /// that needs the device; the host keeps no record of it, and asks again each time. What is given
+    /// back, and what the plugin knows by itself, needs no device: memory of a lost one is gone with it,
+    /// and `free` succeeds.
     DEVICE_LOST = 10;
     /// The address does not belong to this plugin or to the kind that was claimed.
     NOT_OWNER = 11;
@@ -59,7 +62,8 @@ statuses! {
     TIMEOUT = 16;
     /// Plugin and host disagree about the contract.
     ABI = 17;
-    /// A panic was caught inside the plugin.
+    /// A panic was caught inside the plugin, which is a mistake of the plugin: the host calls no hook of
+    /// it from then on, but to complete its own events.
     PANIC = 18;
     /// The process is a fork of the one that opened the plugin.
     FORKED = 19;

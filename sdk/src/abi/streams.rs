@@ -12,7 +12,8 @@ use super::{DefaultStream, EventHandle, PluginHandle, RawError, Status, StreamHa
 /// - An event answers it each time: every later call of `event_query` and `event_synchronize` gives
 ///   the same status.
 /// - A stream answers it once: `stream_query` gives it until `stream_synchronize` has given it, and
-///   everything that was on the stream at that call is over then.
+///   everything that was on the stream at that call is over then. It is not sticky: what is put on the
+///   stream afterwards has no part in it.
 /// - `TIMEOUT`, `NOT_READY`, `CAPTURING`, `INVALID`, `STALE`, `UNSUPPORTED`, `CONFLICT`, `PERMISSION`,
 ///   `ABI`, `PANIC`, `FORKED`, `EXITING`, `RETIRED` and `OOM_HOST` do not say whether the work is over;
 ///   the host then treats it as running.
@@ -37,7 +38,7 @@ pub struct StreamHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Names the device's default stream.
+    /// Names the device's default stream, or that of the calling thread.
     ///
     /// Threads: any.
     /// Blocks:  no.

@@ -40,7 +40,7 @@ macro_rules! handle {
 }
 
 handle!(
-    /// What `open` returned; every later hook takes it first.
+    /// What `open` returned; every later hook takes it first. 0 is none.
     PluginHandle
 );
 handle!(
@@ -48,7 +48,7 @@ handle!(
     StreamHandle
 );
 handle!(
-    /// An event of one device.
+    /// An event of one device. 0 is none.
     EventHandle
 );
 
@@ -94,7 +94,9 @@ numbers!(
 numbers!(
     /// How an [`Address`] is to be read.
     AddressForm {
-        /// `word + offset` is an address of this process or of the device.
+        /// `word + offset` is an address of this process or of the device. One of the device's is never
+        /// an address of something else in this process: its range is reserved here, by the vendor's
+        /// driver or by `mmap` with `PROT_NONE`; else the device uses handles.
         POINTER = 0;
         /// `word` is an opaque handle (`cl_mem`); only `offset` takes arithmetic.
         HANDLE = 1;
@@ -120,7 +122,7 @@ numbers!(
     DefaultStream {
         /// The device's own default.
         LEGACY = 0;
-        /// One for each host thread.
+        /// That of the calling thread, of which each has its own. The host does not ask for it.
         PER_THREAD = 1;
     }
 );

@@ -14,7 +14,8 @@ use crate::abi::{
 /// [`PluginTable`](crate::abi::PluginTable).
 ///
 /// The host validates arguments against its own books; a plugin still answers `NOT_OWNER` for an
-/// address it does not know.
+/// address it does not know. Time limits are nanoseconds from the call on: 0 looks and does not wait,
+/// `u64::MAX` is no limit.
 pub trait Plugin: Sized + Send + Sync + 'static {
     /// The self-description, made by [`describe!`](crate::describe).
     const DESCRIPTION: &'static str;
@@ -30,7 +31,9 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// Only what is neither ready nor absent nor broken.
     fn probe() -> Result<ProbeInfo, Error>;
 
-    /// Acquires the driver.
+    /// Acquires the driver. The plugin's threads and processes are started here or later, and end with
+    /// the drop, which is its `close`; where it finds its files stands at
+    /// [`PluginTable::open`](crate::abi::PluginTable::open).
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -66,14 +69,15 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// - No work on the memory is in flight, and nobody uses it afterwards.
     unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error>;
 
-    /// Copies bytes in stream order, or at once without a stream.
+    /// Copies bytes in stream order, or at once without a stream. On a stream it does not wait, for
+    /// pageable host memory neither.
     ///
     /// # Errors
-    /// `UNSUPPORTED` when this plugin cannot reach both sides; `INVALID` where they overlap, which a caller
-    /// may ask for.
+    /// `UNSUPPORTED` when this plugin cannot reach both sides; `INVALID` where they overlap, or one reaches
+    /// past the end of its allocation, and `NOT_OWNER` where one begins in none, which a caller may ask for.
     ///
     /// # Safety
-    /// - Both sides are valid for `bytes` bytes until the copy is done.
+    /// - Host memory is valid for `bytes` bytes until the copy is done, and memory of this plugin lives until then.
     unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error>;
 
     /// Says who owns an address; never dereferences it.
@@ -95,8 +99,9 @@ pub trait Plugin: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Marks all state dead in the child of a fork, where nothing of `self` is used afterwards. Without
-    /// a driver in its description the plugin may be opened anew then. Does nothing unless overridden.
+    /// Marks all state dead in the child of a fork, inside of `fork`, where nothing of `self` is used
+    /// afterwards. Without a driver in its description the plugin may be opened anew then, and finds what
+    /// is static as this left it. Does nothing unless overridden.
     fn at_fork_child(&self) {}
 
     /// Stops the plugin's own threads at exit, on the thread that exits: others may still be inside of
@@ -111,7 +116,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
 /// - For work that failed, a query or a wait answers `VENDOR`, `DEVICE_LOST` or `OOM_DEVICE`
 ///   ([`Status::is_failure_of_work`]), never another status. Every other failure says nothing about the
 ///   work, which the host then treats as running.
-/// - An event tells each time, a stream once: `stream_query` until `stream_synchronize` has told.
+/// - An event tells each time, a stream once: `stream_query` until `stream_synchronize` has told. It is
+///   not sticky: what is put on the stream afterwards has no part in it.
 /// - A stream that waits for an event that failed has failed with the same status, and so has an event
 ///   that is recorded behind the wait before `stream_synchronize` told: failures travel.
 pub trait Streams: Plugin {
@@ -120,7 +126,7 @@ pub trait Streams: Plugin {
     /// # Errors
     /// `INVALID`, the vendor's.
     fn stream_create(&self, device: u32) -> Result<StreamHandle, Error>;
-    /// Names a default stream.
+    /// Names the device's default stream, or that of the calling thread.
     ///
     /// # Errors
     /// `UNSUPPORTED` when there is none of this kind.
@@ -183,13 +189,14 @@ pub trait Streams: Plugin {
 
 /// Streams of others.
 pub trait Wrap: Streams {
-    /// Makes a stream of the vendor's integer.
+    /// Makes a stream of the vendor's integer: also of those that name a default stream or, resolved by the
+    /// calling thread, a thread's own.
     ///
     /// # Errors
-    /// `INVALID`.
+    /// `INVALID` for a number that can be no stream, which is not followed as an address; `UNSUPPORTED`.
     ///
     /// # Safety
-    /// - `native` is a live stream of the vendor, and outlives the stream made of it.
+    /// - `native` is a live stream of the vendor, and outlives the stream made of it, or it is below 4096.
     unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error>;
 }
 
@@ -209,7 +216,8 @@ pub trait HostEvents: Streams {
 
 /// Host functions on a stream.
 pub trait HostCalls: Streams {
-    /// Runs `function(word)` when the stream reaches it.
+    /// Runs `function(word)` when the stream reaches it, also behind work that failed. It is short, waits for
+    /// nothing, and calls neither hooks nor the vendor; no lock is held that a hook takes.
     ///
     /// # Errors
     /// `UNSUPPORTED`. After any error it is never called.
@@ -238,7 +246,7 @@ pub trait Strided: Plugin {
     /// Copies an n-dimensional region.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a pattern it cannot make.
+    /// `UNSUPPORTED` for a pattern it cannot make; `INVALID` and `NOT_OWNER` as [`Plugin::copy`].
     ///
     /// # Safety
     /// - The arrays hold `rank` numbers each for the call.
@@ -251,7 +259,7 @@ pub trait Fill: Plugin {
     /// Repeats a pattern over a range.
     ///
     /// # Errors
-    /// `UNSUPPORTED`, `INVALID`.
+    /// `UNSUPPORTED`, `INVALID`; `NOT_OWNER` for its range as [`Plugin::copy`].
     ///
     /// # Safety
     /// - The range is valid for writes until the fill is done.

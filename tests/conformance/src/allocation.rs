@@ -287,6 +287,27 @@ pub(crate) fn read_claimed(hooks: &Hooks, device: u32, word: u64) -> Result<(), 
     unsafe { hooks.copy(args, StreamHandle::NONE) }
 }
 
+/// Reads more than an allocation has behind `offset`: that has to be refused.
+pub(crate) fn read_beyond(
+    memory: &Allocation<'_>,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<(), Error> {
+    let count = bytes.len() as u64;
+    let args = CopyArgs {
+        dst: Place::Target(bytes, 0).side(0, count)?,
+        src: Side {
+            address: memory.at(offset),
+            ..memory.side
+        },
+        bytes: count,
+    };
+    // SAFETY: `copy` needs
+    // - both sides valid: `bytes` is; the contract has the plugin compare the other side with what it
+    //   knows of the allocation, and refuse it, so that what is behind its end is not touched.
+    unsafe { memory.hooks.copy(args, StreamHandle::NONE) }
+}
+
 /// One end of a copy: memory of the plugin or of the host, with the byte where it begins.
 #[derive(Debug)]
 pub(crate) enum Place<'a> {

@@ -1,4 +1,9 @@
-//! Host memory on a page boundary, to be adopted.
+//! Host memory on a page boundary, to be adopted, and pages that are nobody's.
+#![expect(unsafe_code, reason = "asks the system for a certain page")]
+
+use std::ffi::c_void;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Bytes of the host that begin on a page.
 #[derive(Debug)]
@@ -49,6 +54,26 @@ impl HostMemory {
     pub(crate) fn leak(self) {
         let _kept: &'static mut [u8] = self.bytes.leak();
     }
+}
+
+/// Whether the system would give others of this process the page of an address: nothing is there, and
+/// nobody reserved it. One that no process can have is given to nobody.
+pub(crate) fn is_free_for_others(address: u64) -> bool {
+    let Ok(address) = usize::try_from(address) else {
+        return false;
+    };
+    let page = std::ptr::without_provenance_mut::<c_void>(address & !(PAGE - 1));
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: `mmap` needs
+    // - a range where nothing is: the flag leaves alone what is there, and the answer is an error then.
+    let Ok(given) = (unsafe { mmap_anonymous(page, PAGE, ProtFlags::empty(), flags) }) else {
+        return false;
+    };
+    // SAFETY: `munmap` needs
+    // - a page that nobody uses: it was mapped here just now, and told to nobody.
+    let gone = unsafe { munmap(given, PAGE) };
+    // A system that is too old for the flag gives another page instead.
+    gone.is_ok() && given == page
 }
 
 const PAGE: usize = 4096;

@@ -47,6 +47,15 @@ impl<'h> Lane<'h> {
         Ok(Lane::over(self.hooks, handle, true))
     }
 
+    /// Makes a stream of a number below all addresses.
+    pub(crate) fn wrap_small(hooks: &'h Hooks, device: u32, number: u8) -> Result<Self, Error> {
+        // SAFETY: `stream_wrap` needs
+        // - a number that names a default stream, which lives as long as the device, or names none: by
+        //   contract it is refused then, and not followed.
+        let handle = unsafe { hooks.stream_wrap(device, number.into()) }?;
+        Ok(Self::over(hooks, handle, true))
+    }
+
     fn over(hooks: &'h Hooks, handle: StreamHandle, is_owned: bool) -> Self {
         Self {
             hooks,

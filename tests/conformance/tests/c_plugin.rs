@@ -1,9 +1,11 @@
-//! The suite on a plugin that is written in C.
+//! The suite on plugins that are written in C.
 
 #![expect(
     clippy::expect_used,
-    reason = "a test fails where there is no C compiler"
+    clippy::unwrap_used,
+    reason = "a test fails where its plugin or the C compiler does"
 )]
+#![expect(clippy::print_stdout, reason = "the report is what a reader looks for")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +13,11 @@ use std::process::Command;
 use crossdock::Runtime;
 use crossdock_conformance::{Level, Subject, run};
 
-/// Compiles `tests/plugins/NAME.c` to a plugin file.
-fn compile(name: &str) -> PathBuf {
+/// Compiles a file of the checkout to a plugin file.
+fn compile(source: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let source = root.join(source);
+    let name = source.file_stem().expect("a file").display();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcrossdock_plugin_{name}.so"));
     let status = Command::new("cc")
         .args([
@@ -25,7 +29,7 @@ fn compile(name: &str) -> PathBuf {
             "-I",
         ])
         .arg(root.join("sdk/include"))
-        .arg(root.join(format!("tests/plugins/{name}.c")))
+        .arg(&source)
         .arg("-o")
         .arg(&out)
         .status()
@@ -34,16 +38,25 @@ fn compile(name: &str) -> PathBuf {
     out
 }
 
-#[test]
-fn a_plugin_in_c_passes_the_core_of_the_suite() {
+fn passes(source: &str, level: Level) {
     let runtime = Runtime::builder().search(false).open().unwrap();
-    let plugin = runtime.load(&compile("ext_dev")).unwrap();
+    let plugin = runtime.load(&compile(source)).unwrap();
     let count = plugin.hooks().device_count().unwrap();
     assert!(count > 0, "the plugin offers no device");
     for device in 0..count {
         let subject = Subject::new(plugin.hooks(), device).unwrap();
-        let report = run(&subject, Level::Core, None);
+        let report = run(&subject, level, None);
         println!("{report}");
         assert!(report.passed(), "{report}");
     }
+}
+
+#[test]
+fn a_plugin_in_c_passes_the_core_of_the_suite() {
+    passes("tests/plugins/ext_dev.c", Level::Core);
+}
+
+#[test]
+fn a_plugin_in_c_with_its_memory_in_another_process_passes_every_case() {
+    passes("examples/plugin-c/remote.c", Level::Full);
 }

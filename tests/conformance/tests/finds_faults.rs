@@ -65,6 +65,53 @@ fn a_copy_that_is_one_byte_short_is_found() {
 }
 
 #[test]
+fn a_copy_that_does_not_look_where_its_memory_ends_is_found() {
+    unsafe extern "C" fn cuts(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        let copy = sound().copy.unwrap();
+        // SAFETY: the caller's arguments, and no error object.
+        let status = unsafe { copy(plugin, args, stream, std::ptr::null_mut()) };
+        if status != Status::INVALID {
+            return status;
+        }
+        // SAFETY: the caller's arguments.
+        let mut args = unsafe { args.read() };
+        args.bytes = 1;
+        // SAFETY: the caller's arguments, for a part that is there.
+        unsafe { copy(plugin, &raw const args, stream, error) }
+    }
+    let case = "a_copy_that_reaches_past_its_allocation_is_refused";
+    finds(&report_of_case(case, |table| table.copy = Some(cuts)), case);
+}
+
+#[test]
+fn an_address_that_the_host_could_get_too_is_found() {
+    unsafe extern "C" fn elsewhere(
+        plugin: PluginHandle,
+        args: *const AllocateArgs,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        let allocate = sound().allocate.unwrap();
+        // SAFETY: the caller's arguments.
+        let status = unsafe { allocate(plugin, args, out, error) };
+        if status.is_ok() {
+            // Far from all that a process has.
+            // SAFETY: the hook succeeded, so `out` holds an address.
+            unsafe { (*out).word ^= 1 << 44 };
+        }
+        status
+    }
+    let case = "a_device_address_is_no_address_of_something_else";
+    let report = report_of_case(case, |table| table.allocate = Some(elsewhere));
+    finds(&report, case);
+}
+
+#[test]
 fn a_failure_told_as_unsupported_after_a_change_is_found() {
     unsafe extern "C" fn changes(
         plugin: PluginHandle,

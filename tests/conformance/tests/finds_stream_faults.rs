@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks,
+    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks, WrapHooks,
 };
 
-use faulty::{ErrorOut, sound};
+use faulty::{ErrorOut, group, sound};
 use suite::{finds, report_of_case, sound_streams, with_streams};
 
 /// The failure of work that a plugin told by an event; each fault is on one stream.
@@ -165,6 +165,51 @@ fn work_that_is_left_out_behind_failed_work_is_found() {
     let report = report_of_case(case, |table| {
         streams(table);
         table.copy = Some(leaves_out);
+    });
+    finds(&report, case);
+}
+
+#[test]
+fn a_copy_that_waits_until_its_stream_gets_there_is_found() {
+    unsafe extern "C" fn waits(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        if !stream.is_none() {
+            let _over = synchronize(plugin, stream, u64::MAX, null_mut());
+        }
+        // SAFETY: the caller's arguments.
+        unsafe { sound().copy.unwrap()(plugin, args, stream, error) }
+    }
+    let case = "a_copy_behind_the_host_does_not_wait_for_it";
+    finds(
+        &report_of_case(case, |table| table.copy = Some(waits)),
+        case,
+    );
+}
+
+#[test]
+fn a_stream_that_is_made_of_any_number_is_found() {
+    unsafe extern "C" fn believes(
+        _: PluginHandle,
+        _: u32,
+        native: u64,
+        out: *mut StreamHandle,
+        _: ErrorOut,
+    ) -> Status {
+        let word = NOBODYS | native;
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(StreamHandle::from_raw(word)) };
+        Status::OK
+    }
+    const NOBODYS: u64 = 1 << 40;
+    let case = "a_number_below_all_addresses_is_a_stream_that_works_or_refused";
+    let report = report_of_case(case, |table| {
+        table.wrap = group(WrapHooks {
+            stream_wrap: Some(believes),
+        });
     });
     finds(&report, case);
 }

@@ -64,9 +64,6 @@ pub fn compile_plugin_by(by: &str, source: &Path, folder: &Path, flags: &[&str])
         .args(["-Wall", "-Wextra", "-Werror"])
         .arg("-I")
         .arg(root().join("sdk/include"))
-        // For sources that are made of one that lies there.
-        .arg("-I")
-        .arg(root().join("tests/plugins"))
         .args(flags)
         .arg(source)
         .arg("-o")
@@ -127,6 +124,12 @@ pub fn ext_dev(folder: &Path) -> PathBuf {
     compile_plugin(&root().join("tests/plugins/ext_dev.c"), folder, &[])
 }
 
+/// The C plugin whose memory lives in another process, compiled into `folder`.
+#[must_use]
+pub fn remote(folder: &Path) -> PathBuf {
+    compile_plugin(&root().join("examples/plugin-c/remote.c"), folder, &[])
+}
+
 /// The file of a Rust plugin, as the workspace build put it beside the tests; `None` when this
 /// run did not build it.
 #[must_use]
@@ -157,8 +160,8 @@ pub fn asynchronous() -> PathBuf {
     }
 }
 
-/// A runtime with the built-in plugin, the C plugin, the one on simulated devices and, where it was
-/// built, OpenCL.
+/// A runtime with the built-in plugin, the C plugins in this process and in another, the one on simulated
+/// devices and, where it was built, OpenCL.
 ///
 /// # Panics
 /// When a plugin does not load.
@@ -175,7 +178,8 @@ pub fn everything(folder: &Path) -> Runtime {
 pub fn everything_behind(folder: &Path, layers: &[Layer]) -> Runtime {
     let builder = Runtime::builder().search(false).layers(layers);
     let builder = builder.costs(CostCache::Off);
-    let mut builder: RuntimeBuilder = builder.plugin(ext_dev(folder)).plugin(asynchronous());
+    let builder = builder.plugin(ext_dev(folder)).plugin(remote(folder));
+    let mut builder: RuntimeBuilder = builder.plugin(asynchronous());
     match plugin_file("opencl") {
         Some(file) => builder = builder.plugin(file),
         None => report("skipped: the OpenCL plugin was not built in this run"),

@@ -90,7 +90,7 @@ fn what_a_plugin_says_is_shown_escaped() {
     let array = array.to_str().unwrap().to_owned();
     let bytes: String = NASTY.bytes().map(|byte| format!("\\{byte:03o}")).collect();
     let log = format!(
-        "if (host && host->log) host->log(host->context, 1, text_of(\"a{bytes}\"), text_of(\"{bytes}\\nerror: b\"));"
+        "if (host && host->log) host->log(host->context, 1, xd_plugin_text(\"a{bytes}\"), xd_plugin_text(\"{bytes}\\nerror: b\"));"
     );
     let name = format!(
         "if (out) {{ memset(out, 0, sizeof *out); out->dl_type = EXT_DEV; strcpy((char *)out->name, \"{bytes}\"); out->total_memory = 1024; return XD_OK; }}"
@@ -106,7 +106,7 @@ fn what_a_plugin_says_is_shown_escaped() {
             "fails",
             (
                 "ext_allocate",
-                &format!("return fail(XD_VENDOR, \"{bytes}\", \"{bytes}\", error);"),
+                &format!("return xd_plugin_fail(XD_VENDOR, \"{bytes}\", \"{bytes}\", error);"),
             ),
         ),
     ];

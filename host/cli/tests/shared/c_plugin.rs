@@ -46,7 +46,7 @@ pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -
     let plugin = folder.join(format!("libcrossdock_plugin_{name}.so"));
     let built = Command::new("cc")
         .args(["-std=gnu99", "-fPIC", "-shared", "-fvisibility=hidden"])
-        .args(["-pthread", "-I", HEADERS, "-I", PLUGINS])
+        .args(["-pthread", "-I", HEADERS])
         .args([&file, Path::new("-o"), &plugin])
         .args(flags)
         .output()
@@ -56,7 +56,6 @@ pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -
     plugin
 }
 
-const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/ext_dev.c");
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/include");
 const INCLUDES: &str = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <locale.h>\n\

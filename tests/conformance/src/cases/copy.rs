@@ -42,6 +42,12 @@ pub(super) const CASES: &[Case] = &[
         "`XD_INVALID` for overlap.",
         overlap,
     ),
+    Case::full(
+        "a_copy_that_reaches_past_its_allocation_is_refused",
+        "`XD_INVALID` too where a side reaches past the end of its allocation, and `XD_NOT_OWNER` where it \
+         begins in none: nothing was copied.",
+        past_the_end,
+    ),
     Case::core(
         "host_memory_is_copied_to_host_memory_or_unsupported",
         "`XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed",
@@ -133,6 +139,19 @@ fn overlap(subject: &Subject<'_>) -> Verdict {
         &[Status::INVALID, Status::UNSUPPORTED],
     )?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(13, 4096))
+}
+
+fn past_the_end(subject: &Subject<'_>) -> Verdict {
+    let memory = subject.allocate(4096)?;
+    let size = memory.query(0)?.size;
+    for offset in [size - 1, size - 16] {
+        let mut bytes = [0xa5; 32];
+        let answer = crate::allocation::read_beyond(&memory, offset, &mut bytes);
+        let what = format!("a copy of 32 bytes from byte {offset} of {size}");
+        answers(&what, &answer, &[Status::INVALID])?;
+        same_bytes("the destination", &bytes, &[0xa5; 32])?;
+    }
+    Ok(())
 }
 
 fn host_to_host(subject: &Subject<'_>) -> Verdict {

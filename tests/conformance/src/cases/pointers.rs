@@ -7,7 +7,8 @@ use crossdock_sdk::abi::{
     Address, AddressForm, Capabilities, MemoryKind, PointerFlags, PointerInfo,
 };
 
-use crate::case::{Case, Verdict, ensure, same_bytes};
+use crate::case::{Case, Verdict, ensure, same_bytes, skipped};
+use crate::host_memory::is_free_for_others;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -47,6 +48,12 @@ pub(super) const CASES: &[Case] = &[
         "an_allocation_id_is_never_reused",
         "Never reused in the process.",
         ids,
+    ),
+    Case::core(
+        "a_device_address_is_no_address_of_something_else",
+        "One of the device's is never an address of something else in this process: its range is reserved \
+         here",
+        reserved,
     ),
     Case::core(
         "host_accessible_memory_says_where_the_host_reaches_it",
@@ -234,6 +241,22 @@ fn ids(subject: &Subject<'_>) -> Verdict {
         if round % 3 == 0 {
             held.push(memory);
         }
+    }
+    Ok(())
+}
+
+fn reserved(subject: &Subject<'_>) -> Verdict {
+    let size = 1 << 20;
+    let memory = subject.allocate(size)?;
+    if memory.address().form == AddressForm::HANDLE {
+        return skipped("the device's addresses are handles");
+    }
+    for offset in [0, size / 2, size - 1] {
+        let word = memory.at(offset).as_pointer().unwrap_or(0);
+        ensure!(
+            !is_free_for_others(word),
+            "the host could get memory of its own at {word:#x}, {offset} bytes inside an allocation"
+        );
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! Work in order on a stream, and between two.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::case::{Case, Verdict, answers, same_bytes};
+use crate::case::{Case, Verdict, answers, failed, same_bytes};
 use crate::lane::Lane;
 use crate::point::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
@@ -30,6 +33,11 @@ pub(super) const CASES: &[Case] = &[
         "Creates an event that is pending until `event_complete`. … Makes the stream wait for an \
          event of the same plugin, as it is at this call: for its last record, or for the host.",
         gated,
+    ),
+    Case::core(
+        "a_copy_behind_the_host_does_not_wait_for_it",
+        "On a stream it does not wait, for pageable host memory neither",
+        never_waits,
     ),
     Case::core(
         "a_wait_without_time_answers_for_work_that_is_over",
@@ -64,6 +72,10 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const BYTES: usize = 100_000;
+/// More than a driver takes along with a command.
+const LARGE: usize = 4 << 20;
+/// How long a call that does not wait may take.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 fn fresh(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
@@ -138,6 +150,43 @@ fn gated(subject: &Subject<'_>) -> Verdict {
     lane.synchronize(LIMIT_NS)?;
     lane.query()?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(53, BYTES))
+}
+
+fn never_waits(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(LARGE as u64)?;
+    let mut lane = subject.lane()?;
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    let bytes = pattern(56, LARGE);
+    let (submitted, ended) = mpsc::channel();
+    let opened = &mut gate;
+    let (copied, waited) = std::thread::scope(|scope| {
+        // Lets a copy go on that waits for the host, which would wait for the copy.
+        let watch = scope.spawn(move || {
+            let waited = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            (waited, opened.complete(Status::OK))
+        });
+        let copied = lane
+            .upload(&memory, bytes)
+            .and_then(|()| lane.download(&memory));
+        // The watch may have ended before.
+        let _told = submitted.send(());
+        (copied, watch.join())
+    });
+    let Ok((waited, completed)) = waited else {
+        return failed("a thread of the suite panicked");
+    };
+    copied?;
+    completed?;
+    crate::case::ensure!(
+        !waited,
+        "a copy on a stream did not return until the host let the stream go on"
+    );
+    for bytes in lane.finish()? {
+        same_bytes("the bytes", &bytes, &pattern(56, LARGE))?;
+    }
+    Ok(())
 }
 
 fn no_time(subject: &Subject<'_>) -> Verdict {

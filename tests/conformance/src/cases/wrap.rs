@@ -34,8 +34,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_wrapped_stream_on_a_device_that_is_not_there_is_refused",
-        "`XD_INVALID` when it belongs to another device and the vendor can say so.",
+        "`XD_INVALID` for a number that can be no stream, and when it belongs to another device and the \
+         vendor can say so",
         no_device,
+    ),
+    Case::core(
+        "a_number_below_all_addresses_is_a_stream_that_works_or_refused",
+        "A number that can be no stream, as 0 of OpenCL, is `XD_INVALID`, and is not followed as an address.",
+        small_numbers,
     ),
 ];
 
@@ -107,6 +113,24 @@ fn outlives(subject: &Subject<'_>) -> Verdict {
     }
     for (seed, bytes) in (94..).zip(owner.finish()?) {
         same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, BYTES))?;
+    }
+    Ok(())
+}
+
+fn small_numbers(subject: &Subject<'_>) -> Verdict {
+    let (_, memory) = owner(subject)?;
+    for number in [0, 1, 2] {
+        let what = format!("stream_wrap of {number}");
+        let answer = Lane::wrap_small(subject.hooks(), subject.device(), number);
+        let Ok(mut lane) = answer else {
+            answers(&what, &answer, &[Status::INVALID, Status::UNSUPPORTED])?;
+            continue;
+        };
+        lane.upload(&memory, pattern(98, BYTES))?;
+        lane.download(&memory)?;
+        for bytes in lane.finish()? {
+            same_bytes(&what, &bytes, &pattern(98, BYTES))?;
+        }
     }
     Ok(())
 }
