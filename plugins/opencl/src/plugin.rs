@@ -11,10 +11,11 @@ use std::sync::{
 
 use crossdock_sdk::{
     abi::{
-        Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
-        MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
+        Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, EventHandle,
+        MemoryInfo, MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
     },
     deadline::{Deadline, limit},
+    handles::Handles,
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
 };
 
@@ -29,7 +30,6 @@ use crate::{
     memory::{Allocation, Flavour},
     pointers::Pointers,
     stream::Stream,
-    table::Table,
     view::Access,
 };
 
@@ -38,10 +38,10 @@ use crate::{
 pub struct OpenCl {
     pub(crate) driver: Driver,
     pub(crate) pointers: Pointers,
-    pub(crate) streams: Table<Stream>,
-    pub(crate) events: Table<Event>,
-    /// The handle of each device's default stream, once somebody asked.
-    pub(crate) defaults: Mutex<Vec<Option<u64>>>,
+    pub(crate) streams: Handles<StreamHandle, Stream>,
+    pub(crate) events: Handles<EventHandle, Event>,
+    /// Each device's default stream, once somebody asked.
+    pub(crate) defaults: Mutex<Vec<Option<StreamHandle>>>,
     pub(crate) host_calls: HostCalls,
     pub(crate) deferred: Deferred,
     retired: AtomicBool,
@@ -84,8 +84,8 @@ impl Plugin for OpenCl {
             defaults: Mutex::new(vec![None; driver.devices.len()]),
             driver,
             pointers: Pointers::default(),
-            streams: Table::new(),
-            events: Table::new(),
+            streams: Handles::new(),
+            events: Handles::new(),
             host_calls: HostCalls::default(),
             deferred: Deferred::default(),
             retired: AtomicBool::new(false),

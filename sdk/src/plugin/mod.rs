@@ -35,6 +35,7 @@ mod error;
 mod export;
 mod groups;
 mod host;
+mod host_call;
 mod shims;
 mod texts;
 mod traits;
@@ -43,6 +44,7 @@ pub use error::Error;
 pub use export::{FileTableOf, TableOf, description_bytes, header_of, table_of};
 pub use groups::Groups;
 pub use host::Host;
+pub use host_call::HostCall;
 pub use texts::{fixed_text, read_fixed_text};
 pub use traits::{
     Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Register, Streams,
