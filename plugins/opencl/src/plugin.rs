@@ -15,6 +15,7 @@ use crossdock_sdk::{
         MemoryInfo, MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
     },
     deadline::{Deadline, limit},
+    dlpack::DeviceType,
     handles::Handles,
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
 };
@@ -105,21 +106,15 @@ impl Plugin for OpenCl {
                 format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
             });
         let runtime = format!("{} ({})", facts.runtime_version, found.platform.version);
-        Ok(DeviceInfo {
-            dl_type: DL_OPENCL,
-            dl_id: i32::try_from(device).unwrap_or(i32::MAX),
-            uuid: facts.uuid,
-            name: fixed_text(&facts.name),
-            pci_bus_id: fixed_text(&pci),
-            driver_version: fixed_text(&facts.driver_version),
-            runtime_version: fixed_text(&runtime),
-            total_memory: facts.memory_bytes,
-            capabilities: capabilities(found),
-            address_form: AddressForm::HANDLE,
-            pinned_dl_type: 0,
-            managed_dl_type: 0,
-            reserved: 0,
-        })
+        let mut info = DeviceInfo::new(DeviceType::OPENCL, device, &facts.name);
+        info.uuid = facts.uuid;
+        info.pci_bus_id = fixed_text(&pci);
+        info.driver_version = fixed_text(&facts.driver_version);
+        info.runtime_version = fixed_text(&runtime);
+        info.total_memory = facts.memory_bytes;
+        info.capabilities = capabilities(found);
+        info.address_form = AddressForm::HANDLE;
+        Ok(info)
     }
 
     fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
@@ -409,6 +404,3 @@ fn capabilities(device: &Device) -> Capabilities {
     }
     all
 }
-
-/// `kDLOpenCL` of DLPack.
-const DL_OPENCL: i32 = 4;
