@@ -8,6 +8,7 @@
 //! | [`handles`] | a plugin's streams and events, by the words that hooks carry |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
 //! | [`deadline`] | waits with a limit |
+//! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
 //! | [`fence`] | the one place where a panic is stopped |
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
@@ -22,3 +23,5 @@ pub mod pointers;
 pub mod regular;
 pub mod shown;
 pub mod trust;
+
+pub use log;

@@ -17,6 +17,7 @@ use crossdock_sdk::{
     deadline::{Deadline, limit},
     dlpack::DeviceType,
     handles::Handles,
+    log,
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
 };
 

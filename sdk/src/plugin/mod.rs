@@ -52,3 +52,4 @@ pub use traits::{
 };
 
 pub use crate::describe;
+pub use log::Level;
