@@ -28,8 +28,9 @@
 //! assert_eq!(Nothing::DESCRIPTION, "CROSSDOCK1\0name=nothing\0vendor=me\0version=1.0.0\0abi=1.0\0devices=ext_dev\0\0");
 //! ```
 //!
-//! In a `cdylib`, one more line makes the file: `crossdock_sdk::export_plugin!(Nothing);`. Every
-//! hook runs behind the panic fence; a plugin author writes no `extern` function.
+//! In a `cdylib`, one more line makes the file: `crossdock_sdk::export_plugin!(Nothing);`. Under the name
+//! `libcrossdock_plugin_NAME.so` hosts find it in the folders that they search (`CROSSDOCK_PLUGIN_PATH`), under any other
+//! one where its path is given. Every hook runs behind the panic fence; a plugin author writes no `extern` function.
 //!
 //! What each plugin needs is here: [`Handles`](crate::handles::Handles) for its streams and events,
 //! [`PointerTable`](crate::pointers::PointerTable) for the answer of the pointer query,
