@@ -13,7 +13,33 @@
 //! assert_eq!(deadline.left(), Some(Duration::ZERO));
 //! assert_eq!(Deadline::after(None).left(), None);
 //! ```
+//!
+//! A hook that waits takes nanoseconds from its call on, and sleeps until something happened or they passed:
+//!
+//! ```
+//! use std::sync::{Condvar, Mutex, PoisonError};
+//! use crossdock_sdk::abi::Status;
+//! use crossdock_sdk::deadline::{Deadline, limit};
+//! use crossdock_sdk::plugin::Error;
+//!
+//! #[derive(Default)]
+//! struct Event {
+//!     happened: Mutex<bool>,
+//!     changed: Condvar,
+//! }
+//!
+//! fn event_synchronize(event: &Event, timeout_ns: u64) -> Result<(), Error> {
+//!     let happened = event.happened.lock().unwrap_or_else(PoisonError::into_inner);
+//!     let deadline = Deadline::after(limit(timeout_ns));
+//!     if *deadline.wait_while(&event.changed, happened, |happened| !*happened) {
+//!         return Ok(());
+//!     }
+//!     Err(Error::new(Status::TIMEOUT, "event_synchronize", "the event is still pending"))
+//! }
+//! assert_eq!(event_synchronize(&Event::default(), 1_000).unwrap_err().status(), Status::TIMEOUT);
+//! ```
 
+use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What hooks take for a wait without a limit.
@@ -46,11 +72,49 @@ impl Deadline {
         self.0
             .map(|end| end.saturating_duration_since(Instant::now()))
     }
+
+    /// Whether the time is over.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
+    /// This end, or `longest` from now where that is sooner: for who looks now and then whether something
+    /// happened that nobody tells.
+    #[must_use]
+    pub fn at_most(self, longest: Duration) -> Self {
+        Self::after(Some(self.left().map_or(longest, |left| left.min(longest))))
+    }
+
+    /// Sleeps while `is_pending`, and until this end at the latest. Without any time left it does not sleep.
+    ///
+    /// The state behind the lock says which it was: `changed` may have been told at the last moment. Whoever
+    /// makes it not pending does so under the lock, and then tells `changed`. A panic of another holder
+    /// of the lock is passed over.
+    pub fn wait_while<'a, T>(
+        self,
+        changed: &Condvar,
+        state: MutexGuard<'a, T>,
+        is_pending: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        match self.left() {
+            Some(Duration::ZERO) => state,
+            Some(left) => {
+                let woken = changed.wait_timeout_while(state, left, is_pending);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let woken = changed.wait_while(state, is_pending);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     #[test]
     fn what_is_left_grows_smaller_and_ends_at_zero() {
@@ -61,6 +125,43 @@ mod tests {
             Deadline::after(Some(Duration::ZERO)).left(),
             Some(Duration::ZERO)
         );
+    }
+
+    #[test]
+    fn a_slice_ends_with_the_whole() {
+        let hour = Duration::from_secs(3600);
+        let ended = Deadline::after(Some(Duration::ZERO));
+        assert!(ended.is_over() && ended.at_most(hour).is_over());
+        let endless = Deadline::after(None);
+        assert!(!endless.is_over() && endless.at_most(hour).left() <= Some(hour));
+        assert!(
+            Deadline::after(Some(hour))
+                .at_most(Duration::ZERO)
+                .is_over()
+        );
+    }
+
+    #[test]
+    fn a_wait_ends_when_it_is_told_or_with_its_time() {
+        let (state, changed) = (Mutex::new(0), Condvar::new());
+        let is_zero = |state: &mut i32| *state == 0;
+        for limit in [Duration::ZERO, Duration::from_millis(1)] {
+            let deadline = Deadline::after(Some(limit));
+            let waited = deadline.wait_while(&changed, state.lock().unwrap(), is_zero);
+            assert!(*waited == 0 && deadline.is_over());
+        }
+        for limit in [None, Some(Duration::from_secs(3600))] {
+            *state.lock().unwrap() = 0;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    *state.lock().unwrap() = 7;
+                    changed.notify_all();
+                });
+                let deadline = Deadline::after(limit);
+                let waited = deadline.wait_while(&changed, state.lock().unwrap(), is_zero);
+                assert_eq!(*waited, 7);
+            });
+        }
     }
 
     #[test]

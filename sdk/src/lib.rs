@@ -5,17 +5,23 @@
 //! | [`plugin`] | those who write a plugin in Rust |
 //! | [`abi`] | the binary contract, as the host reads it and as `plugin.h` shows it to C |
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
+//! | [`handles`] | a plugin's streams and events, by the words that hooks carry |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
-//! | [`fence`] | the one place where a panic is stopped |
 //! | [`deadline`] | waits with a limit |
+//! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
+//! | [`fence`] | the one place where a panic is stopped |
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
+mod chunks;
 pub mod deadline;
 pub mod dlpack;
 pub mod fence;
+pub mod handles;
 pub mod plugin;
 pub mod pointers;
 pub mod regular;
 pub mod shown;
 pub mod trust;
+
+pub use log;

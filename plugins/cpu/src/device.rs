@@ -8,7 +8,8 @@ use crossdock_sdk::abi::{
     Address, AddressForm, AllocateArgs, Capabilities, DeviceInfo, MemoryInfo, MemoryKind,
     PointerFlags, PointerInfo, Side, Status,
 };
-use crossdock_sdk::plugin::{Error, fixed_text};
+use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::plugin::Error;
 
 use crate::convert;
 use crate::copy::Pool;
@@ -281,23 +282,10 @@ pub(crate) fn info() -> DeviceInfo {
         Capabilities::HOST_EVENTS,
         Capabilities::SUB_BYTE_STRIDES,
     ];
-    DeviceInfo {
-        dl_type: crossdock_sdk::dlpack::DeviceType::CPU.raw(),
-        dl_id: 0,
-        uuid: [0; 16],
-        name: fixed_text(&name()),
-        pci_bus_id: [0; 32],
-        driver_version: [0; 64],
-        runtime_version: [0; 128],
-        total_memory: wide(pages::total_bytes()),
-        capabilities: capabilities
-            .into_iter()
-            .fold(Capabilities::empty(), Capabilities::with),
-        address_form: AddressForm::POINTER,
-        pinned_dl_type: 0,
-        managed_dl_type: 0,
-        reserved: 0,
-    }
+    let mut info = DeviceInfo::new(DeviceType::CPU, 0, &name());
+    info.total_memory = wide(pages::total_bytes());
+    info.capabilities = capabilities.into_iter().collect();
+    info
 }
 
 /// How much memory the machine has now.

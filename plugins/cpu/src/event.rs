@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
 
 use crate::queue::{Queue, Woken};
 
@@ -118,29 +119,13 @@ impl Signal {
 
     /// Blocks until it happens, or for `limit`; `None` when the limit passed first.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Option<Outcome> {
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = Deadline::after(limit);
         let mut progress = lock(&self.progress);
         progress.add_thread();
-        loop {
-            if let Some(outcome) = progress.outcome() {
-                return Some(outcome);
-            }
-            let left = end.map(|end| end.checked_duration_since(Instant::now()));
-            progress = match left {
-                None => {
-                    let woken = self.changed.wait(progress);
-                    woken.unwrap_or_else(PoisonError::into_inner)
-                }
-                Some(Some(left)) => {
-                    let woken = self.changed.wait_timeout(progress, left);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-                Some(None) => {
-                    progress.remove_thread();
-                    return None;
-                }
-            };
-        }
+        let is_pending = |progress: &mut Progress| matches!(progress, Progress::Pending { .. });
+        progress = deadline.wait_while(&self.changed, progress, is_pending);
+        progress.remove_thread();
+        progress.outcome()
     }
 
     fn at(&self) -> Option<Instant> {

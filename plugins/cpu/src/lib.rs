@@ -17,7 +17,6 @@ pub mod copy;
 mod device;
 pub mod event;
 pub mod fill;
-mod handles;
 pub mod memory;
 pub mod pages;
 mod plugin;

@@ -5,6 +5,8 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use crossdock_sdk::log;
+
 /// A block of memory; dropping it returns it to the system.
 #[derive(Debug)]
 pub struct Block {

@@ -9,16 +9,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{
-    Address, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, FillArgs, MemoryInfo, MemoryKind,
-    PluginTable, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle, StridedArgs,
+    Address, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, EventHandle, FillArgs, MemoryInfo,
+    MemoryKind, PluginTable, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle, StridedArgs,
 };
+use crossdock_sdk::handles::Handles;
 use crossdock_sdk::plugin::{
     Adopt, AsyncMemory, Error, Fill, Groups, Host, Plugin, Register, Strided, describe, table_of,
 };
 
 use crate::device::{self, Device, check_index};
 use crate::event::Event;
-use crate::handles::Handles;
 use crate::stream::Stream;
 use crate::threads::Threads;
 use crate::work::Work;
@@ -27,11 +27,11 @@ use crate::work::Work;
 #[derive(Debug)]
 pub struct Cpu {
     pub(crate) device: Arc<Device>,
-    pub(crate) streams: Handles<Stream>,
+    pub(crate) streams: Handles<StreamHandle, Stream>,
     pub(crate) threads: Arc<Threads>,
-    pub(crate) events: Handles<Event>,
-    /// The word of the stream that is nobody's to destroy.
-    pub(crate) default_stream: u64,
+    pub(crate) events: Handles<EventHandle, Event>,
+    /// The stream that is nobody's to destroy.
+    pub(crate) default_stream: StreamHandle,
 }
 
 /// The plugin's table, for a host that links it in; a plugin file exports [`Cpu`] instead.
@@ -61,7 +61,7 @@ impl Plugin for Cpu {
 
     fn open(_: Host) -> Result<Self, Error> {
         let (streams, threads) = (Handles::new(), Threads::new());
-        let default_stream = streams.insert(Stream::new(&threads));
+        let default_stream = streams.insert("open", Stream::new(&threads))?;
         let device = Arc::new(Device::new());
         Ok(Self {
             device,
@@ -119,7 +119,7 @@ impl Plugin for Cpu {
     fn at_exit(&self) {
         if self.device.check_process("at_exit").is_ok() {
             self.device.retire();
-            self.streams.clear();
+            drop(self.streams.drain());
             self.threads.close();
         }
     }
@@ -229,7 +229,7 @@ impl Drop for Cpu {
             for event in self.events.all() {
                 event.abandon();
             }
-            self.streams.clear();
+            drop(self.streams.drain());
             self.threads.close();
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
 use crossdock_sdk::deadline::{Deadline, limit};
-use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing};
+use crossdock_sdk::plugin::{Error, HostCall, HostCalls, HostEvents, Streams, Timing};
 
 use crate::convert::{ended, outcome};
 use crate::device::check_index;
@@ -23,9 +23,7 @@ impl Cpu {
         handle: StreamHandle,
     ) -> Result<Arc<Stream>, Error> {
         self.device.check_process(operation)?;
-        self.streams
-            .find(handle.raw())
-            .ok_or_else(|| stale(operation, "stream"))
+        Ok(self.streams.find(operation, handle)?)
     }
 
     /// The stream that work is for; none asks for it at once.
@@ -55,9 +53,7 @@ impl Cpu {
 
     fn event(&self, operation: &'static str, handle: EventHandle) -> Result<Arc<Event>, Error> {
         self.device.check_process(operation)?;
-        self.events
-            .find(handle.raw())
-            .ok_or_else(|| stale(operation, "event"))
+        Ok(self.events.find(operation, handle)?)
     }
 
     fn new_event(
@@ -68,17 +64,17 @@ impl Cpu {
     ) -> Result<EventHandle, Error> {
         self.device.check_open(operation)?;
         check_index(operation, device)?;
-        Ok(EventHandle::from_raw(self.events.insert(event)))
+        Ok(self.events.insert(operation, event)?)
     }
 }
 
 impl Streams for Cpu {
     fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
-        self.device.check_open("stream_create")?;
-        check_index("stream_create", device)?;
-        Ok(StreamHandle::from_raw(
-            self.streams.insert(Stream::new(&self.threads)),
-        ))
+        let operation = "stream_create";
+        self.device.check_open(operation)?;
+        check_index(operation, device)?;
+        let stream = Stream::new(&self.threads);
+        Ok(self.streams.insert(operation, stream)?)
     }
 
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
@@ -86,7 +82,7 @@ impl Streams for Cpu {
         if which != DefaultStream::LEGACY {
             return Err(Error::unsupported("stream_default"));
         }
-        Ok(StreamHandle::from_raw(self.default_stream))
+        Ok(self.default_stream)
     }
 
     fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
@@ -97,14 +93,12 @@ impl Streams for Cpu {
     fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
         let operation = "stream_destroy";
         self.device.check_process(operation)?;
-        if stream.raw() == self.default_stream {
+        if stream == self.default_stream {
             let why = "the default stream is the device's own";
             return Err(Error::new(Status::INVALID, operation, why));
         }
-        let destroyed = self.streams.remove(stream.raw());
-        destroyed
-            .map(drop)
-            .ok_or_else(|| stale(operation, "stream"))
+        drop(self.streams.remove(operation, stream)?);
+        Ok(())
     }
 
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
@@ -175,10 +169,8 @@ impl Streams for Cpu {
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
         let operation = "event_destroy";
         self.device.check_process(operation)?;
-        let destroyed = self.events.remove(event.raw());
         // Other threads may hold it, waiting for it.
-        let destroyed = destroyed.ok_or_else(|| stale(operation, "event"))?;
-        destroyed.abandon();
+        self.events.remove(operation, event)?.abandon();
         Ok(())
     }
 }
@@ -233,34 +225,12 @@ impl HostCalls for Cpu {
         let operation = "stream_host_call";
         self.device.check_open(operation)?;
         let stream = self.stream(operation, stream)?;
-        let HostFunction(Some(function)) = function else {
-            return Err(Error::new(Status::INVALID, operation, "no function"));
-        };
-        let call = HostCall { function, word };
+        // SAFETY: the caller lets the function be called once with its word on any thread.
+        let call = unsafe { HostCall::new(operation, function, word) }?;
         let submitted = stream.submit(move || {
             call.run();
             Ok(())
         });
         outcome(operation, submitted)
     }
-}
-
-/// A host function on its way to the stream's thread.
-struct HostCall {
-    function: unsafe extern "C" fn(*mut c_void),
-    word: *mut c_void,
-}
-
-// SAFETY: the caller of `stream_host_call` lets the function run with its word on any thread.
-unsafe impl Send for HostCall {}
-
-impl HostCall {
-    fn run(self) {
-        // SAFETY: the caller of `stream_host_call` vouches for one call; `self` is used up.
-        unsafe { (self.function)(self.word) };
-    }
-}
-
-fn stale(operation: &'static str, what: &'static str) -> Error {
-    Error::new(Status::STALE, operation, format!("there is no such {what}"))
 }

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::log;
 
 use crate::event::{Failure, Outcome};
 use crate::queue::Queue;

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::c_void,
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -74,28 +74,25 @@ impl Waiter {
     fn wait(&self, mark: &Mark, limit: Duration) -> Result<Progress, Fault> {
         let deadline = Deadline::after(Some(limit));
         loop {
-            if let Some(told) = self.sleep(deadline.left().unwrap_or(LOOK_AGAIN)) {
+            let slice = deadline.at_most(LOOK_AGAIN);
+            let told = *slice.wait_while(&self.told, self.status(), |told| told.is_none());
+            if let Some(told) = told {
                 return Ok(Progress::of(told));
             }
             let now = progress(mark)?;
-            if now.is_over() || deadline.left() == Some(Duration::ZERO) {
+            if now.is_over() || deadline.is_over() {
                 return Ok(now);
             }
         }
     }
 
-    /// Sleeps for `left` at most; answers with what was told.
-    fn sleep(&self, left: Duration) -> Option<i32> {
-        let told = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let woken = self
-            .told
-            .wait_timeout_while(told, left.min(LOOK_AGAIN), |told| told.is_none());
-        *woken.unwrap_or_else(PoisonError::into_inner).0
+    fn tell(&self, status: i32) {
+        *self.status() = Some(status);
+        self.told.notify_all();
     }
 
-    fn tell(&self, status: i32) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-        self.told.notify_all();
+    fn status(&self) -> MutexGuard<'_, Option<i32>> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

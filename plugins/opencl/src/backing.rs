@@ -6,7 +6,7 @@
 
 use std::{ffi::c_void, ptr::NonNull, sync::Arc};
 
-use crossdock_sdk::fence::fence;
+use crossdock_sdk::{fence::fence, log};
 use opencl3::{command_queue, memory as cl, types::CL_BLOCKING};
 
 use crate::{

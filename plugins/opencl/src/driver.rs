@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Once},
 };
 
+use crossdock_sdk::log;
 use opencl3::{
     context::context as cl_context, device as cl_device, platform::platform as cl_platform,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crossdock_sdk::{abi::Status, plugin::Error};
+use crossdock_sdk::{abi::Status, handles::HandleError, plugin::Error};
 
 use crate::convert;
 
@@ -88,6 +88,16 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl From<HandleError> for Fault {
+    fn from(error: HandleError) -> Self {
+        let kind = match error {
+            HandleError::Stale { .. } => Kind::Stale,
+            _ => Kind::OutOfHostMemory,
+        };
+        Self::new(kind, error.operation(), error.to_string())
     }
 }
 

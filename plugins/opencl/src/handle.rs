@@ -15,6 +15,7 @@ use std::{
     },
 };
 
+use crossdock_sdk::log;
 use opencl3::{command_queue, context::context, event, memory};
 
 use crate::fault::{Fault, Kind};

@@ -1,18 +1,12 @@
 //! Host functions on a stream, each of which runs exactly once, also behind a failure.
-#![expect(
-    unsafe_code,
-    reason = "the function and its word are the caller's, and the driver calls back with a raw word"
-)]
+#![expect(unsafe_code, reason = "the driver calls back with a raw word")]
 
 use std::{
     ffi::c_void,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use crossdock_sdk::fence::fence;
+use crossdock_sdk::{fence::fence, plugin::HostCall};
 
 use crate::{
     fault::Fault,
@@ -27,26 +21,14 @@ use crate::{
 /// whenever a failure is seen.
 #[derive(Debug, Default)]
 pub(crate) struct HostCalls {
-    pending: Mutex<Vec<(Arc<Mark>, Arc<HostCall>)>>,
+    pending: Mutex<Vec<(Arc<Mark>, Arc<Once>)>>,
 }
 
 impl HostCalls {
-    /// Runs `function(word)` when `stream` gets there.
-    ///
-    /// # Safety
-    /// `function` may be called once with `word`, on any thread.
-    pub(crate) unsafe fn queue(
-        &self,
-        stream: &Stream,
-        function: unsafe extern "C" fn(*mut c_void),
-        word: *mut c_void,
-    ) -> Result<(), Fault> {
+    /// Runs `call` when `stream` gets there.
+    pub(crate) fn queue(&self, stream: &Stream, call: HostCall) -> Result<(), Fault> {
         let mark = stream.mark()?;
-        let call = Arc::new(HostCall {
-            function,
-            word,
-            begun: AtomicBool::new(false),
-        });
+        let call = Arc::new(Once(Mutex::new(Some(call))));
         let carried = Arc::into_raw(Arc::clone(&call));
         on_done(&mark, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
             // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
@@ -84,33 +66,23 @@ impl HostCalls {
     }
 }
 
-/// A host function on its way through a stream.
+/// A host function until it runs: the driver may tell of its command, and so may its failure be seen.
 #[derive(Debug)]
-struct HostCall {
-    function: unsafe extern "C" fn(*mut c_void),
-    word: *mut c_void,
-    begun: AtomicBool,
-}
+struct Once(Mutex<Option<HostCall>>);
 
-// SAFETY: the caller of `queue` promised that the function may run on any thread with its word.
-unsafe impl Send for HostCall {}
-// SAFETY: as above; `begun` lets one thread only run it.
-unsafe impl Sync for HostCall {}
-
-impl HostCall {
+impl Once {
     fn run(&self) {
-        if self.begun.swap(true, Ordering::AcqRel) {
-            return;
+        let call = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The lock is gone by now.
+        if let Some(call) = call {
+            call.run();
         }
-        // SAFETY: the function may be called once with its word, on any thread: the caller of
-        // `queue` promised it, and `begun` was clear.
-        unsafe { (self.function)(self.word) };
     }
 }
 
 extern "C" fn run_host_call(_event: *mut c_void, _status: i32, carried: *mut c_void) {
     // SAFETY: `from_raw` needs a count that `into_raw` left behind: `queue` gave it to the driver,
     // which calls at most once.
-    let call = unsafe { Arc::from_raw(carried.cast_const().cast::<HostCall>()) };
+    let call = unsafe { Arc::from_raw(carried.cast_const().cast::<Once>()) };
     let _caught = fence(|| call.run());
 }

@@ -44,7 +44,6 @@ mod progress;
 mod promise;
 mod rect;
 mod stream;
-mod table;
 mod transfer;
 mod turns;
 mod users;

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use crossdock_sdk::log;
 use opencl3::memory as cl;
 
 use crate::{

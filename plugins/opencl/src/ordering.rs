@@ -12,7 +12,7 @@ use std::{
 use crossdock_sdk::{
     abi::{Address, DefaultStream, EventHandle, HostFunction, MemoryKind, Status, StreamHandle},
     deadline::limit,
-    plugin::{AsyncMemory, Error, HostCalls, HostEvents, Streams, Timing, Wrap},
+    plugin::{AsyncMemory, Error, HostCall, HostCalls, HostEvents, Streams, Timing, Wrap},
 };
 
 use crate::{
@@ -29,9 +29,10 @@ const FIRST_ADDRESS: usize = 4096;
 
 impl Streams for OpenCl {
     fn stream_create(&self, device: u32) -> Result<StreamHandle, Error> {
-        self.check("stream_create")?;
-        let stream = Stream::create(self.device(device, "stream_create")?)?;
-        Ok(StreamHandle::from_raw(self.streams.insert(stream)))
+        const OPERATION: &str = "stream_create";
+        self.check(OPERATION)?;
+        let stream = Stream::create(self.device(device, OPERATION)?)?;
+        Ok(self.streams.insert(OPERATION, stream)?)
     }
 
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
@@ -42,15 +43,15 @@ impl Streams for OpenCl {
         }
         let owner = self.device(device, OPERATION)?;
         if let Some(known) = self.default_of(device) {
-            return Ok(StreamHandle::from_raw(known));
+            return Ok(known);
         }
         // Made without the lock; of two threads that do this at once, one throws its own away.
-        let made = self.streams.insert(Stream::create(owner)?);
+        let made = self.streams.insert(OPERATION, Stream::create(owner)?)?;
         let kept = self.keep_default(device, made);
         if kept != made {
-            drop(self.streams.remove(made, OPERATION)?);
+            drop(self.streams.remove(OPERATION, made)?);
         }
-        Ok(StreamHandle::from_raw(kept))
+        Ok(kept)
     }
 
     fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
@@ -66,10 +67,10 @@ impl Streams for OpenCl {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if defaults.contains(&Some(stream.raw())) {
+        if defaults.contains(&Some(stream)) {
             return Err(Fault::invalid(OPERATION, "a default stream is never destroyed").into());
         }
-        let gone = self.streams.remove(stream.raw(), OPERATION)?;
+        let gone = self.streams.remove(OPERATION, stream)?;
         if let Some(last) = gone.last()? {
             self.deferred.keep(last, gone);
         }
@@ -94,9 +95,10 @@ impl Streams for OpenCl {
     }
 
     fn event_create(&self, device: u32) -> Result<EventHandle, Error> {
-        self.check("event_create")?;
-        let event = Event::new(self.device(device, "event_create")?);
-        Ok(EventHandle::from_raw(self.events.insert(event)))
+        const OPERATION: &str = "event_create";
+        self.check(OPERATION)?;
+        let event = Event::new(self.device(device, OPERATION)?);
+        Ok(self.events.insert(OPERATION, event)?)
     }
 
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), Error> {
@@ -120,7 +122,7 @@ impl Streams for OpenCl {
         const OPERATION: &str = "event_destroy";
         // Other threads may be waiting for the event. One that cannot be completed lives on.
         self.event(event, OPERATION)?.abandon()?;
-        drop(self.events.remove(event.raw(), OPERATION)?);
+        drop(self.events.remove(OPERATION, event)?);
         Ok(())
     }
 }
@@ -141,15 +143,16 @@ impl Wrap for OpenCl {
         }
         // SAFETY: `wrap` needs a live command queue: the caller promises it.
         let stream = unsafe { Stream::wrap(device, raw) }?;
-        Ok(StreamHandle::from_raw(self.streams.insert(stream)))
+        Ok(self.streams.insert(OPERATION, stream)?)
     }
 }
 
 impl HostEvents for OpenCl {
     fn event_create_host(&self, device: u32) -> Result<EventHandle, Error> {
-        self.check("event_create_host")?;
-        let event = Event::host(self.device(device, "event_create_host")?)?;
-        Ok(EventHandle::from_raw(self.events.insert(event)))
+        const OPERATION: &str = "event_create_host";
+        self.check(OPERATION)?;
+        let event = Event::host(self.device(device, OPERATION)?)?;
+        Ok(self.events.insert(OPERATION, event)?)
     }
 
     fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error> {
@@ -175,12 +178,10 @@ impl HostCalls for OpenCl {
     ) -> Result<(), Error> {
         const OPERATION: &str = "stream_host_call";
         self.check(OPERATION)?;
-        let Some(function) = function.0 else {
-            return Err(Fault::invalid(OPERATION, "there is no function").into());
-        };
+        // SAFETY: `new` needs a function that may be called once: the caller promises it.
+        let call = unsafe { HostCall::new(OPERATION, function, word) }?;
         let stream = self.stream(stream, OPERATION)?;
-        // SAFETY: `queue` needs a function that may be called once: the caller promises it.
-        unsafe { self.host_calls.queue(&stream, function, word) }.map_err(Error::from)
+        self.host_calls.queue(&stream, call).map_err(Error::from)
     }
 }
 
@@ -214,12 +215,12 @@ impl AsyncMemory for OpenCl {
 impl OpenCl {
     fn stream(&self, handle: StreamHandle, operation: &'static str) -> Result<Arc<Stream>, Fault> {
         self.driver.gate.check(operation)?;
-        self.streams.find(handle.raw(), operation)
+        Ok(self.streams.find(operation, handle)?)
     }
 
     fn event(&self, handle: EventHandle, operation: &'static str) -> Result<Arc<Event>, Fault> {
         self.driver.gate.check(operation)?;
-        self.events.find(handle.raw(), operation)
+        Ok(self.events.find(operation, handle)?)
     }
 
     /// Answers how far work is, and lets host functions run that wait behind a failure.
@@ -239,7 +240,7 @@ impl OpenCl {
         }
     }
 
-    fn default_of(&self, device: u32) -> Option<u64> {
+    fn default_of(&self, device: u32) -> Option<StreamHandle> {
         let defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         defaults
             .get(usize::try_from(device).ok()?)
@@ -248,7 +249,7 @@ impl OpenCl {
     }
 
     /// Keeps `made` unless another thread was first; answers with the one that is kept.
-    fn keep_default(&self, device: u32, made: u64) -> u64 {
+    fn keep_default(&self, device: u32, made: StreamHandle) -> StreamHandle {
         let mut defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = usize::try_from(device)
             .ok()

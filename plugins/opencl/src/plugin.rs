@@ -11,10 +11,13 @@ use std::sync::{
 
 use crossdock_sdk::{
     abi::{
-        Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
-        MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
+        Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, EventHandle,
+        MemoryInfo, MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
     },
     deadline::{Deadline, limit},
+    dlpack::DeviceType,
+    handles::Handles,
+    log,
     plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
 };
 
@@ -29,7 +32,6 @@ use crate::{
     memory::{Allocation, Flavour},
     pointers::Pointers,
     stream::Stream,
-    table::Table,
     view::Access,
 };
 
@@ -38,10 +40,10 @@ use crate::{
 pub struct OpenCl {
     pub(crate) driver: Driver,
     pub(crate) pointers: Pointers,
-    pub(crate) streams: Table<Stream>,
-    pub(crate) events: Table<Event>,
-    /// The handle of each device's default stream, once somebody asked.
-    pub(crate) defaults: Mutex<Vec<Option<u64>>>,
+    pub(crate) streams: Handles<StreamHandle, Stream>,
+    pub(crate) events: Handles<EventHandle, Event>,
+    /// Each device's default stream, once somebody asked.
+    pub(crate) defaults: Mutex<Vec<Option<StreamHandle>>>,
     pub(crate) host_calls: HostCalls,
     pub(crate) deferred: Deferred,
     retired: AtomicBool,
@@ -84,8 +86,8 @@ impl Plugin for OpenCl {
             defaults: Mutex::new(vec![None; driver.devices.len()]),
             driver,
             pointers: Pointers::default(),
-            streams: Table::new(),
-            events: Table::new(),
+            streams: Handles::new(),
+            events: Handles::new(),
             host_calls: HostCalls::default(),
             deferred: Deferred::default(),
             retired: AtomicBool::new(false),
@@ -105,21 +107,15 @@ impl Plugin for OpenCl {
                 format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
             });
         let runtime = format!("{} ({})", facts.runtime_version, found.platform.version);
-        Ok(DeviceInfo {
-            dl_type: DL_OPENCL,
-            dl_id: i32::try_from(device).unwrap_or(i32::MAX),
-            uuid: facts.uuid,
-            name: fixed_text(&facts.name),
-            pci_bus_id: fixed_text(&pci),
-            driver_version: fixed_text(&facts.driver_version),
-            runtime_version: fixed_text(&runtime),
-            total_memory: facts.memory_bytes,
-            capabilities: capabilities(found),
-            address_form: AddressForm::HANDLE,
-            pinned_dl_type: 0,
-            managed_dl_type: 0,
-            reserved: 0,
-        })
+        let mut info = DeviceInfo::new(DeviceType::OPENCL, device, &facts.name);
+        info.uuid = facts.uuid;
+        info.pci_bus_id = fixed_text(&pci);
+        info.driver_version = fixed_text(&facts.driver_version);
+        info.runtime_version = fixed_text(&runtime);
+        info.total_memory = facts.memory_bytes;
+        info.capabilities = capabilities(found);
+        info.address_form = AddressForm::HANDLE;
+        Ok(info)
     }
 
     fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
@@ -409,6 +405,3 @@ fn capabilities(device: &Device) -> Capabilities {
     }
     all
 }
-
-/// `kDLOpenCL` of DLPack.
-const DL_OPENCL: i32 = 4;

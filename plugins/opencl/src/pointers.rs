@@ -1,12 +1,17 @@
-//! The table of known memory: the only thing that decides whether a word is believed.
+//! The tables of known memory: the only things that decide whether a word is believed.
+//!
+//! Who asks takes no lock that somebody holds for longer than it takes to copy a reference: the sdk's table
+//! leads from an address, or from an object's word, to the allocation's number, and a number that is out of date
+//! leads to nothing. Who changes something holds the lock of the counts.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
-    ops::{Deref, DerefMut},
-    sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crossdock_sdk::{
+    handles::Handles,
+    pointers::{PointerEntry, PointerError, PointerTable},
 };
 
 use crate::{
@@ -17,66 +22,24 @@ use crate::{
 /// Every allocation that this plugin made or was told about.
 #[derive(Debug, Default)]
 pub(crate) struct Pointers {
-    maps: RwLock<Maps>,
-    /// How many ranges of host addresses are known. Without any, which is common, who asks about
-    /// one needs no lock.
-    ranges: AtomicUsize,
+    known: Handles<u64, Allocation>,
+    /// From the host addresses of an allocation to its number.
+    addresses: PointerTable,
+    /// From a memory object to the number. Its word is an address at which nothing else is.
+    objects: PointerTable,
+    counts: Mutex<Counts>,
 }
 
+/// What objects are to each other, by their words.
 #[derive(Debug, Default)]
-struct Maps {
-    /// By memory object, with the number of times it was told about.
-    handles: HashMap<u64, (Arc<Allocation>, u32)>,
-    /// By first host address.
-    ranges: BTreeMap<u64, Arc<Allocation>>,
-    /// By the object that they are parts of: the number that parts share, and how many there are.
+struct Counts {
+    /// How often an object was told about, after the first time.
+    again: HashMap<u64, u32>,
+    /// By the object that they are parts of: the id that parts share, and how many there are.
     parts: HashMap<u64, (u64, u32)>,
 }
 
-/// The lock held for a change. At its end readers learn how many ranges there are.
-struct Changing<'a> {
-    maps: RwLockWriteGuard<'a, Maps>,
-    told: &'a AtomicUsize,
-}
-
-impl Deref for Changing<'_> {
-    type Target = Maps;
-
-    fn deref(&self) -> &Maps {
-        &self.maps
-    }
-}
-
-impl DerefMut for Changing<'_> {
-    fn deref_mut(&mut self) -> &mut Maps {
-        &mut self.maps
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        self.told.store(self.maps.ranges.len(), Ordering::Release);
-    }
-}
-
-impl Maps {
-    /// Whether host memory of `new` is known already, in part or whole.
-    fn overlaps(&self, new: &Allocation) -> bool {
-        let first = new.host_word().unwrap_or(0);
-        let before = self.ranges.range(..first.saturating_add(new.size));
-        // Known ranges are apart, so the last one that begins before the end reaches furthest.
-        before
-            .last()
-            .is_some_and(|(base, known)| base.saturating_add(known.size) > first)
-    }
-
-    /// The number of the memory that an adopted object lies in, where another name of it is known.
-    fn number_of(&self, adopted: &Allocation) -> Option<u64> {
-        let whole = adopted.whole_word().or(adopted.handle_word())?;
-        let named = self.handles.get(&whole).map(|(known, _)| known.id);
-        named.or_else(|| self.parts.get(&whole).map(|(number, _)| *number))
-    }
-
+impl Counts {
     fn enter_part(&mut self, allocation: &Allocation) {
         if let Some(whole) = allocation.whole_word() {
             self.parts.entry(whole).or_insert((allocation.id, 0)).1 += 1;
@@ -93,69 +56,112 @@ impl Maps {
             }
         }
     }
+
+    /// Whether the object was told about again; that is undone.
+    fn leave_again(&mut self, object: u64) -> bool {
+        let Entry::Occupied(mut again) = self.again.entry(object) else {
+            return false;
+        };
+        *again.get_mut() -= 1;
+        if *again.get() == 0 {
+            again.remove();
+        }
+        true
+    }
 }
 
 impl Pointers {
     /// Adds an allocation under each name by which others may know it.
     ///
     /// An object that was adopted before is counted once more, and the older entry is returned.
-    pub(crate) fn insert(&self, mut allocation: Allocation) -> Result<Arc<Allocation>, Fault> {
-        let mut maps = self.write();
-        if let Some(number) = maps.number_of(&allocation) {
-            allocation.id = number;
-        }
-        let allocation = Arc::new(allocation);
-        if allocation.is_registered() && maps.overlaps(&allocation) {
-            return Err(Fault::new(
-                Kind::Conflict,
-                "register_host",
-                "a part of it is registered or allocated here already",
-            ));
-        }
-        if let Some(word) = allocation.handle_word() {
-            match maps.handles.entry(word) {
-                Entry::Vacant(free) => {
-                    free.insert((Arc::clone(&allocation), 1));
-                    maps.enter_part(&allocation);
-                }
-                Entry::Occupied(mut known) => {
-                    let (known, count) = known.get_mut();
-                    if !known.adopted || known.size != allocation.size {
-                        return Err(Fault::new(
-                            Kind::Conflict,
-                            "adopt",
-                            "this memory object is known already, with another owner or size",
-                        ));
-                    }
-                    *count += 1;
-                    return Ok(Arc::clone(known));
-                }
+    pub(crate) fn insert(&self, allocation: Allocation) -> Result<Arc<Allocation>, Fault> {
+        let mut new = Arc::new(allocation);
+        // Ends before `new` does: what is refused is released without it.
+        let mut counts = self.counts();
+        let object = new.handle_word();
+        let known = object.and_then(|object| Some((object, self.by_handle(object)?)));
+        if let Some((object, known)) = known {
+            if !known.adopted || known.size != new.size {
+                return Err(Fault::new(
+                    Kind::Conflict,
+                    "adopt",
+                    "this memory object is known already, with another owner or size",
+                ));
             }
+            *counts.again.entry(object).or_default() += 1;
+            return Ok(known);
         }
-        if let Some(address) = allocation.known_host_word() {
-            maps.ranges.insert(address, Arc::clone(&allocation));
+        if let Some(id) = self.shared_id(&counts, &new)
+            && let Some(new) = Arc::get_mut(&mut new)
+        {
+            new.id = id;
         }
-        Ok(allocation)
+        self.enter(&new)?;
+        counts.enter_part(&new);
+        Ok(new)
+    }
+
+    /// Enters it into all tables or into none.
+    fn enter(&self, new: &Arc<Allocation>) -> Result<(), Fault> {
+        let operation = if new.is_registered() {
+            "register_host"
+        } else {
+            "allocate"
+        };
+        let number = self.known.insert(operation, Arc::clone(new))?;
+        let addresses = new.known_host_word().map_or(Ok(()), |base| {
+            let range = PointerEntry::new(base, new.size, new.id, number);
+            self.addresses.insert(range)
+        });
+        let entered = addresses.and_then(|()| {
+            let object = new.handle_word().map_or(Ok(()), |object| {
+                self.objects
+                    .insert(PointerEntry::new(object, 1, new.id, number))
+            });
+            object.inspect_err(|_| self.leave_addresses(new))
+        });
+        entered.map_err(|error| {
+            drop(self.known.remove(operation, number));
+            not_entered(operation, &error)
+        })
+    }
+
+    fn leave_addresses(&self, allocation: &Allocation) {
+        if let Some(base) = allocation.known_host_word() {
+            self.addresses.remove(base);
+        }
+    }
+
+    /// The id of the memory that a new object lies in, where another name of it is known.
+    fn shared_id(&self, counts: &Counts, new: &Allocation) -> Option<u64> {
+        let whole = new.whole_word();
+        if let Some(known) = whole.and_then(|whole| self.by_handle(whole)) {
+            return Some(known.id);
+        }
+        let of_parts = counts.parts.get(&whole.or(new.handle_word())?);
+        of_parts.map(|(id, _)| *id)
     }
 
     /// The allocation behind a memory object, or none for a word that nobody vouched for.
     pub(crate) fn by_handle(&self, word: u64) -> Option<Arc<Allocation>> {
-        let maps = self.read();
-        maps.handles.get(&word).map(|(found, _)| Arc::clone(found))
+        self.of_entry(self.objects.lookup(word)?)
     }
 
     /// Whether no host address is known. Who can know one was told so after it was entered.
     #[inline]
     pub(crate) fn has_no_address(&self) -> bool {
-        self.ranges.load(Ordering::Acquire) == 0
+        self.addresses.is_empty()
     }
 
     /// The allocation around a host address, with the distance from its start.
     pub(crate) fn by_address(&self, address: u64) -> Option<(Arc<Allocation>, u64)> {
-        let maps = self.read();
-        let (base, found) = maps.ranges.range(..=address).next_back()?;
-        let distance = address - base;
-        (distance < found.size).then(|| (Arc::clone(found), distance))
+        let entry = self.addresses.lookup(address)?;
+        Some((self.of_entry(entry)?, address - entry.base))
+    }
+
+    /// None also for one that was taken out meanwhile.
+    fn of_entry(&self, entry: PointerEntry) -> Option<Arc<Allocation>> {
+        self.known.find("pointer_query", entry.payload).ok()
     }
 
     /// Takes out the allocation that starts at `word`, if `fits`; `Ok(None)` when it is still in
@@ -167,50 +173,54 @@ impl Pointers {
         operation: &'static str,
         fits: impl Fn(&Allocation) -> bool,
     ) -> Result<Option<Arc<Allocation>>, Fault> {
-        let mut maps = self.write();
-        let found = if is_handle {
-            maps.handles.get(&word).map(|(found, _)| Arc::clone(found))
+        let table = if is_handle {
+            &self.objects
         } else {
-            maps.ranges.get(&word).map(Arc::clone)
+            &self.addresses
         };
-        let Some(found) = found.filter(|found| fits(found)) else {
+        let mut counts = self.counts();
+        let entry = table.lookup(word).filter(|entry| entry.base == word);
+        let found = entry.and_then(|entry| Some((entry, self.of_entry(entry)?)));
+        let Some((entry, found)) = found.filter(|(_, found)| fits(found)) else {
             return Err(Fault::new(
                 Kind::NotOwner,
                 operation,
                 "the address is not the start of such an allocation of this plugin",
             ));
         };
-        if let Some(handle) = found.handle_word() {
-            if let Some((_, count)) = maps.handles.get_mut(&handle)
-                && *count > 1
-            {
-                *count -= 1;
+        if let Some(object) = found.handle_word() {
+            if counts.leave_again(object) {
                 return Ok(None);
             }
-            maps.handles.remove(&handle);
-            maps.leave_part(&found);
+            self.objects.remove(object);
+            counts.leave_part(&found);
         }
-        if let Some(address) = found.known_host_word() {
-            maps.ranges.remove(&address);
-        }
+        self.leave_addresses(&found);
+        // `found` is another reference, so nothing is released under the lock.
+        drop(self.known.remove(operation, entry.payload)?);
         Ok(Some(found))
     }
 
-    /// Forgets everything, and hands it out so that it is released without the lock.
+    /// Forgets everything, and hands it out so that it is released without a lock.
     pub(crate) fn drain(&self) -> Vec<Arc<Allocation>> {
-        let maps = std::mem::take(&mut *self.write());
-        let handles = maps.handles.into_values().map(|(found, _)| found);
-        handles.chain(maps.ranges.into_values()).collect()
+        self.known.drain()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Maps> {
-        self.maps.read().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn write(&self) -> Changing<'_> {
-        Changing {
-            maps: self.maps.write().unwrap_or_else(PoisonError::into_inner),
-            told: &self.ranges,
+fn not_entered(operation: &'static str, error: &PointerError) -> Fault {
+    match error {
+        PointerError::Overlap { .. } => Fault::new(
+            Kind::Conflict,
+            operation,
+            "a part of it is registered or allocated here already",
+        ),
+        PointerError::Full { .. } => {
+            Fault::new(Kind::OutOfHostMemory, operation, error.to_string())
         }
+        _ => Fault::invalid(operation, error.to_string()),
     }
 }

@@ -210,7 +210,7 @@ impl OpenCl {
         if stream.is_none() {
             return Ok(None);
         }
-        self.streams.find(stream.raw(), "stream").map(Some)
+        Ok(Some(self.streams.find("stream", stream)?))
     }
 
     /// What a side names; a word that nobody vouched for is refused, never looked into.

@@ -161,6 +161,13 @@ macro_rules! bits {
                 Self(self.0 | other.0)
             }
         }
+
+        /// The bits of all.
+        impl FromIterator<Self> for $name {
+            fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
+                all.into_iter().fold(Self::empty(), Self::with)
+            }
+        }
     };
 }
 
@@ -375,7 +382,8 @@ pub struct ProbeInfo {
     pub driver_version: [u8; 64],
 }
 
-/// What a device is. Texts are NUL-terminated UTF-8.
+/// What a device is, made by [`DeviceInfo::new`]. Texts are NUL-terminated UTF-8, made by
+/// [`fixed_text`](crate::plugin::fixed_text).
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct DeviceInfo {

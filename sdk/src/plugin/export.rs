@@ -130,7 +130,8 @@ macro_rules! describe {
 /// Exports a type that implements [`Plugin`] from a `cdylib`: its root module under
 /// [`ROOT_SYMBOL`](crate::abi::ROOT_SYMBOL), and its description in the section `.crossdock`.
 ///
-/// What the file logs through the crate `log` goes to the host's log from `open` on.
+/// What the file logs through [`log`](crate::log) goes to the host's log from `open` on. `close` drops the plugin,
+/// so its `Drop` is the end of it ([`Plugin`] says when that runs); the file stays loaded.
 #[macro_export]
 macro_rules! export_plugin {
     ($plugin:ty) => {

@@ -32,7 +32,10 @@ macro_rules! groups {
             }
 
             $(
-                #[doc = concat!("Adds the hooks of [`", stringify!($bound), "`].")]
+                #[doc = concat!(
+                    "Adds the hooks of [`", stringify!($bound), "`], whose contract stands at [`",
+                    stringify!($hooks), "`].",
+                )]
                 #[must_use]
                 pub const fn $field(mut self) -> Self
                 where

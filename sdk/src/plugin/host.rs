@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::abi::{HostServices, Text};
 
@@ -56,7 +56,7 @@ impl Host {
 
     /// Whether the host's log takes lines of a level now: ask before a line costs something.
     #[must_use]
-    pub fn takes(&self, level: log::Level) -> bool {
+    pub fn takes(&self, level: Level) -> bool {
         let wanted = self
             .level
             .map_or(0, |wanted| wanted.load(Ordering::Relaxed));
@@ -75,7 +75,7 @@ impl Host {
 
     /// Writes one line to the host's log under `crossdock::plugin::...`; drops it where the host
     /// wants none.
-    pub fn log(&self, level: log::Level, target: &str, message: &str) {
+    pub fn log(&self, level: Level, target: &str, message: &str) {
         let Some(HostServices {
             log: Some(write),
             context,

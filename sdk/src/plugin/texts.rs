@@ -1,6 +1,7 @@
-//! NUL-terminated texts in fixed arrays.
+//! NUL-terminated texts in fixed arrays, and the answers that hold them.
 
-use crate::abi::{ProbeInfo, ProbeState};
+use crate::abi::{AddressForm, Capabilities, DeviceInfo, ProbeInfo, ProbeState};
+use crate::dlpack::DeviceType;
 
 /// `text` in an array of `N` bytes, cut at a character boundary so that a NUL fits behind it.
 #[must_use]
@@ -56,9 +57,59 @@ impl ProbeInfo {
     }
 }
 
+impl DeviceInfo {
+    /// A device whose addresses are pointers, and of which nothing else is known: no capability, no
+    /// uuid, no bus, no version. What is known is set after that.
+    ///
+    /// ```
+    /// use crossdock_sdk::abi::{Capabilities, DeviceInfo};
+    /// use crossdock_sdk::dlpack::DeviceType;
+    /// use crossdock_sdk::plugin::fixed_text;
+    ///
+    /// let mut info = DeviceInfo::new(DeviceType::EXT_DEV, 0, "Matrix engine");
+    /// info.total_memory = 16 << 30;
+    /// info.capabilities = [Capabilities::FILL, Capabilities::TIMING].into_iter().collect();
+    /// info.driver_version = fixed_text("4.2");
+    /// ```
+    #[must_use]
+    pub fn new(dl_type: DeviceType, dl_id: u32, name: &str) -> Self {
+        Self {
+            dl_type: dl_type.raw(),
+            dl_id: i32::try_from(dl_id).unwrap_or(i32::MAX),
+            uuid: [0; 16],
+            name: fixed_text(name),
+            pci_bus_id: [0; 32],
+            driver_version: [0; 64],
+            runtime_version: [0; 128],
+            total_memory: 0,
+            capabilities: Capabilities::empty(),
+            address_form: AddressForm::POINTER,
+            pinned_dl_type: 0,
+            managed_dl_type: 0,
+            reserved: 0,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_of_which_only_the_name_is_known_says_nothing_else() {
+        let info = DeviceInfo::new(DeviceType::EXT_DEV, 3, "a device");
+        assert_eq!((info.dl_type, info.dl_id), (12, 3));
+        assert_eq!(read_fixed_text(&info.name), "a device");
+        assert_eq!(
+            (info.capabilities.0, info.total_memory, info.reserved),
+            (0, 0, 0)
+        );
+        assert_eq!(info.address_form, AddressForm::POINTER);
+        assert_eq!(
+            DeviceInfo::new(DeviceType::CPU, u32::MAX, "").dl_id,
+            i32::MAX
+        );
+    }
 
     #[test]
     fn a_long_text_is_cut_between_characters_and_stays_terminated() {

@@ -13,6 +13,13 @@ use crate::abi::{
 /// The mandatory hooks. What a hook owns, blocks on and fails with is at
 /// [`PluginTable`](crate::abi::PluginTable).
 ///
+/// A plugin's `Drop` is its `close`: there it gives back what it still has, and completes host events that are
+/// pending with a failure. It runs once, after nobody holds the plugin any more: every other hook has returned,
+/// and none is called again. The thread is the one that gave back what held the plugin last, often one of the
+/// host's own. [`Plugin::retire`] was called before or not. After a panic, in a process that exits, and in the
+/// child of a fork it does not run: there [`Plugin::at_exit`] or [`Plugin::at_fork_child`] is the last that is
+/// called. The file stays loaded, so a thread of the plugin may end later than its `Drop`.
+///
 /// The host validates arguments against its own books; a plugin still answers `NOT_OWNER` for an
 /// address it does not know. Time limits are nanoseconds from the call on: 0 looks and does not wait,
 /// `u64::MAX` is no limit.

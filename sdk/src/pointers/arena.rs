@@ -1,9 +1,7 @@
 //! All memory of a table: lines for records and lists, and the slots of blocks that were cut.
 
-use super::{
-    chunks::Chunks,
-    words::{AtomicU32, AtomicU64},
-};
+use super::words::{AtomicU32, AtomicU64};
+use crate::chunks::Chunks;
 
 /// One cache line: a record, or a list of a block's owners.
 #[derive(Debug)]

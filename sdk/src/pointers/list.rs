@@ -76,7 +76,10 @@ impl<'a> List<'a> {
                 record: handle(at)?,
             })
         };
-        (0..CAPACITY).map_while(owner).collect()
+        // With room for one more, which most callers add.
+        let mut owners = Vec::with_capacity(CAPACITY + 1);
+        owners.extend((0..CAPACITY).map_while(owner));
+        owners
     }
 
     /// Writes these owners, sorted and at most [`CAPACITY`], over those it has. The caller holds

@@ -23,7 +23,6 @@
 //! Readers take no lock. Writers lock the shards of the 256 MiB regions that they touch.
 
 mod arena;
-mod chunks;
 mod error;
 mod list;
 mod page;

@@ -78,7 +78,7 @@ impl PointerTable {
         let full = PointerError::Full { base, size };
         let root = self.root.as_ref().ok_or_else(|| full.clone())?;
         let mut locked = self.lock(base, last);
-        let pool: &mut Pool = locked.first_mut().ok_or_else(|| full.clone())?;
+        let pool = locked.pool().ok_or_else(|| full.clone())?;
         if let Some(existing) = root.overlap(&self.arena, Part::all(base, last)) {
             return Err(PointerError::Overlap {
                 base,
@@ -119,7 +119,7 @@ impl PointerTable {
                 return None;
             }
             let mut locked = self.lock(base, entry.last());
-            let pool: &mut Pool = locked.first_mut()?;
+            let pool = locked.pool()?;
             let record = Record(self.arena.line(handle)?);
             // Another thread may have removed it before this one had the locks.
             if record.read() != Some(entry) {
@@ -145,31 +145,64 @@ impl PointerTable {
 
     /// How many ranges live. A count for people: other threads change it at any time.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Whether no range lives.
+    /// Whether no range lives. Who was told of a range after it was entered, and before it is removed, is not
+    /// told that there is none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Locks the shards of all regions that the range touches, in one order for everybody.
-    fn lock(&self, first: u64, last: u64) -> Vec<MutexGuard<'_, Pool>> {
+    fn lock(&self, first: u64, last: u64) -> Locked<'_> {
         let (first, last) = (first >> LEAF_BITS, last >> LEAF_BITS);
+        if first == last
+            && let Some(pool) = self.shards.get(shard_of(first))
+        {
+            return Locked::One(lock(pool));
+        }
         let mask = if last - first >= SHARDS as u64 - 1 {
             u64::MAX
         } else {
-            (first..=last).fold(0, |mask, region| mask | 1 << (region % SHARDS as u64))
+            (first..=last).fold(0, |mask, region| mask | 1 << shard_of(region))
         };
-        self.shards
-            .iter()
-            .enumerate()
+        let shards = self.shards.iter().enumerate();
+        let locked = shards
             .filter(|(shard, _)| mask >> shard & 1 == 1)
-            .map(|(_, pool)| pool.lock().unwrap_or_else(PoisonError::into_inner))
-            .collect()
+            .map(|(_, pool)| lock(pool));
+        Locked::Several(locked.collect())
     }
+}
+
+/// The shards that a change holds. Nearly all ranges lie in one region.
+enum Locked<'a> {
+    One(MutexGuard<'a, Pool>),
+    Several(Vec<MutexGuard<'a, Pool>>),
+}
+
+impl Locked<'_> {
+    /// Where the change takes its lines.
+    fn pool(&mut self) -> Option<&mut Pool> {
+        match self {
+            Self::One(pool) => Some(pool),
+            Self::Several(pools) => pools.first_mut().map(|pool| &mut **pool),
+        }
+    }
+}
+
+/// The shard of a region.
+fn shard_of(region: u64) -> usize {
+    usize::try_from(region % SHARDS as u64).unwrap_or(0)
+}
+
+/// No state behind these locks can be left half changed.
+fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for PointerTable {

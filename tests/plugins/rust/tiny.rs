@@ -5,14 +5,14 @@
 #![expect(unsafe_code, reason = "allocates and copies raw memory")]
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossdock_sdk::abi::{
-    Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
-    PointerInfo, ProbeInfo, QueryCost, Side, Status, StreamHandle,
+    Address, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PointerInfo,
+    ProbeInfo, QueryCost, Side, Status, StreamHandle,
 };
-use crossdock_sdk::plugin::{Error, Groups, Host, Plugin, describe, fixed_text};
+use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::plugin::{Error, Groups, Host, Plugin, describe};
+use crossdock_sdk::pointers::{PointerEntry, PointerTable};
 
 /// Allocator calls are forwarded; that it is not the host's is what is tested.
 #[cfg(feature = "other-allocator")]
@@ -41,26 +41,17 @@ unsafe impl std::alloc::GlobalAlloc for Forwarding {
 #[global_allocator]
 static ALLOCATOR: Forwarding = Forwarding;
 
-/// The plugin: the sizes of its allocations by their addresses.
-struct Tiny(Mutex<BTreeMap<usize, Layout>>);
+/// The plugin: its allocations.
+struct Tiny(PointerTable);
 
 impl Tiny {
-    fn blocks(&self) -> MutexGuard<'_, BTreeMap<usize, Layout>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A pointer to one side of a copy, where all its bytes are host memory or of one allocation.
     fn side(&self, side: &Side, bytes: u64) -> Result<*mut u8, Error> {
-        let word = side.address.as_pointer().and_then(|word| usize::try_from(word).ok());
-        let word = word.ok_or_else(|| Error::unsupported("copy"))?;
-        let blocks = self.blocks();
-        let block = blocks.range(..=word).next_back();
-        let inside = block.is_some_and(|(base, layout)| {
-            let end = (word - base) as u64 + bytes;
-            end <= layout.size() as u64
-        });
+        let word = side.address.as_pointer().ok_or_else(|| Error::unsupported("copy"))?;
+        let block = self.0.lookup(word);
+        let inside = block.is_some_and(|block| block.base + block.size - word >= bytes);
         if side.kind == MemoryKind::HOST || inside {
-            return Ok(std::ptr::with_exposed_provenance_mut(word));
+            return Ok(pointer(word));
         }
         Err(Error::new(Status::NOT_OWNER, "copy", "not an allocation of this plugin"))
     }
@@ -79,7 +70,7 @@ impl Plugin for Tiny {
     }
 
     fn open(_: Host) -> Result<Self, Error> {
-        Ok(Self(Mutex::default()))
+        Ok(Self(PointerTable::new()))
     }
 
     fn device_count(&self) -> u32 {
@@ -87,21 +78,10 @@ impl Plugin for Tiny {
     }
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
-        Ok(DeviceInfo {
-            dl_type: 12,
-            dl_id: 0,
-            uuid: [0; 16],
-            name: fixed_text("Host memory of a tiny plugin"),
-            pci_bus_id: [0; 32],
-            driver_version: [0; 64],
-            runtime_version: [0; 128],
-            total_memory: 1 << 30,
-            capabilities: Capabilities::HOST_ACCESSIBLE,
-            address_form: AddressForm::POINTER,
-            pinned_dl_type: 0,
-            managed_dl_type: 0,
-            reserved: 0,
-        })
+        let mut info = DeviceInfo::new(DeviceType::EXT_DEV, 0, "Host memory of a tiny plugin");
+        info.total_memory = 1 << 30;
+        info.capabilities = Capabilities::HOST_ACCESSIBLE;
+        Ok(info)
     }
 
     fn memory_info(&self, _: u32) -> Result<MemoryInfo, Error> {
@@ -109,28 +89,30 @@ impl Plugin for Tiny {
     }
 
     fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
-        let layout = usize::try_from(args.size)
-            .ok()
-            .and_then(|size| Layout::from_size_align(size, 256).ok())
+        let layout = layout(args.size)
             .ok_or_else(|| Error::new(Status::INVALID, "allocate", "too large"))?;
         // SAFETY: the host never asks for 0 bytes.
         let block = unsafe { alloc(layout) };
         if block.is_null() {
             return Err(Error::new(Status::OOM_DEVICE, "allocate", "no memory is left"));
         }
-        let base = block.expose_provenance();
-        self.blocks().insert(base, layout);
-        Ok(Address::pointer(base as u64))
+        let base = block.expose_provenance() as u64;
+        if let Err(error) = self.0.insert(PointerEntry::new(base, args.size, base, 0)) {
+            // SAFETY: it was allocated above, with this layout.
+            unsafe { dealloc(block, layout) };
+            return Err(Error::new(Status::OOM_HOST, "allocate", error.to_string()));
+        }
+        Ok(Address::pointer(base))
     }
 
     unsafe fn free(&self, address: Address, _: MemoryKind) -> Result<(), Error> {
-        let base = address.as_pointer().and_then(|word| usize::try_from(word).ok());
-        let block = base.and_then(|base| Some((base, self.blocks().remove(&base)?)));
-        let Some((base, layout)) = block else {
+        let block = address.as_pointer().and_then(|base| self.0.take(base));
+        let layout = block.and_then(|block| layout(block.size));
+        let (Some(block), Some(layout)) = (block, layout) else {
             return Err(Error::new(Status::NOT_OWNER, "free", "not an allocation of this plugin"));
         };
-        // SAFETY: `allocate` got the block with this layout, and it was in the book until now.
-        unsafe { dealloc(std::ptr::with_exposed_provenance_mut(base), layout) };
+        // SAFETY: `allocate` got the block with this layout, and it was in the table until now.
+        unsafe { dealloc(pointer(block.base), layout) };
         Ok(())
     }
 
@@ -144,19 +126,22 @@ impl Plugin for Tiny {
     }
 
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
-        let word = address.as_pointer().and_then(|word| usize::try_from(word).ok());
-        let blocks = self.blocks();
-        let block = word.and_then(|word| Some((word, blocks.range(..=word).next_back()?)));
-        Ok(match block {
-            Some((word, (base, layout))) if word - base < layout.size() => PointerInfo {
-                kind: MemoryKind::DEVICE,
-                base: Address::pointer(*base as u64),
-                size: layout.size() as u64,
-                ..PointerInfo::default()
-            },
-            _ => PointerInfo::default(),
-        })
+        let block = address.as_pointer().and_then(|word| self.0.lookup(word));
+        Ok(block.map_or_else(PointerInfo::default, |block| PointerInfo {
+            kind: MemoryKind::DEVICE,
+            base: Address::pointer(block.base),
+            size: block.size,
+            ..PointerInfo::default()
+        }))
     }
+}
+
+fn layout(size: u64) -> Option<Layout> {
+    Layout::from_size_align(usize::try_from(size).ok()?, 256).ok()
+}
+
+fn pointer(word: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(word).unwrap_or(0))
 }
 
 crossdock_sdk::export_plugin!(Tiny);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crossdock_sdk::fence::{PanicMessage, fence_with_message};
+use crossdock_sdk::log;
 
 /// Threads that share the parts of a large copy.
 #[derive(Debug)]

@@ -21,4 +21,5 @@ mod life;
 mod maps;
 mod memory;
 mod order;
+mod pointers;
 mod rig;

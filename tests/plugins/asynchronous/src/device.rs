@@ -1,6 +1,6 @@
 //! The devices: the first one shares the host's memory, the others do not and can do less.
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo};
+use crossdock_sdk::abi::{Capabilities, DeviceInfo};
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::fixed_text;
 
@@ -36,24 +36,13 @@ pub(crate) fn info(device: u32, memory_bytes: u64) -> DeviceInfo {
     } else {
         ("discrete", [].as_slice())
     };
-    DeviceInfo {
-        dl_type: TYPE.raw(),
-        dl_id: i32::try_from(device).unwrap_or(i32::MAX),
-        uuid: uuid(device),
-        name: fixed_text(&format!("Simulated {kind} device {device}")),
-        pci_bus_id: [0; 32],
-        driver_version: fixed_text(env!("CARGO_PKG_VERSION")),
-        runtime_version: [0; 128],
-        total_memory: memory_bytes,
-        capabilities: shared
-            .iter()
-            .chain(more)
-            .fold(Capabilities::empty(), |all, one| all.with(*one)),
-        address_form: AddressForm::POINTER,
-        pinned_dl_type: 0,
-        managed_dl_type: 0,
-        reserved: 0,
-    }
+    let name = format!("Simulated {kind} device {device}");
+    let mut info = DeviceInfo::new(TYPE, device, &name);
+    info.uuid = uuid(device);
+    info.driver_version = fixed_text(env!("CARGO_PKG_VERSION"));
+    info.total_memory = memory_bytes;
+    info.capabilities = shared.iter().chain(more).copied().collect();
+    info
 }
 
 fn uuid(device: u32) -> [u8; 16] {

@@ -44,7 +44,7 @@
 //! | `settings` | what `CROSSDOCK_SIM` chooses |
 //! | `plugin`, `device` | the life of the plugin, and what its devices can do |
 //! | `memory`, `transfer`, `streams`, `shared` | the hooks |
-//! | `lent`, `uses`, `handles` | what is alive: lent host memory, the work that may use it, the objects of the host's words |
+//! | `lent`, `uses` | what is alive: lent host memory, and the work that may use it |
 //! | `region` | strided copies, checked before they are submitted |
 //! | `answer` | from the engine's failures to the contract's |
 //! | `control` | the table for tests |
@@ -52,7 +52,6 @@
 mod answer;
 mod control;
 mod device;
-mod handles;
 mod lent;
 mod memory;
 mod plugin;

@@ -106,7 +106,10 @@ impl Asynchronous {
             (kind == MemoryKind::MANAGED, PointerFlags::MANAGED),
             (owner.is_registered, PointerFlags::FOREIGN),
         ];
-        let facts = facts.into_iter().filter(|(holds, _)| *holds);
+        let flags = facts
+            .into_iter()
+            .filter_map(|(holds, flag)| holds.then_some(flag))
+            .collect();
         PointerInfo {
             kind,
             device: owner.device,
@@ -116,7 +119,7 @@ impl Asynchronous {
             host_pointer: if is_seen { word } else { 0 },
             device_pointer,
             context: 0,
-            flags: facts.fold(PointerFlags::empty(), |all, (_, one)| all.with(one)),
+            flags,
             reserved: 0,
         }
     }

@@ -12,16 +12,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginTable, PointerInfo,
-    ProbeInfo, QueryCost, Status, StreamHandle,
+    Address, AllocateArgs, CopyArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, PluginTable,
+    PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
 };
 use crossdock_sdk::deadline::limit;
+use crossdock_sdk::handles::Handles;
 use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, describe, table_of};
 use crossdock_sim_engine::{self as sim, Engine, Site};
 
 use crate::answer::refused;
 use crate::control::{CONTROL, Control};
-use crate::handles::Handles;
 use crate::lent::{Lent, Views};
 use crate::streams::{HostStream, Point};
 use crate::uses::Uses;
@@ -33,10 +33,10 @@ pub struct Asynchronous {
     pub(crate) engine: Engine,
     /// The upper half of allocation ids: those of two engines never meet.
     pub(crate) number: u64,
-    pub(crate) streams: Handles<HostStream>,
-    pub(crate) events: Handles<Point>,
-    /// The word of each device's default stream.
-    pub(crate) defaults: Vec<u64>,
+    pub(crate) streams: Handles<StreamHandle, HostStream>,
+    pub(crate) events: Handles<EventHandle, Point>,
+    /// Each device's default stream.
+    pub(crate) defaults: Vec<StreamHandle>,
     /// What was allocated and not freed, by its base; what a stream will free is gone already.
     pub(crate) allocated: Mutex<HashMap<u64, MemoryKind>>,
     pub(crate) lent: Lent,
@@ -89,11 +89,12 @@ impl Plugin for Asynchronous {
         let default = |device| {
             let stream = engine.create_stream(Site::new(OWN), device);
             let stream = stream.map_err(|error| refused(operation, &error))?;
-            Ok(streams.insert(HostStream {
+            let host_stream = HostStream {
                 stream,
                 device,
                 is_owned: false,
-            }))
+            };
+            Ok(streams.insert(operation, host_stream)?)
         };
         let defaults = (0..devices).map(default).collect::<Result<_, Error>>()?;
         Ok(Self {

@@ -2,10 +2,12 @@
 #![expect(unsafe_code, reason = "a host function is a C function")]
 
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
 use crossdock_sdk::deadline::limit;
-use crossdock_sdk::plugin::{Error, HostCalls, HostEvents, Streams, Timing, Wrap};
+use crossdock_sdk::plugin::{Error, HostCall, HostCalls, HostEvents, Streams, Timing, Wrap};
 use crossdock_sim_engine::{self as sim, Site};
 
 use crate::answer::{queried, refused};
@@ -21,11 +23,11 @@ pub(crate) struct HostStream {
 }
 
 /// An event, and what the host may do with it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) event: sim::Event,
     by_host: bool,
-    is_recorded: bool,
+    is_recorded: AtomicBool,
 }
 
 impl Asynchronous {
@@ -36,9 +38,7 @@ impl Asynchronous {
         handle: StreamHandle,
     ) -> Result<HostStream, Error> {
         self.check_alive(operation)?;
-        self.streams
-            .find(handle.raw())
-            .ok_or_else(|| stale(operation, "stream"))
+        Ok(*self.streams.find(operation, handle)?)
     }
 
     /// The stream that work is for; none asks for it at once.
@@ -54,11 +54,9 @@ impl Asynchronous {
         self.host_stream(operation, handle).map(Some)
     }
 
-    fn point(&self, operation: &'static str, handle: EventHandle) -> Result<Point, Error> {
+    fn point(&self, operation: &'static str, handle: EventHandle) -> Result<Arc<Point>, Error> {
         self.check_alive(operation)?;
-        self.events
-            .find(handle.raw())
-            .ok_or_else(|| stale(operation, "event"))
+        Ok(self.events.find(operation, handle)?)
     }
 
     fn keep_event(
@@ -71,9 +69,9 @@ impl Asynchronous {
         let point = Point {
             event,
             by_host,
-            is_recorded: false,
+            is_recorded: AtomicBool::new(false),
         };
-        Ok(EventHandle::from_raw(self.events.insert(point)))
+        Ok(self.events.insert(operation, point)?)
     }
 }
 
@@ -89,7 +87,7 @@ impl Streams for Asynchronous {
             device,
             is_owned: true,
         };
-        Ok(StreamHandle::from_raw(self.streams.insert(host_stream)))
+        Ok(self.streams.insert(operation, host_stream)?)
     }
 
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error> {
@@ -97,9 +95,9 @@ impl Streams for Asynchronous {
         self.check_open(operation)?;
         self.check_index(operation, device)?;
         let index = usize::try_from(device).ok();
-        let word = index.and_then(|index| self.defaults.get(index));
-        match (which, word) {
-            (DefaultStream::LEGACY, Some(word)) => Ok(StreamHandle::from_raw(*word)),
+        let stream = index.and_then(|index| self.defaults.get(index));
+        match (which, stream) {
+            (DefaultStream::LEGACY, Some(stream)) => Ok(*stream),
             _ => Err(Error::unsupported(operation)),
         }
     }
@@ -111,27 +109,21 @@ impl Streams for Asynchronous {
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
         let operation = "stream_destroy";
-        let word = stream.raw();
         self.check_alive(operation)?;
-        if self.defaults.contains(&word) {
+        if self.defaults.contains(&stream) {
             let why = "the default stream is the device's own";
             return Err(Error::new(Status::INVALID, operation, why));
         }
-        let host_stream = self
-            .streams
-            .remove(word)
-            .ok_or_else(|| stale(operation, "stream"))?;
-        if !host_stream.is_owned {
-            return Ok(());
-        }
-        let ended = self
-            .engine
-            .destroy_stream(Site::new(operation), host_stream.stream);
-        ended.map_err(|error| {
-            // What was not destroyed lives on.
-            self.streams.restore(word, host_stream);
-            refused(operation, &error)
-        })
+        let destroyed = self.streams.remove_after(operation, stream, |host_stream| {
+            if !host_stream.is_owned {
+                return Ok(());
+            }
+            let ended = self
+                .engine
+                .destroy_stream(Site::new(operation), host_stream.stream);
+            ended.map_err(|error| refused(operation, &error))
+        });
+        destroyed.map(drop)
     }
 
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
@@ -190,13 +182,7 @@ impl Streams for Asynchronous {
             .engine
             .record(Site::new(operation), point.event, host_stream.stream);
         recorded.map_err(|error| refused(operation, &error))?;
-        self.events.replace(
-            event.raw(),
-            Point {
-                is_recorded: true,
-                ..point
-            },
-        );
+        point.is_recorded.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -222,16 +208,11 @@ impl Streams for Asynchronous {
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
         let operation = "event_destroy";
         self.check_alive(operation)?;
-        let point = self
-            .events
-            .remove(event.raw())
-            .ok_or_else(|| stale(operation, "event"))?;
-        let destroyed = self.engine.destroy_event(Site::new(operation), point.event);
-        destroyed.map_err(|error| {
-            // What was not destroyed lives on.
-            self.events.restore(event.raw(), point);
-            refused(operation, &error)
-        })
+        let destroyed = self.events.remove_after(operation, event, |point| {
+            let ended = self.engine.destroy_event(Site::new(operation), point.event);
+            ended.map_err(|error| refused(operation, &error))
+        });
+        destroyed.map(drop)
     }
 }
 
@@ -240,7 +221,7 @@ impl Wrap for Asynchronous {
         let operation = "stream_wrap";
         self.check_open(operation)?;
         self.check_index(operation, device)?;
-        let named = |host_stream: &HostStream| NATIVE | host_stream.stream.raw() == native;
+        let named = |host_stream: &Arc<HostStream>| NATIVE | host_stream.stream.raw() == native;
         let known = self.streams.all().into_iter().find(named);
         let known = known.filter(|host_stream| host_stream.device == device);
         let host_stream = known.ok_or_else(|| {
@@ -249,9 +230,9 @@ impl Wrap for Asynchronous {
         })?;
         let wrapped = HostStream {
             is_owned: false,
-            ..host_stream
+            ..*host_stream
         };
-        Ok(StreamHandle::from_raw(self.streams.insert(wrapped)))
+        Ok(self.streams.insert(operation, wrapped)?)
     }
 }
 
@@ -293,10 +274,8 @@ impl HostCalls for Asynchronous {
         let operation = "stream_host_call";
         self.check_open(operation)?;
         let host_stream = self.host_stream(operation, stream)?;
-        let HostFunction(Some(function)) = function else {
-            return Err(Error::new(Status::INVALID, operation, "no function"));
-        };
-        let call = HostCall { function, word };
+        // SAFETY: the caller lets the function be called once with its word on any thread.
+        let call = unsafe { HostCall::new(operation, function, word) }?;
         let submitted = self.engine.host_call(
             Site::new(operation),
             host_stream.stream,
@@ -310,11 +289,12 @@ impl Timing for Asynchronous {
     fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error> {
         let operation = "event_elapsed";
         let (start, end) = (self.point(operation, start)?, self.point(operation, end)?);
-        if !start.is_recorded || !end.is_recorded {
+        let is_recorded = |point: &Point| point.is_recorded.load(Ordering::Acquire);
+        if !is_recorded(&start) || !is_recorded(&end) {
             let why = "an event was never recorded";
             return Err(Error::new(Status::INVALID, operation, why));
         }
-        for point in [start, end] {
+        for point in [&start, &end] {
             match self.engine.query_event(Site::new(operation), point.event) {
                 // Work that failed took its time too.
                 Err(sim::Error::Failed(_)) => {}
@@ -326,26 +306,6 @@ impl Timing for Asynchronous {
             .elapsed_ns(Site::new(operation), start.event, end.event);
         elapsed.map_err(|error| refused(operation, &error))
     }
-}
-
-/// A host function on its way to a thread of the engine.
-struct HostCall {
-    function: unsafe extern "C" fn(*mut c_void),
-    word: *mut c_void,
-}
-
-// SAFETY: the caller of `stream_host_call` lets the function run with its word on any thread.
-unsafe impl Send for HostCall {}
-
-impl HostCall {
-    fn run(self) {
-        // SAFETY: the caller of `stream_host_call` vouches for one call; `self` is used up.
-        unsafe { (self.function)(self.word) };
-    }
-}
-
-fn stale(operation: &'static str, what: &'static str) -> Error {
-    Error::new(Status::STALE, operation, format!("there is no such {what}"))
 }
 
 /// Makes a stream's integer unlike every handle, index and number of a default stream.

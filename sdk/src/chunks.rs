@@ -4,6 +4,7 @@
     reason = "asks the kernel for large pages, and reads items by handles that need no bounds"
 )]
 
+use std::marker::PhantomData;
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicPtr, AtomicU32, Ordering},
@@ -11,28 +12,31 @@ use std::sync::{
 
 /// Items with 30-bit handles. An item keeps its address while the whole lives.
 #[derive(Debug)]
-pub(super) struct Chunks<T> {
+pub(crate) struct Chunks<T> {
     /// Where each chunk begins, or null where there is none yet. The top bit of a handle names
     /// its chunk and the bits below it the item, so chunk `n` has `1 << n` items.
     chunks: [AtomicPtr<T>; CHUNKS],
     /// The handle after the last one given out; 0 is no handle.
     next: AtomicU32,
     making: Mutex<()>,
+    /// What it owns, and so which threads may have it: the pointers above would let all.
+    items: PhantomData<Box<[T]>>,
 }
 
 impl<T> Chunks<T> {
     /// No chunk yet; the first will have `1 << first_bits` items.
-    pub(super) fn new(first_bits: u32) -> Self {
+    pub(crate) fn new(first_bits: u32) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
             next: AtomicU32::new(1 << first_bits),
             making: Mutex::default(),
+            items: PhantomData,
         }
     }
 
     /// The item of a handle. Few steps: a query that waits for memory keeps them all waiting.
     #[inline(always)]
-    pub(super) fn get(&self, handle: u32) -> Option<&T> {
+    pub(crate) fn get(&self, handle: u32) -> Option<&T> {
         let top = handle.checked_ilog2()?;
         let chunk = self.chunks.get(usize::try_from(top).ok()?)?;
         let start = chunk.load(Ordering::Acquire);
@@ -47,8 +51,14 @@ impl<T> Chunks<T> {
         Some(unsafe { &*item })
     }
 
+    /// The items that were taken so far, with their handles.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = (u32, &T)> {
+        let handles = 0..self.next.load(Ordering::Relaxed);
+        handles.filter_map(|handle| Some((handle, self.get(handle)?)))
+    }
+
     /// Takes an item that was never used; `None` when all are taken.
-    pub(super) fn grow(&self, new: impl Fn() -> T) -> Option<u32> {
+    pub(crate) fn grow(&self, new: impl Fn() -> T) -> Option<u32> {
         let next = |next: u32| (next < LIMIT).then_some(next + 1);
         let handle = self
             .next
