@@ -34,14 +34,14 @@ void asks_driver_own(uint64_t base, uint64_t size, unsigned what) {
 static xd_status counted_pointer_query(xd_plugin_handle plugin, const xd_address *address,
                                        xd_pointer_info *out, xd_plugin_error **error) {
     if (!address || !out) {
-        return fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
+        return xd_plugin_fail(XD_INVALID, "pointer_query", "an argument is NULL", error);
     }
     asked++;
     if (address->form != XD_ADDRESS_POINTER || address->word - own_base >= own_size) {
         return ext_pointer_query(plugin, address, out, error);
     }
     if (own_what == LOST) {
-        return fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
+        return xd_plugin_fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
     }
     memset(out, 0, sizeof *out);
     out->kind = own_what == HOST_TOO ? XD_MEMORY_PINNED : XD_MEMORY_DEVICE;
