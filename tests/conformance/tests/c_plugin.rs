@@ -35,15 +35,17 @@ fn compile(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_plugin_in_c_passes_the_core_of_the_suite() {
-    let runtime = Runtime::builder().search(false).open().unwrap();
-    let plugin = runtime.load(&compile("ext_dev")).unwrap();
-    let count = plugin.hooks().device_count().unwrap();
-    assert!(count > 0, "the plugin offers no device");
-    for device in 0..count {
-        let subject = Subject::new(plugin.hooks(), device).unwrap();
-        let report = run(&subject, Level::Core, None);
-        println!("{report}");
-        assert!(report.passed(), "{report}");
+fn plugins_in_c_pass_the_suite() {
+    for (name, level) in [("ext_dev", Level::Core), ("lends", Level::Full)] {
+        let runtime = Runtime::builder().search(false).open().unwrap();
+        let plugin = runtime.load(&compile(name)).unwrap();
+        let count = plugin.hooks().device_count().unwrap();
+        assert!(count > 0, "the plugin offers no device");
+        for device in 0..count {
+            let subject = Subject::new(plugin.hooks(), device).unwrap();
+            let report = run(&subject, level, None);
+            println!("{report}");
+            assert!(report.passed(), "{report}");
+        }
     }
 }
