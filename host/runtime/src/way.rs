@@ -40,12 +40,15 @@ impl Way {
     pub(crate) fn all(from: &Device, to: &Device) -> Vec<Self> {
         let by_source = is_shared(from, to) || to.is_host_accessible();
         let by_destination = !is_shared(from, to) && from.is_host_accessible();
-        let direct = [
-            (by_source, Self::BySource),
-            (by_destination, Self::ByDestination),
-        ];
-        let direct = direct.into_iter().filter(|(is_allowed, _)| *is_allowed);
-        direct.map(|(_, way)| way).chain([Self::Staged]).collect()
+        let mut all = Vec::with_capacity(Self::EACH.len());
+        if by_source {
+            all.push(Self::BySource);
+        }
+        if by_destination {
+            all.push(Self::ByDestination);
+        }
+        all.push(Self::Staged);
+        all
     }
 
     pub(crate) const fn kind(self) -> RouteKind {
