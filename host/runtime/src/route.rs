@@ -255,7 +255,7 @@ fn take_cheapest(
                 let route = route.copied(&copies, index, (from, to), (bytes, stream));
                 return Ok((moved, route));
             }
-            Err(error) => route.fell(way.kind(), error)?,
+            Err(error) => route.fell_among(&copies, index, (tensor, &moved), error)?,
         }
     }
     Err(route.refused())
@@ -286,10 +286,10 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
         RouteChoice::Best,
         Curiosity::on(stream),
     );
-    for (way, _) in copies.ways {
+    for (index, (way, _)) in copies.ways.iter().enumerate() {
         match way.copy(dst, src, stream) {
             Ok(()) => return Ok(()),
-            Err(error) => route.fell(way.kind(), error)?,
+            Err(error) => route.fell_among(&copies, index, (src, dst), error)?,
         }
     }
     Err(route.refused())
@@ -408,6 +408,27 @@ impl Route {
             to: self.to,
             reasons: self.refused,
         }
+    }
+
+    /// Notes why the copy with this index fell, which it also does where there is no room to pack and
+    /// another one is left.
+    fn fell_among(
+        &mut self,
+        copies: &Copies,
+        index: usize,
+        (src, dst): (&Tensor, &Tensor),
+        error: Error,
+    ) -> Result<(), Error> {
+        let Some((way, _)) = copies.ways.get(index) else {
+            return Err(error);
+        };
+        let is_last = index + 1 == copies.ways.len();
+        if !is_last && error.is_out_of_memory() && way.packs(src, dst) {
+            self.refused
+                .push(format!("{}: {}", way.kind(), error.why()));
+            return Ok(());
+        }
+        self.fell(way.kind(), error)
     }
 
     /// Notes why a route fell; an error that another route would not mend is given back.

@@ -72,6 +72,12 @@ impl Way {
         matches!(self, Self::PackedBySource | Self::PackedByDestination)
     }
 
+    /// Whether it takes memory beside that of both ends, to pack what is strided.
+    pub(crate) fn packs(self, src: &Tensor, dst: &Tensor) -> bool {
+        let is_strided = [src, dst].iter().any(|end| !end.layout().is_contiguous());
+        is_strided && (self.is_packed() || self == Self::Staged)
+    }
+
     /// Which of the two makes it; `None`: both do.
     fn maker<T>(self, from: T, to: T) -> Option<T> {
         match self {
@@ -83,11 +89,15 @@ impl Way {
 
     /// Whether the copy is put into the order of a stream, and nobody waits for the work on that.
     pub(crate) fn follows(self, from: &Device, to: &Device, stream: &Stream) -> bool {
-        let Some(maker) = self.maker(from, to) else {
-            return false;
+        let can = |device: &Device| {
+            let has_streams = device.hooks().table().streams().is_some();
+            has_streams || device.is_of(stream.device().plugin())
         };
-        let has_streams = maker.hooks().table().streams().is_some();
-        has_streams || maker.is_of(stream.device().plugin())
+        match self.maker(from, to) {
+            // Either may have to pack.
+            Some(_) if self.is_packed() => can(from) && can(to),
+            maker => maker.is_some_and(can),
+        }
     }
 
     /// What is done, for people.

@@ -151,6 +151,37 @@ fn rows_go_the_way_that_is_right_for_rows() {
     }
 }
 
+#[test]
+fn rows_that_there_is_no_room_to_pack_are_copied_as_they_are() {
+    let name = "rows_that_there_is_no_room_to_pack_are_copied_as_they_are";
+    let link = format!("{LINK};memory=64M");
+    if with_environment(name, &[("CROSSDOCK_SIM", &link)]) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("costs.json");
+        let (runtime, cpu, device) = cpu_and_link(CostCache::File(file.clone()));
+        let route = far_rows(&device).explain(&cpu, RouteChoice::Copy);
+        assert_eq!(route.cost.origin, CostOrigin::Measured, "{route}");
+        drop(runtime);
+        price(&file);
+        let (_runtime, cpu, device) = cpu_and_link(CostCache::File(file));
+        let rows = far_rows(&device);
+        let explained = rows.explain(&cpu, RouteChoice::Copy);
+        assert!(explained.steps[0].contains("is packed"), "{explained}");
+        let mut taken = Vec::new();
+        for bytes in [1 << 20, 4096] {
+            let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
+            while let Ok(tensor) = Tensor::empty(&device, &layout) {
+                taken.push(tensor);
+            }
+        }
+        let (moved, route) = rows.to(&cpu, RouteChoice::Copy).unwrap();
+        assert_eq!(route.steps, ["`asynchronous` copies by itself"], "{route}");
+        assert!(route.refused[0].contains("OOM_DEVICE"), "{route}");
+        drop(taken);
+        assert!(moved.read().unwrap() == rows.read().unwrap());
+    }
+}
+
 /// The simulated clock of a device.
 #[expect(unsafe_code, reason = "reads the control table of the plugin")]
 fn clock(device: &Device) -> Controlled {
@@ -178,8 +209,8 @@ fn price(file: &Path) {
         let costs = costs.as_object_mut().unwrap();
         for (way, known) in costs.iter_mut().filter(|(_, known)| !known.is_null()) {
             *known = match way.as_str() {
-                "by_destination" => once.clone(),
-                "packed_by_destination" => curve(3e-6, 3e-3),
+                "by_source" | "by_destination" => once.clone(),
+                "packed_by_source" | "packed_by_destination" => curve(3e-6, 3e-3),
                 _ => curve(9e-6, 5e-3),
             };
         }
