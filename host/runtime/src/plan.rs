@@ -95,23 +95,28 @@ pub(crate) struct End<'a> {
     /// `None` for memory that is made for the copy: compact.
     layout: Option<&'a Layout>,
     kind: MemoryKind,
+    /// The host reads and writes it, so every plugin can.
+    pub(crate) by_host: bool,
 }
 
 impl<'a> End<'a> {
     pub(crate) fn of(tensor: &'a Tensor) -> Self {
+        let memory = tensor.memory();
         Self {
-            device: tensor.device(),
+            device: &memory.device,
             layout: Some(tensor.layout()),
-            kind: tensor.memory_kind(),
+            kind: memory.kind,
+            by_host: memory.reach().by_host,
         }
     }
 
     /// Elements in memory of the device's usual kind.
-    pub(crate) const fn on(device: &'a Device, layout: Option<&'a Layout>) -> Self {
+    pub(crate) fn on(device: &'a Device, layout: Option<&'a Layout>) -> Self {
         Self {
             device,
             layout,
             kind: MemoryKind::DEVICE,
+            by_host: device.is_host_accessible(),
         }
     }
 
@@ -130,7 +135,7 @@ pub(crate) fn copies(
     choice: RouteChoice,
     curiosity: Curiosity,
 ) -> Copies {
-    let mut all = Way::all(from.device, to.device);
+    let mut all = Way::all(&from, &to);
     let mut refused = Vec::new();
     let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
     if choice.allows(RouteKind::Direct) && !has_direct {

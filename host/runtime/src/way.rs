@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::order;
+use crate::plan::End;
 use crate::route::RouteKind;
 use crate::staging;
 use crate::stream::Stream;
@@ -36,10 +37,11 @@ impl Way {
         Self::Staged,
     ];
 
-    /// What two devices' properties allow, in the order in which to try it when no cost is known.
-    pub(crate) fn all(from: &Device, to: &Device) -> Vec<Self> {
-        let by_source = is_shared(from, to) || to.is_host_accessible();
-        let by_destination = !is_shared(from, to) && from.is_host_accessible();
+    /// What both ends allow, in the order in which to try it when no cost is known.
+    pub(crate) fn all(from: &End<'_>, to: &End<'_>) -> Vec<Self> {
+        let is_shared = Arc::ptr_eq(from.device.plugin(), to.device.plugin());
+        let by_source = is_shared || to.by_host;
+        let by_destination = !is_shared && from.by_host;
         let mut all = Vec::with_capacity(Self::EACH.len());
         if by_source {
             all.push(Self::BySource);
@@ -181,8 +183,4 @@ fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Erro
     }
     order::synchronize(stream)?;
     packed_first(dst, src, None, staging::stage)
-}
-
-fn is_shared(from: &Device, to: &Device) -> bool {
-    Arc::ptr_eq(from.plugin(), to.plugin())
 }
