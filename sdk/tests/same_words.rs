@@ -15,12 +15,13 @@ const OF_C_ALONE: [&str; 7] = [
 ];
 
 /// What one language calls otherwise than the other.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("UINT64_MAX", "u64::MAX"),
     ("`XD_ADOPT_*`", "`AdoptFlags`"),
     ("`xd_address`", "`Address`"),
     ("XD_MEMORY_", "MemoryKind::"),
     ("XD_STREAM_", "StreamHandle::"),
+    ("XD_QUERY_", "QueryCost::"),
     ("XD_", ""),
     ("Status::", ""),
     ("`]", "`"),

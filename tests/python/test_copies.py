@@ -206,3 +206,27 @@ def test_a_forced_copy_takes_the_cheapest_way_by_measured_costs(
         costs.write_text(json.dumps(kept))
         run = child(COSTS.format(paths=paths))
         assert (run.returncode, run.stdout) == (0, f"['{cheap}']\n"), run.stderr
+
+
+CLASSES = """
+from pathlib import Path
+import crossdock as xd
+from accelerators import Accelerators
+
+loaded = Accelerators(Path({library!r}))
+whole = xd.ones((64, 128), dtype="uint8", device="cuda:0")
+for tensor in (whole, whole[:, :64], whole[:, ::2]):
+    route = xd.explain(tensor, "cpu", copy=True)
+    print(next(line for line in str(route).splitlines() if "cost:" in line).partition(" for ")[2])
+"""
+
+
+def test_an_explanation_says_for_which_layouts_its_cost_was_measured(
+    child: Any, accelerators_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was that of a compact tensor, whatever was moved."""
+    monkeypatch.setenv("CROSSDOCK_COSTS", "memory")
+    run = child(CLASSES.format(library=str(accelerators_library)))
+    found = [line.split(" to ") for line in run.stdout.splitlines()]
+    expected = [[source, "compact memory"] for source in ("compact", "pitched", "scattered")]
+    assert (run.returncode, found) == (0, expected), run.stderr

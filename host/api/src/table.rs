@@ -403,7 +403,7 @@ table! {
     route_kind: extern "C" fn(Ref<'_, XdRoute>) -> RouteKind;
     /// Bytes that are copied; 0 for an alias.
     route_bytes_copied: extern "C" fn(Ref<'_, XdRoute>) -> u64;
-    /// Nanoseconds that it is expected to take for a compact tensor, where that is known.
+    /// Nanoseconds that it is expected to take, where that is known.
     route_cost_ns: extern "C" fn(Ref<'_, XdRoute>) -> u64;
     /// The whole explanation.
     route_text: extern "C" fn(Ref<'_, XdRoute>) -> Text<'_>;

@@ -202,6 +202,37 @@ fn the_route_to_the_same_device_is_an_alias() {
 }
 
 #[test]
+fn the_cost_of_a_route_is_told_with_the_layout_that_it_is_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let route = |more: &[&str]| {
+        let words = [
+            "route", "cpu:0", "cpu:0", "--route", "direct", "--shape", "64x64",
+        ];
+        let mut command = crossdock(&[&words, more].concat());
+        command.env("CROSSDOCK_COSTS", folder.path().join("costs.json"));
+        command.output().unwrap()
+    };
+    for (more, class) in [
+        (&[][..], "measured for compact to compact memory"),
+        (
+            &["--strides", "100x1"],
+            "measured for pitched to compact memory",
+        ),
+        (
+            &["--strides", "-1,64"],
+            "measured for scattered to compact memory",
+        ),
+    ] {
+        let output = route(more);
+        let text = out(&output);
+        assert!(text.contains(class), "{text} {}", err(&output));
+    }
+    let output = route(&["--strides", "64"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(err(&output).lines().count(), 3, "{}", err(&output));
+}
+
+#[test]
 fn a_device_that_is_not_here_is_one_error_of_three_lines() {
     let output = run(&["route", "cpu:0", "cuda:3"]);
     assert_eq!(output.status.code(), Some(1));

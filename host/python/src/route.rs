@@ -36,7 +36,7 @@ impl Route {
         (api().route_bytes_copied)(self.0.lend())
     }
 
-    /// The seconds that it is expected to take, of a compact tensor; `None` where that is not known.
+    /// The seconds that it is expected to take, for this layout and kind of memory; `None` where that is not known.
     /// `str()` says where the number is from.
     #[getter]
     fn cost(&self) -> Option<f64> {

@@ -215,6 +215,11 @@ impl Error {
         }
     }
 
+    /// Whether there was too little memory, of a device or of the host.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        [Some(Status::OOM_DEVICE), Some(Status::OOM_HOST)].contains(&self.status())
+    }
+
     pub(crate) fn exhausted(operation: &'static str, why: impl ToString) -> Self {
         Self::Exhausted {
             operation,

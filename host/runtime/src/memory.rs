@@ -230,8 +230,7 @@ impl Memory {
 
     /// The host's address of byte `offset`, where the host can dereference it.
     pub(crate) fn host_address(&self, offset: u64) -> Option<u64> {
-        let reachable = self.kind == MemoryKind::HOST || self.device.is_host_accessible();
-        if reachable {
+        if self.reach().by_host {
             self.address.advanced(offset)?.as_pointer()
         } else {
             None

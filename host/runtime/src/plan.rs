@@ -1,13 +1,14 @@
 //! The planner: how a tensor could become another device's, the cheapest way first.
 
-use crossdock_sdk::abi::Capabilities;
-use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::abi::{Capabilities, MemoryKind};
+use crossdock_sdk::dlpack::{DeviceType, Layout};
 
-use crate::costs::Cost;
+use crate::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::device::Device;
 use crate::host_device;
 use crate::route::{RouteChoice, RouteKind};
 use crate::stream::Stream;
+use crate::tensor::Tensor;
 use crate::way::Way;
 
 /// How memory becomes another device's without a copy.
@@ -87,40 +88,115 @@ impl Curiosity {
     }
 }
 
+/// One end of a copy.
+#[derive(Clone, Copy)]
+pub(crate) struct End<'a> {
+    pub(crate) device: &'a Device,
+    /// `None` for memory that is made for the copy: compact.
+    layout: Option<&'a Layout>,
+    kind: MemoryKind,
+    /// The host reads and writes it, so every plugin can.
+    pub(crate) by_host: bool,
+}
+
+impl<'a> End<'a> {
+    pub(crate) fn of(tensor: &'a Tensor) -> Self {
+        let memory = tensor.memory();
+        Self {
+            device: &memory.device,
+            layout: Some(tensor.layout()),
+            kind: memory.kind,
+            by_host: memory.reach().by_host,
+        }
+    }
+
+    /// Elements in memory of the device's usual kind.
+    pub(crate) fn on(device: &'a Device, layout: Option<&'a Layout>) -> Self {
+        Self {
+            device,
+            layout,
+            kind: MemoryKind::DEVICE,
+            by_host: device.is_host_accessible(),
+        }
+    }
+
+    fn class(&self) -> EndClass {
+        EndClass {
+            arrangement: self.layout.map_or(Arrangement::Compact, Arrangement::of),
+            residence: Residence::of(self.kind),
+        }
+    }
+}
+
 /// The copies of `bytes` that `choice` allows, by their cost.
 pub(crate) fn copies(
     bytes: u64,
-    (from, to): (&Device, &Device),
+    (from, to): (End<'_>, End<'_>),
     choice: RouteChoice,
     curiosity: Curiosity,
 ) -> Copies {
-    let all = Way::all(from, to);
-    let allowed: Vec<Way> = all
-        .iter()
-        .copied()
-        .filter(|way| choice.allows(way.kind()))
-        .collect();
+    let mut all = Way::all(&from, &to);
     let mut refused = Vec::new();
     let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
     if choice.allows(RouteKind::Direct) && !has_direct {
         refused.push("direct: neither plugin reaches the other's memory".to_owned());
     }
-    // Within a device, a way through the host is no choice.
-    let is_choice = allowed.len() > 1 && from != to;
-    let is_asked = bytes > 0 && (is_choice || curiosity == Curiosity::Always);
-    let known = if is_asked {
-        let may_measure = curiosity != Curiosity::Never;
-        from.routing().costs().of((from, to), &all, may_measure)
+    let known = if bytes > 0 {
+        costs(&mut all, (from, to), choice, curiosity)
     } else {
         None
     };
-    let cost = |way| {
-        known
+    // Once for each move: a loop takes fewer instructions than an iterator here.
+    let mut ways = Vec::with_capacity(all.len());
+    for way in all {
+        let cost = known
             .as_ref()
-            .map_or(Cost::UNKNOWN, |known| known.cost(way, bytes))
-    };
-    let mut ways: Vec<(Way, Cost)> = allowed.into_iter().map(|way| (way, cost(way))).collect();
-    // Stable: what is not known keeps its place at the end.
-    ways.sort_by_key(|(_, cost)| (cost.time.is_none(), cost.time));
+            .map_or(Cost::UNKNOWN, |known| known.cost(way, bytes));
+        let is_unknown = way.is_packed() && cost.time.is_none();
+        if choice.allows(way.kind()) && !is_unknown {
+            ways.push((way, cost));
+        }
+    }
+    if known.is_some() {
+        // Stable: what is not known keeps its place at the end.
+        ways.sort_by_key(|(_, cost)| (cost.time.is_none(), cost.time));
+    }
     Copies { ways, refused }
+}
+
+/// What is known of the costs, where they make a difference or are wanted. Where they are, `all` has
+/// also the ways that pack first.
+fn costs(
+    all: &mut Vec<Way>,
+    (from, to): (End<'_>, End<'_>),
+    choice: RouteChoice,
+    curiosity: Curiosity,
+) -> Option<Known> {
+    let costs = from.device.routing().costs();
+    if !costs.are_on() {
+        return None;
+    }
+    let class = Class {
+        source: from.class(),
+        destination: to.class(),
+    };
+    // Within a device, a way through the host is no choice.
+    let is_between_two = from.device != to.device;
+    let mut ways = all.clone();
+    if is_between_two && class.is_strided() {
+        ways.extend(all.iter().filter_map(|way| way.packed()));
+    }
+    let allowed = ways.iter().filter(|way| choice.allows(way.kind())).count();
+    if !(is_between_two && allowed > 1) && curiosity != Curiosity::Always {
+        return None;
+    }
+    let asked = Asked {
+        from: from.device,
+        to: to.device,
+        class,
+        ways: &ways,
+    };
+    let known = costs.of(&asked, curiosity != Curiosity::Never)?;
+    *all = ways;
+    Some(known)
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::order;
 use crate::pending::Access;
-use crate::plan::{self, Alias, Copies, Curiosity, Reach};
+use crate::plan::{self, Alias, Copies, Curiosity, End, Reach};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::trace;
@@ -79,7 +79,7 @@ pub struct Route {
     pub refused: Vec<String>,
     /// The routes that could be taken instead, with what they would cost.
     pub instead: Vec<String>,
-    /// What it is expected to take, for a compact tensor.
+    /// What it is expected to take, for a tensor that lies like this in such memory.
     pub cost: Cost,
     /// Bytes that are copied; 0 for an alias.
     pub bytes_copied: u64,
@@ -112,7 +112,9 @@ impl fmt::Display for Route {
 /// not known yet, this measures them.
 #[must_use]
 pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
-    explain_from(layout, (from, to), choice, (of_device(from), false), None)
+    let source = End::on(from, Some(layout));
+    let seen = (of_device(from), false);
+    explain_from(layout, (source, to), choice, seen, None)
 }
 
 /// As [`explain`], in the order of a stream: also what waits for the work that is on it. A move on a
@@ -127,9 +129,10 @@ pub fn explain_on(
     choice: RouteChoice,
     stream: &Stream,
 ) -> Result<Route, Error> {
-    let (stream, reach) = (Some(stream), of_device(from));
-    order::check(stream)?;
-    let route = explain_from(layout, (from, to), choice, (reach, false), stream);
+    order::check(Some(stream))?;
+    let source = End::on(from, Some(layout));
+    let seen = (of_device(from), false);
+    let route = explain_from(layout, (source, to), choice, seen, Some(stream));
     Ok(route)
 }
 
@@ -165,25 +168,28 @@ impl Tensor {
 
     fn explained(&self, to: &Device, choice: RouteChoice, stream: Option<&Stream>) -> Route {
         let seen = (self.memory().reach(), is_seen(self, to));
-        explain_from(self.layout(), (self.device(), to), choice, seen, stream)
+        let source = End::of(self);
+        explain_from(self.layout(), (source, to), choice, seen, stream)
     }
 }
 
 /// Explains a move of memory that the host may see, and the destination already.
 fn explain_from(
     layout: &Layout,
-    (from, to): (&Device, &Device),
+    (source, to): (End<'_>, &Device),
     choice: RouteChoice,
     (reach, by_destination): (Reach, bool),
     stream: Option<&Stream>,
 ) -> Route {
+    let from = source.device;
     let mut route = Route::new(from, to);
     if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
     let curiosity = stream.map_or(Curiosity::Always, |stream| Curiosity::on(Some(stream)));
-    let copies = plan::copies(bytes, (from, to), choice, curiosity);
+    let ends = (source, End::on(to, None));
+    let copies = plan::copies(bytes, ends, choice, curiosity);
     route.refused.extend(copies.refused.iter().cloned());
     match copies.ways.first() {
         Some(_) => route.copied(&copies, 0, (from, to), (bytes, stream)),
@@ -240,7 +246,8 @@ fn take_cheapest(
         }
     }
     let bytes = tensor.nbytes();
-    let copies = plan::copies(bytes, (from, to), choice, Curiosity::on(stream));
+    let ends = (End::of(tensor), End::on(to, None));
+    let copies = plan::copies(bytes, ends, choice, Curiosity::on(stream));
     route.refused.extend(copies.refused.iter().cloned());
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         let moved = Tensor::empty(to, tensor.layout())?;
@@ -249,7 +256,7 @@ fn take_cheapest(
                 let route = route.copied(&copies, index, (from, to), (bytes, stream));
                 return Ok((moved, route));
             }
-            Err(error) => route.fell(way.kind(), error)?,
+            Err(error) => route.fell_among(&copies, index, (tensor, &moved), error)?,
         }
     }
     Err(route.refused())
@@ -276,14 +283,14 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
     let mut route = Route::new(from, to);
     let copies = plan::copies(
         src.nbytes(),
-        (from, to),
+        (End::of(src), End::of(dst)),
         RouteChoice::Best,
         Curiosity::on(stream),
     );
-    for (way, _) in copies.ways {
+    for (index, (way, _)) in copies.ways.iter().enumerate() {
         match way.copy(dst, src, stream) {
             Ok(()) => return Ok(()),
-            Err(error) => route.fell(way.kind(), error)?,
+            Err(error) => route.fell_among(&copies, index, (src, dst), error)?,
         }
     }
     Err(route.refused())
@@ -402,6 +409,27 @@ impl Route {
             to: self.to,
             reasons: self.refused,
         }
+    }
+
+    /// Notes why the copy with this index fell, which it also does where there is no room to pack and
+    /// another one is left.
+    fn fell_among(
+        &mut self,
+        copies: &Copies,
+        index: usize,
+        (src, dst): (&Tensor, &Tensor),
+        error: Error,
+    ) -> Result<(), Error> {
+        let Some((way, _)) = copies.ways.get(index) else {
+            return Err(error);
+        };
+        let is_last = index + 1 == copies.ways.len();
+        if !is_last && error.is_out_of_memory() && way.packs(src, dst) {
+            self.refused
+                .push(format!("{}: {}", way.kind(), error.why()));
+            return Ok(());
+        }
+        self.fell(way.kind(), error)
     }
 
     /// Notes why a route fell; an error that another route would not mend is given back.

@@ -31,6 +31,8 @@ pub(crate) struct Asked {
     pub(crate) failing: AtomicU64,
     /// Each copy takes so many microseconds for each KiB, on top of what it takes.
     pub(crate) slowness: AtomicU64,
+    /// The first copy takes so many microseconds, on top of what it takes.
+    pub(crate) first: AtomicU64,
     pub(crate) live: AtomicU64,
     pub(crate) locked: AtomicU64,
     /// Host addresses that copies began at, in pages.
@@ -45,6 +47,7 @@ impl Asked {
             copies: AtomicU64::new(0),
             failing: AtomicU64::new(0),
             slowness: AtomicU64::new(0),
+            first: AtomicU64::new(0),
             live: AtomicU64::new(0),
             locked: AtomicU64::new(0),
             host_pages: Mutex::new(BTreeSet::new()),
@@ -53,7 +56,7 @@ impl Asked {
     }
 }
 
-static ASKED: [Asked; 24] = [const { Asked::new() }; 24];
+static ASKED: [Asked; 27] = [const { Asked::new() }; 27];
 
 /// What plugin `N` was asked.
 pub(crate) fn asked<const N: usize>() -> &'static Asked {
@@ -91,7 +94,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {
 
     fn device_info(&self, _: u32) -> Result<DeviceInfo, Error> {
         let mut info = test_plugin::device_info();
-        info.capabilities = Capabilities::REGISTER;
+        info.capabilities = Capabilities::REGISTER.with(Capabilities::PINNED);
         Ok(info)
     }
 
@@ -131,10 +134,16 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {
             }
         }
         asked.longest.fetch_max(args.bytes, SeqCst);
-        if asked.copies.fetch_add(1, SeqCst) + 1 == asked.failing.load(SeqCst) {
+        let number = asked.copies.fetch_add(1, SeqCst) + 1;
+        if number == asked.failing.load(SeqCst) {
             return Err(Error::new(Status::VENDOR, "copy", "this one was to fail"));
         }
-        let micros = asked.slowness.load(SeqCst) * args.bytes / 1024;
+        let once = if number == 1 {
+            asked.first.load(SeqCst)
+        } else {
+            0
+        };
+        let micros = once + asked.slowness.load(SeqCst) * args.bytes / 1024;
         let until = Instant::now() + Duration::from_micros(micros);
         let (dst, src) = (args.dst.address, args.src.address);
         let (dst, src) = (dst.as_pointer().unwrap(), src.as_pointer().unwrap());

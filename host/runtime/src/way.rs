@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::order;
+use crate::plan::End;
 use crate::route::RouteKind;
 use crate::staging;
 use crate::stream::Stream;
@@ -19,48 +20,97 @@ pub(crate) enum Way {
     BySource,
     /// The plugin of the destination.
     ByDestination,
+    /// The plugin of the source, once what is strided was packed where it is.
+    PackedBySource,
+    /// The plugin of the destination, in the same way.
+    PackedByDestination,
     /// Both, through host memory.
     Staged,
 }
 
 impl Way {
-    /// What two devices' properties allow, in the order in which to try it when no cost is known.
-    pub(crate) fn all(from: &Device, to: &Device) -> Vec<Self> {
-        let by_source = is_shared(from, to) || to.is_host_accessible();
-        let by_destination = !is_shared(from, to) && from.is_host_accessible();
-        let direct = [
-            (by_source, Self::BySource),
-            (by_destination, Self::ByDestination),
-        ];
-        let direct = direct.into_iter().filter(|(is_allowed, _)| *is_allowed);
-        direct.map(|(_, way)| way).chain([Self::Staged]).collect()
+    pub(crate) const EACH: [Self; 5] = [
+        Self::BySource,
+        Self::ByDestination,
+        Self::PackedBySource,
+        Self::PackedByDestination,
+        Self::Staged,
+    ];
+
+    /// What both ends allow, in the order in which to try it when no cost is known.
+    pub(crate) fn all(from: &End<'_>, to: &End<'_>) -> Vec<Self> {
+        let is_shared = Arc::ptr_eq(from.device.plugin(), to.device.plugin());
+        let by_source = is_shared || to.by_host;
+        let by_destination = !is_shared && from.by_host;
+        let mut all = Vec::with_capacity(Self::EACH.len());
+        if by_source {
+            all.push(Self::BySource);
+        }
+        if by_destination {
+            all.push(Self::ByDestination);
+        }
+        all.push(Self::Staged);
+        all
     }
 
     pub(crate) const fn kind(self) -> RouteKind {
         match self {
-            Self::BySource | Self::ByDestination => RouteKind::Direct,
             Self::Staged => RouteKind::Staged,
+            _ => RouteKind::Direct,
+        }
+    }
+
+    /// The same with what is strided packed first. It is worth asking about where costs are known: a
+    /// plugin that declines a strided copy has it packed anyway.
+    pub(crate) const fn packed(self) -> Option<Self> {
+        match self {
+            Self::BySource => Some(Self::PackedBySource),
+            Self::ByDestination => Some(Self::PackedByDestination),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn is_packed(self) -> bool {
+        matches!(self, Self::PackedBySource | Self::PackedByDestination)
+    }
+
+    /// Whether it takes memory beside that of both ends, to pack what is strided.
+    pub(crate) fn packs(self, src: &Tensor, dst: &Tensor) -> bool {
+        let is_strided = [src, dst].iter().any(|end| !end.layout().is_contiguous());
+        is_strided && (self.is_packed() || self == Self::Staged)
+    }
+
+    /// Which of the two makes it; `None`: both do.
+    fn maker<T>(self, from: T, to: T) -> Option<T> {
+        match self {
+            Self::BySource | Self::PackedBySource => Some(from),
+            Self::ByDestination | Self::PackedByDestination => Some(to),
+            Self::Staged => None,
         }
     }
 
     /// Whether the copy is put into the order of a stream, and nobody waits for the work on that.
     pub(crate) fn follows(self, from: &Device, to: &Device, stream: &Stream) -> bool {
-        let maker = match self {
-            Self::BySource => from,
-            Self::ByDestination => to,
-            Self::Staged => return false,
+        let can = |device: &Device| {
+            let has_streams = device.hooks().table().streams().is_some();
+            has_streams || device.is_of(stream.device().plugin())
         };
-        let has_streams = maker.hooks().table().streams().is_some();
-        has_streams || maker.is_of(stream.device().plugin())
+        match self.maker(from, to) {
+            // Either may have to pack.
+            Some(_) if self.is_packed() => can(from) && can(to),
+            maker => maker.is_some_and(can),
+        }
     }
 
     /// What is done, for people.
     pub(crate) fn step(self, from: &Device, to: &Device) -> String {
         let (source, destination) = (from.plugin().name(), to.plugin().name());
-        match self {
-            Self::BySource => format!("`{source}` copies by itself"),
-            Self::ByDestination => format!("`{destination}` copies by itself"),
-            Self::Staged => format!(
+        match self.maker(source, destination) {
+            Some(maker) if self.is_packed() => {
+                format!("what is strided is packed, then `{maker}` copies by itself")
+            }
+            Some(maker) => format!("`{maker}` copies by itself"),
+            None => format!(
                 "`{source}` reads into host memory and `{destination}` writes from it, in chunks \
                  of at most {} KiB",
                 from.routing().chunks().chunk_bytes() >> 10,
@@ -81,12 +131,13 @@ impl Way {
         src: &Tensor,
         stream: Option<&Stream>,
     ) -> Result<(), Error> {
-        let maker = match self {
-            Self::BySource => src.device(),
-            Self::ByDestination => dst.device(),
-            Self::Staged => return stage(dst, src, stream),
+        let Some(maker) = self.maker(src.device(), dst.device()) else {
+            return stage(dst, src, stream);
         };
         let once = |dst: &Tensor, src: &Tensor| transfer::copy_tensor(maker, dst, src, stream);
+        if self.is_packed() {
+            return packed_first(dst, src, stream, once);
+        }
         let mut refused = match once(dst, src) {
             Err(error) if error.is_unsupported() => error,
             done => return done,
@@ -101,10 +152,24 @@ impl Way {
         if dst.layout().is_contiguous() {
             return Err(refused);
         }
-        let packed = Tensor::empty(dst.device(), dst.layout())?;
-        once(&packed, &compact)?;
-        elements::unpack(dst, &packed, stream)
+        packed_first(dst, &compact, stream, once)
     }
+}
+
+/// Copies what is compact, `once`, and packs and unpacks on either side of it.
+fn packed_first(
+    dst: &Tensor,
+    src: &Tensor,
+    stream: Option<&Stream>,
+    once: impl Fn(&Tensor, &Tensor) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let src = elements::packed(src, stream)?;
+    if dst.layout().is_contiguous() {
+        return once(dst, &src);
+    }
+    let packed = Tensor::empty(dst.device(), dst.layout())?;
+    once(&packed, &src)?;
+    elements::unpack(dst, &packed, stream)
 }
 
 /// Host memory is not part of any stream: what is on it comes first, and this is done when it
@@ -117,15 +182,5 @@ fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Erro
         });
     }
     order::synchronize(stream)?;
-    let src = elements::packed(src, None)?;
-    if dst.layout().is_contiguous() {
-        return staging::stage(dst, &src);
-    }
-    let packed = Tensor::empty(dst.device(), dst.layout())?;
-    staging::stage(&packed, &src)?;
-    elements::unpack(dst, &packed, None)
-}
-
-fn is_shared(from: &Device, to: &Device) -> bool {
-    Arc::ptr_eq(from.plugin(), to.plugin())
+    packed_first(dst, src, None, staging::stage)
 }

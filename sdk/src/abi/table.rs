@@ -199,7 +199,7 @@ pub struct PluginTable {
     >,
     /// Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on trust.
     ///
-    /// When the host asks depends on [`query_cost`](Self::query_cost).
+    /// When the host asks depends on `query_cost`.
     ///
     /// Threads: any.
     /// Blocks:  no.

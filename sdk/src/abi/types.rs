@@ -382,8 +382,9 @@ pub struct ProbeInfo {
     pub driver_version: [u8; 64],
 }
 
-/// What a device is, made by [`DeviceInfo::new`]. Texts are NUL-terminated UTF-8, made by
-/// [`fixed_text`](crate::plugin::fixed_text).
+/// What a device is. Texts are NUL-terminated UTF-8.
+///
+/// Made by [`DeviceInfo::new`], texts by [`fixed_text`](crate::plugin::fixed_text).
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct DeviceInfo {

@@ -57,6 +57,11 @@ fn a_plugin_in_c_passes_the_core_of_the_suite() {
 }
 
 #[test]
+fn a_plugin_in_c_that_maps_and_adopts_passes_every_case() {
+    passes("tests/plugins/lends.c", Level::Full);
+}
+
+#[test]
 fn a_plugin_in_c_with_its_memory_in_another_process_passes_every_case() {
     passes("examples/plugin-c/remote.c", Level::Full);
 }

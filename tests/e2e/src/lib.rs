@@ -220,7 +220,7 @@ pub fn with_environment(test: &str, variables: &[(&str, &str)]) -> bool {
     }
     let status = std::env::current_exe().and_then(|test_file| {
         let mut command = Command::new(test_file);
-        command.args(["--exact", test, "--nocapture"]);
+        command.args(["--include-ignored", "--exact", test, "--nocapture"]);
         command.env(CHILD, "1").envs(variables.iter().copied());
         command.status()
     });

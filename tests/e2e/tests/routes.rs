@@ -5,9 +5,10 @@
 )]
 
 use crossdock::{
-    Device, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, explain, explain_on,
+    CostCache, Device, Error, RouteChoice, RouteKind, Runtime, Stream, Tensor, explain, explain_on,
 };
-use crossdock_e2e::{everything, report};
+use crossdock_e2e::{asynchronous, compile_plugin, everything, report, root};
+use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 /// Bytes that differ from each other, from their neighbours and from zero.
@@ -205,6 +206,32 @@ fn what_is_explained_of_a_move_on_a_stream_is_what_the_move_does() {
         }
     }
     assert!(waits > 0);
+}
+
+#[test]
+fn pinned_memory_is_copied_directly_by_every_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let lends = compile_plugin(&root().join("tests/plugins/lends.c"), folder.path(), &[]);
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(lends).plugin(asynchronous()).open().unwrap();
+    let [pins, other] =
+        ["vpi:1", "ext_dev:0"].map(|id| runtime.device(id.parse().unwrap()).unwrap());
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    let direct = RouteChoice::Only(RouteKind::Direct);
+    for (kind, is_reached) in [(MemoryKind::PINNED, true), (MemoryKind::DEVICE, false)] {
+        let source = Tensor::empty_of(&pins, &layout, kind).unwrap();
+        source.write(&pattern(4096)).unwrap();
+        let route = source.explain(&other, direct);
+        assert_eq!(route.kind == RouteKind::Direct, is_reached, "{route}");
+        let moved = source.to(&other, direct);
+        assert_eq!(moved.is_ok(), is_reached, "{route}");
+        let Ok((moved, _)) = moved else { continue };
+        assert_eq!(moved.read().unwrap(), pattern(4096), "{route}");
+        // And written to by the other's plugin.
+        moved.write(&[7; 4096]).unwrap();
+        source.copy_from(&moved, None).unwrap();
+        assert_eq!(source.read().unwrap(), [7; 4096]);
+    }
 }
 
 #[test]

@@ -1254,8 +1254,8 @@ uint32_t xd_route_kind(const xd_route *route);
 /** \brief Bytes that are copied; 0 for an alias. */
 uint64_t xd_route_bytes_copied(const xd_route *route);
 
-/** \brief Nanoseconds that it is expected to take for a compact tensor, as the explanation says it
- * with where that is from; `XD_COST_UNKNOWN` where it is not known.
+/** \brief Nanoseconds that it is expected to take, as the explanation says it with where that is from and
+ * for which layouts and kinds of memory it was measured; `XD_COST_UNKNOWN` where it is not known.
  */
 uint64_t xd_route_cost_ns(const xd_route *route);
 

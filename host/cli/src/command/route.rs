@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// The extents, with an `x` between them; `1` and `0` are extents like any other.
     #[arg(long, default_value = "1024x1024")]
     shape: Shape,
+    /// How many elements lie from one index to the next of each extent; without them it is compact.
+    #[arg(long, value_name = "STRIDES", allow_hyphen_values = true)]
+    strides: Option<Strides>,
     /// The type of one element.
     #[arg(long, default_value = "float32")]
     dtype: Dtype,
@@ -73,12 +76,17 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let from = runtime.device(arguments.from)?;
     let to = runtime.device(arguments.to)?;
     let Shape(shape) = &arguments.shape;
-    let layout = Layout::compact(arguments.dtype, shape).map_err(|error| {
+    let layout = match &arguments.strides {
+        Some(Strides(strides)) => Layout::strided(arguments.dtype, shape, strides),
+        None => Layout::compact(arguments.dtype, shape),
+    };
+    let layout = layout.map_err(|error| {
         let what = format!(
             "describe a tensor of shape {shape:?} and dtype {}",
             arguments.dtype
         );
-        Problem::new(what, error.to_string(), "give a smaller shape")
+        let next = "give a smaller shape, and one stride for each extent";
+        Problem::new(what, error.to_string(), next)
     })?;
     let route = crossdock::explain(&layout, &from, &to, arguments.route.into());
     screen::result(format!("{}\n", route.to_string().trim_end()))?;
@@ -97,10 +105,25 @@ impl FromStr for Shape {
     type Err = NoShape;
 
     fn from_str(text: &str) -> Result<Self, NoShape> {
-        let extents: Result<Vec<i64>, _> = text.split(['x', ',']).map(str::parse).collect();
-        match extents {
-            Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok(Self(extents)),
-            _ => Err(NoShape),
-        }
+        let extents = numbers(text)?;
+        let is_shape = extents.iter().all(|extent| *extent >= 0);
+        is_shape.then_some(Self(extents)).ok_or(NoShape)
     }
+}
+
+/// The strides of `--strides`.
+#[derive(Debug, Clone)]
+struct Strides(Vec<i64>);
+
+impl FromStr for Strides {
+    type Err = NoShape;
+
+    fn from_str(text: &str) -> Result<Self, NoShape> {
+        numbers(text).map(Self)
+    }
+}
+
+fn numbers(text: &str) -> Result<Vec<i64>, NoShape> {
+    let numbers: Result<_, _> = text.split(['x', ',']).map(str::parse).collect();
+    numbers.map_err(|_unread: std::num::ParseIntError| NoShape)
 }

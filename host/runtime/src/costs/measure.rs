@@ -4,41 +4,73 @@ use std::time::{Duration, Instant};
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
+use super::class::{Arrangement, EndClass, SHORTEST_ROW};
 use super::curve::{Curve, Point};
-use super::table::PairCosts;
+use super::table::{Asked, WayCosts};
 use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::Tensor;
-use crate::way::Way;
 
-/// Times each way between two devices. What fails, or is too slow to be timed, is not measured.
-pub(super) fn measure(from: &Device, to: &Device, ways: &[Way]) -> PairCosts {
-    let mut costs = PairCosts::default();
-    let Ok((dst, src)) = ends(from, to, LARGEST_BYTES) else {
-        return costs;
+/// Times each way, and says how long that took. What fails, or is too slow to be timed, is not measured.
+pub(super) fn measure(of: &Asked<'_>, budget: Duration) -> (WayCosts, Duration) {
+    let mut costs = WayCosts::default();
+    let mut took = Duration::ZERO;
+    let ends = Sample::new(of.from, of.class.source)
+        .and_then(|src| Ok((src, Sample::new(of.to, of.class.destination)?)));
+    let Ok((src, dst)) = ends else {
+        return (costs, took);
     };
-    let share = BUDGET / u32::try_from(ways.len()).unwrap_or(1).max(1);
-    for way in ways {
-        let curve = curve(share, |bytes| {
-            let part = Layout::compact(Dtype::UINT8, &[bytes.cast_signed()])?;
-            let view = |whole: &Tensor| whole.view(part.clone(), 0);
-            way.copy(&view(&dst), &view(&src), None)
-        });
-        costs.set(*way, curve);
+    let share = budget / u32::try_from(of.ways.len()).unwrap_or(1).max(1);
+    for way in of.ways {
+        let copy = |bytes| way.copy(&dst.of(bytes)?, &src.of(bytes)?, None);
+        // What a driver does once, as making a context or a kernel, is no cost of a copy, and takes
+        // no time from the others.
+        if copy(SMALLEST_BYTES).is_err() {
+            continue;
+        }
+        let start = Instant::now();
+        costs.set(*way, curve(start + share, copy));
+        took += start.elapsed();
     }
-    costs
+    (costs, took)
 }
 
-fn ends(from: &Device, to: &Device, bytes: u64) -> Result<(Tensor, Tensor), Error> {
-    let layout = Layout::compact(Dtype::UINT8, &[bytes.cast_signed()])?;
-    Ok((Tensor::empty(to, &layout)?, Tensor::empty(from, &layout)?))
+/// One end of the copies that are timed.
+struct Sample {
+    memory: Tensor,
+    arrangement: Arrangement,
+}
+
+impl Sample {
+    fn new(device: &Device, class: EndClass) -> Result<Self, Error> {
+        let span = arranged(class.arrangement, LARGEST_BYTES)?.span();
+        let memory = Layout::compact(Dtype::UINT8, &[span.max])?;
+        Ok(Self {
+            memory: Tensor::empty_of(device, &memory, class.residence.kind())?,
+            arrangement: class.arrangement,
+        })
+    }
+
+    fn of(&self, bytes: u64) -> Result<Tensor, Error> {
+        Ok(self.memory.view(arranged(self.arrangement, bytes)?, 0))
+    }
+}
+
+/// So many bytes as rows: at one pitch, the shortest that are pitched, since longer ones cost less; or
+/// scattered, as a transposed matrix is. The shape is the same for all, so that any can be copied to any.
+fn arranged(arrangement: Arrangement, bytes: u64) -> Result<Layout, Error> {
+    let row = SHORTEST_ROW / ELEMENT_BYTES;
+    let rows = bytes.cast_signed() / SHORTEST_ROW;
+    let strides = match arrangement {
+        Arrangement::Compact => [row, 1],
+        Arrangement::Pitched => [2 * row, 1],
+        Arrangement::Scattered => [1, rows],
+    };
+    Ok(Layout::strided(Dtype::UINT32, &[rows, row], &strides)?)
 }
 
 /// The times of one way, from the smallest size up, until the time is over.
-fn curve(share: Duration, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
-    // What is done once, and a machine that is busy just now, do not count.
-    copy(SMALLEST_BYTES).ok()?;
-    let deadline = Instant::now() + share;
+fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
     let mut points: Vec<Point> = Vec::new();
     for bytes in SIZES {
         let last = points.last().copied();
@@ -58,7 +90,8 @@ fn curve(share: Duration, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Cur
     Curve::try_from(points).ok()
 }
 
-/// The shortest of some runs, two at least: short ones are many, as any may be interrupted.
+/// The shortest of some runs, two at least: short ones are many, as any may be interrupted, and a machine
+/// that is busy just now does not count.
 fn best(deadline: Instant, bytes: u64, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
     let runs = if bytes == SMALLEST_BYTES { 16 } else { 4 };
     let mut best: Option<f64> = None;
@@ -78,5 +111,6 @@ fn best(deadline: Instant, bytes: u64, copy: impl Fn() -> Result<(), Error>) -> 
 const SIZES: [u64; 4] = [SMALLEST_BYTES, 128 << 10, 1 << 20, LARGEST_BYTES];
 const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: u64 = 8 << 20;
-/// The time that one pair of devices may take, all ways together.
-const BUDGET: Duration = Duration::from_millis(45);
+const ELEMENT_BYTES: i64 = 4;
+/// The time that one class of copies may take, all ways together.
+pub(super) const BUDGET: Duration = Duration::from_millis(45);

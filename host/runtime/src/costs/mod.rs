@@ -2,6 +2,8 @@
 //! without a lock.
 
 mod cache;
+mod class;
+mod cost;
 mod curve;
 mod measure;
 mod store;
@@ -11,6 +13,7 @@ mod table;
 mod tests;
 
 pub use cache::CostCache;
-pub use table::{Cost, CostOrigin};
+pub use cost::{Cost, CostOrigin};
 
-pub(crate) use table::Costs;
+pub(crate) use class::{Arrangement, Class, EndClass, Residence};
+pub(crate) use table::{Asked, Costs, Known};

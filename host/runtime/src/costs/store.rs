@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crossdock_sdk::regular;
 use serde::{Deserialize, Serialize};
 
-use super::table::PairCosts;
+use super::class::Class;
+use super::table::WayCosts;
 use crate::device::Device;
 use crate::life;
 
@@ -47,7 +48,8 @@ struct Record {
     pair: PairIdentity,
     /// Staged copies cost otherwise with other chunks.
     chunk_bytes: u64,
-    costs: PairCosts,
+    class: Class,
+    costs: WayCosts,
 }
 
 impl PairIdentity {
@@ -83,27 +85,29 @@ impl Store {
         }
     }
 
-    /// The kept costs of a pair; `None` also for a file that cannot be read or is not as it
-    /// should be.
-    pub(super) fn read(&self, pair: &PairIdentity) -> Option<PairCosts> {
+    /// The kept costs of a class of copies between a pair; `None` also for a file that cannot be read or
+    /// is not as it should be.
+    pub(super) fn read(&self, pair: &PairIdentity, class: Class) -> Option<WayCosts> {
         let records = self.content()?.records;
         let record = records
             .into_iter()
-            .find(|record| self.is_for(record, pair))?;
+            .find(|record| self.is_for(record, pair, class))?;
         Some(record.costs)
     }
 
-    /// Keeps the costs of a pair beside those that are in the file. A failure is told in the log.
-    pub(super) fn write(&self, pair: &PairIdentity, costs: &PairCosts) {
+    /// Keeps costs beside those that are in the file. A failure is told in the log.
+    pub(super) fn write(&self, pair: &PairIdentity, class: Class, costs: &WayCosts) {
         let Some(file) = self.file.as_deref().filter(|_| life::generation() == 0) else {
             return;
         };
         let mut content = self.content().unwrap_or_default();
         content.version = VERSION;
-        content.records.retain(|record| !self.is_for(record, pair));
+        let is_other = |record: &Record| !self.is_for(record, pair, class);
+        content.records.retain(is_other);
         content.records.push(Record {
             pair: pair.clone(),
             chunk_bytes: self.chunk_bytes,
+            class,
             costs: costs.clone(),
         });
         let surplus = content.records.len().saturating_sub(MOST_RECORDS);
@@ -114,8 +118,9 @@ impl Store {
         }
     }
 
-    fn is_for(&self, record: &Record, pair: &PairIdentity) -> bool {
-        record.pair == *pair && record.chunk_bytes == self.chunk_bytes
+    fn is_for(&self, record: &Record, pair: &PairIdentity, class: Class) -> bool {
+        let is_of_class = record.class == class && record.chunk_bytes == self.chunk_bytes;
+        is_of_class && record.pair == *pair
     }
 
     fn content(&self) -> Option<Content> {
@@ -155,8 +160,8 @@ fn replace(file: &Path, content: &Content) -> io::Result<()> {
 }
 
 /// Another version of the file is another file.
-const VERSION: u32 = 1;
-/// More than so many pairs are old ones.
+const VERSION: u32 = 2;
+/// More than so many are old ones.
 const MOST_RECORDS: usize = 1024;
 /// A longer file is not ours.
-const MOST_BYTES: u64 = 4 << 20;
+const MOST_BYTES: u64 = 8 << 20;

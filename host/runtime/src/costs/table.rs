@@ -1,8 +1,9 @@
-//! The costs of all pairs of devices that were used. Readers take no lock, and one thread measures.
+//! The costs of all pairs of devices and classes of copies that were used. Readers take no lock, and one
+//! thread measures.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -10,76 +11,32 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use super::cache::CostCache;
+use super::class::Class;
+use super::cost::{Cost, CostOrigin};
 use super::curve::Curve;
-use super::measure::measure;
+use super::measure::{BUDGET, measure};
 use super::store::{PairIdentity, Store};
 use crate::device::Device;
 use crate::plugin::Plugin;
 use crate::way::Way;
 
-/// What a route is expected to take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
-    /// The time; `None` where it is not known.
-    pub time: Option<Duration>,
-    /// Where that is from.
-    pub origin: CostOrigin,
-}
-
-/// Where a cost is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CostOrigin {
-    /// From what the devices say of themselves.
-    Properties,
-    /// Measured by this process.
-    Measured,
-    /// Measured by a process before, and kept in the file.
-    Kept,
-}
-
-impl Cost {
-    /// Nothing is copied.
-    pub(crate) const NOTHING: Self = Self {
-        time: Some(Duration::ZERO),
-        origin: CostOrigin::Properties,
-    };
-
-    /// Nothing was measured.
-    pub(crate) const UNKNOWN: Self = Self {
-        time: None,
-        origin: CostOrigin::Properties,
-    };
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.time {
-            None => return f.write_str("unknown; chosen by the devices' properties"),
-            Some(Duration::ZERO) => return f.write_str("nothing is copied"),
-            Some(time) => write!(f, "about {time:.1?}, ")?,
-        }
-        f.write_str(match self.origin {
-            CostOrigin::Properties => "by the devices' properties",
-            CostOrigin::Measured => "measured",
-            CostOrigin::Kept => "measured before",
-        })
-    }
-}
-
-/// The curves of one ordered pair of devices, by the way of the copy.
+/// The curves of the ways of one class of copies between two devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct PairCosts {
+pub(super) struct WayCosts {
     by_source: Option<Curve>,
     by_destination: Option<Curve>,
+    packed_by_source: Option<Curve>,
+    packed_by_destination: Option<Curve>,
     staged: Option<Curve>,
 }
 
-impl PairCosts {
+impl WayCosts {
     const fn of(&self, way: Way) -> Option<&Curve> {
         match way {
             Way::BySource => self.by_source.as_ref(),
             Way::ByDestination => self.by_destination.as_ref(),
+            Way::PackedBySource => self.packed_by_source.as_ref(),
+            Way::PackedByDestination => self.packed_by_destination.as_ref(),
             Way::Staged => self.staged.as_ref(),
         }
     }
@@ -91,17 +48,18 @@ impl PairCosts {
 
     /// Whether another process may go by it: one point tells a latency, and may have been bad luck.
     fn is_worth_keeping(&self) -> bool {
-        let curves = [&self.by_source, &self.by_destination, &self.staged];
-        let mut curves = curves.into_iter().flatten().peekable();
+        let mut curves = Way::EACH.iter().filter_map(|way| self.of(*way)).peekable();
         curves.peek().is_some() && curves.all(Curve::has_bandwidth)
     }
 
     pub(super) fn set(&mut self, way: Way, curve: Option<Curve>) {
-        match way {
-            Way::BySource => self.by_source = curve,
-            Way::ByDestination => self.by_destination = curve,
-            Way::Staged => self.staged = curve,
-        }
+        *match way {
+            Way::BySource => &mut self.by_source,
+            Way::ByDestination => &mut self.by_destination,
+            Way::PackedBySource => &mut self.packed_by_source,
+            Way::PackedByDestination => &mut self.packed_by_destination,
+            Way::Staged => &mut self.staged,
+        } = curve;
     }
 }
 
@@ -109,39 +67,59 @@ impl PairCosts {
 #[derive(Debug)]
 pub(crate) struct Costs {
     store: Option<Store>,
-    pairs: ArcSwap<HashMap<Key, Arc<Pair>>>,
+    pairs: Kept<Devices, Pair>,
 }
 
 /// The addresses of the plugins and the devices' indices in them.
-type Key = [(usize, u32); 2];
+type Devices = [(usize, u32); 2];
+
+/// What is kept by a key, and replaced as a whole where a key is new.
+type Kept<K, V> = ArcSwap<HashMap<K, Arc<V>>>;
 
 #[derive(Debug)]
 pub(super) struct Pair {
     is_claimed: AtomicBool,
-    /// How often the pair was measured.
-    tries: AtomicU32,
-    /// Whether it was looked for in the file, and is not there.
-    is_new: AtomicBool,
-    costs: OnceLock<(PairCosts, CostOrigin)>,
+    /// Nanoseconds that were spent on measuring it.
+    spent: AtomicU64,
+    classes: Kept<Class, ClassCosts>,
     /// While these are held, no other plugin gets the addresses in the key.
     _plugins: [Weak<Plugin>; 2],
 }
 
+/// The costs of one class of copies between two devices.
+#[derive(Debug, Default)]
+struct ClassCosts {
+    /// How often it was measured.
+    tries: AtomicU32,
+    /// Whether it was looked for in the file, and is not there.
+    is_new: AtomicBool,
+    costs: OnceLock<(WayCosts, CostOrigin)>,
+}
+
 impl Pair {
-    /// The right to find the costs, which one thread has at a time.
+    /// The right to find costs, which one thread has at a time: two would time each other.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
-        if self.is_claimed.swap(true, Ordering::AcqRel) {
-            return None;
-        }
-        let claim = Claim(&self.is_claimed);
-        // Another thread may have had it since the costs were looked for.
-        self.costs.get().is_none().then_some(claim)
+        let is_free = !self.is_claimed.swap(true, Ordering::AcqRel);
+        is_free.then_some(Claim(&self.is_claimed))
     }
 
+    /// What is left of the time that the pair may take, for one class. The caller has the claim.
+    fn budget(&self) -> Duration {
+        let spent = Duration::from_nanos(self.spent.load(Ordering::Relaxed));
+        PAIR_BUDGET.saturating_sub(spent).min(BUDGET)
+    }
+
+    fn spend(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.spent.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+impl ClassCosts {
     /// Takes the costs from the file, or measures them where that is allowed. The caller has the claim.
-    fn find(&self, store: &Store, (from, to): (&Device, &Device), ways: &[Way], may_measure: bool) {
-        let identity = PairIdentity::new(from, to);
-        if let Some(kept) = store.read(&identity) {
+    fn find(&self, of: &Asked<'_>, store: &Store, pair: &Pair, may_measure: bool) {
+        let identity = PairIdentity::new(of.from, of.to);
+        if let Some(kept) = store.read(&identity, of.class) {
             let _set = self.costs.set((kept, CostOrigin::Kept));
             return;
         }
@@ -149,10 +127,16 @@ impl Pair {
         if !may_measure {
             return;
         }
-        let measured = measure(from, to, ways);
+        let budget = pair.budget();
+        if budget < SHORTEST_BUDGET {
+            let _set = self.costs.set((WayCosts::default(), CostOrigin::Measured));
+            return;
+        }
+        let (measured, took) = measure(of, budget);
+        pair.spend(took);
         let is_last = self.tries.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TRIES;
         if measured.is_worth_keeping() {
-            store.write(&identity, &measured);
+            store.write(&identity, of.class, &measured);
         }
         if is_last || !measured.is_empty() {
             let _set = self.costs.set((measured, CostOrigin::Measured));
@@ -169,6 +153,14 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// Whose costs are asked for: those of all `ways` between two devices for one class of copies.
+pub(crate) struct Asked<'a> {
+    pub(crate) from: &'a Device,
+    pub(crate) to: &'a Device,
+    pub(crate) class: Class,
+    pub(crate) ways: &'a [Way],
+}
+
 impl Costs {
     pub(crate) fn new(cache: &CostCache, chunk_bytes: u64) -> Self {
         Self {
@@ -177,57 +169,70 @@ impl Costs {
         }
     }
 
-    /// What is known of the `ways` of a pair. At its first use they are measured, where the caller may;
-    /// another thread that asks meanwhile is told that nothing is known. Where nothing could be
-    /// measured, the next one that asks tries again, [`MOST_TRIES`] times in all.
-    pub(crate) fn of(
-        &self,
-        (from, to): (&Device, &Device),
-        ways: &[Way],
-        may_measure: bool,
-    ) -> Option<Known> {
+    /// Whether there are any to go by.
+    pub(crate) const fn are_on(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// What is known. At its first use a class is measured, where the caller may; another thread that asks
+    /// meanwhile is told that nothing is known. Where nothing could be measured, the next one that asks
+    /// tries again, [`MOST_TRIES`] times in all.
+    pub(crate) fn of(&self, of: &Asked<'_>, may_measure: bool) -> Option<Known> {
         let store = self.store.as_ref()?;
-        let pair = self.pair(from, to);
-        let is_to_find = may_measure || !pair.is_new.load(Ordering::Relaxed);
-        if pair.costs.get().is_none()
+        let pair = self.pair(of.from, of.to);
+        let class = kept(&pair.classes, of.class, ClassCosts::default);
+        let is_to_find = may_measure || !class.is_new.load(Ordering::Relaxed);
+        if class.costs.get().is_none()
             && is_to_find
             && let Some(_claim) = pair.claim()
+            // Another thread may have had it since they were looked for.
+            && class.costs.get().is_none()
         {
-            pair.find(store, (from, to), ways, may_measure);
+            class.find(of, store, &pair, may_measure);
         }
-        pair.costs.get()?;
-        Some(Known(pair))
+        class.costs.get()?;
+        Some(Known {
+            class: of.class,
+            costs: class,
+        })
     }
 
     pub(super) fn pair(&self, from: &Device, to: &Device) -> Arc<Pair> {
         let key = [from, to].map(|device| (Arc::as_ptr(device.plugin()).addr(), device.index()));
-        if let Some(pair) = self.pairs.load().get(&key) {
-            return Arc::clone(pair);
-        }
-        let new = Arc::new(Pair {
+        kept(&self.pairs, key, || Pair {
             is_claimed: AtomicBool::new(false),
-            tries: AtomicU32::new(0),
-            is_new: AtomicBool::new(false),
-            costs: OnceLock::new(),
+            spent: AtomicU64::new(0),
+            classes: ArcSwap::default(),
             _plugins: [from, to].map(|device| Arc::downgrade(device.plugin())),
-        });
-        let mut entered = Arc::clone(&new);
-        self.pairs.rcu(|pairs| {
-            let mut pairs = HashMap::clone(pairs);
-            entered = Arc::clone(pairs.entry(key).or_insert_with(|| Arc::clone(&new)));
-            pairs
-        });
-        entered
+        })
     }
 }
 
-/// The costs of a pair, once they are known.
-pub(crate) struct Known(Arc<Pair>);
+/// What is kept by this key, made at its first use.
+fn kept<K: Copy + Eq + Hash, V>(all: &Kept<K, V>, key: K, make: impl FnOnce() -> V) -> Arc<V> {
+    if let Some(found) = all.load().get(&key) {
+        return Arc::clone(found);
+    }
+    let new = Arc::new(make());
+    let mut entered = Arc::clone(&new);
+    all.rcu(|all| {
+        let mut all = HashMap::clone(all);
+        entered = Arc::clone(all.entry(key).or_insert_with(|| Arc::clone(&new)));
+        all
+    });
+    entered
+}
+
+/// The costs of a class, once they are known.
+pub(crate) struct Known {
+    class: Class,
+    costs: Arc<ClassCosts>,
+}
 
 impl Known {
     /// What a copy of so many bytes takes.
     pub(crate) fn cost(&self, way: Way, bytes: u64) -> Cost {
-        let Some((costs, origin)) = self.0.costs.get() else {
+        let Some((costs, origin)) = self.costs.costs.get() else {
             return Cost::UNKNOWN;
         };
         let Some(curve) = costs.of(way) else {
@@ -236,6 +241,7 @@ impl Known {
         Cost {
             time: Duration::try_from_secs_f64(curve.seconds(bytes)).ok(),
             origin: *origin,
+            class: Some(self.class),
         }
     }
 }
@@ -243,3 +249,8 @@ impl Known {
 /// What fails for a moment, as where memory is short, does not decide for ever; what always fails
 /// costs little.
 const MOST_TRIES: u32 = 3;
+
+/// The time that one pair of devices may take in all, whatever is copied between them.
+const PAIR_BUDGET: Duration = BUDGET.saturating_mul(4);
+/// In less, nothing is measured well enough to go by it.
+const SHORTEST_BUDGET: Duration = Duration::from_millis(10);

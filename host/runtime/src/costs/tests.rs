@@ -8,14 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::curve::{Curve, Point};
 use super::store::{PairIdentity, Store};
-use super::table::PairCosts;
-use super::{CostCache, CostOrigin};
+use super::table::WayCosts;
+use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
+use crate::memory::Memory;
 use crate::route::{Route, RouteChoice, RouteKind, explain};
 use crate::routing::Routing;
+use crate::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
 use crate::way::Way;
 
@@ -123,7 +126,7 @@ fn costs_are_measured_once_and_not_at_all_where_they_are_off_or_kept() {
     let file = folder.path().join("costs.json");
     let routing = Arc::new(Routing::new(None, &CostCache::Off));
     let pair = PairIdentity::new(&device::<8>(&routing), &device::<9>(&routing));
-    Store::new(Some(&file), routing.chunks().chunk_bytes()).write(&pair, &costs());
+    Store::new(Some(&file), routing.chunks().chunk_bytes()).write(&pair, COMPACT, &costs());
     let measured = copies();
     let route = explained(&CostCache::File(file));
     assert_eq!(route.cost.origin, CostOrigin::Kept);
@@ -131,9 +134,26 @@ fn costs_are_measured_once_and_not_at_all_where_they_are_off_or_kept() {
     assert_eq!(copies(), measured);
 }
 
+/// Both ends in memory of the usual kind.
+const fn usual(source: Arrangement, destination: Arrangement) -> Class {
+    const fn end(arrangement: Arrangement) -> EndClass {
+        EndClass {
+            arrangement,
+            residence: Residence::Usual,
+        }
+    }
+    Class {
+        source: end(source),
+        destination: end(destination),
+    }
+}
+
+const COMPACT: Class = usual(Arrangement::Compact, Arrangement::Compact);
+const PITCHED: Class = usual(Arrangement::Pitched, Arrangement::Compact);
+
 /// A staged copy takes two seconds, whatever it copies.
-fn costs() -> PairCosts {
-    let mut costs = PairCosts::default();
+fn costs() -> WayCosts {
+    let mut costs = WayCosts::default();
     costs.set(Way::Staged, curve(&[(1, 2.0), (1 << 30, 2.0)]).ok());
     costs
 }
@@ -147,7 +167,7 @@ fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
     let mut costs = costs();
     costs.set(Way::BySource, curve(&[(1, 3.0), (1 << 30, 3.0)]).ok());
     let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
-    store.write(&PairIdentity::new(&from, &to), &costs);
+    store.write(&PairIdentity::new(&from, &to), COMPACT, &costs);
     let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
     let route = explain(&layout, &from, &to, RouteChoice::Copy);
     assert_eq!(route.kind, RouteKind::Staged, "{route}");
@@ -167,19 +187,167 @@ fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
 }
 
 #[test]
+fn a_layout_is_of_the_class_that_its_rows_make_it() {
+    let class = |dtype, shape: &[i64], strides: &[i64]| {
+        Arrangement::of(&Layout::strided(dtype, shape, strides).unwrap())
+    };
+    let (byte, float, nibble) = (Dtype::UINT8, Dtype::FLOAT32, Dtype::FLOAT4_E2M1FN);
+    for (dtype, shape, strides, expected) in [
+        (byte, &[4, 64][..], &[64, 1][..], Arrangement::Compact),
+        (byte, &[], &[], Arrangement::Compact),
+        (byte, &[0, 9], &[7, 3], Arrangement::Compact),
+        (byte, &[1, 64], &[9000, 1], Arrangement::Compact),
+        (byte, &[4, 64], &[65, 1], Arrangement::Pitched),
+        (float, &[4, 16], &[17, 1], Arrangement::Pitched),
+        (byte, &[4, 1, 64], &[65, 3, 1], Arrangement::Pitched),
+        // Rows of two axes, and rows that lie in planes.
+        (byte, &[4, 8, 8], &[100, 8, 1], Arrangement::Pitched),
+        (byte, &[3, 4, 64], &[512, 80, 1], Arrangement::Pitched),
+        (nibble, &[4, 128], &[130, 1], Arrangement::Pitched),
+        (nibble, &[4, 64], &[130, 1], Arrangement::Scattered),
+        (byte, &[4, 63], &[64, 1], Arrangement::Scattered),
+        (byte, &[4096], &[2], Arrangement::Scattered),
+        // In another order, backwards, and over each other.
+        (byte, &[64, 64], &[1, 64], Arrangement::Scattered),
+        (byte, &[2, 3, 64], &[64, 128, 1], Arrangement::Scattered),
+        (byte, &[4, 64], &[-64, 1], Arrangement::Scattered),
+        (byte, &[4, 64], &[0, 1], Arrangement::Scattered),
+        (byte, &[4, 64], &[32, 1], Arrangement::Scattered),
+    ] {
+        assert_eq!(
+            class(dtype, shape, strides),
+            expected,
+            "{shape:?} {strides:?}"
+        );
+    }
+}
+
+#[test]
+fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("costs.json");
+    let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
+    let (from, to) = (device::<26>(&routing), crate::builtin::device().unwrap());
+    let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
+    let pair = PairIdentity::new(&from, &to);
+    let mut pinned = COMPACT;
+    pinned.source.residence = Residence::Pinned;
+    let cheapest = [
+        (COMPACT, Way::BySource),
+        (PITCHED, Way::PackedBySource),
+        (
+            usual(Arrangement::Scattered, Arrangement::Compact),
+            Way::Staged,
+        ),
+        (pinned, Way::Staged),
+    ];
+    for (class, cheapest) in cheapest {
+        let mut costs = WayCosts::default();
+        for way in [Way::BySource, Way::PackedBySource, Way::Staged] {
+            let seconds = if way == cheapest { 1.0 } else { 9.0 };
+            costs.set(way, curve(&[(1, seconds), (1 << 30, seconds)]).ok());
+        }
+        store.write(&pair, class, &costs);
+    }
+    let of = |strides: &[i64]| Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
+    for (strides, kind, step, class) in [
+        (
+            [64, 1],
+            RouteKind::Direct,
+            "`far26` copies",
+            "compact to compact",
+        ),
+        (
+            [99, 1],
+            RouteKind::Direct,
+            "is packed",
+            "pitched to compact",
+        ),
+        (
+            [1, 64],
+            RouteKind::Staged,
+            "in chunks",
+            "scattered to compact",
+        ),
+    ] {
+        let route = explain(&of(&strides), &from, &to, RouteChoice::Copy);
+        assert_eq!((route.kind, route.steps.len()), (kind, 1), "{route}");
+        assert!(route.steps[0].contains(step), "{route}");
+        assert_eq!(route.cost.time, Some(Duration::from_secs(1)), "{route}");
+        assert!(route.to_string().contains(class), "{route}");
+    }
+    let compact = of(&[64, 1]);
+    let memory = Memory::allocate(&from, 4096, MemoryKind::PINNED).unwrap();
+    let route = Tensor::of(memory, compact, 0).explain(&to, RouteChoice::Copy);
+    assert_eq!(route.kind, RouteKind::Staged, "{route}");
+    assert!(route.to_string().contains("compact pinned to"), "{route}");
+}
+
+#[test]
+fn only_the_class_that_is_asked_for_is_measured_and_a_pair_takes_no_more_than_its_time() {
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let (from, to) = (device::<22>(&routing), device::<23>(&routing));
+    let copies = || asked::<22>().copies.load(SeqCst);
+    let explained = |strides: &[i64]| {
+        let layout = Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
+        explain(&layout, &from, &to, RouteChoice::Best)
+    };
+    // 1 MB/s: each class takes all the time that it may.
+    asked::<22>().slowness.store(1000, SeqCst);
+    let mut measured = Vec::new();
+    for strides in [[64, 1], [99, 1], [1, 64]] {
+        let before = copies();
+        let route = explained(&strides);
+        assert_eq!(route.cost.origin, CostOrigin::Measured, "{route}");
+        measured.push(copies() - before);
+        assert_eq!(explained(&strides), route);
+        assert_eq!(copies() - before, measured[measured.len() - 1]);
+    }
+    assert!(measured.iter().all(|copies| *copies > 0), "{measured:?}");
+    // Two more classes, as pinned memory makes them: one gets what is left, and one nothing.
+    let of_pinned = |strides: &[i64]| {
+        let layout = Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
+        let memory = Memory::allocate(&from, 2 * 4096, MemoryKind::PINNED).unwrap();
+        Tensor::of(memory, layout, 0).explain(&to, RouteChoice::Best)
+    };
+    for strides in [[64, 1], [99, 1], [1, 64]] {
+        let _route = of_pinned(&strides);
+    }
+    let before = copies();
+    let last = of_pinned(&[1, 64]);
+    assert_eq!((last.cost.time, copies()), (None, before), "{last}");
+}
+
+#[test]
+fn what_is_done_once_takes_no_time_from_the_copies_that_are_timed() {
+    let routing = Arc::new(Routing::new(None, &CostCache::Memory));
+    let (from, to) = (device::<24>(&routing), device::<25>(&routing));
+    // A context takes longer to make than all copies of a class may take.
+    asked::<24>().first.store(100_000, SeqCst);
+    let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
+    let route = explain(&layout, &from, &to, RouteChoice::Best);
+    assert!(
+        route.cost.time.unwrap() < Duration::from_millis(50),
+        "{route}"
+    );
+    assert!(asked::<24>().longest.load(SeqCst) > 4 << 10);
+}
+
+#[test]
 fn a_file_that_is_not_as_it_should_be_is_ignored_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("new folder/costs.json");
     let routing = Arc::new(Routing::new(None, &CostCache::Off));
     let pair = PairIdentity::new(&device::<14>(&routing), &device::<15>(&routing));
     let store = Store::new(Some(&file), 1);
-    store.write(&pair, &costs());
-    assert_eq!(store.read(&pair), Some(costs()));
-    assert_eq!(Store::new(Some(&file), 2).read(&pair), None);
+    store.write(&pair, COMPACT, &costs());
+    assert_eq!(store.read(&pair, COMPACT), Some(costs()));
+    assert_eq!(Store::new(Some(&file), 2).read(&pair, COMPACT), None);
 
     let kept = fs::read_to_string(&file).unwrap();
     let other_plugin = kept.replace("\"1.0.0\"", "\"1.0.1\"");
-    let other_file = kept.replacen("\"version\": 1", "\"version\": 2", 1);
+    // As earlier builds wrote it, which knew one class.
+    let other_file = kept.replacen("\"version\": 2", "\"version\": 1", 1);
     let no_curve = kept.replace("2.0", "-2.0");
     let half = &kept[..kept.len() / 2];
     for text in [
@@ -193,9 +361,9 @@ fn a_file_that_is_not_as_it_should_be_is_ignored_and_replaced() {
         half,
     ] {
         fs::write(&file, text).unwrap();
-        assert_eq!(store.read(&pair), None, "{text}");
-        store.write(&pair, &costs());
-        assert_eq!(store.read(&pair), Some(costs()), "{text}");
+        assert_eq!(store.read(&pair, COMPACT), None, "{text}");
+        store.write(&pair, COMPACT, &costs());
+        assert_eq!(store.read(&pair, COMPACT), Some(costs()), "{text}");
     }
     only_the_file_is_in(folder.path());
 }
@@ -241,8 +409,8 @@ fn nothing_but_a_regular_file_is_replaced() {
         let kind = || fs::symlink_metadata(at(name)).unwrap().file_type();
         let before = kind();
         let store = Store::new(Some(&at(name)), 1);
-        store.write(&pair, &costs());
-        assert_eq!(store.read(&pair), None, "{name}");
+        store.write(&pair, COMPACT, &costs());
+        assert_eq!(store.read(&pair, COMPACT), None, "{name}");
         assert_eq!(kind(), before, "{name}");
     }
     assert_eq!(fs::read_to_string(at("theirs")).unwrap(), "text");

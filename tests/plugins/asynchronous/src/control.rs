@@ -41,6 +41,8 @@ pub struct Control {
     pub pending: unsafe extern "C" fn(control: *const Self) -> u64,
     /// What happened so far, as one number.
     pub trace: unsafe extern "C" fn(control: *const Self) -> u64,
+    /// Nanoseconds of simulated time until now, as the host knows them.
+    pub now_ns: unsafe extern "C" fn(control: *const Self) -> u64,
     /// Adds faults, written as in `CROSSDOCK_SIM`; 0, or 1 after it told `sink` what is wrong.
     pub inject: unsafe extern "C" fn(
         control: *const Self,
@@ -72,6 +74,7 @@ impl Control {
             drain,
             pending,
             trace,
+            now_ns,
             inject,
             clear_faults,
             take_reports,
@@ -161,6 +164,13 @@ impl Controlled {
     pub fn trace(&self) -> u64 {
         // SAFETY: the table's own function and the table.
         unsafe { (self.table().trace)(self.0) }
+    }
+
+    /// Simulated time until now, as the host knows it.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        // SAFETY: the table's own function and the table.
+        Duration::from_nanos(unsafe { (self.table().now_ns)(self.0) })
     }
 
     /// Adds faults: `run:copy@1=VENDOR`.
@@ -278,6 +288,11 @@ unsafe extern "C" fn pending(control: *const Control) -> u64 {
 unsafe extern "C" fn trace(control: *const Control) -> u64 {
     // SAFETY: forwarded.
     unsafe { on(control, 0, Engine::trace) }
+}
+
+unsafe extern "C" fn now_ns(control: *const Control) -> u64 {
+    // SAFETY: the caller passes the table that this function is in, which is live.
+    unsafe { on(control, 0, Engine::now_ns) }
 }
 
 unsafe extern "C" fn inject(

@@ -1,9 +1,10 @@
-//! What `CROSSDOCK_SIM` chooses: `devices=2;queues=2;policy=seeded;seed=7;fault=run:copy@3=VENDOR`.
+//! What `CROSSDOCK_SIM` chooses: `devices=2;queues=2;policy=seeded;seed=7;link=1:10G,1000,500;
+//! fault=run:copy@3=VENDOR`.
 
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
-use crossdock_sim_engine::{Config, Fault, Moment, Policy};
+use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 
 /// The variable that is read when the plugin is opened.
 pub(crate) const VARIABLE: &str = "CROSSDOCK_SIM";
@@ -63,6 +64,8 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
         "idle_ms" => config.idle = Some(Duration::from_millis(number(value)?)),
         "turns" => config.turns = switch(value)?,
         "standstill_ms" => config.standstill = Duration::from_millis(number(value)?),
+        "link" => link(&mut config.links, value)?,
+        "paced" => config.paced = switch(value)?,
         "fault" => config.faults.extend(faults(value)?),
         _ => return Err(format!("no such key; the keys are {KEYS}")),
     }
@@ -75,6 +78,29 @@ fn switch(value: &str) -> Result<bool, String> {
         "off" => Ok(false),
         _ => Err("it is on or off".to_owned()),
     }
+}
+
+/// `DEVICE:BYTES_PER_SECOND[,LATENCY_NS[,ROW_NS]]`.
+fn link(links: &mut Vec<Link>, value: &str) -> Result<(), String> {
+    let unreadable = || format!("a link is {LINK}");
+    let (device, speeds) = value.split_once(':').ok_or_else(unreadable)?;
+    let device: usize = between(device, 0, 15)?;
+    let mut speeds = speeds.split(',');
+    let mut link = Link {
+        bytes_per_second: bytes(speeds.next().unwrap_or_default())?,
+        ..Link::default()
+    };
+    for slot in [&mut link.latency_ns, &mut link.row_ns] {
+        *slot = speeds.next().map_or(Ok(*slot), number)?;
+    }
+    if speeds.next().is_some() {
+        return Err(unreadable());
+    }
+    links.resize(links.len().max(device + 1), Link::default());
+    if let Some(slot) = links.get_mut(device) {
+        *slot = link;
+    }
+    Ok(())
 }
 
 /// A policy by its name.
@@ -166,7 +192,8 @@ where
 }
 
 const KEYS: &str = "devices, queues, memory, policy, seed, workers, delay_us, idle_ms, turns, \
-                    standstill_ms and fault";
+                    standstill_ms, link, paced and fault";
+const LINK: &str = "DEVICE:BYTES_PER_SECOND[,LATENCY_NS[,ROW_NS]]";
 const FAULT: &str = "[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]";
 
 #[cfg(test)]
@@ -176,7 +203,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "devices=3; queues=1;memory=64M;policy=lazy;seed=7;workers=4;delay_us=30;\
-                    idle_ms=off;turns=on;standstill_ms=250;";
+                    idle_ms=off;turns=on;standstill_ms=250;link=1:1K,5,7;paced=on";
         let config = parse(text).unwrap();
         assert_eq!((config.devices, config.queues, config.seed), (3, 1, 7));
         assert_eq!((config.memory_bytes, config.workers), (64 << 20, 4));
@@ -184,6 +211,13 @@ mod tests {
         assert!(config.turns && !parse("turns=off").unwrap().turns);
         assert_eq!(config.delay, Duration::from_micros(30));
         assert_eq!(config.standstill, Duration::from_millis(250));
+        let link = Link {
+            latency_ns: 5,
+            bytes_per_second: 1024,
+            row_ns: 7,
+        };
+        assert_eq!(config.links, [Link::default(), link]);
+        assert!(config.paced);
         assert_eq!(
             parse("idle_ms=9").unwrap().idle,
             Some(Duration::from_millis(9))
@@ -213,6 +247,9 @@ mod tests {
             ("memory=64X", "no number"),
             ("memory=99999999999G", "too many bytes"),
             ("turns=1", "on or off"),
+            ("link=1", "DEVICE:BYTES"),
+            ("link=16:1G", "between 0 and 15"),
+            ("link=1:1G,2,3,4", "DEVICE:BYTES"),
             ("fault=copy=VENDOR", "no `@`"),
             ("fault=copy@1=OK", "unknown status"),
             ("fault=copy@0=VENDOR", "not between 1"),

@@ -20,13 +20,15 @@ pub enum Policy {
     Lazy,
 }
 
-/// How long work takes on a device, in simulated time. No thread sleeps for it.
+/// How long work takes on a device, in simulated time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
     /// Of each operation.
     pub latency_ns: u64,
     /// Of copies and fills.
     pub bytes_per_second: u64,
+    /// Of each row of a strided copy: elements that lie side by side at both ends.
+    pub row_ns: u64,
 }
 
 impl Default for Link {
@@ -34,6 +36,7 @@ impl Default for Link {
         Self {
             latency_ns: 1_000,
             bytes_per_second: 10_000_000_000,
+            row_ns: 0,
         }
     }
 }
@@ -54,6 +57,9 @@ pub struct Config {
     pub seed: u64,
     /// One a device; devices without one get the default.
     pub links: Vec<Link>,
+    /// Whether work takes its simulated time in truth too, so that a clock outside measures it. Else no
+    /// thread waits for it.
+    pub paced: bool,
     /// What fails.
     pub faults: Vec<Fault>,
     /// After so much time without a call of the engine, everything that can run runs (`Seeded`,
@@ -93,6 +99,7 @@ impl Default for Config {
             policy: Policy::default(),
             seed: 1,
             links: Vec::new(),
+            paced: false,
             faults: Vec::new(),
             idle: Some(Duration::from_millis(50)),
             turns: false,

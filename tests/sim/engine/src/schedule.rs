@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::arena::size;
 use crate::clock::{Clock, Epoch};
@@ -135,6 +136,7 @@ impl State {
             });
         }
         self.perform(&body, &start, skipped);
+        self.pace(took);
         self.advance(queue, start.begin_ns + took);
         self.finish(queue, stream, start.clock.clone(), start.failure);
         if let Body::Record(point) = body {
@@ -235,16 +237,25 @@ impl State {
     }
 
     fn duration(&self, body: &Body, link: Link) -> u64 {
-        let bytes = match body {
-            Body::Copy { bytes, .. } | Body::Fill { bytes, .. } => *bytes,
-            Body::Strided(walk) => walk.volume(),
+        let (bytes, rows) = match body {
+            Body::Copy { bytes, .. } | Body::Fill { bytes, .. } => (*bytes, 0),
+            Body::Strided(walk) => (walk.volume(), walk.rows()),
             Body::Wait(_) | Body::WaitWord(..) | Body::Record(_) => return 0,
-            Body::Host(_) | Body::WriteWord(_) | Body::Allocate(_) | Body::Free(_) => 0,
+            Body::Host(_) | Body::WriteWord(_) | Body::Allocate(_) | Body::Free(_) => (0, 0),
         };
         let speed = u128::from(link.bytes_per_second.max(1));
         let took = u128::from(bytes) * 1_000_000_000 / speed;
         link.latency_ns
+            .saturating_add(link.row_ns.saturating_mul(rows))
             .saturating_add(u64::try_from(took).unwrap_or(u64::MAX))
+    }
+
+    /// Stays as long in truth as an operation takes in simulated time.
+    fn pace(&self, took_ns: u64) {
+        let (begun, took) = (Instant::now(), Duration::from_nanos(took_ns));
+        while self.config.paced && begun.elapsed() < took {
+            std::hint::spin_loop();
+        }
     }
 
     fn advance(&mut self, queue: usize, time_ns: u64) {

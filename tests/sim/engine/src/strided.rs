@@ -75,6 +75,13 @@ impl Walk {
             .div_ceil(8)
     }
 
+    /// Runs that lie side by side at both ends.
+    pub(crate) fn rows(&self) -> u64 {
+        let inner = self.dense(&self.target).min(self.dense(&self.source));
+        let outer = self.shape.iter().rev().skip(inner);
+        outer.fold(1, |n, &x| n.saturating_mul(x))
+    }
+
     /// The bytes that are written and those that are read.
     pub(crate) fn sides(&self) -> Result<(Bytes, Bytes), Error> {
         Ok((self.bytes(&self.target)?, self.bytes(&self.source)?))

@@ -99,6 +99,12 @@ impl Engine {
         self.shared.here().map_or(0, |state| state.trace.number())
     }
 
+    /// Nanoseconds of simulated time until now, as the host knows them.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.shared.here().map_or(0, |state| state.host_ns)
+    }
+
     /// All reports so far, oldest first; each pair of calls is reported once.
     #[must_use]
     pub fn reports(&self) -> Vec<Report> {

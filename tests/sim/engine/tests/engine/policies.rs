@@ -427,6 +427,7 @@ fn simulated_time_passes_as_the_link_says() {
         let links = vec![Link {
             latency_ns: 500,
             bytes_per_second: 1_000_000_000,
+            ..Link::default()
         }];
         let machine = Machine::with(Config {
             policy,
@@ -488,6 +489,7 @@ fn what_the_host_waited_for_is_earlier_than_what_it_submits_then() {
         let links = vec![Link {
             latency_ns: 0,
             bytes_per_second: 1_000_000,
+            ..Link::default()
         }];
         let machine = Machine::with(Config {
             policy,
