@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginHandle, PointerInfo,
@@ -22,14 +22,22 @@ use crate::trace;
 #[derive(Debug)]
 pub struct Hooks {
     name: String,
-    /// The plugin's own table and handle: `probe` and `open` carry no handle, so no layer wraps them.
-    own: Target,
-    /// What every other hook is called through, once the plugin is open.
-    stack: Option<Stack>,
+    /// The plugin's own table: `probe` and `open` carry no handle, so no layer wraps them.
+    closed: Target,
+    opened: OnceLock<Opened>,
     quarantined: AtomicBool,
     /// Who is told of a quarantine. Taken then, after which nobody is entered.
     watchers: Mutex<Option<Vec<Weak<dyn OnQuarantine>>>>,
     generation: u32,
+}
+
+/// What an open plugin is called through.
+#[derive(Debug)]
+struct Opened {
+    /// Its own table and handle.
+    own: Target,
+    /// The same behind its layers.
+    stack: Stack,
 }
 
 /// What waits for something that a plugin will not do once it is quarantined.
@@ -75,8 +83,8 @@ impl Hooks {
     pub fn new(name: String, table: Table) -> Self {
         Self {
             name,
-            own: Target::new(table, PluginHandle::NONE),
-            stack: None,
+            closed: Target::new(table, PluginHandle::NONE),
+            opened: OnceLock::new(),
             quarantined: AtomicBool::new(false),
             watchers: Mutex::new(Some(Vec::new())),
             generation: life::generation(),
@@ -92,32 +100,34 @@ impl Hooks {
     /// The plugin's own table, without layers.
     #[must_use]
     pub const fn table(&self) -> &Table {
-        self.own.table()
+        self.closed.table()
     }
 
     /// Wraps an open plugin in these layers and no others; the first is nearest to the caller. To be
     /// called before other hooks: what a layer did not see, such as memory, it does not know.
     pub fn wrap(&mut self, layers: &[Layer]) {
-        if self.stack.is_some() {
-            self.stack = Some(Stack::around(&self.name, self.own, layers));
+        if let Some(opened) = self.opened.get_mut() {
+            opened.stack = Stack::around(&self.name, opened.own, layers);
         }
     }
 
     /// What was not given back yet; `None` without [`Layer::Validate`].
     #[must_use]
     pub fn live_objects(&self) -> Option<LiveObjects> {
-        self.stack.as_ref()?.live_objects()
+        self.opened.get()?.stack.live_objects()
     }
 
     /// What a hook is called through now.
     #[inline]
     pub(crate) fn target(&self) -> &Target {
-        self.stack.as_ref().map_or(&self.own, Stack::target)
+        let opened = self.opened.get();
+        opened.map_or(&self.closed, |opened| opened.stack.target())
     }
 
     /// The plugin's own table, without layers, and its handle.
-    pub(crate) const fn own_target(&self) -> &Target {
-        &self.own
+    pub(crate) fn own_target(&self) -> &Target {
+        let opened = self.opened.get();
+        opened.map_or(&self.closed, |opened| &opened.own)
     }
 
     /// Whether a hook panicked, after which none is called any more but `event_complete`.
@@ -137,13 +147,13 @@ impl Hooks {
     /// # Errors
     /// What the hook answered, or a state that is none of the three.
     pub fn probe(&self) -> Result<ProbeInfo, Error> {
-        let Some(probe) = self.own.table().raw().probe else {
+        let Some(probe) = self.closed.table().raw().probe else {
             return Err(self.missing("probe"));
         };
         let _span = self.span("probe");
         let mut info = ProbeInfo::broken("the plugin answered nothing");
         // SAFETY: `info` and the error pointer are ours and outlive the call.
-        self.call(&self.own, "probe", |error| unsafe {
+        self.call(&self.closed, "probe", |error| unsafe {
             probe(&raw mut info, error)
         })?;
         if ![ProbeState::READY, ProbeState::ABSENT, ProbeState::BROKEN].contains(&info.state) {
@@ -152,24 +162,36 @@ impl Hooks {
         Ok(info)
     }
 
-    /// Opens the plugin.
+    /// Opens the plugin, without layers.
     ///
     /// # Errors
-    /// What the hook answered.
-    pub fn open(&mut self) -> Result<(), Error> {
-        let Some(open) = self.own.table().raw().open else {
+    /// What the hook answered; [`Error::Misuse`] for one that is open.
+    pub fn open(&self) -> Result<(), Error> {
+        self.open_in(&[])
+    }
+
+    /// The same in these layers.
+    ///
+    /// # Errors
+    /// As [`Hooks::open`].
+    pub(crate) fn open_in(&self, layers: &[Layer]) -> Result<(), Error> {
+        let Some(open) = self.closed.table().raw().open else {
             return Err(self.missing("open"));
         };
+        if self.opened.get().is_some() {
+            return Err(Error::misuse("open a plugin", "it is open"));
+        }
         let span = self.span("open");
         let mut handle = PluginHandle::NONE;
         // SAFETY: the services live as long as the process; `handle` and the error pointer are ours.
-        self.call(&self.own, "open", |error| unsafe {
+        self.call(&self.closed, "open", |error| unsafe {
             open(services(), &raw mut handle, error)
         })?;
         drop(span);
-        self.own = Target::new(*self.own.table(), handle);
-        self.stack = Some(Stack::around(&self.name, self.own, &[]));
-        Ok(())
+        let own = Target::new(*self.closed.table(), handle);
+        let stack = Stack::around(&self.name, own, layers);
+        let opened = self.opened.set(Opened { own, stack });
+        opened.map_err(|_| Error::misuse("open a plugin", "another thread opened it"))
     }
 
     /// Closes the plugin; every hook fails afterwards.
@@ -178,8 +200,7 @@ impl Hooks {
     /// What the hook answered.
     pub fn close(&mut self) -> Result<(), Error> {
         let result = hook!(self, close, ());
-        self.stack = None;
-        self.own = Target::new(*self.own.table(), PluginHandle::NONE);
+        self.opened.take();
         result
     }
 
@@ -419,7 +440,7 @@ impl Hooks {
     }
 
     fn is_usable(&self) -> bool {
-        self.own.handle() != PluginHandle::NONE && !self.is_quarantined()
+        self.opened.get().is_some() && !self.is_quarantined()
     }
 
     #[cold]

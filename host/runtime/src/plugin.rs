@@ -66,8 +66,7 @@ pub struct PluginIdentity {
 pub struct Plugin {
     identity: PluginIdentity,
     remarks: Vec<Remark>,
-    /// Its hooks before it was looked at: none is called through them.
-    closed: Hooks,
+    hooks: Hooks,
     /// The layers it will be opened in.
     layers: Vec<Layer>,
     started: OnceLock<Started>,
@@ -84,7 +83,6 @@ struct Started {
     state: PluginState,
     /// Why it could not be brought up, where it was not its probe that said so.
     failure: Option<Error>,
-    hooks: Hooks,
 }
 
 impl Plugin {
@@ -92,7 +90,7 @@ impl Plugin {
     pub(crate) fn new(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         Self {
             remarks: Vec::new(),
-            closed: Hooks::new(identity.name.clone(), table),
+            hooks: Hooks::new(identity.name.clone(), table),
             layers: layers.to_vec(),
             started: OnceLock::new(),
             identity,
@@ -113,19 +111,17 @@ impl Plugin {
     /// Probes it, and opens it where its devices are here, unless that was done; a second thread waits for
     /// the first. `around` calls what it is given, and may say more of why it is broken.
     pub(crate) fn start(&self, around: impl FnOnce(&mut dyn FnMut() -> Found) -> Found) {
-        self.started.get_or_init(|| {
-            let mut hooks = Hooks::new(self.identity.name.clone(), *self.closed.table());
-            let found = around(&mut || Self::bring_up(&mut hooks, &self.identity, &self.layers));
-            let (state, failure) = match found {
-                Ok(state) => (state, None),
-                Err(error) => (broken_by(&error), Some(error)),
-            };
-            Started {
-                state,
-                failure,
-                hooks,
-            }
-        });
+        self.started
+            .get_or_init(|| match around(&mut || self.bring_up()) {
+                Ok(state) => Started {
+                    state,
+                    failure: None,
+                },
+                Err(error) => Started {
+                    state: broken_by(&error),
+                    failure: Some(error),
+                },
+            });
     }
 
     /// Whether it was probed.
@@ -196,7 +192,8 @@ impl Plugin {
         self.runtimes.is_retired()
     }
 
-    fn bring_up(hooks: &mut Hooks, identity: &PluginIdentity, layers: &[Layer]) -> Found {
+    fn bring_up(&self) -> Found {
+        let (hooks, identity) = (&self.hooks, &self.identity);
         // A probe asks the driver already.
         if let Some(driver) = &identity.driver {
             opened::start_driver(driver)
@@ -214,8 +211,7 @@ impl Plugin {
             }
             ProbeState::BROKEN => Ok(PluginState::Broken { why: detail }),
             _ => {
-                hooks.open()?;
-                hooks.wrap(layers);
+                hooks.open_in(&self.layers)?;
                 Ok(PluginState::Ready)
             }
         }
@@ -266,10 +262,8 @@ impl Plugin {
 
     /// Its hooks.
     #[must_use]
-    #[inline]
-    pub fn hooks(&self) -> &Hooks {
-        let started = self.started.get();
-        started.map_or(&self.closed, |started| &started.hooks)
+    pub const fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// The memory behind native objects that is alive on its devices.
@@ -332,22 +326,18 @@ fn broken_by(error: &Error) -> PluginState {
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        let Some(started) = self.started.get_mut() else {
-            return;
-        };
-        let hooks = &mut started.hooks;
-        if started.state != PluginState::Ready {
+        if *self.state() != PluginState::Ready {
             return;
         }
-        if life::exiting() || hooks.is_forked() {
+        if life::exiting() || self.hooks.is_forked() {
             // Its queues have locks, which threads may hold that a child does not have.
             let completions = std::mem::take(&mut self.completions);
             let _leaked = std::mem::ManuallyDrop::new(completions);
             life::count_leak();
             return;
         }
-        self.internal_streams.close(hooks);
-        if let Err(error) = hooks.close()
+        self.internal_streams.close(&self.hooks);
+        if let Err(error) = self.hooks.close()
             && !life::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());

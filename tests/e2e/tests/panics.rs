@@ -222,7 +222,7 @@ impl Attributes for Panics {
 fn open() -> Hooks {
     // SAFETY: the sdk made this table; it is a constant of this program.
     let table = unsafe { Table::read(table_of::<Panics>()) }.unwrap();
-    let mut hooks = Hooks::new("panics".to_owned(), table);
+    let hooks = Hooks::new("panics".to_owned(), table);
     hooks.open().unwrap();
     hooks
 }
