@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import crossdock as xd
@@ -17,14 +18,14 @@ DEVICE, PINNED, MANAGED = 1, 2, 3
 NAMES = ["cuda:0", "cuda:1", "cuda:2", "rocm:0", "rocm:1"]
 
 
-def build(folder: Path, name: str = "accelerators") -> Path:
+def build(folder: Path, name: str = "accelerators", defines: Sequence[str] = ()) -> Path:
     """Compiles the plugin, or another one of the same folder, into `folder`."""
     library = folder / f"lib{name}.so"
     source = ROOT / f"tests/plugins/{name}.c"
     flags = ["-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
     include = f"-I{ROOT / 'sdk/include'}"
     compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, *flags, include, str(source), "-o", str(library)], check=True)
+    subprocess.run([compiler, *flags, *defines, include, str(source), "-o", str(library)], check=True)
     # A plugin that others can write to is refused.
     library.chmod(0o755)
     return library
