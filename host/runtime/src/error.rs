@@ -274,8 +274,8 @@ const fn hint_for(status: Status) -> &'static str {
              gone"
         }
         Status::CONFLICT => {
-            "end what is in its way: drop the host view of mapped memory, or take a copy in its \
-             place"
+            "end what is in its way: drop the host view of mapped memory or the registration of host memory, \
+             or take a copy in its place"
         }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",

@@ -69,6 +69,7 @@ mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
 mod registering;
+mod registration;
 mod registry;
 mod release;
 mod route;
@@ -113,6 +114,7 @@ pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use life::{counted_leaks, exiting};
 pub use plugin::{Plugin, PluginIdentity, PluginState};
 pub use pointer_query::PointerAnswer;
+pub use registration::Registration;
 pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use runtime::Runtime;
 pub use stream::Stream;
