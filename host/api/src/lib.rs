@@ -48,8 +48,8 @@ mod snapshot_tests;
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
-    XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
+    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 pub use self::lists::{XdDeviceList, XdErrorList, XdList, XdPluginList};
 pub use self::numbers::{

@@ -7,8 +7,8 @@ use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTens
 
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
 use crate::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
-    XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
+    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
 use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
@@ -312,6 +312,14 @@ table! {
         Out<'_, Owned<XdTensor>>,
         Out<'_, Owned<XdRoute>>,
     ) -> Failure;
+    /// Locks the host memory that the tensor is a view of for a device.
+    tensor_register: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdDevice>,
+        Out<'_, Owned<XdRegistration>>,
+    ) -> Failure;
+    /// Ends a registration, behind the work that uses the memory.
+    registration_free: extern "C" fn(Owned<XdRegistration>);
     /// Waits until the last work that wrote it is done; a limit in nanoseconds.
     tensor_synchronize: extern "C" fn(Ref<'_, XdTensor>, limit_ns: u64) -> Failure;
     /// The event of the last work that wrote it; NULL where none is pending.

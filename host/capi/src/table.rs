@@ -13,6 +13,7 @@ use crate::log_function::*;
 use crate::names::*;
 use crate::plugin::*;
 use crate::pointer::*;
+use crate::registration::*;
 use crate::route::*;
 use crate::runtime::*;
 use crate::script::*;
@@ -112,6 +113,8 @@ static API: XdApi = XdApi {
     tensor_copy_from: xd_tensor_copy_from,
     tensor_fill: xd_tensor_fill,
     tensor_to: xd_tensor_to,
+    tensor_register: xd_tensor_register,
+    registration_free: xd_registration_free,
     tensor_synchronize: xd_tensor_synchronize,
     tensor_ready: xd_tensor_ready,
     tensor_wait_to_read: xd_tensor_wait_to_read,

@@ -87,6 +87,8 @@ typedef struct xd_tensor xd_tensor;
 typedef struct xd_stream xd_stream;
 /** A point in a stream's work, or one that the host completes. */
 typedef struct xd_event xd_event;
+/** Host memory that is locked for a device. */
+typedef struct xd_registration xd_registration;
 /** How a tensor reached, or would reach, a device. */
 typedef struct xd_route xd_route;
 /** The Python of this process. */
@@ -1058,6 +1060,22 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
  */
 xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
                        const xd_move_options *options, xd_tensor **moved, xd_route **route);
+
+/**
+ * \brief Locks the host memory that the tensor is a view of, all of it, for a device.
+ *
+ * Copies between the memory and the device are fast then, and those on a stream do not wait for the host.
+ * The memory stays where it is and whose it is; it may be read-only.
+ * \param[out] registration  Keeps the memory, and locks it until ::xd_registration_free.
+ * \return `XD_UNSUPPORTED` where the host does not reach the memory by its address, or the device locks
+ *         none (`XD_CAP_REGISTER`); `XD_CONFLICT` where the device's plugin knows a part of it already: it
+ *         is registered, or the plugin's own.
+ */
+xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
+                             xd_registration **registration);
+
+/** \brief Ends a registration, behind the work that uses the memory by now; nobody waits for that. */
+void xd_registration_free(xd_registration *registration);
 /**@}*/
 
 /** \name Tensors and the order of work */
@@ -1521,6 +1539,9 @@ typedef struct xd_api {
                              const xd_stream *stream);
     xd_error *(*tensor_to)(const xd_tensor *tensor, const xd_device *device,
                            const xd_move_options *options, xd_tensor **moved, xd_route **route);
+    xd_error *(*tensor_register)(const xd_tensor *tensor, const xd_device *device,
+                                 xd_registration **registration);
+    void (*registration_free)(xd_registration *registration);
     xd_error *(*tensor_synchronize)(const xd_tensor *tensor, uint64_t limit_ns);
     xd_error *(*tensor_ready)(const xd_tensor *tensor, xd_event **event);
     xd_error *(*tensor_wait_to_read)(const xd_tensor *tensor, const xd_stream *stream);

@@ -14,6 +14,7 @@ static void frees(void) {
     xd_tensor_free(NULL);
     xd_stream_free(NULL);
     xd_event_free(NULL);
+    xd_registration_free(NULL);
     xd_route_free(NULL);
     xd_script_free(NULL);
     xd_session_free(NULL);
@@ -73,6 +74,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_fill(tensor, NULL, 4, NULL));
     REFUSED(xd_tensor_to(NULL, device, NULL, &made, NULL));
     REFUSED(xd_tensor_to(tensor, NULL, NULL, &made, NULL));
+    REFUSED(xd_tensor_register(NULL, device, (xd_registration **)&out));
+    REFUSED(xd_tensor_register(tensor, NULL, (xd_registration **)&out));
     REFUSED(xd_tensor_synchronize(NULL, 0));
     REFUSED(xd_tensor_wait_to_read(tensor, NULL));
     REFUSED(xd_tensor_wait_to_write(tensor, NULL));
@@ -154,6 +157,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_reshape(tensor, 0, NULL, NULL));
     REFUSED(xd_tensor_read(tensor, NULL, 16));
     REFUSED(xd_tensor_to(tensor, device, NULL, NULL, NULL));
+    REFUSED(xd_tensor_register(tensor, device, NULL));
     REFUSED(xd_tensor_ready(tensor, NULL));
     REFUSED(xd_stream_create(device, NULL));
     REFUSED(xd_stream_native_handle(stream, NULL));
