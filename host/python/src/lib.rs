@@ -56,6 +56,7 @@ mod plugin;
 mod pointer;
 mod producers;
 mod python_calls;
+mod registration;
 mod route;
 mod runtime;
 mod stream;
@@ -94,6 +95,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kept::_counted_leaks, module)?)?;
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
+    registration::add_to(module)?;
     trace::add_to(module)?;
     gate::add_to(module)?;
     module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
