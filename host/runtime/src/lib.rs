@@ -85,6 +85,7 @@ mod stream_hooks;
 #[cfg(test)]
 mod stream_tests;
 mod table;
+mod target;
 mod tensor;
 mod tensor_order;
 #[cfg(test)]
@@ -119,6 +120,7 @@ pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use runtime::Runtime;
 pub use stream::Stream;
 pub use table::{Table, TableError};
+pub use target::Target;
 pub use tensor::Tensor;
 
 /// Host bytes that somebody else owns: what [`Tensor::from_host_memory`] takes.
