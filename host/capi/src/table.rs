@@ -75,6 +75,7 @@ static API: XdApi = XdApi {
     device_list_free: xd_device_list_free,
     runtime_device: xd_runtime_device,
     runtime_device_named: xd_runtime_device_named,
+    runtime_target_named: xd_runtime_target_named,
     runtime_device_by_uuid: xd_runtime_device_by_uuid,
     runtime_device_by_pci: xd_runtime_device_by_pci,
     plugin_name: xd_plugin_name,

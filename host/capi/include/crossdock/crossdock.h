@@ -401,7 +401,8 @@ typedef struct xd_import_options {
      * device.
      */
     uint32_t copy;
-    uint32_t reserved;
+    /** The kind of memory that is wanted there, as in ::xd_move_options; 0: any. */
+    xd_memory_kind kind;
 } xd_import_options;
 
 /** How a new tensor is allocated. */
@@ -440,6 +441,12 @@ typedef struct xd_move_options {
     uint32_t route;
     /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`. */
     uint32_t copy;
+    /** 0: what is on the device is there, of whatever kind, and new memory is the device's own. Else
+     * `XD_MEMORY_DEVICE`, `XD_MEMORY_PINNED` or `XD_MEMORY_MANAGED`: what is of another kind is copied, on
+     * the same device too.
+     */
+    xd_memory_kind kind;
+    uint32_t reserved;
     /** The stream in whose order it is moved, of any device; NULL: it is done when the function returns.
      * A copy on a direct route does not wait. An alias that is adopted or mapped, and a copy through
      * host memory, wait first for the work on the stream, without a limit: do not hold it by an event
@@ -807,6 +814,17 @@ xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_dev
  */
 xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
+
+/**
+ * \brief The device and the kind of memory that a target's name means: `cuda_host:1` is pinned memory of
+ * `cuda:1`.
+ *
+ * A target's name is a device's, or DLPack's type of a kind of memory (`cuda_host`, `cuda_managed`,
+ * `rocm_host`) with the number of the device, though DLPack's own pair of such memory has 0 there.
+ * \param[out] kind  For ::xd_move_options and ::xd_empty_options; 0 for a device's name.
+ */
+xd_error *xd_runtime_target_named(const xd_runtime *runtime, const char *name, xd_device **device,
+                                  xd_memory_kind *kind);
 
 /** \brief The first device with this uuid, which stays with the hardware whatever number the device
  * has in this process.
@@ -1485,6 +1503,8 @@ typedef struct xd_api {
     xd_error *(*runtime_device)(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
     xd_error *(*runtime_device_named)(const xd_runtime *runtime, const char *name,
                                       xd_device **device);
+    xd_error *(*runtime_target_named)(const xd_runtime *runtime, const char *name,
+                                      xd_device **device, xd_memory_kind *kind);
     xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t *uuid,
                                         xd_device **device);
     xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,

@@ -43,6 +43,7 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     xd_layout layout = check_layout(0, NULL);
     xd_device *out = NULL;
     xd_tensor *made = NULL;
+    xd_memory_kind kind = 0;
     REFUSED(xd_trace_start(NULL));
     REFUSED(xd_release_through(NULL));
     REFUSED(xd_runtime_make_default(NULL));
@@ -54,6 +55,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_devices(NULL, (xd_device_list **)&out));
     REFUSED(xd_runtime_device(NULL, pair, &out));
     REFUSED(xd_runtime_device_named(runtime, NULL, &out));
+    REFUSED(xd_runtime_target_named(runtime, NULL, &out, &kind));
+    REFUSED(xd_runtime_target_named(NULL, "cpu", &out, &kind));
     REFUSED(xd_runtime_device_by_uuid(runtime, NULL, &out));
     REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
     REFUSED(xd_device_plugin(NULL, (xd_plugin **)&out));
@@ -143,6 +146,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_devices(runtime, NULL));
     REFUSED(xd_runtime_device(runtime, pair, NULL));
     REFUSED(xd_runtime_device_named(runtime, "cpu", NULL));
+    REFUSED(xd_runtime_target_named(runtime, "cpu", NULL, NULL));
     REFUSED(xd_device_describe(device, NULL));
     REFUSED(xd_device_memory(device, NULL));
     REFUSED(xd_device_plugin(device, NULL));
