@@ -62,6 +62,7 @@ mod runtime;
 mod stream;
 mod streams;
 mod table;
+mod target;
 mod tensor;
 mod trace;
 mod typestr;
