@@ -45,7 +45,7 @@ def test_a_kind_of_memory_is_no_device_and_the_error_names_the_device_it_belongs
 ) -> None:
     for spec in (name, f"{name}:0", (number, 0)):
         with pytest.raises(xd.UnsupportedDeviceError) as caught:
-            xd.empty((2,), device=spec)
+            xd.device(spec)
         text = str(caught.value)
         assert f"`{name}` is a kind of memory of `{owner}` devices" in text, text
         assert f"{owner}:0" in text and "name the device that the memory belongs to" in text, text
@@ -144,6 +144,65 @@ def test_asking_for_the_kind_calls_nothing(accelerators: Accelerators) -> None:
     accelerators.log()
     tensor.__dlpack_device__()
     assert accelerators.log() == []
+
+
+TARGETS = [
+    ("cuda_host:1", "cuda:1", CUDA_HOST),
+    ("cuda_managed:2", "cuda:2", CUDA_MANAGED),
+    ("rocm_host:0", "rocm:0", ROCM_HOST),
+]
+
+
+@pytest.mark.parametrize(("name", "owner", "named"), TARGETS)
+@pytest.mark.usefixtures("accelerators")
+def test_memory_of_a_kind_is_a_target_by_the_number_of_its_device(
+    name: str, owner: str, named: int
+) -> None:
+    values = [1.0, 2.0, 3.0]
+    made = [
+        xd.full(3, 7.0, device=name),
+        xd.asarray(values, device=name),
+        xd.asarray(values).to(name),
+        xd.asarray(values, device=owner).to(name),
+        xd.asarray(values).to_device(name),
+        xd.from_dlpack(np.asarray(values), device=name),
+        xd.from_dlpack(xd.asarray(values), device=name, copy=True),
+    ]
+    for tensor in made:
+        assert tensor.__dlpack_device__() == (named, 0) and str(tensor.device) == owner
+        same = tensor.to(name, copy=False)
+        assert same.data_ptr() == tensor.data_ptr() == tensor.to(owner).data_ptr()
+        assert xd.from_dlpack(tensor, device=name, copy=False).data_ptr() == tensor.data_ptr()
+        assert tensor.to(name, copy=True).data_ptr() != tensor.data_ptr()
+        assert tensor.to("cpu").tolist() == tensor.tolist()
+    assert [tensor.tolist() for tensor in made[1:]] == [values] * 6
+
+
+@pytest.mark.parametrize(("name", "owner", "named"), TARGETS)
+@pytest.mark.usefixtures("accelerators")
+def test_a_move_to_a_kind_is_explained_and_refused_where_it_may_not_copy(
+    name: str, owner: str, named: int
+) -> None:
+    for source in (xd.zeros(3), xd.zeros(3, device=owner)):
+        route = xd.explain(source, name)
+        assert route.kind == "direct" and f"-> {name}: direct" in str(route)
+        assert any("of another kind" in why for why in route.refused)
+        with pytest.raises(xd.CopyRequiredError, match="of another kind"):
+            source.to(name, copy=False)
+    assert xd.explain(source.to(name), name).kind == "alias"
+    assert xd.explain(owner, name, shape=(4,)).kind == "direct"
+
+
+@pytest.mark.usefixtures("accelerators")
+def test_a_target_of_a_kind_is_refused_where_it_says_two_things_or_is_not_there() -> None:
+    assert xd.empty(2, device="cuda_host:0", kind="pinned").__dlpack_device__() == (CUDA_HOST, 0)
+    with pytest.raises(ValueError, match="memory of another kind"):
+        xd.empty(2, device="cuda_host:0", kind="managed")
+    with pytest.raises(xd.UnsupportedDeviceError, match="cuda:7"):
+        xd.zeros(2).to("cuda_host:7")
+    # The number in DLPack's pair is no device's.
+    with pytest.raises(xd.UnsupportedDeviceError, match="a kind of memory of `cuda` devices"):
+        xd.zeros(2).to((CUDA_HOST, 0))
 
 
 @pytest.fixture

@@ -38,6 +38,8 @@ opaque! {
     XdStream;
     /// A point in a stream's work, or one that the host completes: `xd_event`.
     XdEvent;
+    /// Host memory that is locked for a device: `xd_registration`.
+    XdRegistration;
     /// How a tensor reached, or would reach, a device: `xd_route`.
     XdRoute;
     /// The Python of this process: `xd_script`.

@@ -29,6 +29,7 @@
 //! call; those whose arguments no type can vouch for are `unsafe`.
 
 mod answers;
+mod callbacks;
 mod foreign;
 mod handles;
 mod lists;
@@ -46,10 +47,11 @@ mod layouts_for_tests;
 mod snapshot_tests;
 
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
+pub use self::callbacks::{LogFunction, ReleaseGate};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
-    XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
+    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 pub use self::lists::{XdDeviceList, XdErrorList, XdList, XdPluginList};
 pub use self::numbers::{
@@ -64,7 +66,7 @@ pub use self::script::{
     PlaceText, StreamFunction, XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions,
     XdSessionOptions, XdSessionState, XdValue,
 };
-pub use self::table::{API_MAJOR, API_MINOR, LogFunction, ReleaseGate, XdApi};
+pub use self::table::{API_MAJOR, API_MINOR, XdApi};
 pub use self::text::Text;
 
 pub use crossdock_sdk::abi::{

@@ -258,7 +258,8 @@ pub struct XdImportOptions<'a> {
     pub device: Ref<'a, XdDevice>,
     /// Whether it may or must be copied.
     pub copy: CopyMode,
-    pub(crate) reserved: u32,
+    /// The kind of memory that is wanted there; 0: any.
+    pub kind: MemoryKind,
 }
 
 impl XdImportOptions<'_> {
@@ -270,7 +271,7 @@ impl XdImportOptions<'_> {
             stream: Ref::NULL,
             device: Ref::NULL,
             copy: CopyMode::IF_NEEDED,
-            reserved: 0,
+            kind: MemoryKind::UNOWNED,
         }
     }
 }
@@ -356,6 +357,9 @@ pub struct XdMoveOptions<'a> {
     pub route: RouteKind,
     /// Whether it may or must copy.
     pub copy: CopyMode,
+    /// The kind of memory that is wanted on the device; 0: any.
+    pub kind: MemoryKind,
+    pub(crate) reserved: u32,
     /// The stream in whose order it is moved; NULL: it is done when the function returns.
     pub stream: Ref<'a, XdStream>,
 }
@@ -368,6 +372,8 @@ impl XdMoveOptions<'_> {
             struct_size: Self::SIZE,
             route: RouteKind::BEST,
             copy: CopyMode::IF_NEEDED,
+            kind: MemoryKind::UNOWNED,
+            reserved: 0,
             stream: Ref::NULL,
         }
     }

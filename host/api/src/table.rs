@@ -1,14 +1,15 @@
 //! The function table `xd_api`: size and version, then every function.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
-use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, PointerInfo, ProbeState, Status};
+use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, ProbeState, Status};
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
+use crate::callbacks::{LogFunction, ReleaseGate};
 use crate::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRoute, XdRuntime, XdScript,
-    XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
+    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
 use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
@@ -27,22 +28,6 @@ pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
 pub const API_MINOR: u32 = 0;
-
-/// Takes a log line: the word of `xd_log_set`, a level from 1 (error) to 5 (trace), the target and
-/// the message, both lent for the call. Called on any thread, also on several at once.
-pub type LogFunction = Option<
-    unsafe extern "C" fn(
-        word: *mut c_void,
-        level: u32,
-        target: *const c_char,
-        message: *const c_char,
-    ),
->;
-
-/// Calls `deleter(tensor)` once before it returns, or never.
-pub type ReleaseGate = Option<
-    unsafe extern "C" fn(deleter: unsafe extern "C" fn(tensor: *mut c_void), tensor: *mut c_void),
->;
 
 macro_rules! table {
     ($($(#[$doc:meta])* $name:ident: $function:ty;)*) => {
@@ -175,6 +160,13 @@ table! {
     /// The device with a name, as in `opencl:0`.
     runtime_device_named:
         extern "C" fn(Ref<'_, XdRuntime>, Text<'_>, Out<'_, Owned<XdDevice>>) -> Failure;
+    /// The device and the kind of memory that a target's name means, as in `cuda_host:1`.
+    runtime_target_named: extern "C" fn(
+        Ref<'_, XdRuntime>,
+        Text<'_>,
+        Out<'_, Owned<XdDevice>>,
+        Out<'_, MemoryKind>,
+    ) -> Failure;
     /// The first device with this uuid of 16 bytes.
     runtime_device_by_uuid:
         unsafe extern "C" fn(Ref<'_, XdRuntime>, *const u8, Out<'_, Owned<XdDevice>>) -> Failure;
@@ -312,6 +304,14 @@ table! {
         Out<'_, Owned<XdTensor>>,
         Out<'_, Owned<XdRoute>>,
     ) -> Failure;
+    /// Locks the host memory that the tensor is a view of for a device.
+    tensor_register: extern "C" fn(
+        Ref<'_, XdTensor>,
+        Ref<'_, XdDevice>,
+        Out<'_, Owned<XdRegistration>>,
+    ) -> Failure;
+    /// Ends a registration, behind the work that uses the memory.
+    registration_free: extern "C" fn(Owned<XdRegistration>);
     /// Waits until the last work that wrote it is done; a limit in nanoseconds.
     tensor_synchronize: extern "C" fn(Ref<'_, XdTensor>, limit_ns: u64) -> Failure;
     /// The event of the last work that wrote it; NULL where none is pending.

@@ -3,9 +3,9 @@
 
 use std::mem::MaybeUninit;
 
-use crossdock::RouteChoice;
+use crossdock::{Device, RouteChoice, Target};
 use crossdock_api::{
-    CopyMode, DLDataType, MAX_RANK, Ref, RouteKind, Text, XdArguments, XdEmptyOptions,
+    CopyMode, DLDataType, MAX_RANK, MemoryKind, Ref, RouteKind, Text, XdArguments, XdEmptyOptions,
     XdExportOptions, XdImportOptions, XdLayout, XdMemory, XdMoveOptions, XdRunOptions,
     XdRuntimeOptions, XdScriptOptions, XdSessionOptions,
 };
@@ -119,7 +119,7 @@ first_release! {
     XdImportOptions<'_> = 32;
     XdEmptyOptions<'_> = 24;
     XdExportOptions<'_> = 24;
-    XdMoveOptions<'_> = 24;
+    XdMoveOptions<'_> = 32;
     XdScriptOptions<'_> = 16;
     XdSessionOptions<'_> = 80;
     XdRunOptions = 24;
@@ -218,6 +218,14 @@ pub(crate) fn choice(options: &XdMoveOptions<'_>) -> Result<RouteChoice, Refusal
             Ok(RouteChoice::Only(Kind::Staged))
         }
         (copy, route) => Err(Refusal::argument(no_choice(copy, route))),
+    }
+}
+
+/// Memory of this kind on the device, or whatever is there.
+pub(crate) fn target(device: &Device, kind: MemoryKind) -> Target {
+    match kind {
+        MemoryKind::UNOWNED => device.into(),
+        kind => Target::new(device, kind),
     }
 }
 

@@ -37,6 +37,7 @@ mod names;
 mod object;
 mod plugin;
 mod pointer;
+mod registration;
 mod route;
 mod runtime;
 mod script;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crossdock::Tensor;
 use crossdock_api::{
     Owned, Ref, XdDevice, XdDeviceList, XdError, XdErrorList, XdEvent, XdPlugin, XdPluginList,
-    XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
+    XdRegistration, XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 
 use crate::error::ErrorObject;
@@ -48,6 +48,7 @@ handles! {
     XdDevice => crossdock::Device, "device";
     XdStream => crossdock::Stream, "stream";
     XdEvent => crossdock::Event, "event";
+    XdRegistration => crossdock::Registration, "registration";
     XdRoute => RouteObject, "route";
     XdScript => ScriptObject, "script";
     XdSession => SessionObject, "session";

@@ -3,7 +3,9 @@
 
 use std::ffi::CString;
 
-use crossdock::{Error, Route, RouteChoice, RouteKind as Kind, Stream, explain, explain_on};
+use crossdock::{
+    Device, Error, Route, RouteChoice, RouteKind as Kind, Stream, Target, explain, explain_on,
+};
 use crossdock_api::{
     COST_UNKNOWN, Failure, Out, Owned, Ref, RouteKind, Text, XdDevice, XdLayout, XdMoveOptions,
     XdRoute, XdTensor,
@@ -60,7 +62,7 @@ pub(crate) extern "C" fn xd_route_explain(
     fence_into("xd_route_explain", out, || {
         let (from, to) = (borrow(from)?, borrow(to)?);
         let layout = input::layout(layout)?;
-        explained(options, |choice, stream| match stream {
+        explained(to, options, |to, choice, stream| match stream {
             Some(stream) => explain_on(&layout, from, to, choice, stream),
             None => Ok(explain(&layout, from, to, choice)),
         })
@@ -76,20 +78,21 @@ pub(crate) extern "C" fn xd_tensor_explain(
 ) -> Failure {
     fence_into("xd_tensor_explain", out, || {
         let (tensor, to) = (borrow_tensor(tensor)?, borrow(to)?);
-        explained(options, |choice, stream| match stream {
-            Some(stream) => tensor.explain_on(to, choice, stream),
-            None => Ok(tensor.explain(to, choice)),
+        explained(to, options, |to, choice, stream| {
+            tensor.explain_move(&to, choice, stream)
         })
     })
 }
 
 /// The cheapest route among those that are allowed, with the ones that fell before it.
 fn explained(
+    to: &Device,
     options: Ref<'_, XdMoveOptions<'_>>,
-    explain: impl Fn(RouteChoice, Option<&Stream>) -> Result<Route, Error>,
+    explain: impl Fn(Target, RouteChoice, Option<&Stream>) -> Result<Route, Error>,
 ) -> Result<Owned<XdRoute>, Refusal> {
     let options = input::options_or(options, XdMoveOptions::new())?;
-    let route = explain(input::choice(&options)?, look(options.stream))?;
+    let target = input::target(to, options.kind);
+    let route = explain(target, input::choice(&options)?, look(options.stream))?;
     Ok(give(RouteObject::new(&route)))
 }
 

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 use crossdock_api::{
-    DLDevice, Failure, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdPlugin, XdRuntime,
-    XdRuntimeOptions,
+    DLDevice, Failure, MemoryKind, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdPlugin,
+    XdRuntime, XdRuntimeOptions,
 };
 use crossdock_sdk::deadline::limit;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::boundary::{fence_call, fence_free, fence_into, fence_value, required};
 use crate::default_runtime;
 use crate::failure::Refusal;
 use crate::input;
@@ -137,6 +137,26 @@ pub(crate) extern "C" fn xd_runtime_device_named(
             .parse::<Device>()
             .map_err(|error| no_device_text(runtime, error))?;
         Ok(give(runtime.device(device)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_target_named(
+    runtime: Ref<'_, XdRuntime>,
+    name: Text<'_>,
+    out: Out<'_, Owned<XdDevice>>,
+    out_kind: Out<'_, MemoryKind>,
+) -> Failure {
+    fence_call("xd_runtime_target_named", || {
+        let (out, out_kind) = (required(out)?, required(out_kind)?);
+        let runtime = borrow(runtime)?;
+        let named = input::text(name, "name")?
+            .parse::<Device>()
+            .map_err(|error| no_device_text(runtime, error))?;
+        let target = runtime.target(named)?;
+        out_kind.put(target.kind().unwrap_or(MemoryKind::UNOWNED));
+        out.put(give(target.device().clone()));
+        Ok(())
     })
 }
 

@@ -13,6 +13,7 @@ use crate::log_function::*;
 use crate::names::*;
 use crate::plugin::*;
 use crate::pointer::*;
+use crate::registration::*;
 use crate::route::*;
 use crate::runtime::*;
 use crate::script::*;
@@ -74,6 +75,7 @@ static API: XdApi = XdApi {
     device_list_free: xd_device_list_free,
     runtime_device: xd_runtime_device,
     runtime_device_named: xd_runtime_device_named,
+    runtime_target_named: xd_runtime_target_named,
     runtime_device_by_uuid: xd_runtime_device_by_uuid,
     runtime_device_by_pci: xd_runtime_device_by_pci,
     plugin_name: xd_plugin_name,
@@ -112,6 +114,8 @@ static API: XdApi = XdApi {
     tensor_copy_from: xd_tensor_copy_from,
     tensor_fill: xd_tensor_fill,
     tensor_to: xd_tensor_to,
+    tensor_register: xd_tensor_register,
+    registration_free: xd_registration_free,
     tensor_synchronize: xd_tensor_synchronize,
     tensor_ready: xd_tensor_ready,
     tensor_wait_to_read: xd_tensor_wait_to_read,

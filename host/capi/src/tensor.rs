@@ -142,11 +142,8 @@ pub(crate) fn move_to(
     options: &XdMoveOptions<'_>,
 ) -> Result<(Tensor, Route), Refusal> {
     let choice = input::choice(options)?;
-    let moved = match look(options.stream) {
-        Some(stream) => tensor.to_on(device, choice, stream),
-        None => tensor.to(device, choice),
-    };
-    match moved {
+    let target = input::target(device, options.kind);
+    match tensor.move_to(&target, choice, look(options.stream)) {
         Err(Error::Refused { reasons, .. }) if options.copy == CopyMode::NEVER => {
             let why = reasons.join("; ");
             Err(Refusal::CopyRequired { why })

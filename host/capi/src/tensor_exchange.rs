@@ -9,9 +9,9 @@ use std::ptr::NonNull;
 
 use crossdock::{Error, Runtime, Tensor};
 use crossdock_api::{
-    CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags, Order,
-    Out, Owned, Ref, XdExportOptions, XdImportOptions, XdMemory, XdMoveOptions, XdRuntime,
-    XdTensor,
+    CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags,
+    MemoryKind, Order, Out, Owned, Ref, XdExportOptions, XdImportOptions, XdMemory, XdMoveOptions,
+    XdRuntime, XdTensor,
 };
 use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
 
@@ -54,13 +54,15 @@ fn as_wanted(tensor: Tensor, options: Ref<'_, XdImportOptions<'_>>) -> Result<Te
     }
     let options = input::options_or(options, XdImportOptions::new())?;
     let mut moving = XdMoveOptions::new();
-    (moving.copy, moving.stream) = (options.copy, options.stream);
+    (moving.copy, moving.kind) = (options.copy, options.kind);
+    moving.stream = options.stream;
     input::choice(&moving)?;
     if let Some(stream) = look(options.stream) {
         tensor.ready_on(stream)?;
     }
     let device = look(options.device);
-    if device.is_none() && options.copy != CopyMode::ALWAYS {
+    let is_wanted = device.is_some() || options.kind != MemoryKind::UNOWNED;
+    if !is_wanted && options.copy != CopyMode::ALWAYS {
         return Ok(tensor);
     }
     let (moved, _route) = move_to(&tensor, device.unwrap_or(tensor.device()), &moving)?;

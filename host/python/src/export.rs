@@ -205,7 +205,12 @@ fn arrived(
     copy: Option<bool>,
     wanted: &Wanted,
 ) -> PyResult<(Tensor, bool)> {
-    let moved = tensor.moved_on(py, Some(target), copy_mode(copy), wanted)?;
+    let moved = tensor.moved_on(
+        py,
+        Some((target, MemoryKind::UNOWNED)),
+        copy_mode(copy),
+        wanted,
+    )?;
     if moved.0.info()?.device == target.pair() {
         return Ok(moved);
     }
@@ -213,7 +218,12 @@ fn arrived(
         let why = format!("the memory is no plain memory of {}", target.text());
         return Err(copy_required(py, why));
     }
-    tensor.moved_on(py, Some(target), CopyMode::ALWAYS, wanted)
+    tensor.moved_on(
+        py,
+        Some((target, MemoryKind::UNOWNED)),
+        CopyMode::ALWAYS,
+        wanted,
+    )
 }
 
 fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -6,7 +6,7 @@
 
 use crossdock_api::{
     Out, Owned, Ref, Text, XdApi, XdDevice, XdDeviceList, XdError, XdEvent, XdPlugin, XdPluginList,
-    XdRoute, XdRuntime, XdStream, XdTensor,
+    XdRegistration, XdRoute, XdRuntime, XdStream, XdTensor,
 };
 
 use crate::table::api;
@@ -35,6 +35,7 @@ objects! {
     XdEvent: event_free;
     XdPlugin: plugin_free;
     XdPluginList: plugin_list_free;
+    XdRegistration: registration_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;
     XdStream: stream_free;

@@ -22,9 +22,9 @@ use crate::handle::Handle;
 use crate::incoming::{Incoming, Kind};
 use crate::negotiate::{self, Found, HOST, Request};
 use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
-use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
+use crate::target::Target;
 use crate::tensor::Tensor;
 use crate::vectorcall::names;
 
@@ -131,7 +131,7 @@ fn from_with(
 ) -> PyResult<Tensor> {
     let py = x.py();
     let device = device.filter(|device| !device.is_none());
-    let target = device.map(device_from).transpose()?;
+    let target = device.map(Target::from_any).transpose()?;
     let copy = copy
         .filter(|copy| !copy.is_none())
         .map(|copy| copy.is_truthy())
@@ -150,21 +150,22 @@ fn from_with(
             return from(x);
         }
     }
-    let target = target.as_ref().map(|device| device.get());
+    let target = target.as_ref();
     let is_own = x.cast_exact::<Tensor>().is_ok() || is_capsule(x);
     let by_table = target.is_none() && matches!(producer_of(x)?, Producer::Table(_));
-    if is_own || by_table {
+    // No producer is asked for memory of a kind: DLPack's pair does not say of which device it is.
+    if is_own || by_table || target.is_some_and(Target::is_of_a_kind) {
         return from(x)?.moved(py, target, mode);
     }
     let request = Request {
-        target: target.map(crate::device::Device::pair),
+        target: target.map(|target| target.device.get().pair()),
         copy,
     };
     Python::attach(|_| {
         let found = negotiate::negotiate(x, &request)?;
         let tensor = found.tensor;
         let device = tensor.info()?.device;
-        let arrived = target.is_none_or(|target| device == target.pair());
+        let arrived = target.is_none_or(|target| device == target.device.get().pair());
         match copy {
             Some(true) if found.is_copied && arrived => Ok(tensor),
             Some(true) if found.is_copied => tensor.moved(py, target, CopyMode::IF_NEEDED),

@@ -10,9 +10,9 @@ use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made};
 use crate::interpreter::detached;
-use crate::runtime::device_from;
 use crate::stream::{current_stream, stream_for};
 use crate::table::api;
+use crate::target::Target;
 use crate::tensor::Tensor;
 
 const CPU: i32 = 1;
@@ -45,20 +45,20 @@ impl Tensor {
         Device::new(made(|out| (api().tensor_device)(handle.lend(), out))?)
     }
 
-    /// The same values on `device`, in the order of a stream where there is one.
+    /// The same values where `target` says, in the order of a stream where there is one.
     fn moved_in_order(
         &self,
         py: Python<'_>,
-        device: &Device,
+        target: &Target,
         copy: CopyMode,
         stream: Option<&Handle<XdStream>>,
     ) -> PyResult<Self> {
         let mut options = XdMoveOptions::new();
-        options.copy = copy;
+        (options.copy, options.kind) = (copy, target.kind);
         if let Some(stream) = stream {
             options.stream = stream.lend();
         }
-        let (from, to) = (self.handle(), &device.handle);
+        let (from, to) = (self.handle(), &target.device.get().handle);
         let moved = detached(py, || {
             made(|out| {
                 let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;
@@ -85,6 +85,10 @@ impl Tensor {
 
     /// The same values on `device`: the same memory where that works, else a copy.
     ///
+    /// `"cuda_host:1"`, `"cuda_managed:1"` and `"rocm_host:1"` are pinned and managed memory of device 1: what is
+    /// of that kind there already is shared, all else is copied. A device's own name takes memory of any kind
+    /// as it is.
+    ///
     /// `copy` means what the array API says. With `stream` it is moved in that stream's order;
     /// `non_blocking=True` takes the current one. A stream of another library, and the current one, are
     /// those of `device`, or of the tensor's own device where `device` is the CPU.
@@ -103,18 +107,18 @@ impl Tensor {
         non_blocking: bool,
     ) -> PyResult<Self> {
         let target = match device {
-            Some(device) => device_from(device)?,
-            None => Py::new(py, self.own_device()?)?,
+            Some(device) => Target::from_any(device)?,
+            None => Py::new(py, self.own_device()?)?.into(),
         };
         let own = Py::new(py, self.own_device()?)?;
-        let ordering = ordering(own.bind(py), target.bind(py));
+        let ordering = ordering(own.bind(py), target.device.bind(py));
         let stream = match stream {
             Some(stream) => Some(stream_for(ordering.get(), stream)?),
             None if non_blocking => Some(current_stream(ordering)?.get().again()),
             None => None,
         };
         let stream = stream.as_ref().map(|stream| &stream.handle);
-        self.moved_in_order(py, target.get(), copy_mode(copy), stream)
+        self.moved_in_order(py, &target, copy_mode(copy), stream)
     }
 
     /// The same as `to(device, stream=stream)`. Array API.
@@ -139,12 +143,19 @@ pub(crate) fn _empty(
     kind: Option<&str>,
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tensor> {
-    let device = device_from(device)?;
+    let target = Target::from_any(device)?;
     let dtype = Dtype::from_any(dtype)?;
     let mut options = XdEmptyOptions::new();
-    if let Some(name) = kind {
-        options.kind = kind_named(name)?;
-    }
+    options.kind = match kind.map(kind_named).transpose()? {
+        None => target.kind,
+        Some(asked) if target.is_of_a_kind() && asked != target.kind => {
+            let name = kind.unwrap_or_default();
+            let why = format!("{device} is memory of another kind than {name:?}");
+            return Err(PyValueError::new_err(why));
+        }
+        Some(asked) => asked,
+    };
+    let device = target.device;
     let stream = stream
         .map(|stream| stream_for(device.get(), stream))
         .transpose()?;

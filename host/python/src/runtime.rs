@@ -24,6 +24,7 @@ use crate::python_calls;
 use crate::route::Route;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
+use crate::target::Target;
 use crate::tensor::Tensor;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
@@ -208,7 +209,7 @@ fn explain(
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Route> {
     let py = x.py();
-    let target = device_from(device)?;
+    let target = Target::from_any(device)?;
     let tensor = x.cast::<Tensor>().ok();
     let source = match tensor {
         Some(tensor) => Some(Py::new(py, tensor.get().own_device()?)?),
@@ -220,13 +221,13 @@ fn explain(
             x.get_type().name()?
         )));
     };
-    let ordering = ordering(source.bind(py), target.bind(py));
+    let ordering = ordering(source.bind(py), target.device.bind(py));
     let stream = stream.map(|stream| stream_for(ordering.get(), stream));
     let stream = stream.transpose()?;
-    let (from, to) = (&source.get().handle, &target.get().handle);
+    let (from, to) = (&source.get().handle, &target.device.get().handle);
     let options = || {
         let mut options = XdMoveOptions::new();
-        options.copy = copy_mode(copy);
+        (options.copy, options.kind) = (copy_mode(copy), target.kind);
         if let Some(stream) = &stream {
             options.stream = stream.handle.lend();
         }

@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use crossdock_api::{
-    CopyMode, Out, Owned, RouteKind, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
+    CopyMode, MemoryKind, Out, Owned, RouteKind, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -20,6 +20,7 @@ use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
 use crate::streams::Wanted;
 use crate::table::api;
+use crate::target::Target;
 
 /// A typed view of memory on one device.
 #[pyclass(frozen, module = "crossdock", weakref)]
@@ -104,14 +105,15 @@ impl Tensor {
         self.array(|info| info.strides)
     }
 
-    /// The same values on `device` (its own where there is none).
+    /// The same values where `target` says (on its own device where there is none).
     pub(crate) fn moved(
         &self,
         py: Python<'_>,
-        device: Option<&Device>,
+        target: Option<&Target>,
         copy: CopyMode,
     ) -> PyResult<Self> {
-        let (moved, _is_copied) = self.moved_on(py, device, copy, &Wanted::Ready)?;
+        let target = target.map(|target| (target.device.get(), target.kind));
+        let (moved, _is_copied) = self.moved_on(py, target, copy, &Wanted::Ready)?;
         Ok(moved)
     }
 
@@ -119,7 +121,7 @@ impl Tensor {
     pub(crate) fn moved_on(
         &self,
         py: Python<'_>,
-        device: Option<&Device>,
+        target: Option<(&Device, MemoryKind)>,
         copy: CopyMode,
         order: &Wanted,
     ) -> PyResult<(Self, bool)> {
@@ -130,8 +132,11 @@ impl Tensor {
             options.stream = stream.lend();
         }
         let own: Handle<crossdock_api::XdDevice>;
-        let target = match device {
-            Some(device) => &device.handle,
+        let target = match target {
+            Some((device, kind)) => {
+                options.kind = kind;
+                &device.handle
+            }
             None => {
                 own = made(|out| (api().tensor_device)(handle.lend(), out))?;
                 &own

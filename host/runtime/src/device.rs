@@ -246,7 +246,7 @@ impl Device {
     }
 
     /// What its plugin would have answered.
-    fn refusal(&self, operation: &str, status: Status, message: String) -> Error {
+    pub(crate) fn refusal(&self, operation: &str, status: Status, message: String) -> Error {
         Error::Hook {
             plugin: self.plugin().name().to_owned(),
             operation: operation.to_owned(),

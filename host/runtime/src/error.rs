@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::dlpack::{Device, DeviceType, DlpackError};
 
 /// Why something in the runtime failed.
@@ -129,8 +129,8 @@ impl Error {
                 not_looked_at,
             } => {
                 let here = devices_here(known, not_looked_at);
-                match owner_of_memory_called(device.ty) {
-                    Some(owner) => format!(
+                match memory_called(device.ty) {
+                    Some((owner, _)) => format!(
                         "`{}` is a kind of memory of `{owner}` devices, and no device; {here}",
                         device.ty
                     ),
@@ -169,7 +169,7 @@ impl Error {
                 "start the process by `spawn`, or use the driver in the child only".to_owned()
             }
             Self::Hook { status, .. } => hint_for(*status).to_owned(),
-            Self::UnknownDevice { device, .. } if owner_of_memory_called(device.ty).is_some() => {
+            Self::UnknownDevice { device, .. } if memory_called(device.ty).is_some() => {
                 "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
                     .to_owned()
             }
@@ -252,11 +252,13 @@ fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
     here
 }
 
-pub(crate) const fn owner_of_memory_called(ty: DeviceType) -> Option<DeviceType> {
+/// The devices whose memory of a kind DLPack gives this type, and that kind.
+pub(crate) const fn memory_called(ty: DeviceType) -> Option<(DeviceType, MemoryKind)> {
     match ty {
-        DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED => Some(DeviceType::CUDA),
-        DeviceType::ROCM_HOST => Some(DeviceType::ROCM),
-        DeviceType::TPU_HOST => Some(DeviceType::TPU),
+        DeviceType::CUDA_HOST => Some((DeviceType::CUDA, MemoryKind::PINNED)),
+        DeviceType::CUDA_MANAGED => Some((DeviceType::CUDA, MemoryKind::MANAGED)),
+        DeviceType::ROCM_HOST => Some((DeviceType::ROCM, MemoryKind::PINNED)),
+        DeviceType::TPU_HOST => Some((DeviceType::TPU, MemoryKind::PINNED)),
         _ => None,
     }
 }
@@ -279,8 +281,8 @@ const fn hint_for(status: Status) -> &'static str {
              gone"
         }
         Status::CONFLICT => {
-            "end what is in its way: drop the host view of mapped memory, or take a copy in its \
-             place"
+            "end what is in its way: drop the host view of mapped memory or the registration of host memory, \
+             or take a copy in its place"
         }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",

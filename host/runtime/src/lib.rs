@@ -69,6 +69,7 @@ mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
 mod registering;
+mod registration;
 mod registry;
 mod release;
 mod route;
@@ -84,6 +85,7 @@ mod stream_hooks;
 #[cfg(test)]
 mod stream_tests;
 mod table;
+mod target;
 mod tensor;
 mod tensor_order;
 #[cfg(test)]
@@ -113,10 +115,12 @@ pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use life::{counted_leaks, exiting};
 pub use plugin::{Plugin, PluginIdentity, PluginState};
 pub use pointer_query::PointerAnswer;
+pub use registration::Registration;
 pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use runtime::Runtime;
 pub use stream::Stream;
 pub use table::{Table, TableError};
+pub use target::Target;
 pub use tensor::Tensor;
 
 /// Host bytes that somebody else owns: what [`Tensor::from_host_memory`] takes.

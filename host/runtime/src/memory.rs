@@ -260,7 +260,10 @@ impl Memory {
     #[inline]
     pub(crate) fn viewed(&self) -> Option<&Tensor> {
         match &self.owner {
-            Owner::Adopted { of } | Owner::Mapped { of, .. } | Owner::Named { of, .. } => Some(of),
+            Owner::Adopted { of }
+            | Owner::Mapped { of, .. }
+            | Owner::Named { of, .. }
+            | Owner::Registered { of, .. } => Some(of),
             Owner::Inherited { of } | Owner::Native { of, .. } => of.as_ref(),
             _ => None,
         }

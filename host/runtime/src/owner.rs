@@ -35,6 +35,8 @@ pub(crate) enum Owner {
     Adopted { of: Tensor },
     /// A host view of device memory.
     Mapped { of: Tensor, pointer: Pointer },
+    /// Nothing but a lock on host memory for the device, which `of` keeps.
+    Registered { of: Tensor, pointer: Pointer },
     /// The same memory under the object's name that others gave, with what they keep for it.
     Named { of: Tensor, _tensor: Foreign },
     /// Nothing: it is the parent's, and never given back. `of` is another inherited view of it.
@@ -71,6 +73,11 @@ pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, own
             // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
+        // SAFETY: the device took this pointer, no copy of the memory is in flight, as this function says,
+        // and the owner was taken out of the registration, so nobody else ends it.
+        Owner::Registered { pointer, .. } => unsafe {
+            device.hooks().unregister_host(device.index(), pointer.0)
+        },
     };
     let Err(error) = given else {
         return;

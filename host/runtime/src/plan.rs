@@ -1,6 +1,6 @@
 //! The planner: how a tensor could become another device's, the cheapest way first.
 
-use crossdock_sdk::abi::{Capabilities, MemoryKind};
+use crossdock_sdk::abi::{AddressForm, Capabilities, MemoryKind};
 use crossdock_sdk::dlpack::{DeviceType, Layout};
 
 use crate::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::host_device;
 use crate::route::{RouteChoice, RouteKind};
 use crate::stream::Stream;
+use crate::target::Target;
 use crate::tensor::Tensor;
 use crate::way::Way;
 
@@ -111,12 +112,24 @@ impl<'a> End<'a> {
     }
 
     /// Elements in memory of the device's usual kind.
-    pub(crate) fn on(device: &'a Device, layout: Option<&'a Layout>) -> Self {
+    pub(crate) fn on(device: &'a Device, layout: &'a Layout) -> Self {
         Self {
             device,
-            layout,
+            layout: Some(layout),
             kind: MemoryKind::DEVICE,
             by_host: device.is_host_accessible(),
+        }
+    }
+
+    /// Memory that is made for a target.
+    pub(crate) fn made_for(target: &'a Target) -> Self {
+        let (device, kind) = (target.device(), target.new_kind());
+        let is_shared = kind != MemoryKind::DEVICE && device.address_form() == AddressForm::POINTER;
+        Self {
+            device,
+            layout: None,
+            kind,
+            by_host: is_shared || device.is_host_accessible(),
         }
     }
 

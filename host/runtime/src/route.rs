@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{self, Layout};
 
 use crate::chain;
@@ -14,6 +15,7 @@ use crate::order;
 use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Reach};
 use crate::stream::Stream;
+use crate::target::Target;
 use crate::tensor::Tensor;
 use crate::trace;
 
@@ -108,13 +110,16 @@ impl fmt::Display for Route {
     }
 }
 
-/// What moving a tensor of this layout would do and cost. Where the costs between these devices are
-/// not known yet, this measures them.
+/// What moving a tensor of this layout would do and cost, from the device's own memory to a device or a
+/// target. Where the costs between these devices are not known yet, this measures them.
 #[must_use]
-pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice) -> Route {
-    let source = End::on(from, Some(layout));
-    let seen = (of_device(from), false);
-    explain_from(layout, (source, to), choice, seen, None)
+pub fn explain(
+    layout: &Layout,
+    from: &Device,
+    to: impl Into<Target>,
+    choice: RouteChoice,
+) -> Route {
+    explain_of_device(layout, (from, &to.into()), choice, None)
 }
 
 /// As [`explain`], in the order of a stream: also what waits for the work that is on it. A move on a
@@ -125,15 +130,24 @@ pub fn explain(layout: &Layout, from: &Device, to: &Device, choice: RouteChoice)
 pub fn explain_on(
     layout: &Layout,
     from: &Device,
-    to: &Device,
+    to: impl Into<Target>,
     choice: RouteChoice,
     stream: &Stream,
 ) -> Result<Route, Error> {
     order::check(Some(stream))?;
-    let source = End::on(from, Some(layout));
-    let seen = (of_device(from), false);
-    let route = explain_from(layout, (source, to), choice, seen, Some(stream));
-    Ok(route)
+    let (to, stream) = (to.into(), Some(stream));
+    Ok(explain_of_device(layout, (from, &to), choice, stream))
+}
+
+fn explain_of_device(
+    layout: &Layout,
+    (from, to): (&Device, &Target),
+    choice: RouteChoice,
+    stream: Option<&Stream>,
+) -> Route {
+    let takes_alias = to.new_kind() == MemoryKind::DEVICE;
+    let seen = (of_device(from), takes_alias, false);
+    explain_from(layout, (End::on(from, layout), to), choice, seen, stream)
 }
 
 /// Of a device's memory, when no other is named.
@@ -149,7 +163,7 @@ impl Tensor {
     /// host sees more than of its device's other memory.
     #[must_use]
     pub fn explain(&self, to: &Device, choice: RouteChoice) -> Route {
-        self.explained(to, choice, None)
+        self.explained(&to.into(), choice, None)
     }
 
     /// What [`Tensor::to_on`] would do and cost, as by [`explain_on`].
@@ -162,33 +176,63 @@ impl Tensor {
         choice: RouteChoice,
         stream: &Stream,
     ) -> Result<Route, Error> {
-        order::check(Some(stream))?;
-        Ok(self.explained(to, choice, Some(stream)))
+        self.explain_move(&to.into(), choice, Some(stream))
     }
 
-    fn explained(&self, to: &Device, choice: RouteChoice, stream: Option<&Stream>) -> Route {
-        let seen = (self.memory().reach(), is_seen(self, to));
-        let source = End::of(self);
-        explain_from(self.layout(), (source, to), choice, seen, stream)
+    /// What [`Tensor::move_to`] would do and cost, as by [`explain_on`].
+    ///
+    /// # Errors
+    /// As [`explain_on`].
+    pub fn explain_move(
+        &self,
+        to: &Target,
+        choice: RouteChoice,
+        stream: Option<&Stream>,
+    ) -> Result<Route, Error> {
+        order::check(stream)?;
+        Ok(self.explained(to, choice, stream))
+    }
+
+    /// The same values in the memory that is asked for, in the order of a stream or at once, and the route
+    /// that was taken. Memory of the kind is only aliased where it is the device's already; new memory is
+    /// of the kind.
+    ///
+    /// # Errors
+    /// As [`Tensor::to`] and [`Tensor::to_on`], and [`Tensor::empty_of`].
+    pub fn move_to(
+        &self,
+        to: &Target,
+        choice: RouteChoice,
+        stream: Option<&Stream>,
+    ) -> Result<(Self, Route), Error> {
+        move_to(self, to, choice, stream)
+    }
+
+    fn explained(&self, to: &Target, choice: RouteChoice, stream: Option<&Stream>) -> Route {
+        let memory = self.memory();
+        let is_seen = is_seen(self, to.device());
+        let seen = (memory.reach(), to.takes_alias_of(memory), is_seen);
+        explain_from(self.layout(), (End::of(self), to), choice, seen, stream)
     }
 }
 
 /// Explains a move of memory that the host may see, and the destination already.
 fn explain_from(
     layout: &Layout,
-    (source, to): (End<'_>, &Device),
+    (source, target): (End<'_>, &Target),
     choice: RouteChoice,
-    (reach, by_destination): (Reach, bool),
+    (reach, takes_alias, by_destination): (Reach, bool, bool),
     stream: Option<&Stream>,
 ) -> Route {
-    let from = source.device;
-    let mut route = Route::new(from, to);
+    let (from, to) = (source.device, target.device());
+    let mut route = Route::new(from.id(), target.id());
+    let reach = takes_alias.then_some(reach);
     if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
     let curiosity = stream.map_or(Curiosity::Always, |stream| Curiosity::on(Some(stream)));
-    let ends = (source, End::on(to, None));
+    let ends = (source, End::made_for(target));
     let copies = plan::copies(bytes, ends, choice, curiosity);
     route.refused.extend(copies.refused.iter().cloned());
     match copies.ways.first() {
@@ -203,14 +247,14 @@ fn is_seen(tensor: &Tensor, to: &Device) -> bool {
 }
 
 /// Moves a tensor by the cheapest allowed route that works, in the order of a stream or at once.
-pub(crate) fn move_to(
+fn move_to(
     tensor: &Tensor,
-    to: &Device,
+    to: &Target,
     choice: RouteChoice,
     stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
     let mut span = trace::span("route", "move", || {
-        let (from, to) = (tensor.device().id().to_string(), to.id().to_string());
+        let (from, to) = (tensor.device().id().to_string(), to.to_string());
         serde_json::json!({ "from": from, "to": to, "bytes": tensor.nbytes() })
     });
     order::check(stream)?;
@@ -230,14 +274,15 @@ pub(crate) fn move_to(
 
 fn take_cheapest(
     tensor: &Tensor,
-    to: &Device,
+    target: &Target,
     choice: RouteChoice,
     stream: Option<&Stream>,
 ) -> Result<(Tensor, Route), Error> {
     tensor.memory().check_claim()?;
-    let from = tensor.device();
-    let mut route = Route::new(from, to);
-    let reach = tensor.memory().reach();
+    let (from, to) = (tensor.device(), target.device());
+    let mut route = Route::new(from.id(), target.id());
+    let memory = tensor.memory();
+    let reach = target.takes_alias_of(memory).then(|| memory.reach());
     if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         let awaited = stream.filter(|_| !is_seen(tensor, to));
         match take_alias(&alias, tensor, to, stream) {
@@ -246,11 +291,11 @@ fn take_cheapest(
         }
     }
     let bytes = tensor.nbytes();
-    let ends = (End::of(tensor), End::on(to, None));
+    let ends = (End::of(tensor), End::made_for(target));
     let copies = plan::copies(bytes, ends, choice, Curiosity::on(stream));
     route.refused.extend(copies.refused.iter().cloned());
     for (index, (way, _)) in copies.ways.iter().enumerate() {
-        let moved = Tensor::empty(to, tensor.layout())?;
+        let moved = Tensor::empty_of(to, tensor.layout(), target.new_kind())?;
         match way.copy(&moved, tensor, stream) {
             Ok(()) => {
                 let route = route.copied(&copies, index, (from, to), (bytes, stream));
@@ -280,7 +325,7 @@ pub(crate) fn copy_into(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> 
 /// As [`copy_into`], with the bits behind a last element that ends inside a byte.
 fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     let (from, to) = (src.device(), dst.device());
-    let mut route = Route::new(from, to);
+    let mut route = Route::new(from.id(), to.id());
     let copies = plan::copies(
         src.nbytes(),
         (End::of(src), End::of(dst)),
@@ -305,6 +350,9 @@ fn take_alias(
     to: &Device,
     stream: Option<&Stream>,
 ) -> Result<Tensor, Error> {
+    if *alias == Alias::Same {
+        return Ok(tensor.clone());
+    }
     if tensor.memory().size == 0 {
         return Tensor::empty(to, tensor.layout());
     }
@@ -331,11 +379,11 @@ fn take_alias(
 }
 
 impl Route {
-    fn new(from: &Device, to: &Device) -> Self {
+    fn new(from: dlpack::Device, to: dlpack::Device) -> Self {
         Self {
             kind: RouteKind::Refused,
-            from: from.id(),
-            to: to.id(),
+            from,
+            to,
             steps: Vec::new(),
             refused: Vec::new(),
             instead: Vec::new(),
@@ -344,16 +392,23 @@ impl Route {
         }
     }
 
-    /// The alias, where one was asked for and is possible, and what is done.
+    /// The alias, where one was asked for and is possible, and what is done. Without a reach it would be of
+    /// another kind than is asked for.
     fn alias(
         &mut self,
         (from, to): (&Device, &Device),
         choice: RouteChoice,
-        reach: Reach,
+        reach: Option<Reach>,
     ) -> Option<(Alias, Vec<String>)> {
         if !choice.allows(RouteKind::Alias) {
             return None;
         }
+        let Some(reach) = reach else {
+            let reason =
+                format!("alias: this memory of `{from}` is of another kind than is asked for");
+            self.refused.push(reason);
+            return None;
+        };
         let alias = plan::alias(from, to, reach);
         if alias.is_none() {
             let reason = format!("alias: `{to}` cannot adopt memory of `{from}`");

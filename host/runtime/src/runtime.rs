@@ -11,7 +11,7 @@ use crossdock_sdk::dlpack;
 use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
-use crate::error::{Error, owner_of_memory_called};
+use crate::error::{Error, memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
@@ -138,7 +138,7 @@ impl Runtime {
     #[cold]
     fn find_late(&self, id: dlpack::Device) -> Result<Device, Error> {
         // Who names pinned memory means the vendor of it.
-        let needed = owner_of_memory_called(id.ty).unwrap_or(id.ty);
+        let needed = memory_called(id.ty).map_or(id.ty, |(owner, _)| owner);
         self.look_at(|ty| ty == needed);
         self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
     }

@@ -394,7 +394,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Refused`] with every route that fell and why.
     pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
-        crate::route::move_to(self, device, choice, None)
+        self.move_to(&device.into(), choice, None)
     }
 
     /// A view with its axes in another order.

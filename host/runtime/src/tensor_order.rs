@@ -56,7 +56,7 @@ impl Tensor {
         choice: RouteChoice,
         stream: &Stream,
     ) -> Result<(Self, Route), Error> {
-        route::move_to(self, device, choice, Some(stream))
+        self.move_to(&device.into(), choice, Some(stream))
     }
 
     /// Replaces its elements by those of `source`, a tensor of the same shape and dtype on any

@@ -296,7 +296,7 @@ typedef struct xd_register_hooks {
      */
     xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
                                uint64_t size, xd_plugin_error **error);
-    /** Undoes `register_host`.
+    /** Undoes `register_host`. What was adopted of the memory stays adopted.
      *
      * Threads: any.
      * Blocks:  may: for work on this memory, never for other work.

@@ -194,7 +194,7 @@ pub struct RegisterHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Undoes `register_host`.
+    /// Undoes `register_host`. What was adopted of the memory stays adopted.
     ///
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.

@@ -183,6 +183,7 @@ fn device_memory_that_is_claimed_as_the_hosts_is_found_out_before_each_use() {
         both_claims(&says("wait to write"), tensor.wait_to_write(&stream));
         both_claims(&says("synchronize"), tensor.synchronize(None));
         both_claims(&says("ask for"), tensor.ready());
+        both_claims(&says("register"), tensor.register(&cpu));
         for choice in [
             RouteChoice::Best,
             RouteChoice::Copy,

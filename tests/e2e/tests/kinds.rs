@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Tensor};
+use crossdock::{
+    CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Target, Tensor,
+};
 use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root};
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 use crossdock_sdk::dlpack::{
@@ -227,4 +229,100 @@ fn a_tensor_without_elements_is_where_it_says_whatever_its_address() {
             assert!(tensor.read().unwrap().is_empty());
         }
     }
+}
+
+#[test]
+fn memory_of_a_kind_is_a_target_with_the_number_of_its_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let bytes: Vec<u8> = (0..64).collect();
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    for (name, owner, kind) in [
+        ("cuda_host:1", "cuda:1", MemoryKind::PINNED),
+        ("cuda_managed:2", "cuda:2", MemoryKind::MANAGED),
+        ("rocm_host:0", "rocm:0", MemoryKind::PINNED),
+    ] {
+        let target = runtime.target(named(name)).unwrap();
+        assert_eq!(target.device().id(), named(owner));
+        assert_eq!(
+            (target.kind(), target.to_string()),
+            (Some(kind), name.to_owned())
+        );
+        // The names are no devices.
+        assert!(runtime.device(named(name)).is_err(), "{name}");
+        for from in ["cpu:0", "cuda:0", owner] {
+            let from = runtime.device(named(from)).unwrap();
+            let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+            let explained = source
+                .explain_move(&target, RouteChoice::Best, None)
+                .unwrap();
+            let refused = source.move_to(&target, ALIAS, None);
+            assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+            let (moved, route) = source.move_to(&target, RouteChoice::Best, None).unwrap();
+            assert_eq!((explained.kind, explained.to), (route.kind, named(name)));
+            assert_eq!(
+                (moved.memory_kind(), moved.device().id()),
+                (kind, named(owner))
+            );
+            assert_eq!(moved.dlpack_device(), named(name).ty.device(0));
+            assert_eq!(moved.read().unwrap(), bytes);
+            // It is there now, by its kind and by its device.
+            for target in [&target, &Target::from(target.device())] {
+                let (same, route) = moved.move_to(target, RouteChoice::Best, None).unwrap();
+                assert_eq!(route.kind, RouteKind::Alias, "{route}");
+                assert_eq!(same.address(), moved.address());
+                let (own, _) = moved.move_to(target, RouteChoice::Copy, None).unwrap();
+                assert_ne!(own.address(), moved.address());
+                assert_eq!(
+                    own.memory_kind(),
+                    target.kind().unwrap_or(MemoryKind::DEVICE)
+                );
+            }
+            let device = Target::new(target.device(), MemoryKind::DEVICE);
+            let (own, route) = moved.move_to(&device, RouteChoice::Best, None).unwrap();
+            assert_ne!(route.kind, RouteKind::Alias, "{route}");
+            assert_eq!(own.memory_kind(), MemoryKind::DEVICE);
+            assert_eq!(own.read().unwrap(), bytes);
+        }
+    }
+    for (name, says) in [("rocm_host:7", "rocm:7"), ("tpu_host:0", "tpu:0")] {
+        let unknown = runtime.target(named(name)).unwrap_err();
+        assert!(unknown.to_string().contains(says), "{unknown}");
+    }
+}
+
+#[test]
+fn a_kind_that_the_device_does_not_offer_is_no_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[4]).unwrap();
+    let source = Tensor::empty(&cpu, &layout).unwrap();
+    let managed = Target::new(&cpu, MemoryKind::MANAGED);
+    let refused = source
+        .move_to(&managed, RouteChoice::Best, None)
+        .unwrap_err();
+    assert!(
+        refused.why().contains("offers no managed memory"),
+        "{}",
+        refused.why()
+    );
+    // Host memory of others is the device's own kind there.
+    let own = Target::new(&cpu, MemoryKind::DEVICE);
+    let (lent, _) = crossdock_e2e::lending::lent(&runtime, None);
+    let (same, route) = lent.move_to(&own, RouteChoice::Best, None).unwrap();
+    assert_eq!(
+        (route.kind, same.address()),
+        (RouteKind::Alias, lent.address())
+    );
+    let nothing = Layout::compact(Dtype::UINT8, &[0]).unwrap();
+    let nothing = Tensor::empty(&cpu, &nothing).unwrap();
+    let pinned = Target::new(&cpu, MemoryKind::PINNED);
+    let (moved, _) = nothing.move_to(&pinned, RouteChoice::Best, None).unwrap();
+    assert_eq!(moved.memory_kind(), MemoryKind::PINNED);
+    let (same, route) = moved.move_to(&pinned, ALIAS, None).unwrap();
+    assert_eq!(
+        (route.kind, same.memory_kind()),
+        (RouteKind::Alias, MemoryKind::PINNED)
+    );
 }

@@ -87,6 +87,8 @@ typedef struct xd_tensor xd_tensor;
 typedef struct xd_stream xd_stream;
 /** A point in a stream's work, or one that the host completes. */
 typedef struct xd_event xd_event;
+/** Host memory that is locked for a device. */
+typedef struct xd_registration xd_registration;
 /** How a tensor reached, or would reach, a device. */
 typedef struct xd_route xd_route;
 /** The Python of this process. */
@@ -399,7 +401,8 @@ typedef struct xd_import_options {
      * device.
      */
     uint32_t copy;
-    uint32_t reserved;
+    /** The kind of memory that is wanted there, as in ::xd_move_options; 0: any. */
+    xd_memory_kind kind;
 } xd_import_options;
 
 /** How a new tensor is allocated. */
@@ -438,6 +441,12 @@ typedef struct xd_move_options {
     uint32_t route;
     /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`. */
     uint32_t copy;
+    /** 0: what is on the device is there, of whatever kind, and new memory is the device's own. Else
+     * `XD_MEMORY_DEVICE`, `XD_MEMORY_PINNED` or `XD_MEMORY_MANAGED`: what is of another kind is copied, on
+     * the same device too.
+     */
+    xd_memory_kind kind;
+    uint32_t reserved;
     /** The stream in whose order it is moved, of any device; NULL: it is done when the function returns.
      * A copy on a direct route does not wait. An alias that is adopted or mapped, and a copy through
      * host memory, wait first for the work on the stream, without a limit: do not hold it by an event
@@ -806,6 +815,17 @@ xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_dev
 xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
 
+/**
+ * \brief The device and the kind of memory that a target's name means: `cuda_host:1` is pinned memory of
+ * `cuda:1`.
+ *
+ * A target's name is a device's, or DLPack's type of a kind of memory (`cuda_host`, `cuda_managed`,
+ * `rocm_host`) with the number of the device, though DLPack's own pair of such memory has 0 there.
+ * \param[out] kind  For ::xd_move_options and ::xd_empty_options; 0 for a device's name.
+ */
+xd_error *xd_runtime_target_named(const xd_runtime *runtime, const char *name, xd_device **device,
+                                  xd_memory_kind *kind);
+
 /** \brief The first device with this uuid, which stays with the hardware whatever number the device
  * has in this process.
  * \param[in] uuid  16 bytes, as ::xd_device_describe gives them: `info.uuid`. Zeros are nobody's.
@@ -1058,6 +1078,22 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
  */
 xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
                        const xd_move_options *options, xd_tensor **moved, xd_route **route);
+
+/**
+ * \brief Locks the host memory that the tensor is a view of, all of it, for a device.
+ *
+ * Copies between the memory and the device are fast then, and those on a stream do not wait for the host.
+ * The memory stays where it is and whose it is; it may be read-only.
+ * \param[out] registration  Keeps the memory, and locks it until ::xd_registration_free.
+ * \return `XD_UNSUPPORTED` where the host does not reach the memory by its address, or the device locks
+ *         none (`XD_CAP_REGISTER`); `XD_CONFLICT` where the device's plugin knows a part of it already: it
+ *         is registered, or the plugin's own.
+ */
+xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
+                             xd_registration **registration);
+
+/** \brief Ends a registration, behind the work that uses the memory by now; nobody waits for that. */
+void xd_registration_free(xd_registration *registration);
 /**@}*/
 
 /** \name Tensors and the order of work */
@@ -1467,6 +1503,8 @@ typedef struct xd_api {
     xd_error *(*runtime_device)(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
     xd_error *(*runtime_device_named)(const xd_runtime *runtime, const char *name,
                                       xd_device **device);
+    xd_error *(*runtime_target_named)(const xd_runtime *runtime, const char *name,
+                                      xd_device **device, xd_memory_kind *kind);
     xd_error *(*runtime_device_by_uuid)(const xd_runtime *runtime, const uint8_t *uuid,
                                         xd_device **device);
     xd_error *(*runtime_device_by_pci)(const xd_runtime *runtime, const char *pci_bus_id,
@@ -1521,6 +1559,9 @@ typedef struct xd_api {
                              const xd_stream *stream);
     xd_error *(*tensor_to)(const xd_tensor *tensor, const xd_device *device,
                            const xd_move_options *options, xd_tensor **moved, xd_route **route);
+    xd_error *(*tensor_register)(const xd_tensor *tensor, const xd_device *device,
+                                 xd_registration **registration);
+    void (*registration_free)(xd_registration *registration);
     xd_error *(*tensor_synchronize)(const xd_tensor *tensor, uint64_t limit_ns);
     xd_error *(*tensor_ready)(const xd_tensor *tensor, xd_event **event);
     xd_error *(*tensor_wait_to_read)(const xd_tensor *tensor, const xd_stream *stream);

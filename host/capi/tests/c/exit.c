@@ -4,13 +4,16 @@
 
 static xd_tensor *late;
 static DLManagedTensorVersioned *exported;
+static float numbers[4];
+static xd_registration *locked;
 
 static void at_exit(void) {
     uint64_t before = xd_counted_leaks();
     if (!xd_exiting()) _Exit(2);
     xd_tensor_free(late);
     exported->deleter(exported);
-    if (xd_counted_leaks() != before + 2) _Exit(3);
+    xd_registration_free(locked);
+    if (xd_counted_leaks() != before + 3) _Exit(3);
 }
 
 int main(int argc, char **argv) {
@@ -21,6 +24,8 @@ int main(int argc, char **argv) {
     xd_stream *stream = NULL;
     xd_event *event = NULL;
     xd_route *route = NULL;
+    static const int64_t shape[1] = {4};
+    xd_memory memory;
     /* Registered before the library's own, so that it runs after that one. */
     CHECK(atexit(at_exit) == 0);
     runtime = check_runtime(argc > 1 && *argv[1] ? 2 : 1, argv);
@@ -35,6 +40,14 @@ int main(int argc, char **argv) {
     late = check_numbers(cpu, 16);
     other = check_numbers(cpu, 16);
     OK(xd_tensor_export(other, NULL, &exported));
+    xd_tensor_free(other);
+    memset(&memory, 0, sizeof memory);
+    memory.struct_size = sizeof memory;
+    memory.device.device_type = kDLCPU;
+    memory.data = numbers;
+    memory.layout = check_layout(1, shape);
+    OK(xd_tensor_from_memory(runtime, &memory, &other));
+    OK(xd_tensor_register(other, cpu, &locked));
     xd_tensor_free(other);
     if (!backwards) {
         OK(xd_stream_create(cpu, &stream));

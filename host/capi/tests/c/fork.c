@@ -47,7 +47,7 @@ static void use(const xd_runtime *runtime, xd_device *cpu, const xd_tensor *tens
 
 /* A stream of the parent's, also where there is nothing to wait for. */
 static void refuses(const xd_stream *stream, xd_device *cpu, const xd_tensor *tensor) {
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_IF_NEEDED, stream};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_IF_NEEDED, 0, 0, stream};
     xd_tensor *moved = NULL;
     xd_route *route = NULL;
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_wait_to_read(tensor, stream));

@@ -231,6 +231,27 @@ static void tensors_are_filled_and_copied(const xd_device *cpu) {
     xd_tensor_free(other);
 }
 
+static void host_memory_is_registered_until_it_is_freed(const xd_runtime *runtime,
+                                                        const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *tensor = NULL, *own = check_numbers(cpu, 6);
+    xd_registration *first = NULL, *second = NULL;
+    released = 0;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    OK(xd_tensor_register(tensor, cpu, &first));
+    FAILS(XD_ERROR_HOOK, XD_CONFLICT, xd_tensor_register(tensor, cpu, &second));
+    xd_registration_free(first);
+    OK(xd_tensor_register(tensor, cpu, &second));
+    xd_tensor_free(tensor);
+    CHECK(released == 0);
+    xd_registration_free(second);
+    CHECK(released == 1);
+    /* What a plugin allocated it knows. */
+    FAILS(XD_ERROR_HOOK, XD_CONFLICT, xd_tensor_register(own, cpu, &first));
+    xd_tensor_free(own);
+}
+
 static void padded_elements_say_so(const xd_device *cpu) {
     static const int64_t shape[1] = {3};
     xd_layout layout = {{kDLInt, 4, 1}, 1, NULL, NULL, 1, 0};
@@ -258,6 +279,7 @@ int main(int argc, char **argv) {
     memory_that_a_stream_writes_is_waited_for(runtime, cpu);
     wrong_sizes_and_counts_are_refused(cpu);
     tensors_are_filled_and_copied(cpu);
+    host_memory_is_registered_until_it_is_freed(runtime, cpu);
     padded_elements_say_so(cpu);
     xd_device_free(cpu);
     xd_runtime_free(runtime);

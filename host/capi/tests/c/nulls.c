@@ -14,6 +14,7 @@ static void frees(void) {
     xd_tensor_free(NULL);
     xd_stream_free(NULL);
     xd_event_free(NULL);
+    xd_registration_free(NULL);
     xd_route_free(NULL);
     xd_script_free(NULL);
     xd_session_free(NULL);
@@ -42,6 +43,7 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     xd_layout layout = check_layout(0, NULL);
     xd_device *out = NULL;
     xd_tensor *made = NULL;
+    xd_memory_kind kind = 0;
     REFUSED(xd_trace_start(NULL));
     REFUSED(xd_release_through(NULL));
     REFUSED(xd_runtime_make_default(NULL));
@@ -53,6 +55,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_devices(NULL, (xd_device_list **)&out));
     REFUSED(xd_runtime_device(NULL, pair, &out));
     REFUSED(xd_runtime_device_named(runtime, NULL, &out));
+    REFUSED(xd_runtime_target_named(runtime, NULL, &out, &kind));
+    REFUSED(xd_runtime_target_named(NULL, "cpu", &out, &kind));
     REFUSED(xd_runtime_device_by_uuid(runtime, NULL, &out));
     REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
     REFUSED(xd_device_plugin(NULL, (xd_plugin **)&out));
@@ -73,6 +77,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_fill(tensor, NULL, 4, NULL));
     REFUSED(xd_tensor_to(NULL, device, NULL, &made, NULL));
     REFUSED(xd_tensor_to(tensor, NULL, NULL, &made, NULL));
+    REFUSED(xd_tensor_register(NULL, device, (xd_registration **)&out));
+    REFUSED(xd_tensor_register(tensor, NULL, (xd_registration **)&out));
     REFUSED(xd_tensor_synchronize(NULL, 0));
     REFUSED(xd_tensor_wait_to_read(tensor, NULL));
     REFUSED(xd_tensor_wait_to_write(tensor, NULL));
@@ -140,6 +146,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_devices(runtime, NULL));
     REFUSED(xd_runtime_device(runtime, pair, NULL));
     REFUSED(xd_runtime_device_named(runtime, "cpu", NULL));
+    REFUSED(xd_runtime_target_named(runtime, "cpu", NULL, NULL));
     REFUSED(xd_device_describe(device, NULL));
     REFUSED(xd_device_memory(device, NULL));
     REFUSED(xd_device_plugin(device, NULL));
@@ -154,6 +161,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_reshape(tensor, 0, NULL, NULL));
     REFUSED(xd_tensor_read(tensor, NULL, 16));
     REFUSED(xd_tensor_to(tensor, device, NULL, NULL, NULL));
+    REFUSED(xd_tensor_register(tensor, device, NULL));
     REFUSED(xd_tensor_ready(tensor, NULL));
     REFUSED(xd_stream_create(device, NULL));
     REFUSED(xd_stream_native_handle(stream, NULL));

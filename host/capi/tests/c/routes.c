@@ -4,7 +4,7 @@
 static void the_same_device(const xd_device *cpu) {
     static const int64_t count = 8;
     xd_tensor *tensor = check_numbers(cpu, count), *moved = NULL;
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, NULL};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, 0, 0, NULL};
     xd_route *route = NULL;
     xd_tensor_info here, there;
     OK(xd_tensor_describe(tensor, &here));
@@ -45,7 +45,7 @@ static void between(const xd_device *from, const xd_device *to) {
     static const int64_t count = 1000;
     static const uint32_t kinds[] = {XD_ROUTE_DIRECT, XD_ROUTE_STAGED};
     xd_tensor *tensor = check_numbers(from, count), *moved = NULL;
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, 0, 0, NULL};
     xd_layout layout = check_layout(1, &count);
     xd_route *route = NULL;
     size_t index;
@@ -77,7 +77,7 @@ static void between(const xd_device *from, const xd_device *to) {
 static void without_a_copy(const xd_device *from, const xd_device *to) {
     static const int64_t count = 64;
     xd_tensor *tensor = check_numbers(from, count), *moved = NULL;
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, NULL};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, 0, 0, NULL};
     xd_layout layout = check_layout(1, &count);
     xd_route *route = NULL;
     OK(xd_route_explain(from, to, &layout, &options, &route));
@@ -98,7 +98,7 @@ static void without_a_copy(const xd_device *from, const xd_device *to) {
 static void in_the_order_of_a_stream(const xd_device *from, const xd_device *to) {
     static const int64_t count = 1000;
     xd_tensor *tensor = check_numbers(from, count), *moved = NULL, *back = NULL;
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, 0, 0, NULL};
     xd_stream *stream = NULL;
     xd_route *explained = NULL, *done = NULL;
     OK(xd_stream_create(to, &stream));
@@ -116,12 +116,53 @@ static void in_the_order_of_a_stream(const xd_device *from, const xd_device *to)
     xd_stream_free(stream);
 }
 
+/* Memory of a kind is a target: what is there is shared, what is elsewhere is copied. */
+static void to_memory_of_a_kind(const xd_runtime *runtime, const xd_device *cpu) {
+    static const int64_t count = 64;
+    xd_tensor *tensor = check_numbers(cpu, count), *moved = NULL, *same = NULL;
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_NEVER, 0, 0, NULL};
+    xd_device *device = NULL;
+    xd_memory_kind kind = 9;
+    xd_route *route = NULL;
+    xd_tensor_info info;
+    OK(xd_runtime_target_named(runtime, "cpu", &device, &kind));
+    CHECK(xd_device_equal(device, cpu) && kind == 0);
+    xd_device_free(device);
+    device = NULL;
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE,
+          xd_runtime_target_named(runtime, "rocm_host:7", &device, &kind));
+    CHECK(!device);
+    options.kind = XD_MEMORY_PINNED;
+    OK(xd_tensor_explain(tensor, cpu, &options, &route));
+    CHECK(xd_route_kind(route) == XD_ROUTE_REFUSED);
+    xd_route_free(route);
+    FAILS(XD_ERROR_COPY_REQUIRED, XD_UNSUPPORTED,
+          xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    options.copy = XD_COPY_IF_NEEDED;
+    OK(xd_tensor_to(tensor, cpu, &options, &moved, NULL));
+    OK(xd_tensor_describe(moved, &info));
+    CHECK(info.memory_kind == XD_MEMORY_PINNED);
+    check_has_numbers(moved, count);
+    options.copy = XD_COPY_NEVER;
+    OK(xd_tensor_to(moved, cpu, &options, &same, NULL));
+    options.kind = XD_MEMORY_DEVICE;
+    FAILS(XD_ERROR_COPY_REQUIRED, XD_UNSUPPORTED,
+          xd_tensor_to(moved, cpu, &options, &same, NULL));
+    options.copy = XD_COPY_IF_NEEDED;
+    options.kind = 77;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_to(tensor, cpu, &options, &same, NULL));
+    xd_tensor_free(same);
+    xd_tensor_free(moved);
+    xd_tensor_free(tensor);
+}
+
 int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_device *cpu = check_device(runtime, "cpu");
     xd_device *opencl = check_opencl(runtime);
     the_same_device(cpu);
     in_the_order_of_a_stream(cpu, cpu);
+    to_memory_of_a_kind(runtime, cpu);
     if (opencl) {
         between(cpu, opencl);
         between(opencl, cpu);

@@ -21,7 +21,7 @@ static void round_of(const xd_tensor *shared) {
     xd_device *cpu;
     xd_tensor *tensor = NULL, *again = NULL, *copy = NULL, *same = xd_tensor_retain(shared);
     DLManagedTensorVersioned *managed = NULL;
-    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, NULL};
+    xd_move_options options = {sizeof options, XD_ROUTE_BEST, XD_COPY_ALWAYS, 0, 0, NULL};
     xd_memory memory;
     memset(&memory, 0, sizeof memory);
     memory.struct_size = sizeof memory;

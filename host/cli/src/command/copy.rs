@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use crossdock::{Device, RouteChoice, Runtime};
+use crossdock::{RouteChoice, Runtime, Target};
 use crossdock_sdk::dlpack;
 
 use crate::{
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Files: .npy, .npz, .safetensors.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The device to copy to.
+    /// The device to copy to, or memory of one as in `cuda_host:0`.
     #[arg(long, value_name = "DEVICE", value_parser = session::device_named)]
     to: dlpack::Device,
     /// Write what the device has into this folder, one file for each (a .npz as .npy files).
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
     let runtime = session::open_for_work(globals)?;
-    let device = runtime.device(arguments.to)?;
+    let target = runtime.target(arguments.to)?;
     let read: Result<Vec<TensorFile>, Failure> = arguments
         .files
         .iter()
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     }
     let mut work = Work {
         runtime: &runtime,
-        device: &device,
+        target: &target,
         progress: Progress::new(total, globals.quiet),
         table: Table::new(&["FILE", "TENSOR", "SHAPE", "DTYPE", "ROUTE", "BYTES", "TIME"]),
     };
@@ -94,7 +94,7 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 
 struct Work<'a> {
     runtime: &'a Runtime,
-    device: &'a Device,
+    target: &'a Target,
     progress: Progress,
     table: Table,
 }
@@ -127,15 +127,12 @@ impl Work<'_> {
         let loaded = tensor.loaded()?;
         let source = loaded.on_host(self.runtime)?;
         let started = Instant::now();
-        let (copy, route) = source.to(self.device, RouteChoice::Best)?;
+        let (copy, route) = source.move_to(self.target, RouteChoice::Best, None)?;
         let took = started.elapsed().as_secs_f64();
         let back = tensor.file_order(&copy)?;
         if loaded.stored() != Some(back.as_slice()) {
             let what = format!("copy `{}` of `{}`", tensor.name, file.path.display());
-            let why = format!(
-                "what `{}` gave back differs from the file",
-                self.device.id()
-            );
+            let why = format!("what `{}` gave back differs from the file", self.target);
             let hint = "run `crossdock conform` on the plugin of that device";
             return Err(Problem::new(what, why, hint).into());
         }

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// Where the tensor is, such as `cpu:0`.
     #[arg(value_name = "SRC", value_parser = session::device_named)]
     from: Device,
-    /// Where it should be.
+    /// Where it should be: a device, or memory of one as in `cuda_host:0`.
     #[arg(value_name = "DST", value_parser = session::device_named)]
     to: Device,
     /// The extents, with an `x` between them; `1` and `0` are extents like any other.
@@ -74,7 +74,7 @@ impl From<RouteArgument> for RouteChoice {
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
     let runtime = session::open_for_work(globals)?;
     let from = runtime.device(arguments.from)?;
-    let to = runtime.device(arguments.to)?;
+    let to = runtime.target(arguments.to)?;
     let Shape(shape) = &arguments.shape;
     let layout = match &arguments.strides {
         Some(Strides(strides)) => Layout::strided(arguments.dtype, shape, strides),
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         let next = "give a smaller shape, and one stride for each extent";
         Problem::new(what, error.to_string(), next)
     })?;
-    let route = crossdock::explain(&layout, &from, &to, arguments.route.into());
+    let route = crossdock::explain(&layout, &from, to, arguments.route.into());
     screen::result(format!("{}\n", route.to_string().trim_end()))?;
     Ok(Exit::broken_if(route.kind == RouteKind::Refused))
 }

@@ -12,4 +12,5 @@ mod kinds;
 mod outputs;
 mod owners;
 mod program;
+mod targets;
 mod texts;

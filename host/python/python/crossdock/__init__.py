@@ -18,6 +18,7 @@ __all__ = [
     "Event",
     "Plugin",
     "PointerInfo",
+    "Registration",
     "Route",
     "Stream",
     "Tensor",

@@ -53,15 +53,22 @@ impl Lent {
         lock(&self.0).enter(base, size, Origin::Registered(device))
     }
 
-    /// Forgets a registered range; whether it was one.
-    pub(crate) fn unregister(&self, base: u64, device: u32) -> bool {
+    /// Ends the registration of a range; `None` where there is none, else whether the range is known no
+    /// more: what was adopted in it keeps it.
+    pub(crate) fn unregister(&self, base: u64, device: u32) -> Option<bool> {
         let mut book = lock(&self.0);
-        let range = book.ranges.get(&base);
-        let is_it = range.is_some_and(|range| range.origin == Origin::Registered(device));
-        if is_it {
+        let bases = book.adoptions.values().flatten();
+        let adopted = bases.filter(|of| **of == base).count();
+        let range = book.ranges.get_mut(&base)?;
+        if range.origin != Origin::Registered(device) {
+            return None;
+        }
+        // There are no more adoptions than a process has addresses for.
+        range.origin = Origin::Adopted(u32::try_from(adopted).unwrap_or(u32::MAX));
+        if adopted == 0 {
             book.ranges.remove(&base);
         }
-        is_it
+        Some(adopted == 0)
     }
 
     /// Enters an adoption: of a new range, or inside of one that is known.
@@ -210,7 +217,21 @@ mod tests {
         assert_eq!(lent.release(1000), None);
         assert_eq!(lent.release(1010), Some((1000, true)));
         assert_eq!(lent.register(1000, 100, 0), Entered::New);
-        assert!(!lent.unregister(1000, 1) && lent.unregister(1000, 0));
+        assert_eq!(lent.unregister(1000, 1), None);
+        assert_eq!(lent.unregister(1000, 0), Some(true));
+    }
+
+    #[test]
+    fn an_adoption_outlives_the_registration_of_its_range() {
+        let lent = Lent::default();
+        assert_eq!(lent.register(1000, 100, 0), Entered::New);
+        assert_eq!(lent.adopt(1000, 100), Entered::Inside(1000));
+        assert_eq!(lent.adopt(1010, 10), Entered::Inside(1000));
+        assert_eq!(lent.unregister(1000, 0), Some(false));
+        assert_eq!(lent.unregister(1000, 0), None);
+        assert_eq!(lent.release(1000), Some((1000, false)));
+        assert_eq!(lent.release(1010), Some((1000, true)));
+        assert_eq!(lent.register(1000, 100, 0), Entered::New);
     }
 
     #[test]

@@ -70,9 +70,13 @@ impl Register for Asynchronous {
         self.check_alive(operation)?;
         self.check_index(operation, device)?;
         let start = pointer.addr() as u64;
-        if !self.lent.unregister(start, device) {
-            let why = "this was not registered";
-            return Err(Error::new(Status::NOT_OWNER, operation, why));
+        match self.lent.unregister(start, device) {
+            None => {
+                let why = "this was not registered";
+                return Err(Error::new(Status::NOT_OWNER, operation, why));
+            }
+            Some(is_known_no_more) if !is_known_no_more => return Ok(()),
+            Some(_) => {}
         }
         self.uses.forget(start);
         let done = self.engine.unregister_host(Site::new(operation), start);

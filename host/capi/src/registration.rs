@@ -1,0 +1,24 @@
+//! `xd_registration`: host memory that is locked for a device.
+#![expect(unsafe_code, reason = "exports functions by name")]
+
+use crossdock_api::{Failure, Out, Owned, Ref, XdDevice, XdRegistration, XdTensor};
+
+use crate::boundary::{fence_free, fence_into};
+use crate::object::{borrow, borrow_tensor, give};
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_register(
+    tensor: Ref<'_, XdTensor>,
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, Owned<XdRegistration>>,
+) -> Failure {
+    fence_into("xd_tensor_register", out, || {
+        let tensor = borrow_tensor(tensor)?;
+        Ok(give(tensor.register(borrow(device)?)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_registration_free(registration: Owned<XdRegistration>) {
+    fence_free(registration);
+}

@@ -1,0 +1,221 @@
+//! Host memory that is registered with devices: when it is unregistered, and what is refused.
+//!
+//! All tests of this file share one open simulated plugin, so they run one after another.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
+
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use crossdock::{
+    CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
+};
+use crossdock_e2e::lending::{ALL, LIMIT, filled, layout, lent, one_cpu, status};
+use crossdock_e2e::simulated::Simulated;
+use crossdock_e2e::{plugin_file, report};
+use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+
+/// Registers it twice, one after another: the second one meets nothing of the first.
+fn registers_again(tensor: &Tensor, device: &Device) {
+    for _ in 0..2 {
+        let registered = tensor.register(device).unwrap();
+        assert_eq!(registered.device(), device);
+    }
+}
+
+#[test]
+fn a_registration_ends_behind_the_work_that_uses_the_memory() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let stream = Stream::new(&one).unwrap();
+    let source = filled(&cpu, 7);
+    let there = Tensor::empty(&one, &layout()).unwrap();
+    let (leaks, registered) = (counted_leaks(), source.register(&one).unwrap());
+    rig.held(|| {
+        there.copy_from(&source, Some(&stream)).unwrap();
+        drop(registered);
+        // The work still has it, so it is registered until that is over.
+        assert_eq!(
+            status(&source.register(&one)),
+            Some(Status::CONFLICT),
+            "it ended under the copy"
+        );
+    });
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    assert_eq!(there.read().unwrap(), [7; ALL]);
+    registers_again(&source, &one);
+    assert_eq!(counted_leaks(), leaks);
+    drop((source, there, stream));
+    rig.assert_clean();
+}
+
+#[test]
+fn a_registration_keeps_the_memory_and_ends_before_it() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let stream = Stream::new(&one).unwrap();
+    let there = Tensor::empty(&one, &layout()).unwrap();
+    let (source, is_back) = lent(&rig.runtime, None);
+    let is_back = || is_back.load(Ordering::SeqCst);
+    assert_eq!(source.device(), &cpu);
+    let registered = source.register(&one).unwrap();
+    rig.held(|| {
+        there.copy_from(&source, Some(&stream)).unwrap();
+        drop(source);
+        assert!(!is_back());
+        drop(registered);
+        assert!(!is_back());
+    });
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back());
+    assert_eq!(there.read().unwrap(), [7; ALL]);
+    drop((there, stream));
+    rig.assert_clean();
+}
+
+#[test]
+fn a_registration_that_is_dropped_during_a_copy_ends_behind_it() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let there = Tensor::empty(&one, &layout()).unwrap();
+    let source = filled(&cpu, 3);
+    let registered = source.register(&one).unwrap();
+    thread::scope(|scope| {
+        let copy = rig.held(|| {
+            let copy = scope.spawn(|| there.copy_from(&source, None).unwrap());
+            rig.wait_for_pending(1);
+            drop(registered);
+            copy
+        });
+        copy.join().unwrap();
+    });
+    registers_again(&source, &one);
+    assert_eq!(there.read().unwrap(), [3; ALL]);
+    drop((source, there));
+    rig.assert_clean();
+}
+
+#[test]
+fn memory_is_registered_for_each_device_that_locks_it_and_once_for_each() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = filled(&cpu, 1);
+    let part = source
+        .slice(&[AxisSlice {
+            start: 8,
+            step: 1,
+            len: 8,
+        }])
+        .unwrap();
+    let registered = source.register(&one).unwrap();
+    for again in [&source, &part] {
+        let error = again.register(&one).unwrap_err();
+        assert_eq!(error.status(), Some(Status::CONFLICT));
+        assert!(
+            error.why().contains("`vpi:0` knows a part"),
+            "{}",
+            error.why()
+        );
+        assert!(error.hint().contains("registration"), "{}", error.hint());
+    }
+    // The CPU's plugin is another one, and knows its own memory.
+    assert_eq!(status(&source.register(&cpu)), Some(Status::CONFLICT));
+    drop(registered);
+    // A view registers all of the memory that it is of.
+    let registered = part.register(&one).unwrap();
+    assert_eq!(status(&source.register(&one)), Some(Status::CONFLICT));
+    drop(registered);
+    registers_again(&source, &one);
+    let (source, _) = lent(&rig.runtime, None);
+    let both = [&one, &cpu].map(|device| source.register(device).unwrap());
+    drop(both);
+    registers_again(&source, &cpu);
+    drop((source, part));
+    rig.assert_clean();
+}
+
+#[test]
+fn an_alias_that_a_device_made_of_registered_memory_outlives_the_registration() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = filled(&cpu, 4);
+    let registered = source.register(&one).unwrap();
+    let (alias, route) = source.to(&one, RouteChoice::Best).unwrap();
+    assert_eq!(route.kind, RouteKind::Alias, "{route}");
+    drop(registered);
+    alias.fill(&[6], None).unwrap();
+    assert_eq!(source.read().unwrap(), [6; ALL]);
+    drop(alias);
+    registers_again(&source, &one);
+    drop(source);
+    rig.assert_clean();
+}
+
+#[test]
+fn memory_that_is_read_only_is_registered_and_memory_of_no_byte_needs_no_plugin() {
+    let rig = Simulated::new();
+    let one = rig.device("vpi:0");
+    let bytes = Box::new([2_u8; ALL]);
+    let source = Tensor::from_host_memory(&rig.runtime, bytes, 0, &layout()).unwrap();
+    assert!(source.is_read_only());
+    registers_again(&source, &one);
+    let nothing = Layout::compact(Dtype::UINT8, &[0]).unwrap();
+    let nothing = Tensor::empty(&rig.device("cpu:0"), &nothing).unwrap();
+    let [first, second] = [(); 2].map(|()| nothing.register(&one).unwrap());
+    drop((first, second, source));
+    rig.assert_clean();
+}
+
+#[test]
+fn what_the_host_does_not_reach_is_not_registered() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let error = filled(&one, 1).register(&cpu).unwrap_err();
+    assert_eq!(error.status(), Some(Status::UNSUPPORTED));
+    assert!(error.why().contains("memory of `vpi:0`"), "{}", error.why());
+    // A plugin knows its own pinned memory.
+    let pinned = Tensor::empty_of(&one, &layout(), MemoryKind::PINNED).unwrap();
+    assert_eq!(status(&pinned.register(&one)), Some(Status::CONFLICT));
+    drop(pinned);
+    rig.assert_clean();
+}
+
+#[test]
+fn a_retired_device_registers_nothing_and_unregisters_what_it_has() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = filled(&cpu, 1);
+    let registered = source.register(&one).unwrap();
+    let leaks = counted_leaks();
+    rig.runtime.retire(one.plugin()).unwrap();
+    assert_eq!(status(&source.register(&one)), Some(Status::RETIRED));
+    drop(registered);
+    assert_eq!(counted_leaks(), leaks);
+}
+
+#[test]
+fn the_cpu_and_opencl_register_host_memory() {
+    let (runtime, cpu) = one_cpu();
+    registers_again(&lent(&runtime, None).0, &cpu);
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).open().unwrap();
+    let cpu = runtime.device("cpu:0".parse().unwrap()).unwrap();
+    let source = filled(&cpu, 9);
+    for device in runtime.devices().iter().filter(|device| **device != cpu) {
+        assert!(device.capabilities().contains(Capabilities::REGISTER));
+        registers_again(&source, device);
+        let (registered, stream) = (
+            source.register(device).unwrap(),
+            Stream::new(device).unwrap(),
+        );
+        let there = Tensor::empty(device, &layout()).unwrap();
+        there.copy_from(&source, Some(&stream)).unwrap();
+        drop(registered);
+        runtime.wait_for_releases(LIMIT).unwrap();
+        registers_again(&source, device);
+        assert_eq!(there.read().unwrap(), [9; ALL], "{device}");
+    }
+}
