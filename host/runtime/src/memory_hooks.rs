@@ -3,7 +3,9 @@
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{Address, AdoptFlags, FillArgs, MemoryKind, StreamHandle, StridedArgs};
+use crossdock_sdk::abi::{
+    Address, AdoptFlags, FillArgs, MemoryKind, MemoryUsage, StreamHandle, StridedArgs,
+};
 
 use crate::error::Error;
 use crate::hooks::{ErrorOut, Hooks, group_hook};
@@ -161,5 +163,30 @@ impl Hooks {
             (device, key, &raw mut out)
         )
         .map(|()| out)
+    }
+
+    /// Gives cached memory of a device back, until at most `keep_bytes` of it are left.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
+        group_hook!(self, pool.memory_trim, (device, keep_bytes))
+    }
+
+    /// Counts what the plugin has of a device's memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
+        let mut out = MemoryUsage::UNKNOWN;
+        group_hook!(self, pool.memory_usage, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Begins the peaks of a device's memory anew.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
+        group_hook!(self, pool.memory_reset_peaks, (device))
     }
 }

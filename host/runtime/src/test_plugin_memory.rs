@@ -53,7 +53,7 @@ impl Asked {
     }
 }
 
-static ASKED: [Asked; 24] = [const { Asked::new() }; 24];
+static ASKED: [Asked; 25] = [const { Asked::new() }; 25];
 
 /// What plugin `N` was asked.
 pub(crate) fn asked<const N: usize>() -> &'static Asked {

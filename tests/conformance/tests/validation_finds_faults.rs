@@ -360,6 +360,7 @@ fn a_group_that_is_absent_stays_absent_behind_a_layer() {
         table.map = StaticPtr::NULL;
         table.async_memory = StaticPtr::NULL;
         table.attributes = StaticPtr::NULL;
+        table.pool = StaticPtr::NULL;
     });
     let address = allocate(&bare).unwrap();
     unsupported(bare.stream_create(0).map(drop));
@@ -368,6 +369,7 @@ fn a_group_that_is_absent_stays_absent_behind_a_layer() {
     unsupported(bare.release_adopted(0, address));
     unsupported(bare.allocate_async(StreamHandle::from_raw(1), 8).map(drop));
     unsupported(bare.device_attribute(0, 1).map(drop));
+    unsupported(bare.memory_usage(0).map(drop));
     // SAFETY: nobody uses the memory.
     unsafe { bare.free(address, MemoryKind::DEVICE) }.unwrap();
 }
