@@ -201,6 +201,8 @@ impl Device {
     /// # Errors
     /// What the plugin answered.
     pub fn trim(&self, keep: u64) -> Result<(), Error> {
+        // In the child of a fork the chunks are the parent's, and their lock may be held for ever.
+        self.hooks().check_called("memory_trim")?;
         self.routing().chunks().trim(self);
         if self.hooks().table().pool().is_none() {
             return Ok(());

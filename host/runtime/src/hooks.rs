@@ -295,6 +295,14 @@ impl Hooks {
         Ok(())
     }
 
+    /// Fails as a hook does that is not called any more.
+    pub(crate) fn check_called(&self, hook: &str) -> Result<(), Error> {
+        if self.is_quarantined() || self.is_forked() || life::exiting() {
+            return Err(self.not_called(hook));
+        }
+        Ok(())
+    }
+
     /// Why no hook is called any more.
     #[cold]
     fn not_called(&self, hook: &str) -> Error {
