@@ -363,6 +363,7 @@ fn only_the_named_groups_are_there() {
         ("map", !table.map.is_null()),
         ("async_memory", !table.async_memory.is_null()),
         ("attributes", !table.attributes.is_null()),
+        ("pool", !table.pool.is_null()),
     ];
     let there: Vec<_> = there.iter().filter(|group| group.1).collect();
     assert_eq!(there, [&("streams", true)]);

@@ -187,6 +187,41 @@ def test_a_device_says_how_much_memory_it_has(device: Any) -> None:
 
 
 @devices
+def test_freed_memory_is_counted_and_given_back(device: Any) -> None:
+    device.trim()
+    before = device.memory_usage()
+    tensor = xd.empty(1 << 20, dtype="uint8", device=device)
+    usage = device.memory_usage()
+    assert usage.used >= before.used + (1 << 20)
+    assert usage.used <= usage.reserved <= usage.peak_reserved
+    tensor.fill(7)
+    device.trim()
+    assert tensor.tolist()[-1] == 7
+    del tensor, usage
+    xd.wait_for_releases()
+    device.trim(keep=1 << 40)
+    kept = device.memory_usage()
+    assert kept.used == before.used
+    device.trim(keep=0)
+    device.trim()
+    usage = device.memory_usage()
+    assert usage.reserved <= min(kept.reserved, before.reserved)
+    assert usage.peak_used >= before.used + (1 << 20)
+    device.reset_peaks()
+    usage = device.memory_usage()
+    assert (usage.peak_used, usage.peak_reserved) == (usage.used, usage.reserved)
+    assert usage == device.memory_usage() and f"used={usage.used}" in repr(usage)
+
+
+def test_no_number_of_bytes_to_keep_is_refused() -> None:
+    with pytest.raises(OverflowError):
+        xd.device("cpu").trim(keep=-1)
+    wrong: Any = 0.5
+    with pytest.raises(TypeError):
+        xd.device("cpu").trim(keep=wrong)
+
+
+@devices
 def test_a_device_says_what_works_on_it_and_waits(device: Any) -> None:
     assert "fill" in device.capabilities and isinstance(device.capabilities, frozenset)
     device.synchronize()

@@ -70,8 +70,8 @@ pub use self::table::{API_MAJOR, API_MINOR, XdApi};
 pub use self::text::Text;
 
 pub use crossdock_sdk::abi::{
-    AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, PointerFlags, PointerInfo,
-    ProbeState, Status,
+    AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, MemoryUsage, PointerFlags,
+    PointerInfo, ProbeState, Status,
 };
 pub use crossdock_sdk::dlpack::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,

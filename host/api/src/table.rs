@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, ProbeState, Status};
+use crossdock_sdk::abi::{
+    DeviceInfo, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, ProbeState, Status,
+};
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
@@ -195,6 +197,12 @@ table! {
     device_describe: extern "C" fn(Ref<'_, XdDevice>, Out<'_, DeviceInfo>) -> Failure;
     /// Its memory now.
     device_memory: extern "C" fn(Ref<'_, XdDevice>, Out<'_, MemoryInfo>) -> Failure;
+    /// What its plugin has of its memory; `u64::MAX` for what is not known.
+    device_memory_usage: extern "C" fn(Ref<'_, XdDevice>, Out<'_, MemoryUsage>) -> Failure;
+    /// Begins the peaks of its memory's usage anew.
+    device_reset_peaks: extern "C" fn(Ref<'_, XdDevice>) -> Failure;
+    /// Gives cached memory back, until at most so many bytes of it are left.
+    device_trim: extern "C" fn(Ref<'_, XdDevice>, keep_bytes: u64) -> Failure;
     /// The plugin that offers it.
     device_plugin: extern "C" fn(Ref<'_, XdDevice>, Out<'_, Owned<XdPlugin>>) -> Failure;
     /// 1 where both are the same device; 0 where one is NULL.

@@ -3,7 +3,9 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crossdock_api::{DeviceInfo, Failure, MemoryInfo, Out, Owned, Ref, XdDevice, XdPlugin};
+use crossdock_api::{
+    DeviceInfo, Failure, MemoryInfo, MemoryUsage, Out, Owned, Ref, XdDevice, XdPlugin,
+};
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
@@ -24,6 +26,28 @@ pub(crate) extern "C" fn xd_device_memory(
     out: Out<'_, MemoryInfo>,
 ) -> Failure {
     fence_into("xd_device_memory", out, || Ok(borrow(device)?.memory()?))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_memory_usage(
+    device: Ref<'_, XdDevice>,
+    out: Out<'_, MemoryUsage>,
+) -> Failure {
+    fence_into("xd_device_memory_usage", out, || {
+        Ok(borrow(device)?.memory_usage()?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_reset_peaks(device: Ref<'_, XdDevice>) -> Failure {
+    fence_call("xd_device_reset_peaks", || {
+        Ok(borrow(device)?.reset_peaks()?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_device_trim(device: Ref<'_, XdDevice>, keep_bytes: u64) -> Failure {
+    fence_call("xd_device_trim", || Ok(borrow(device)?.trim(keep_bytes)?))
 }
 
 #[unsafe(no_mangle)]

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyFrozenSet};
 use crate::error::check;
 use crate::handle::{Handle, written};
 use crate::interpreter::detached;
+use crate::memory_usage::MemoryUsage;
 use crate::stream::limit;
 use crate::table::api;
 
@@ -86,14 +87,43 @@ impl Device {
 
     /// Its memory now, in bytes: `(free, total)`; free is `None` where the driver does not say.
     fn memory(&self, py: Python<'_>) -> PyResult<(Option<u64>, u64)> {
-        const UNSAID: u64 = u64::MAX;
         let mut memory = MemoryInfo::default();
         let handle = &self.handle;
         detached(py, || {
             check((api().device_memory)(handle.lend(), Out::from(&mut memory)))
         })?;
-        let free = (memory.free != UNSAID).then_some(memory.free);
+        let free = (memory.free != u64::MAX).then_some(memory.free);
         Ok((free, memory.total))
+    }
+
+    /// What its plugin has of its memory, for the whole process.
+    fn memory_usage(&self, py: Python<'_>) -> PyResult<MemoryUsage> {
+        let mut usage = crossdock_api::MemoryUsage::UNKNOWN;
+        let handle = &self.handle;
+        detached(py, || {
+            check((api().device_memory_usage)(
+                handle.lend(),
+                Out::from(&mut usage),
+            ))
+        })?;
+        Ok(usage.into())
+    }
+
+    /// Begins the peaks of `memory_usage` anew.
+    fn reset_peaks(&self, py: Python<'_>) -> PyResult<()> {
+        let handle = &self.handle;
+        Ok(detached(py, || {
+            check((api().device_reset_peaks)(handle.lend()))
+        })?)
+    }
+
+    /// Gives back memory that was freed and is kept for later, until at most `keep` bytes of it are left.
+    #[pyo3(signature = (keep=0))]
+    fn trim(&self, py: Python<'_>, keep: u64) -> PyResult<()> {
+        let handle = &self.handle;
+        Ok(detached(py, || {
+            check((api().device_trim)(handle.lend(), keep))
+        })?)
     }
 
     /// What works on it, as in `{"fill", "pinned"}`.

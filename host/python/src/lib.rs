@@ -47,6 +47,7 @@ mod incoming;
 mod interpreter;
 mod kept;
 mod lender;
+mod memory_usage;
 mod moving;
 mod native;
 mod negotiate;
@@ -77,6 +78,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     table::find(module.py())?;
     error::add_to(module)?;
     module.add_class::<device::Device>()?;
+    module.add_class::<memory_usage::MemoryUsage>()?;
     module.add_class::<plugin::Plugin>()?;
     module.add_class::<route::Route>()?;
     module.add_class::<dtype::Dtype>()?;

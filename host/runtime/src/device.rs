@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, Status};
+use crossdock_sdk::abi::{
+    AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, MemoryUsage, Status,
+};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
@@ -186,6 +188,50 @@ impl Device {
     /// What the plugin answered.
     pub fn memory(&self) -> Result<MemoryInfo, Error> {
         self.hooks().memory_info(self.0.index)
+    }
+
+    /// Gives back memory that was freed and is kept for later: by its plugin, until at most `keep` bytes
+    /// of that are left, and by this runtime, whose idle host memory for staged copies goes whatever
+    /// `keep` is, but for what other devices have locked and this one has not.
+    ///
+    /// It waits for no work. Memory that is dropped while work uses it is freed later and may be kept
+    /// then: [`Runtime::wait_for_releases`](crate::Runtime::wait_for_releases) comes first where that is
+    /// to go too. A plugin without hooks for it keeps nothing that could go.
+    ///
+    /// # Errors
+    /// What the plugin answered.
+    pub fn trim(&self, keep: u64) -> Result<(), Error> {
+        // In the child of a fork the chunks are the parent's, and their lock may be held for ever.
+        self.hooks().check_called("memory_trim")?;
+        self.routing().chunks().trim(self);
+        if self.hooks().table().pool().is_none() {
+            return Ok(());
+        }
+        self.hooks().memory_trim(self.0.index, keep)
+    }
+
+    /// What its plugin has of its memory, for all runtimes of the process; `u64::MAX` for a number that
+    /// the plugin does not know.
+    ///
+    /// # Errors
+    /// What the plugin answered.
+    pub fn memory_usage(&self) -> Result<MemoryUsage, Error> {
+        if self.hooks().table().pool().is_none() {
+            return Ok(MemoryUsage::UNKNOWN);
+        }
+        self.hooks().memory_usage(self.0.index)
+    }
+
+    /// Begins the peaks of [`Self::memory_usage`] anew, for all who ask. Where the plugin knows none there
+    /// is nothing to begin.
+    ///
+    /// # Errors
+    /// What the plugin answered.
+    pub fn reset_peaks(&self) -> Result<(), Error> {
+        if self.hooks().table().pool().is_none() {
+            return Ok(());
+        }
+        self.hooks().memory_reset_peaks(self.0.index)
     }
 
     /// Makes the CPU wait until the work on all streams that live on it is done, its default stream

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind, PluginHandle, PointerInfo,
-    ProbeInfo, ProbeState, RawError, Status, StreamHandle,
+    Address, DeviceInfo, PluginHandle, PointerInfo, ProbeInfo, ProbeState, RawError, Status,
 };
 
 use crate::error::Error;
@@ -75,7 +74,7 @@ macro_rules! group_hook {
         $self.call(target, stringify!($hook), call)
     }};
 }
-pub(crate) use group_hook;
+pub(crate) use {group_hook, hook};
 
 impl Hooks {
     /// Wraps a checked table that is not open yet.
@@ -191,7 +190,7 @@ impl Hooks {
         let own = Target::new(*self.closed.table(), handle);
         let stack = Stack::around(&self.name, own, layers);
         let opened = self.opened.set(Opened { own, stack });
-        opened.map_err(|_| Error::misuse("open a plugin", "another thread opened it"))
+        opened.map_err(|_opened| Error::misuse("open a plugin", "another thread opened it"))
     }
 
     /// Closes the plugin; every hook fails afterwards.
@@ -222,46 +221,6 @@ impl Hooks {
         hook!(self, device_info, (device, out.as_mut_ptr()))?;
         // SAFETY: the hook succeeded, so it wrote the answer; every bit pattern is a `DeviceInfo`.
         Ok(unsafe { out.assume_init() })
-    }
-
-    /// Says how much memory a device has now.
-    ///
-    /// # Errors
-    /// What the hook answered.
-    pub fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
-        let mut out = MemoryInfo::default();
-        hook!(self, memory_info, (device, &raw mut out)).map(|()| out)
-    }
-
-    /// Allocates memory.
-    ///
-    /// # Errors
-    /// What the hook answered.
-    pub fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
-        let mut out = Address::default();
-        hook!(self, allocate, (&raw const args, &raw mut out)).map(|()| out)
-    }
-
-    /// Frees memory.
-    ///
-    /// # Errors
-    /// What the hook answered.
-    ///
-    /// # Safety
-    /// - No work on the memory is in flight, and nobody uses it afterwards.
-    pub unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
-        hook!(self, free, (&raw const address, kind))
-    }
-
-    /// Copies bytes.
-    ///
-    /// # Errors
-    /// What the hook answered.
-    ///
-    /// # Safety
-    /// - Both sides are valid for `bytes` bytes until the copy is done.
-    pub unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error> {
-        hook!(self, copy, (&raw const args, stream))
     }
 
     /// Asks who owns an address.
@@ -312,6 +271,14 @@ impl Hooks {
         }
         if !raw.is_null() {
             Self::discard(target, raw);
+        }
+        Ok(())
+    }
+
+    /// Fails as a hook does that is not called any more.
+    pub(crate) fn check_called(&self, hook: &str) -> Result<(), Error> {
+        if self.is_quarantined() || self.is_forked() || life::exiting() {
+            return Err(self.not_called(hook));
         }
         Ok(())
     }

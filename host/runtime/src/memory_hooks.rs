@@ -1,14 +1,57 @@
-//! The hooks of the groups on memory, called safely; a missing group answers `UNSUPPORTED`.
+//! The hooks on memory, called safely; a missing group answers `UNSUPPORTED`.
 #![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{Address, AdoptFlags, FillArgs, MemoryKind, StreamHandle, StridedArgs};
+use crossdock_sdk::abi::{
+    Address, AdoptFlags, AllocateArgs, CopyArgs, FillArgs, MemoryInfo, MemoryKind, MemoryUsage,
+    StreamHandle, StridedArgs,
+};
 
 use crate::error::Error;
-use crate::hooks::{ErrorOut, Hooks, group_hook};
+use crate::hooks::{ErrorOut, Hooks, group_hook, hook};
 
 impl Hooks {
+    /// Says how much memory a device has now.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
+        let mut out = MemoryInfo::default();
+        hook!(self, memory_info, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Allocates memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn allocate(&self, args: AllocateArgs) -> Result<Address, Error> {
+        let mut out = Address::default();
+        hook!(self, allocate, (&raw const args, &raw mut out)).map(|()| out)
+    }
+
+    /// Frees memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - No work on the memory is in flight, and nobody uses it afterwards.
+    pub unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
+        hook!(self, free, (&raw const address, kind))
+    }
+
+    /// Copies bytes.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    ///
+    /// # Safety
+    /// - Both sides are valid for `bytes` bytes until the copy is done.
+    pub unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error> {
+        hook!(self, copy, (&raw const args, stream))
+    }
+
     /// Copies a strided region.
     ///
     /// # Errors
@@ -161,5 +204,30 @@ impl Hooks {
             (device, key, &raw mut out)
         )
         .map(|()| out)
+    }
+
+    /// Gives cached memory of a device back, until at most `keep_bytes` of it are left.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
+        group_hook!(self, pool.memory_trim, (device, keep_bytes))
+    }
+
+    /// Counts what the plugin has of a device's memory.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
+        let mut out = MemoryUsage::UNKNOWN;
+        group_hook!(self, pool.memory_usage, (device, &raw mut out)).map(|()| out)
+    }
+
+    /// Begins the peaks of a device's memory anew.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    pub fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
+        group_hook!(self, pool.memory_reset_peaks, (device))
     }
 }

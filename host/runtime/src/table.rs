@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks,
-    HostEventHooks, MapHooks, PluginTable, QueryCost, RegisterHooks, StreamHooks, StridedHooks,
-    TimingHooks, WrapHooks,
+    HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RegisterHooks, StreamHooks,
+    StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Why a table was refused.
@@ -180,4 +180,5 @@ groups! {
     map: MapHooks { map unmap }
     async_memory: AsyncMemoryHooks { allocate_async free_async }
     attributes: AttributeHooks { device_attribute }
+    pool: PoolHooks { memory_trim memory_usage memory_reset_peaks }
 }

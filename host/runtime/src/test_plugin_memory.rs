@@ -56,7 +56,7 @@ impl Asked {
     }
 }
 
-static ASKED: [Asked; 27] = [const { Asked::new() }; 27];
+static ASKED: [Asked; 30] = [const { Asked::new() }; 30];
 
 /// What plugin `N` was asked.
 pub(crate) fn asked<const N: usize>() -> &'static Asked {

@@ -128,6 +128,11 @@ impl Device {
         Ok(())
     }
 
+    /// What is kept of freed memory.
+    pub(crate) const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// Answers a pointer query; inlined for the reason that [`Pointers::query`] gives.
     #[inline(always)]
     pub(crate) fn query(&self, asked: Address) -> Result<PointerInfo, Error> {

@@ -33,6 +33,19 @@ impl fmt::Display for NoMemory {
 
 impl std::error::Error for NoMemory {}
 
+/// What a cache has of the system, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Given out.
+    pub used: usize,
+    /// Given out or kept.
+    pub reserved: usize,
+    /// The most that was given out.
+    pub peak_used: usize,
+    /// The most that was given out or kept.
+    pub peak_reserved: usize,
+}
+
 /// Gives blocks out and keeps those that come back, up to a limit.
 #[derive(Debug)]
 pub struct Cache {
@@ -47,6 +60,10 @@ struct Kept {
     bytes: usize,
     /// Counts the blocks that came back, so that the oldest can be found.
     clock: u64,
+    /// Bytes of the blocks that are given out.
+    used: usize,
+    peak_used: usize,
+    peak_reserved: usize,
 }
 
 impl Cache {
@@ -60,6 +77,9 @@ impl Cache {
             by_size: BTreeMap::new(),
             bytes: 0,
             clock: 0,
+            used: 0,
+            peak_used: 0,
+            peak_reserved: 0,
         };
         Self {
             limit,
@@ -87,17 +107,23 @@ impl Cache {
         }
         let size = size_class(bytes, alignment);
         let kept = self.kept().take(size);
-        if let Some(block) = kept.or_else(|| Block::new(size)) {
+        if let Some(block) = kept {
             return Ok(block);
         }
-        // What is kept may be what is missing.
-        self.trim();
-        Block::new(size).ok_or(exhausted)
+        let fresh = Block::new(size).or_else(|| {
+            // What is kept may be what is missing.
+            self.trim(0);
+            Block::new(size)
+        });
+        let fresh = fresh.ok_or(exhausted)?;
+        self.kept().grow(fresh.size());
+        Ok(fresh)
     }
 
     /// Takes a block back, to keep it or to return it to the system.
     pub fn free(&self, block: Block) {
         if block.size() > self.limit {
+            self.kept().used -= block.size();
             drop(block);
             return;
         }
@@ -105,10 +131,29 @@ impl Cache {
         drop(evicted);
     }
 
-    /// Returns every kept block to the system, and answers how many bytes those were.
-    pub fn trim(&self) -> usize {
-        let kept = std::mem::take(&mut *self.kept());
-        kept.bytes
+    /// Returns kept blocks to the system, the oldest first, until at most `keep` bytes are left, and
+    /// answers how many bytes those were.
+    pub fn trim(&self, keep: usize) -> usize {
+        let evicted = self.kept().evict(keep);
+        evicted.iter().map(Block::size).sum()
+    }
+
+    /// What is given out and kept now, and the most that was.
+    pub fn usage(&self) -> Usage {
+        let kept = self.kept();
+        Usage {
+            used: kept.used,
+            reserved: kept.used + kept.bytes,
+            peak_used: kept.peak_used,
+            peak_reserved: kept.peak_reserved,
+        }
+    }
+
+    /// Begins the peaks anew.
+    pub fn reset_peaks(&self) {
+        let mut kept = self.kept();
+        kept.peak_used = kept.used;
+        kept.peak_reserved = kept.used + kept.bytes;
     }
 
     /// Bytes that are kept now.
@@ -137,17 +182,33 @@ impl Kept {
             self.by_size.remove(&found);
         }
         self.bytes -= found;
+        self.used += found;
+        // As much is reserved as before.
+        self.peak_used = self.peak_used.max(self.used);
         Some(block)
+    }
+
+    /// Counts a fresh block that is given out.
+    fn grow(&mut self, bytes: usize) {
+        self.used += bytes;
+        self.peak_used = self.peak_used.max(self.used);
+        self.peak_reserved = self.peak_reserved.max(self.used + self.bytes);
     }
 
     /// Keeps a block; answers the oldest ones, which the limit pushes out.
     fn put(&mut self, block: Block, limit: usize) -> Vec<Block> {
         self.clock += 1;
+        self.used -= block.size();
         self.bytes += block.size();
         self.by_size
             .entry(block.size())
             .or_default()
             .push_back((self.clock, block));
+        self.evict(limit)
+    }
+
+    /// Gives up the oldest blocks until at most `limit` bytes are kept.
+    fn evict(&mut self, limit: usize) -> Vec<Block> {
         let mut evicted = Vec::new();
         while self.bytes > limit {
             let Some(block) = self.take_oldest() else {

@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, EventHandle, FillArgs, MemoryInfo,
-    MemoryKind, PluginTable, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle, StridedArgs,
+    MemoryKind, MemoryUsage, PluginTable, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
+    StridedArgs,
 };
 use crossdock_sdk::handles::Handles;
+use crossdock_sdk::log;
 use crossdock_sdk::plugin::{
-    Adopt, AsyncMemory, Error, Fill, Groups, Host, Plugin, Register, Strided, describe, table_of,
+    Adopt, AsyncMemory, Error, Fill, Groups, Host, Plugin, Pool, Register, Strided, describe,
+    table_of,
 };
 
 use crate::device::{self, Device, check_index};
@@ -52,7 +55,8 @@ impl Plugin for Cpu {
         .fill()
         .register()
         .adopt()
-        .async_memory();
+        .async_memory()
+        .pool();
     const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
@@ -218,6 +222,39 @@ impl AsyncMemory for Cpu {
                 .map_err(|error| crate::event::Failure::new(error.status(), error.message()))
         });
         crate::convert::outcome(operation, freed)
+    }
+}
+
+impl Pool for Cpu {
+    fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
+        let operation = "memory_trim";
+        check_index(operation, device)?;
+        self.device.check_process(operation)?;
+        let keep = usize::try_from(keep_bytes).unwrap_or(usize::MAX);
+        let given_back = self.device.cache().trim(keep);
+        log::debug!("{given_back} bytes of freed memory were given back");
+        Ok(())
+    }
+
+    fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
+        let operation = "memory_usage";
+        check_index(operation, device)?;
+        self.device.check_process(operation)?;
+        let usage = self.device.cache().usage();
+        Ok(MemoryUsage {
+            reserved: usage.reserved as u64,
+            used: usage.used as u64,
+            peak_reserved: usage.peak_reserved as u64,
+            peak_used: usage.peak_used as u64,
+        })
+    }
+
+    fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
+        let operation = "memory_reset_peaks";
+        check_index(operation, device)?;
+        self.device.check_process(operation)?;
+        self.device.cache().reset_peaks();
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ fn a_freed_block_is_given_again() {
         assert_eq!(again.address(), address);
         cache.free(again);
     }
-    assert!(cache.trim() >= 64 << 20);
+    assert!(cache.trim(0) >= 64 << 20);
     assert_eq!(cache.kept_bytes(), 0);
 }
 
@@ -46,6 +46,36 @@ fn the_oldest_block_makes_room_for_a_new_one() {
     assert_eq!(cache.kept_bytes(), 8 << 20);
     cache.free(cache.allocate(16 << 20, 256).unwrap());
     assert_eq!(cache.kept_bytes(), 8 << 20);
+}
+
+#[test]
+fn what_is_given_out_and_kept_is_counted_and_the_oldest_goes_first() {
+    let cache = Cache::new(8 << 20);
+    let count = || {
+        let usage = cache.usage();
+        [
+            usage.used,
+            usage.reserved,
+            usage.peak_used,
+            usage.peak_reserved,
+        ]
+        .map(|bytes| bytes >> 20)
+    };
+    let blocks = [2, 4].map(|mebibytes| cache.allocate(mebibytes << 20, 256).unwrap());
+    assert_eq!(count(), [6, 6, 6, 6]);
+    blocks.into_iter().for_each(|block| cache.free(block));
+    assert_eq!(count(), [0, 6, 6, 6]);
+    let again = cache.allocate(4 << 20, 256).unwrap();
+    assert_eq!(count(), [4, 6, 6, 6]);
+    // The limit is for what is kept.
+    cache.free(cache.allocate(16 << 20, 256).unwrap());
+    assert_eq!(count(), [4, 6, 20, 22]);
+    cache.free(again);
+    assert_eq!(cache.trim(4 << 20), 2 << 20);
+    cache.reset_peaks();
+    assert_eq!(count(), [0, 4, 0, 4]);
+    assert_eq!(cache.trim(1), 4 << 20);
+    assert_eq!(cache.usage().reserved, 0);
 }
 
 #[test]

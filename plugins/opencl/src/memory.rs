@@ -21,6 +21,7 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::{Mark, Memory, TARGET, word_of},
+    pool::Counted,
     progress::{self, Progress},
     users::Users,
     view::{Access, Range, Views, map, unmap},
@@ -49,6 +50,8 @@ pub(crate) struct Allocation {
     pub(crate) adopted: bool,
     /// What the host may do with an object: it refuses to be mapped for more.
     pub(crate) access: Access,
+    /// Before the object, which leaves its memory to the pool.
+    counted: Option<Counted>,
     pub(crate) memory: Option<Memory>,
     /// Where the object lies in another one, which it keeps alive.
     part: Option<Part>,
@@ -68,24 +71,19 @@ impl Allocation {
     /// the host reaches it without a copy.
     pub(crate) fn device(device: &Arc<Device>, size: u64, alignment: u64) -> Result<Self, Fault> {
         let bytes = checked_size(device, size)?;
-        if device.aliases_host {
+        let (memory, host) = if device.aliases_host {
             let (memory, host) = backing::over_own_memory(device, bytes, alignment)?;
-            return Ok(Self::new(
-                device,
-                Flavour::Device,
-                size,
-                Some(memory),
-                Some(HostAddress(host)),
-            ));
-        }
-        if alignment > device.facts.alignment_bytes.max(256) {
-            return Err(Fault::unsupported(
-                "allocate",
-                format!("alignment {alignment} is beyond the driver's"),
-            ));
-        }
-        let memory = create(device, cl::CL_MEM_READ_WRITE, bytes, std::ptr::null_mut())?;
-        Ok(Self::new(device, Flavour::Device, size, Some(memory), None))
+            (memory, Some(HostAddress(host)))
+        } else if alignment > device.facts.alignment_bytes.max(256) {
+            let why = format!("alignment {alignment} is beyond the driver's");
+            return Err(Fault::unsupported("allocate", why));
+        } else {
+            let flags = cl::CL_MEM_READ_WRITE;
+            (create(device, flags, bytes, std::ptr::null_mut())?, None)
+        };
+        let mut made = Self::new(device, Flavour::Device, size, Some(memory), host);
+        made.counted = Some(Counted::new(&device.pool, size));
+        Ok(made)
     }
 
     /// Allocates host memory that the driver copies from and to directly; mapped for life.
@@ -353,6 +351,7 @@ impl Allocation {
             size,
             adopted: false,
             access: Access::ReadWrite,
+            counted: None,
             memory,
             part: None,
             host,

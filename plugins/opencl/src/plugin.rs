@@ -12,13 +12,14 @@ use std::sync::{
 use crossdock_sdk::{
     abi::{
         Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, EventHandle,
-        MemoryInfo, MemoryKind, PointerFlags, PointerInfo, ProbeInfo, QueryCost, StreamHandle,
+        MemoryInfo, MemoryKind, MemoryUsage, PointerFlags, PointerInfo, ProbeInfo, QueryCost,
+        StreamHandle,
     },
     deadline::{Deadline, limit},
     dlpack::DeviceType,
     handles::Handles,
     log,
-    plugin::{Error, Groups, Host, Plugin, describe, fixed_text},
+    plugin::{Error, Groups, Host, Plugin, Pool, describe, fixed_text},
 };
 
 use crate::{
@@ -67,7 +68,8 @@ impl Plugin for OpenCl {
         .adopt()
         .map()
         .register()
-        .async_memory();
+        .async_memory()
+        .pool();
     const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
@@ -176,6 +178,34 @@ impl Plugin for OpenCl {
 
     fn at_exit(&self) {
         self.driver.gate.exit();
+    }
+}
+
+impl Pool for OpenCl {
+    fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
+        let operation = "memory_trim";
+        self.driver.gate.check(operation)?;
+        let device = self.device(device, operation)?;
+        // What waits for its stream and is over is free too.
+        self.deferred.sweep();
+        device
+            .pool
+            .trim(usize::try_from(keep_bytes).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
+        let operation = "memory_usage";
+        self.driver.gate.check(operation)?;
+        self.deferred.sweep();
+        Ok(self.device(device, operation)?.pool.usage())
+    }
+
+    fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
+        let operation = "memory_reset_peaks";
+        self.driver.gate.check(operation)?;
+        self.device(device, operation)?.pool.reset_peaks();
+        Ok(())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Blocks of host memory that were freed and are kept for the next allocation.
+//! Blocks of host memory that were freed and are kept for the next allocation, and what they and the
+//! allocations come to.
 //!
 //! Fresh memory costs a page fault for each page, which is several times what copying into it
 //! takes. So large blocks ask for huge pages, and a bounded sum of freed ones is kept. A block comes
@@ -8,8 +9,10 @@
 use std::{
     alloc::{Layout, alloc, dealloc},
     ptr::NonNull,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use crossdock_sdk::abi::MemoryUsage;
 
 /// Host memory with room for one allocation.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ impl Drop for Block {
     }
 }
 
-/// The freed blocks of one device.
+/// The freed blocks of one device, and the count of its memory.
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: Mutex<Kept>,
@@ -52,7 +55,13 @@ pub(crate) struct Pool {
 struct Kept {
     /// Oldest first.
     blocks: Vec<Block>,
+    /// Bytes of them all.
+    bytes: usize,
     most_bytes: usize,
+    /// Bytes of the allocations that live, over blocks or not.
+    used: u64,
+    peak_used: u64,
+    peak_reserved: u64,
 }
 
 impl Pool {
@@ -61,7 +70,11 @@ impl Pool {
         Self {
             kept: Mutex::new(Kept {
                 blocks: Vec::new(),
+                bytes: 0,
                 most_bytes,
+                used: 0,
+                peak_used: 0,
+                peak_reserved: 0,
             }),
         }
     }
@@ -74,39 +87,61 @@ impl Pool {
 
     /// Keeps a block that nobody uses any more, or frees it.
     pub(crate) fn give(&self, block: Block) {
-        let mut freed = Vec::new();
-        {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let size = block.layout.size();
+        let size = block.layout.size();
+        let freed = {
+            let mut kept = self.kept();
             if size < LEAST_KEPT || size > kept.most_bytes {
-                freed.push(block);
+                vec![block]
             } else {
                 kept.blocks.push(block);
-                let mut sum: usize = kept.blocks.iter().map(|block| block.layout.size()).sum();
-                while sum > kept.most_bytes && !kept.blocks.is_empty() {
-                    let oldest = kept.blocks.remove(0);
-                    sum -= oldest.layout.size();
-                    freed.push(oldest);
-                }
+                kept.bytes += size;
+                let most = kept.most_bytes;
+                let freed = kept.evict(most);
+                kept.note_peaks();
+                freed
             }
-        }
+        };
         // Giving memory back to the system takes long, so the lock is gone by now.
+        drop(freed);
+    }
+
+    /// Frees the oldest of what is kept, until at most `keep` bytes are left.
+    pub(crate) fn trim(&self, keep: usize) {
+        let freed = self.kept().evict(keep);
         drop(freed);
     }
 
     /// Frees what is kept, and keeps nothing more.
     pub(crate) fn close(&self) {
-        let blocks = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.most_bytes = 0;
-            std::mem::take(&mut kept.blocks)
-        };
-        drop(blocks);
+        self.kept().most_bytes = 0;
+        self.trim(0);
+    }
+
+    /// What is used and kept now, and the most that was.
+    pub(crate) fn usage(&self) -> MemoryUsage {
+        let kept = self.kept();
+        MemoryUsage {
+            reserved: kept.reserved(),
+            used: kept.used,
+            peak_reserved: kept.peak_reserved,
+            peak_used: kept.peak_used,
+        }
+    }
+
+    /// Begins the peaks anew.
+    pub(crate) fn reset_peaks(&self) {
+        let mut kept = self.kept();
+        kept.peak_used = kept.used;
+        kept.peak_reserved = kept.reserved();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The smallest kept block that fits and wastes little.
     fn reuse(&self, wanted: Layout) -> Option<Block> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         let most = wanted.size().saturating_add(wanted.size() / 4);
         let place = kept
             .blocks
@@ -118,7 +153,59 @@ impl Pool {
             })
             .min_by_key(|(_, block)| block.layout.size())
             .map(|(place, _)| place)?;
-        Some(kept.blocks.remove(place))
+        let found = kept.blocks.remove(place);
+        kept.bytes -= found.layout.size();
+        Some(found)
+    }
+}
+
+/// An allocation among the count of its device's memory, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pool: Arc<Pool>,
+    bytes: u64,
+}
+
+impl Counted {
+    pub(crate) fn new(pool: &Arc<Pool>, bytes: u64) -> Self {
+        let mut kept = pool.kept();
+        kept.used += bytes;
+        kept.note_peaks();
+        drop(kept);
+        Self {
+            pool: Arc::clone(pool),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.pool.kept().used -= self.bytes;
+    }
+}
+
+impl Kept {
+    /// Takes out the oldest blocks, until at most `most` bytes are left.
+    fn evict(&mut self, most: usize) -> Vec<Block> {
+        let mut bytes = self.bytes;
+        let are_too_many = |block: &&Block| {
+            let is_over = bytes > most;
+            bytes -= if is_over { block.layout.size() } else { 0 };
+            is_over
+        };
+        let count = self.blocks.iter().take_while(are_too_many).count();
+        self.bytes = bytes;
+        self.blocks.drain(..count).collect()
+    }
+
+    fn reserved(&self) -> u64 {
+        self.used.saturating_add(self.bytes as u64)
+    }
+
+    fn note_peaks(&mut self) {
+        self.peak_used = self.peak_used.max(self.used);
+        self.peak_reserved = self.peak_reserved.max(self.reserved());
     }
 }
 
@@ -179,9 +266,38 @@ mod tests {
             pool.give(block);
         }
         assert_eq!(sizes(), [2 << 20, 1 << 20]);
+        pool.trim(1 << 20);
+        assert_eq!(sizes(), [1 << 20]);
         pool.close();
         assert!(sizes().is_empty());
         pool.give(Block::fresh(layout_for(1 << 20, 1).unwrap()).unwrap());
         assert!(sizes().is_empty());
+    }
+
+    #[test]
+    fn what_is_used_and_kept_is_reserved() {
+        let pool = Arc::new(Pool::new(8 << 20));
+        let count = || {
+            let usage = pool.usage();
+            [
+                usage.used,
+                usage.reserved,
+                usage.peak_used,
+                usage.peak_reserved,
+            ]
+            .map(|bytes| bytes >> 20)
+        };
+        let block = pool.take(2 << 20, 256).unwrap();
+        let over_block = Counted::new(&pool, 2 << 20);
+        let of_driver = Counted::new(&pool, 3 << 20);
+        assert_eq!(count(), [5, 5, 5, 5]);
+        drop(over_block);
+        pool.give(block);
+        assert_eq!(count(), [3, 5, 5, 5]);
+        drop(of_driver);
+        pool.reset_peaks();
+        assert_eq!(count(), [0, 2, 0, 2]);
+        pool.trim(0);
+        assert_eq!(count(), [0, 0, 0, 2]);
     }
 }

@@ -189,7 +189,7 @@ typedef struct xd_plugin_table {
      * `stream_wrap`, `event_create`, `event_create_host` and `stream_host_call`; `stream_default`,
      * `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`,
      * `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a
-     * device, `event_complete`, and queries, waits and ends of streams and events. The conformance
+     * device, `memory_trim`, `event_complete`, and queries, waits and ends of streams and events. The conformance
      * suite asks `allocate` and `stream_create`.
      *
      * Threads: one at a time.
@@ -261,6 +261,8 @@ typedef struct xd_plugin_table {
     const xd_async_memory_hooks *async_memory;
     /** Open-ended facts, or NULL. */
     const xd_attribute_hooks *attributes;
+    /** Cached memory, or NULL. */
+    const xd_pool_hooks *pool;
 } xd_plugin_table;
 
 /** The entry of a plugin file: its table, which is constant and lives as long as the process.

@@ -405,6 +405,55 @@ typedef struct xd_attribute_hooks {
                                   uint64_t *out, xd_plugin_error **error);
 } xd_attribute_hooks;
 
+/** Cached memory: given back, and counted.
+ *
+ * Cached is memory that was freed and that the plugin, or its vendor's pool, keeps for later
+ * allocations. A plugin that keeps none may count all the same, and then has nothing to give back.
+ */
+typedef struct xd_pool_hooks {
+    /** Gives cached memory back, until at most `keep_bytes` bytes of it are left.
+     *
+     * It gives back what is free now and waits for no work: memory that a stream has not freed yet
+     * stays, and so does what cannot be given back without a part that is used. Memory that is
+     * allocated keeps its address and its bytes. Without cached memory beyond `keep_bytes` it does
+     * nothing.
+     *
+     * Threads: any.
+     * Blocks:  no: not for work.
+     * Owns:    nothing.
+     * Errors:  `XD_VENDOR`, `XD_DEVICE_LOST`.
+     * Since:   table 1.0.
+     */
+    xd_status (*memory_trim)(xd_plugin_handle plugin, uint32_t device, uint64_t keep_bytes,
+                             xd_plugin_error **error);
+    /** Counts what the plugin has of a device's memory, for all who use the plugin.
+     *
+     * Device memory counts with at least the size that was asked for, from the call that allocates it
+     * on until `free` returned, or its stream has freed it; memory of another kind may count too, and
+     * memory of others does not. Of the numbers that are known `used` is at most `reserved`, and
+     * neither is above its peak.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_DEVICE_LOST`.
+     * Since:   table 1.0.
+     */
+    xd_status (*memory_usage)(xd_plugin_handle plugin, uint32_t device, xd_memory_usage *out,
+                              xd_plugin_error **error);
+    /** Begins both peaks anew, with what is reserved and used now. They began when the plugin was
+     * opened.
+     *
+     * Threads: any.
+     * Blocks:  no.
+     * Owns:    nothing.
+     * Errors:  `XD_DEVICE_LOST`.
+     * Since:   table 1.0.
+     */
+    xd_status (*memory_reset_peaks)(xd_plugin_handle plugin, uint32_t device,
+                                    xd_plugin_error **error);
+} xd_pool_hooks;
+
 #ifdef __cplusplus
 }
 #endif

@@ -326,6 +326,18 @@ typedef struct xd_memory_info {
     uint64_t total;
 } xd_memory_info;
 
+/** What a plugin has of a device's memory, in bytes; `UINT64_MAX` for a number that it does not know. */
+typedef struct xd_memory_usage {
+    /** What it has of the driver or the system: used memory and cached memory. */
+    uint64_t reserved;
+    /** The part of it that is allocated. */
+    uint64_t used;
+    /** The most that `reserved` was. */
+    uint64_t peak_reserved;
+    /** The most that `used` was. */
+    uint64_t peak_used;
+} xd_memory_usage;
+
 /** Who owns an address. */
 typedef struct xd_pointer_info {
     /** `XD_MEMORY_UNOWNED` makes every other field meaningless. */

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use abi_stable::StableAbi;
 
 use super::{
-    Address, AdoptFlags, EventHandle, FillArgs, HostFunction, MemoryKind, PluginHandle, RawError,
-    Status, StreamHandle, StridedArgs,
+    Address, AdoptFlags, EventHandle, FillArgs, HostFunction, MemoryKind, MemoryUsage,
+    PluginHandle, RawError, Status, StreamHandle, StridedArgs,
 };
 
 /// Streams of others.
@@ -353,6 +353,68 @@ pub struct AttributeHooks {
             device: u32,
             key: u32,
             out: *mut u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
+
+/// Cached memory: given back, and counted.
+///
+/// Cached is memory that was freed and that the plugin, or its vendor's pool, keeps for later allocations. A
+/// plugin that keeps none may count all the same, and then has nothing to give back.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct PoolHooks {
+    /// Gives cached memory back, until at most `keep_bytes` bytes of it are left.
+    ///
+    /// It gives back what is free now and waits for no work: memory that a stream has not freed yet stays,
+    /// and so does what cannot be given back without a part that is used. Memory that is allocated
+    /// keeps its address and its bytes. Without cached memory beyond `keep_bytes` it does nothing.
+    ///
+    /// Threads: any.
+    /// Blocks:  no: not for work.
+    /// Owns:    nothing.
+    /// Errors:  `VENDOR`, `DEVICE_LOST`.
+    /// Since:   table 1.0.
+    pub memory_trim: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            keep_bytes: u64,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Counts what the plugin has of a device's memory, for all who use the plugin.
+    ///
+    /// Device memory counts with at least the size that was asked for, from the call that allocates it on
+    /// until `free` returned, or its stream has freed it; memory of another kind may count too, and memory
+    /// of others does not. Of the numbers that are known `used` is at most `reserved`, and neither is above
+    /// its peak.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `DEVICE_LOST`.
+    /// Since:   table 1.0.
+    pub memory_usage: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut MemoryUsage,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Begins both peaks anew, with what is reserved and used now. They began when the plugin was opened.
+    ///
+    /// Threads: any.
+    /// Blocks:  no.
+    /// Owns:    nothing.
+    /// Errors:  `DEVICE_LOST`.
+    /// Since:   table 1.0.
+    pub memory_reset_peaks: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
             error: *mut *mut RawError,
         ) -> Status,
     >,

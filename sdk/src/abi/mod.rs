@@ -30,7 +30,7 @@ mod types;
 pub use error::{RawError, Text};
 pub use groups::{
     AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks, HostEventHooks,
-    MapHooks, RegisterHooks, StridedHooks, TimingHooks, WrapHooks,
+    MapHooks, PoolHooks, RegisterHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 pub use module::{
     ExportedHeader, PrefixedTable, ROOT_SYMBOL, StaticTable, address_of, exported_header, module_of,
@@ -44,6 +44,6 @@ pub use table::{
 pub use types::{
     Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DefaultStream,
     DeviceInfo, EventHandle, FillArgs, HostFunction, HostServices, MemoryInfo, MemoryKind,
-    PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, QueryCost, Side, StreamHandle,
-    StridedArgs,
+    MemoryUsage, PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, QueryCost, Side,
+    StreamHandle, StridedArgs,
 };

@@ -5,8 +5,8 @@ use abi_stable::StableAbi;
 use super::{
     Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo,
     FillHooks, HostCallHooks, HostEventHooks, HostServices, MapHooks, MemoryInfo, MemoryKind,
-    PluginHandle, PointerInfo, ProbeInfo, QueryCost, RawError, RegisterHooks, StaticPtr, Status,
-    StreamHandle, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    PluginHandle, PointerInfo, PoolHooks, ProbeInfo, QueryCost, RawError, RegisterHooks, StaticPtr,
+    Status, StreamHandle, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Major version of the contract: another one is refused.
@@ -222,7 +222,7 @@ pub struct PluginTable {
     /// `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`, `stream_wrap`,
     /// `event_create`, `event_create_host` and `stream_host_call`; `stream_default`, `event_record` and
     /// `stream_wait_event` may. Those that end, ask or wait go on: `free`, `free_async`,
-    /// `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a device,
+    /// `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a device, `memory_trim`,
     /// `event_complete`, and queries, waits and ends of streams and events. The conformance suite asks
     /// `allocate` and `stream_create`.
     ///
@@ -297,6 +297,8 @@ pub struct PluginTable {
     /// Allocation in stream order, or NULL.
     pub async_memory: StaticPtr<AsyncMemoryHooks>,
     /// Open-ended facts, or NULL.
-    #[sabi(last_prefix_field)]
     pub attributes: StaticPtr<AttributeHooks>,
+    /// Cached memory, or NULL.
+    #[sabi(last_prefix_field)]
+    pub pool: StaticPtr<PoolHooks>,
 }

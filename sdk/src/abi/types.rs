@@ -426,6 +426,30 @@ pub struct MemoryInfo {
     pub total: u64,
 }
 
+/// What a plugin has of a device's memory, in bytes; `u64::MAX` for a number that it does not know.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryUsage {
+    /// What it has of the driver or the system: used memory and cached memory.
+    pub reserved: u64,
+    /// The part of it that is allocated.
+    pub used: u64,
+    /// The most that `reserved` was.
+    pub peak_reserved: u64,
+    /// The most that `used` was.
+    pub peak_used: u64,
+}
+
+impl MemoryUsage {
+    /// The answer that knows nothing.
+    pub const UNKNOWN: Self = Self {
+        reserved: u64::MAX,
+        used: u64::MAX,
+        peak_reserved: u64::MAX,
+        peak_used: u64::MAX,
+    };
+}
+
 /// Who owns an address.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, PartialEq, Eq, Debug, Default)]

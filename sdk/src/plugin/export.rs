@@ -67,6 +67,7 @@ const fn table<P: Plugin>() -> PluginTable {
         map: groups.map,
         async_memory: groups.async_memory,
         attributes: groups.attributes,
+        pool: groups.pool,
     }
 }
 

@@ -4,12 +4,13 @@ use core::marker::PhantomData;
 
 use super::shims;
 use super::{
-    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Register, Streams,
-    Strided, Timing, Wrap,
+    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Pool, Register,
+    Streams, Strided, Timing, Wrap,
 };
 use crate::abi::{
     AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks, HostEventHooks,
-    MapHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    MapHooks, PoolHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks, TimingHooks,
+    WrapHooks,
 };
 
 macro_rules! groups {
@@ -62,6 +63,7 @@ groups! {
     map: MapHooks, Map;
     async_memory: AsyncMemoryHooks, AsyncMemory;
     attributes: AttributeHooks, Attributes;
+    pool: PoolHooks, Pool;
 }
 
 impl<P: Plugin> Default for Groups<P> {

@@ -74,8 +74,8 @@ pub use host::Host;
 pub use host_call::HostCall;
 pub use texts::{fixed_text, read_fixed_text};
 pub use traits::{
-    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Register, Streams,
-    Strided, Timing, Wrap,
+    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Pool, Register,
+    Streams, Strided, Timing, Wrap,
 };
 
 pub use crate::describe;

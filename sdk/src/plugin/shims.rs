@@ -8,8 +8,8 @@ use core::marker::PhantomData;
 use super::{Error, Host, Plugin};
 use crate::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, HostServices, MemoryInfo, MemoryKind, PluginHandle, PointerInfo, ProbeInfo,
-    RawError, Status, StreamHandle, StridedArgs,
+    HostFunction, HostServices, MemoryInfo, MemoryKind, MemoryUsage, PluginHandle, PointerInfo,
+    ProbeInfo, RawError, Status, StreamHandle, StridedArgs,
 };
 use crate::fence::{fence, fence_with_message};
 
@@ -356,3 +356,9 @@ shims!(AsyncMemory {
 } AsyncMemoryHooks);
 
 shims!(Attributes { safe device_attribute(device: u32, key: u32) -> u64; } AttributeHooks);
+
+shims!(Pool {
+    safe memory_trim(device: u32, keep_bytes: u64);
+    safe memory_usage(device: u32) -> MemoryUsage;
+    safe memory_reset_peaks(device: u32);
+} PoolHooks);

@@ -6,8 +6,8 @@ use core::ffi::c_void;
 use super::{Error, Groups, Host};
 use crate::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
-    StridedArgs,
+    HostFunction, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, ProbeInfo, QueryCost, Status,
+    StreamHandle, StridedArgs,
 };
 
 /// The mandatory hooks. What a hook owns, blocks on and fails with is at
@@ -360,4 +360,25 @@ pub trait Attributes: Plugin {
     /// # Errors
     /// `UNSUPPORTED` for an unknown key.
     fn device_attribute(&self, device: u32, key: u32) -> Result<u64, Error>;
+}
+
+/// Cached memory: given back, and counted.
+pub trait Pool: Plugin {
+    /// Gives back memory that was freed and is kept, until at most `keep_bytes` of it are left. It waits for
+    /// no work: what a stream has not freed yet stays.
+    ///
+    /// # Errors
+    /// `VENDOR`, `DEVICE_LOST`.
+    fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error>;
+    /// Counts what the plugin has of a device's memory. What counts, and from when until when, stands at
+    /// [`PoolHooks::memory_usage`](crate::abi::PoolHooks::memory_usage).
+    ///
+    /// # Errors
+    /// `DEVICE_LOST`.
+    fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error>;
+    /// Begins both peaks anew, with what is reserved and used now.
+    ///
+    /// # Errors
+    /// `DEVICE_LOST`.
+    fn memory_reset_peaks(&self, device: u32) -> Result<(), Error>;
 }

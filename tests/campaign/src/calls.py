@@ -281,6 +281,7 @@ CALLS = {
     "SyncEvent": lambda bytes, e: at(EVENTS, e).synchronize(),
     "SyncTensor": lambda bytes, t: at(TENSORS, t).synchronize(),
     "SyncDevice": lambda bytes, device: DEVICES[device].synchronize(),
+    "Trim": lambda bytes, device, keep: DEVICES[device].trim(keep),
     "DropTensor": drop_tensor,
     "DropStream": drop_stream,
 }

@@ -354,11 +354,15 @@ impl Writer {
 
     fn ending(&mut self) -> Option<Call> {
         let (t, _) = self.some()?;
-        Some(match self.random.below(5) {
+        Some(match self.random.below(6) {
             0..=2 => {
                 self.tensors[t] = None;
                 Call::DropTensor { t }
             }
+            4 => Call::Trim {
+                device: self.random.index(self.setup.devices),
+                keep: self.random.one(&[0, 0, 4096, u64::MAX]),
+            },
             3 => Call::DropStream {
                 s: self.random.index(STREAMS),
             },

@@ -440,6 +440,9 @@ impl InC {
                 let device = self.table.devices[*device].lend();
                 check(xd!(device_synchronize)(device, NO_LIMIT))?;
             }
+            Call::Trim { device, keep } => {
+                check(xd!(device_trim)(self.table.devices[*device].lend(), *keep))?;
+            }
             Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
             _ => return Err(Stop::Empty),
         }

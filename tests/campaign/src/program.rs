@@ -309,6 +309,11 @@ pub enum Call {
     SyncDevice {
         device: usize,
     },
+    /// Cached memory is given back, all but `keep` bytes. What is allocated stays as it is.
+    Trim {
+        device: usize,
+        keep: u64,
+    },
     WaitToRead {
         t: usize,
         s: usize,
@@ -395,6 +400,7 @@ impl Call {
                 | Self::Stream { .. }
                 | Self::SyncStream { .. }
                 | Self::SyncDevice { .. }
+                | Self::Trim { .. }
         )
     }
 }

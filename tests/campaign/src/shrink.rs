@@ -222,7 +222,8 @@ const fn device_of(call: &mut Call) -> Option<&mut usize> {
         | Call::Stream { device, .. }
         | Call::Explain { device, .. }
         | Call::Default { device, .. }
-        | Call::SyncDevice { device } => Some(device),
+        | Call::SyncDevice { device }
+        | Call::Trim { device, .. } => Some(device),
         _ => None,
     }
 }

@@ -341,6 +341,7 @@ impl Slots {
             Call::SyncStream { s } => at(&self.streams, *s)?.synchronize(None)?,
             Call::SyncEvent { e } => at(&self.events, *e)?.synchronize(None)?,
             Call::SyncDevice { device } => self.device(op, *device).synchronize(None)?,
+            Call::Trim { device, keep } => self.device(op, *device).trim(*keep)?,
             Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
             _ => return Err(Stop::Empty),
         }

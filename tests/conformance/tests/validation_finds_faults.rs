@@ -15,8 +15,8 @@ use std::sync::Barrier;
 
 use crossdock::{Error, Hooks, Layer};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, PluginHandle,
-    PluginTable, PointerInfo, StaticPtr, Status, StreamHandle, StreamHooks,
+    Address, AllocateArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, MemoryUsage,
+    PluginHandle, PluginTable, PointerInfo, StaticPtr, Status, StreamHandle, StreamHooks,
 };
 
 use table::{ErrorOut, group, open, sound};
@@ -97,6 +97,51 @@ fn an_answer_that_was_not_written_is_found() {
     }
     let hooks = faulty(|table| table.memory_info = Some(silent));
     broken(hooks.memory_info(0), "did not write `info`");
+}
+
+#[test]
+fn usage_that_is_above_what_is_reserved_or_its_peak_is_found() {
+    unsafe extern "C" fn says(
+        _: PluginHandle,
+        device: u32,
+        out: *mut MemoryUsage,
+        _: ErrorOut,
+    ) -> Status {
+        let unknown = u64::MAX;
+        let (reserved, used, peak_reserved, peak_used) = match device {
+            0 => (8, 9, unknown, unknown),
+            1 => (8, 8, 7, 8),
+            2 => (unknown, 8, unknown, 7),
+            _ => (8, 8, unknown, 9),
+        };
+        let usage = MemoryUsage {
+            reserved,
+            used,
+            peak_reserved,
+            peak_used,
+        };
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(usage) };
+        Status::OK
+    }
+    unsafe extern "C" fn four(_: PluginHandle, out: *mut u32, _: ErrorOut) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(4) };
+        Status::OK
+    }
+    let hooks = faulty(|table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let mut pool = unsafe { table.pool.as_ptr().read() };
+        pool.memory_usage = Some(says);
+        table.pool = group(pool);
+        table.device_count = Some(four);
+    });
+    broken(hooks.memory_usage(0), "9 bytes are used of reserved 8");
+    broken(hooks.memory_usage(1), "8 bytes are reserved of a peak of 7");
+    broken(hooks.memory_usage(2), "8 bytes are used of a peak of 7");
+    assert_eq!(hooks.memory_usage(3).unwrap().peak_used, 9);
+    let beyond = hooks.memory_usage(4).unwrap_err();
+    assert_eq!(beyond.status(), Some(Status::INVALID), "{beyond}");
 }
 
 #[test]
@@ -360,6 +405,7 @@ fn a_group_that_is_absent_stays_absent_behind_a_layer() {
         table.map = StaticPtr::NULL;
         table.async_memory = StaticPtr::NULL;
         table.attributes = StaticPtr::NULL;
+        table.pool = StaticPtr::NULL;
     });
     let address = allocate(&bare).unwrap();
     unsupported(bare.stream_create(0).map(drop));
@@ -368,6 +414,7 @@ fn a_group_that_is_absent_stays_absent_behind_a_layer() {
     unsupported(bare.release_adopted(0, address));
     unsupported(bare.allocate_async(StreamHandle::from_raw(1), 8).map(drop));
     unsupported(bare.device_attribute(0, 1).map(drop));
+    unsupported(bare.memory_usage(0).map(drop));
     // SAFETY: nobody uses the memory.
     unsafe { bare.free(address, MemoryKind::DEVICE) }.unwrap();
 }

@@ -51,6 +51,9 @@ pub fn every_hook(hooks: &Hooks) -> Answers {
     answers.add("device_info", hooks.device_info(0));
     answers.add("memory_info", hooks.memory_info(0));
     answers.add("device_attribute", hooks.device_attribute(0, 0));
+    answers.add("memory_usage", hooks.memory_usage(0));
+    answers.add("memory_reset_peaks", hooks.memory_reset_peaks(0));
+    answers.add("memory_trim", hooks.memory_trim(0, 0));
     let args = AllocateArgs {
         size: BYTES,
         alignment: 256,

@@ -14,13 +14,13 @@ use crossdock::{Hooks, Runtime, Table, Tensor};
 use crossdock_e2e::every_hook::every_hook;
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, Status, StreamHandle,
-    StridedArgs,
+    HostFunction, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, ProbeInfo, Status,
+    StreamHandle, StridedArgs,
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{
     Adopt, AsyncMemory, Attributes, Error, Fill, Groups, Host, HostCalls, HostEvents, Map, Plugin,
-    Register, Streams, Strided, Timing, Wrap, describe, table_of,
+    Pool, Register, Streams, Strided, Timing, Wrap, describe, table_of,
 };
 
 /// Offers every hook, does nothing in any, and panics in the one whose turn it is.
@@ -55,7 +55,8 @@ impl Plugin for Panics {
         .adopt()
         .map()
         .async_memory()
-        .attributes();
+        .attributes()
+        .pool();
 
     fn probe() -> Result<ProbeInfo, Error> {
         turn("probe")
@@ -216,6 +217,18 @@ impl AsyncMemory for Panics {
 impl Attributes for Panics {
     fn device_attribute(&self, _: u32, _: u32) -> Result<u64, Error> {
         turn("device_attribute")
+    }
+}
+
+impl Pool for Panics {
+    fn memory_trim(&self, _: u32, _: u64) -> Result<(), Error> {
+        turn("memory_trim")
+    }
+    fn memory_usage(&self, _: u32) -> Result<MemoryUsage, Error> {
+        turn("memory_usage")
+    }
+    fn memory_reset_peaks(&self, _: u32) -> Result<(), Error> {
+        turn("memory_reset_peaks")
     }
 }
 

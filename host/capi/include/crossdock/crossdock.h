@@ -884,6 +884,20 @@ xd_error *xd_device_describe(const xd_device *device, xd_device_info *info);
 /** \brief Its memory now: a hint, stale when it is read. */
 xd_error *xd_device_memory(const xd_device *device, xd_memory_info *memory);
 
+/** \brief What its plugin has of its memory, for the whole process; `UINT64_MAX` for a number that it does not know. */
+xd_error *xd_device_memory_usage(const xd_device *device, xd_memory_usage *usage);
+
+/** \brief Begins the peaks of `xd_device_memory_usage` anew, for all who ask. */
+xd_error *xd_device_reset_peaks(const xd_device *device);
+
+/** \brief Gives back memory that was freed and is kept for later, until at most `keep_bytes` bytes of it are left; and
+ * idle host memory of staged copies, whatever `keep_bytes` is, but for what other devices alone have locked.
+ *
+ * It waits for no work: memory that was freed while work uses it may be kept after that; ::xd_runtime_wait_for_releases
+ * comes first where it is to go too. A plugin that keeps nothing has nothing to give back.
+ */
+xd_error *xd_device_trim(const xd_device *device, uint64_t keep_bytes);
+
 /** \brief The plugin that offers it. */
 xd_error *xd_device_plugin(const xd_device *device, xd_plugin **plugin);
 
@@ -1519,6 +1533,9 @@ typedef struct xd_api {
     void (*plugin_free)(xd_plugin *plugin);
     xd_error *(*device_describe)(const xd_device *device, xd_device_info *info);
     xd_error *(*device_memory)(const xd_device *device, xd_memory_info *memory);
+    xd_error *(*device_memory_usage)(const xd_device *device, xd_memory_usage *usage);
+    xd_error *(*device_reset_peaks)(const xd_device *device);
+    xd_error *(*device_trim)(const xd_device *device, uint64_t keep_bytes);
     xd_error *(*device_plugin)(const xd_device *device, xd_plugin **plugin);
     int32_t (*device_equal)(const xd_device *one, const xd_device *other);
     uint64_t (*device_hash)(const xd_device *device);

@@ -65,6 +65,7 @@ static void child(xd_runtime *inherited, xd_device *device, xd_tensor *tensors[2
     xd_tensor *made = NULL;
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_empty(device, &layout, NULL, &made));
     FAILS(XD_ERROR_HOOK, XD_FORKED, xd_tensor_to(tensors[0], device, NULL, &made, NULL));
+    FAILS(XD_ERROR_HOOK, XD_FORKED, xd_device_trim(device, 0));
     OK(xd_runtime_default(&runtime));
     CHECK(runtime != inherited);
     cpu = check_device(runtime, "cpu");

@@ -61,6 +61,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_device_by_pci(runtime, NULL, &out));
     REFUSED(xd_device_plugin(NULL, (xd_plugin **)&out));
     REFUSED(xd_device_synchronize(NULL, 0));
+    REFUSED(xd_device_trim(NULL, 0));
+    REFUSED(xd_device_reset_peaks(NULL));
     REFUSED(xd_tensor_empty(NULL, &layout, NULL, &made));
     REFUSED(xd_tensor_empty(device, NULL, NULL, &made));
     REFUSED(xd_tensor_import(runtime, NULL, NULL, &made));
@@ -149,6 +151,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_runtime_target_named(runtime, "cpu", NULL, NULL));
     REFUSED(xd_device_describe(device, NULL));
     REFUSED(xd_device_memory(device, NULL));
+    REFUSED(xd_device_memory_usage(device, NULL));
     REFUSED(xd_device_plugin(device, NULL));
     REFUSED(xd_tensor_empty(device, &layout, NULL, NULL));
     REFUSED(xd_tensor_export(tensor, NULL, NULL));

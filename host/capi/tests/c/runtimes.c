@@ -148,6 +148,34 @@ static void devices(const xd_runtime *runtime) {
     CHECK(!found);
 }
 
+/* Memory that was freed is used no more, and kept no longer than until a trim. */
+static void memory_is_counted_and_given_back(const xd_runtime *runtime) {
+    static const int64_t shape[1] = {1 << 20};
+    xd_layout layout = check_layout(1, shape);
+    xd_device *device = NULL;
+    xd_tensor *tensor = NULL;
+    xd_memory_usage before, with, after;
+    OK(xd_runtime_device_named(runtime, "cpu", &device));
+    OK(xd_device_trim(device, 0));
+    OK(xd_device_memory_usage(device, &before));
+    OK(xd_tensor_empty(device, &layout, NULL, &tensor));
+    OK(xd_device_memory_usage(device, &with));
+    CHECK(with.used >= before.used + (4 << 20) && with.reserved >= with.used);
+    CHECK(with.peak_used >= with.used && with.peak_reserved >= with.reserved);
+    xd_tensor_free(tensor);
+    OK(xd_device_memory_usage(device, &after));
+    CHECK(after.used == before.used && after.reserved > after.used);
+    OK(xd_device_trim(device, UINT64_MAX));
+    OK(xd_device_trim(device, 0));
+    OK(xd_device_trim(device, 0));
+    OK(xd_device_memory_usage(device, &after));
+    CHECK(after.reserved == after.used && after.peak_used >= with.used);
+    OK(xd_device_reset_peaks(device));
+    OK(xd_device_memory_usage(device, &after));
+    CHECK(after.peak_used == after.used && after.peak_reserved == after.reserved);
+    xd_device_free(device);
+}
+
 /* A list is what was there when it was made, and what it lends can be used for as long as it lives. */
 static void a_list_stays_as_it_was(void) {
     xd_runtime *runtime = check_runtime(1, NULL);
@@ -200,6 +228,7 @@ int main(int argc, char **argv) {
     the_same_through_the_loader();
     plugins(runtime);
     devices(runtime);
+    memory_is_counted_and_given_back(runtime);
     xd_runtime_free(runtime);
     a_list_stays_as_it_was();
     retired_plugins_leave_their_tensors();

@@ -16,6 +16,7 @@ __all__ = [
     "DeviceTimeoutError",
     "Dtype",
     "Event",
+    "MemoryUsage",
     "Plugin",
     "PointerInfo",
     "Registration",

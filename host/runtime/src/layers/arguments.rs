@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo, EventHandle, FillArgs,
-    HostFunction, MemoryInfo, MemoryKind, PointerInfo, Status, StreamHandle, StridedArgs,
+    HostFunction, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, Status, StreamHandle,
+    StridedArgs,
 };
 
 /// One argument of a hook on its way through a layer.
@@ -135,7 +136,7 @@ answers!(
     DeviceInfo,
     MemoryInfo
 );
-answers!(PointerInfo);
+answers!(PointerInfo, MemoryUsage);
 
 /// An out parameter: the plugin writes into a slot, which reaches the caller on success only.
 pub(super) struct Out<T> {

@@ -9,9 +9,9 @@ use std::ffi::c_void;
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
     DefaultStream, DeviceInfo, EventHandle, FillArgs, FillHooks, HostCallHooks, HostEventHooks,
-    HostFunction, MapHooks, MemoryInfo, MemoryKind, PluginHandle, PluginTable, PointerInfo,
-    RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks, StridedArgs, StridedHooks,
-    TimingHooks, WrapHooks,
+    HostFunction, MapHooks, MemoryInfo, MemoryKind, MemoryUsage, PluginHandle, PluginTable,
+    PointerInfo, PoolHooks, RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks,
+    StridedArgs, StridedHooks, TimingHooks, WrapHooks,
 };
 use crossdock_sdk::fence::{fence, fence_with_message};
 
@@ -188,6 +188,11 @@ hooks! {
     }
     attributes: AttributeHooks {
         DeviceAttribute device_attribute(device: u32, key: u32, value: *mut u64);
+    }
+    pool: PoolHooks {
+        MemoryTrim memory_trim(device: u32, keep_bytes: u64);
+        MemoryUsage memory_usage(device: u32, usage: *mut MemoryUsage);
+        MemoryResetPeaks memory_reset_peaks(device: u32);
     }
 }
 

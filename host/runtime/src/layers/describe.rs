@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DefaultStream, DeviceInfo,
-    EventHandle, FillArgs, HostFunction, MemoryInfo, MemoryKind, PointerInfo, Side, Status,
-    StreamHandle, StridedArgs,
+    EventHandle, FillArgs, HostFunction, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, Side,
+    Status, StreamHandle, StridedArgs,
 };
 use crossdock_sdk::plugin::read_fixed_text;
 use serde_json::{Value, json};
@@ -106,6 +106,12 @@ describe! {
         "dst": args.dst.json(),
     });
     MemoryInfo: |memory| json!({ "free": memory.free, "total": memory.total });
+    MemoryUsage: |usage| json!({
+        "reserved": usage.reserved,
+        "used": usage.used,
+        "peak_reserved": usage.peak_reserved,
+        "peak_used": usage.peak_used,
+    });
     DeviceInfo: |info| json!(read_fixed_text(&info.name));
     PointerInfo: |info| json!({
         "kind": kind_name(info.kind),

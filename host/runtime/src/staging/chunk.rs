@@ -61,7 +61,7 @@ impl Chunk {
             return;
         }
         for device in devices {
-            if !self.locks.iter().any(|lock| lock.is_of(device)) {
+            if !self.is_locked_for(device) {
                 self.lock(device);
             }
         }
@@ -87,6 +87,16 @@ impl Chunk {
         self.locks
             .iter()
             .any(|lock| Arc::ptr_eq(&lock.plugin, plugin))
+    }
+
+    /// Whether this device was asked to lock it.
+    pub(super) fn is_locked_for(&self, device: &Device) -> bool {
+        self.locks.iter().any(|lock| lock.is_of(device))
+    }
+
+    /// Whether no device was asked to lock it.
+    pub(super) const fn is_unlocked(&self) -> bool {
+        self.locks.is_empty()
     }
 
     /// Whether the runtime still lists all devices that have locked it.

@@ -77,6 +77,18 @@ impl Chunks {
         drop(known);
     }
 
+    /// Gives back the idle chunks that this device has locked, and those that no device has.
+    pub(crate) fn trim(&self, device: &Device) {
+        let free: Vec<Chunk> = self
+            .idle()
+            .extract_if(.., |chunk| {
+                chunk.is_unlocked() || chunk.is_locked_for(device)
+            })
+            .collect();
+        // After the lock: this calls hooks.
+        drop(free);
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Chunk>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -88,6 +88,26 @@ fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
 }
 
 #[test]
+fn a_trim_gives_back_idle_chunks_of_its_device_and_of_nobody_and_no_others() {
+    let routing = routing();
+    let (from, to) = (device::<27>(&routing), device::<28>(&routing));
+    let other = device::<29>(&routing);
+    let in_use = routing.chunks().lease([&from, &to]).unwrap();
+    let idle = routing.chunks().lease([&from, &to]).unwrap();
+    drop(routing.chunks().lease([&other, &other]).unwrap());
+    drop(idle);
+    from.trim(u64::MAX).unwrap();
+    assert_eq!(asked::<27>().locked.load(SeqCst), 1);
+    assert_eq!(asked::<28>().locked.load(SeqCst), 1);
+    assert_eq!(asked::<29>().locked.load(SeqCst), 1);
+    drop(in_use);
+    to.trim(u64::MAX).unwrap();
+    to.trim(u64::MAX).unwrap();
+    assert_eq!(asked::<27>().locked.load(SeqCst), 0);
+    assert_eq!(asked::<29>().locked.load(SeqCst), 1);
+}
+
+#[test]
 fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
     for step in 1..=8 {
         for is_reader in [true, false] {

@@ -25,6 +25,7 @@ pub fn cases() -> &'static [Case] {
             super::adopt::CASES,
             super::register::CASES,
             super::attributes::CASES,
+            super::pool::CASES,
             super::threads::CASES,
             super::errors::CASES,
             super::retire::CASES,

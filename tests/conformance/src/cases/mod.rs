@@ -14,6 +14,7 @@ mod life;
 mod list;
 mod memory;
 mod pointers;
+mod pool;
 mod register;
 mod retire;
 mod streams;

@@ -2,9 +2,10 @@
 #![expect(unsafe_code, reason = "hooks that free memory are unsafe to implement")]
 
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, MemoryKind, PointerFlags, PointerInfo, Side, Status, StreamHandle,
+    Address, AllocateArgs, MemoryKind, MemoryUsage, PointerFlags, PointerInfo, Side, Status,
+    StreamHandle,
 };
-use crossdock_sdk::plugin::{AsyncMemory, Error};
+use crossdock_sdk::plugin::{AsyncMemory, Error, Pool};
 use crossdock_sim_engine::{self as sim, Site};
 
 use crate::answer::refused;
@@ -183,5 +184,37 @@ impl AsyncMemory for Asynchronous {
                 .free_on(Site::new(operation), host_stream.stream, base)
         };
         self.give_up(operation, address, Some(MemoryKind::DEVICE), free)
+    }
+}
+
+impl Pool for Asynchronous {
+    fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
+        let operation = "memory_trim";
+        self.check_alive(operation)?;
+        self.check_index(operation, device)?;
+        let trimmed = self.engine.trim(Site::new(operation), device, keep_bytes);
+        trimmed.map_err(|error| refused(operation, &error))
+    }
+
+    fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
+        let operation = "memory_usage";
+        self.check_alive(operation)?;
+        self.check_index(operation, device)?;
+        let usage = self.engine.memory_usage(device);
+        let usage = usage.map_err(|error| refused(operation, &error))?;
+        Ok(MemoryUsage {
+            reserved: usage.reserved,
+            used: usage.used,
+            peak_reserved: usage.peak_reserved,
+            peak_used: usage.peak_used,
+        })
+    }
+
+    fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
+        let operation = "memory_reset_peaks";
+        self.check_alive(operation)?;
+        self.check_index(operation, device)?;
+        let reset = self.engine.reset_peaks(device);
+        reset.map_err(|error| refused(operation, &error))
     }
 }

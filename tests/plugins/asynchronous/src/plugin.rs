@@ -72,7 +72,8 @@ impl Plugin for Asynchronous {
         .adopt()
         .map()
         .async_memory()
-        .attributes();
+        .attributes()
+        .pool();
     const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {

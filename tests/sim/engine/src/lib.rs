@@ -55,6 +55,7 @@ pub use error::{Error, Failure};
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
+pub use memory::Usage;
 pub use others::Others;
 pub use report::{Report, ReportKind};
 pub use site::Site;

@@ -77,10 +77,22 @@ struct Space {
     end: u64,
     freed: BTreeMap<u64, u64>,
     used: u64,
+    /// What was used and is kept for later, with what is used.
+    reserved: u64,
+    /// The most that was reserved, and used.
+    peaks: (u64, u64),
     total: u64,
 }
 
 impl Space {
+    /// Counts memory that is used from here on. What is kept serves first.
+    fn grow(&mut self, bytes: u64) {
+        self.used += bytes;
+        self.reserved = self.reserved.max(self.used);
+        let (reserved, used) = self.peaks;
+        self.peaks = (reserved.max(self.reserved), used.max(self.used));
+    }
+
     fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         let at = self.next.checked_next_multiple_of(alignment)?;
         let end = at.checked_add(bytes)?.checked_add(GAP)?;
@@ -119,6 +131,20 @@ impl Space {
     }
 }
 
+/// What is reserved and used of a device's memory, in bytes, and the most that was. Pinned memory does not
+/// count. An idealised pool: what is kept is cut and joined as it is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Used, and kept for later.
+    pub reserved: u64,
+    /// Allocated, up to where a stream has freed it.
+    pub used: u64,
+    /// The most that was reserved.
+    pub peak_reserved: u64,
+    /// The most that was used.
+    pub peak_used: u64,
+}
+
 /// All that is known about addresses.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -137,6 +163,8 @@ impl Memory {
             end,
             freed: BTreeMap::new(),
             used: 0,
+            reserved: 0,
+            peaks: (0, 0),
             total,
         };
         Self {
@@ -155,8 +183,38 @@ impl Memory {
 
     /// Free bytes of a device, and all.
     pub(crate) fn info(&self, device: u32) -> Option<(u64, u64)> {
-        let space = self.spaces.get(usize::try_from(device).ok()?)?;
+        let space = self.space(device)?;
         Some((space.total - space.used, space.total))
+    }
+
+    /// What is reserved and used of a device, and the most that was.
+    pub(crate) fn usage(&self, device: u32) -> Option<Usage> {
+        let space = self.space(device)?;
+        let (peak_reserved, peak_used) = space.peaks;
+        Some(Usage {
+            reserved: space.reserved,
+            used: space.used,
+            peak_reserved,
+            peak_used,
+        })
+    }
+
+    /// Gives kept memory back, until at most `keep` bytes of it are left.
+    pub(crate) fn trim(&mut self, device: u32, keep: u64) -> Option<()> {
+        let space = self.spaces.get_mut(usize::try_from(device).ok()?)?;
+        space.reserved = space.reserved.min(space.used.saturating_add(keep));
+        Some(())
+    }
+
+    /// Begins the peaks of a device anew.
+    pub(crate) fn reset_peaks(&mut self, device: u32) -> Option<()> {
+        let space = self.spaces.get_mut(usize::try_from(device).ok()?)?;
+        space.peaks = (space.reserved, space.used);
+        Some(())
+    }
+
+    fn space(&self, device: u32) -> Option<&Space> {
+        self.spaces.get(usize::try_from(device).ok()?)
     }
 
     /// Finds room and enters the allocation.
@@ -191,7 +249,7 @@ impl Memory {
                 free,
             });
         };
-        space.used += counted;
+        space.grow(counted);
         let end = start + bytes;
         let old: Vec<u64> = self.overlapping(start, end).map(|a| a.start).collect();
         for start in old {
@@ -262,6 +320,26 @@ mod tests {
 
     fn wanted(bytes: u64) -> Allocation {
         Allocation::new(Site::new("a"), 0, bytes, MemoryKind::Device, Life::Live)
+    }
+
+    #[test]
+    fn what_is_freed_is_kept_until_it_is_used_again_or_trimmed() {
+        let mut memory = Memory::new([(4096, 1 << 20)].into_iter(), 4096);
+        let usage = |memory: &Memory| {
+            let found = memory.usage(0).unwrap();
+            (found.reserved, found.used)
+        };
+        let first = memory.allocate(wanted(1024), 512, 1024).unwrap();
+        memory.give_back(first);
+        assert_eq!(usage(&memory), (1024, 0));
+        memory.allocate(wanted(512), 512, 512).unwrap();
+        assert_eq!(usage(&memory), (1024, 512));
+        memory.trim(0, 256).unwrap();
+        assert_eq!(usage(&memory), (768, 512));
+        assert_eq!(memory.usage(0).unwrap().peak_used, 1024);
+        memory.reset_peaks(0).unwrap();
+        let after = memory.usage(0).unwrap();
+        assert_eq!((after.peak_reserved, after.peak_used), (768, 512));
     }
 
     #[test]

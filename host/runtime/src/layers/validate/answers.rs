@@ -1,7 +1,7 @@
 //! What is asked of the plugin's answer.
 
 use crossdock_sdk::abi::{
-    Address, AddressForm, DeviceInfo, MemoryInfo, MemoryKind, PointerInfo, Status,
+    Address, AddressForm, DeviceInfo, MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, Status,
 };
 use crossdock_sdk::plugin::Error;
 
@@ -50,6 +50,7 @@ impl Validate {
             Call::DeviceCount { count } => self.count(count.answer()),
             Call::DeviceInfo { info, .. } => self.info(&info.answer()),
             Call::MemoryInfo { info, .. } => self.free_memory(info.answer()),
+            Call::MemoryUsage { usage, .. } => self.usage(usage.answer()),
             Call::PointerQuery {
                 address: Some(address),
                 info,
@@ -123,6 +124,22 @@ impl Validate {
         if free != u64::MAX && free > total {
             let why = format!("says that {free} of {total} bytes are free");
             return Err(self.broken("memory_info", why));
+        }
+        Ok(())
+    }
+
+    /// Of the numbers that are known the part is not above the whole, and none above its peak.
+    fn usage(&self, usage: MemoryUsage) -> Result<(), Error> {
+        let pairs = [
+            (usage.used, usage.reserved, "used of reserved"),
+            (usage.used, usage.peak_used, "used of a peak of"),
+            (usage.reserved, usage.peak_reserved, "reserved of a peak of"),
+        ];
+        for (part, whole, words) in pairs {
+            if part != u64::MAX && part > whole {
+                let why = format!("says that {part} bytes are {words} {whole}");
+                return Err(self.broken("memory_usage", why));
+            }
         }
         Ok(())
     }

@@ -54,6 +54,9 @@ impl Validate {
             Call::DeviceInfo { device, .. }
             | Call::MemoryInfo { device, .. }
             | Call::DeviceAttribute { device, .. }
+            | Call::MemoryTrim { device, .. }
+            | Call::MemoryUsage { device, .. }
+            | Call::MemoryResetPeaks { device }
             | Call::StreamCreate { device, .. }
             | Call::StreamDefault { device, .. }
             | Call::StreamWrap { device, .. }

@@ -7,7 +7,7 @@ use crate::memory::{Allocation, Life, Registered};
 use crate::op::{Body, Use};
 use crate::shadow::{Mark, Role};
 use crate::state::State;
-use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream};
+use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream, Usage};
 
 impl Engine {
     /// Allocates `bytes` on a device, at once. Fresh bytes are `0xCD` and count as not written.
@@ -141,9 +141,38 @@ impl Engine {
     /// [`Error::Invalid`] for no such device.
     pub fn memory_info(&self, device: u32) -> Result<(u64, u64), Error> {
         let info = self.shared.here()?.memory.info(device);
-        info.ok_or_else(|| Error::Invalid {
-            why: format!("there is no device {device}"),
-        })
+        info.ok_or_else(|| no_device(device))
+    }
+
+    /// What is reserved and used of a device's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for no such device.
+    pub fn memory_usage(&self, device: u32) -> Result<Usage, Error> {
+        let usage = self.shared.here()?.memory.usage(device);
+        usage.ok_or_else(|| no_device(device))
+    }
+
+    /// Gives memory back that was freed and is kept, until at most `keep` bytes of it are left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for no such device, and a fault's failure.
+    pub fn trim(&self, site: Site, device: u32, keep: u64) -> Result<(), Error> {
+        let (mut state, _site) = self.enter(site, Some(device))?;
+        let trimmed = state.memory.trim(device, keep);
+        trimmed.ok_or_else(|| no_device(device))
+    }
+
+    /// Begins the peaks of [`Engine::memory_usage`] anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for no such device.
+    pub fn reset_peaks(&self, device: u32) -> Result<(), Error> {
+        let reset = self.shared.here()?.memory.reset_peaks(device);
+        reset.ok_or_else(|| no_device(device))
     }
 
     /// Registers host memory: its owner is then `device`, as pinned memory.
@@ -258,6 +287,12 @@ impl Engine {
             let (host, used) = (state.host.clone(), used(&state));
             state.check(&[used], mark, &host);
         }
+    }
+}
+
+fn no_device(device: u32) -> Error {
+    Error::Invalid {
+        why: format!("there is no device {device}"),
     }
 }
 
