@@ -50,7 +50,9 @@ pub(crate) type ErrorOut = *mut *mut RawError;
 /// Calls a mandatory hook: `hook!(self, free, (address, kind))`.
 macro_rules! hook {
     ($self:ident, $hook:ident, ($($arg:expr),*)) => {{
-        let target = $self.target();
+        let Some(target) = $self.opened_target() else {
+            return Err($self.not_open(stringify!($hook)));
+        };
         let Some(hook) = target.table().raw().$hook else {
             return Err($self.missing(stringify!($hook)));
         };
@@ -64,7 +66,9 @@ macro_rules! hook {
 /// Calls a hook of a group: `group_hook!(self, streams.stream_query, (stream))`.
 macro_rules! group_hook {
     ($self:ident, $group:ident . $hook:ident, ($($arg:expr),*)) => {{
-        let target = $self.target();
+        let Some(target) = $self.opened_target() else {
+            return Err($self.not_open(stringify!($hook)));
+        };
         let Some(hook) = target.table().$group().and_then(|group| group.$hook) else {
             return Err($self.missing(stringify!($hook)));
         };
@@ -165,7 +169,7 @@ impl Hooks {
     ///
     /// # Errors
     /// What the hook answered; [`Error::Misuse`] for one that is open.
-    pub fn open(&self) -> Result<(), Error> {
+    pub fn open(&mut self) -> Result<(), Error> {
         self.open_in(&[])
     }
 
@@ -408,6 +412,17 @@ impl Hooks {
 
     fn is_usable(&self) -> bool {
         self.opened.get().is_some() && !self.is_quarantined()
+    }
+
+    /// What a hook is called through, once the plugin is open: before that there is no handle.
+    #[inline]
+    pub(crate) fn opened_target(&self) -> Option<&Target> {
+        self.opened.get().map(|opened| opened.stack.target())
+    }
+
+    #[cold]
+    pub(crate) fn not_open(&self, hook: &str) -> Error {
+        self.failure(hook, Status::INVALID, "the plugin is not open")
     }
 
     #[cold]

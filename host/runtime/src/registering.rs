@@ -132,6 +132,7 @@ impl Runtime {
         if entered == Entered::New && !infos.is_empty() {
             self.ask(plugin);
         }
+        self.note_put_off();
         Ok(entered != Entered::Retired)
     }
 
@@ -183,10 +184,16 @@ impl Runtime {
             self.0.index.add(&device);
             registry.add(device);
         }
-        let is_put_off = |entry: &Entry| !entry.is_counted;
-        let is_any = registry.plugins.iter().any(is_put_off);
-        self.0.is_any_put_off.store(is_any, Ordering::Release);
         true
+    }
+
+    /// Lets those who need devices skip the look at plugins that nobody has looked at, where there are none:
+    /// once all that was found is published.
+    fn note_put_off(&self) {
+        self.change(|registry| {
+            let is_any = registry.plugins.iter().any(|entry| !entry.is_counted);
+            self.0.is_any_put_off.store(is_any, Ordering::Release);
+        });
     }
 
     /// Has pointer queries ask a plugin that is still here: it may have been retired since it was
@@ -238,6 +245,7 @@ impl Runtime {
                 self.ask(plugin);
             }
         }
+        self.note_put_off();
     }
 
     /// What a plugin that was looked at says of its devices; those that are absent say nothing.

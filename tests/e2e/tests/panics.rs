@@ -235,7 +235,7 @@ impl Pool for Panics {
 fn open() -> Hooks {
     // SAFETY: the sdk made this table; it is a constant of this program.
     let table = unsafe { Table::read(table_of::<Panics>()) }.unwrap();
-    let hooks = Hooks::new("panics".to_owned(), table);
+    let mut hooks = Hooks::new("panics".to_owned(), table);
     hooks.open().unwrap();
     hooks
 }

@@ -100,7 +100,8 @@ impl Pair {
     /// The right to find costs, which one thread has at a time: two would time each other.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         let is_free = !self.is_claimed.swap(true, Ordering::AcqRel);
-        is_free.then_some(Claim(&self.is_claimed))
+        // Not made for who does not have it: dropped, it would be given back.
+        is_free.then(|| Claim(&self.is_claimed))
     }
 
     /// What is left of the time that the pair may take, for one class. The caller has the claim.

@@ -149,7 +149,7 @@ fn block(subject: &Subject<'_>, fresh: &Hooks, call: &HostCall) -> Verdict {
 /// Another open plugin of the same table.
 fn opened(subject: &Subject<'_>) -> Result<Hooks, Unmet> {
     let hooks = subject.hooks();
-    let fresh = Hooks::new(hooks.name().to_owned(), *hooks.table());
+    let mut fresh = Hooks::new(hooks.name().to_owned(), *hooks.table());
     match fresh.open() {
         Ok(()) => Ok(fresh),
         Err(error) => skipped(format!("the plugin does not open twice: {}", error.why())),

@@ -25,7 +25,7 @@ pub(crate) fn open(change: impl FnOnce(&mut PluginTable)) -> Hooks {
     change(&mut faulty);
     // SAFETY: a whole table on the stack, whose groups are constants or leaked.
     let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
-    let hooks = Hooks::new("faulty".to_owned(), table);
+    let mut hooks = Hooks::new("faulty".to_owned(), table);
     hooks.open().unwrap();
     hooks
 }
