@@ -124,10 +124,10 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
     }
     check_reentry("open a plugin")?;
     let table = table();
-    plugin.start(|bring_up| {
+    plugin.start(|| {
         let _loading = OnThisThread::begin();
         let kept = (FloatMode::keep(), Signals::keep());
-        let found = bring_up();
+        let found = plugin.bring_up();
         drop(kept);
         table.with_first_cause(plugin, found)
     });

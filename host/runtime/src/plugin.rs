@@ -108,20 +108,19 @@ impl Plugin {
         self
     }
 
-    /// Probes it, and opens it where its devices are here, unless that was done; a second thread waits for
-    /// the first. `around` calls what it is given, and may say more of why it is broken.
-    pub(crate) fn start(&self, around: impl FnOnce(&mut dyn FnMut() -> Found) -> Found) {
-        self.started
-            .get_or_init(|| match around(&mut || self.bring_up()) {
-                Ok(state) => Started {
-                    state,
-                    failure: None,
-                },
-                Err(error) => Started {
-                    state: broken_by(&error),
-                    failure: Some(error),
-                },
-            });
+    /// Keeps what `find` says of it, by [`Plugin::bring_up`], unless that was done; a second thread waits for
+    /// the first.
+    pub(crate) fn start(&self, find: impl FnOnce() -> Found) {
+        self.started.get_or_init(|| match find() {
+            Ok(state) => Started {
+                state,
+                failure: None,
+            },
+            Err(error) => Started {
+                state: broken_by(&error),
+                failure: Some(error),
+            },
+        });
     }
 
     /// Whether it was probed.
@@ -154,7 +153,7 @@ impl Plugin {
     }
 
     /// Whether its description names this type.
-    fn serves(&self, ty: DeviceType) -> bool {
+    pub(crate) fn serves(&self, ty: DeviceType) -> bool {
         self.types().any(|named| named == ty)
     }
 
@@ -192,7 +191,8 @@ impl Plugin {
         self.runtimes.is_retired()
     }
 
-    fn bring_up(&self) -> Found {
+    /// Probes it, and opens it where its devices are here.
+    pub(crate) fn bring_up(&self) -> Found {
         let (hooks, identity) = (&self.hooks, &self.identity);
         // A probe asks the driver already.
         if let Some(driver) = &identity.driver {

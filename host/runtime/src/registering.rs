@@ -63,7 +63,7 @@ impl Runtime {
         let name = &found.description.name;
         let is_it = |plugin: &Arc<Plugin>| {
             if plugin.name() == name {
-                self.look_at(|ty| plugin.types().any(|own| own == ty));
+                self.look_at(|ty| plugin.serves(ty));
             }
             plugin.name() == name && !plugin.is_broken()
         };
@@ -125,7 +125,7 @@ impl Runtime {
         };
         // Devices of the plugins before it have the first numbers.
         if !infos.is_empty() {
-            self.look_at(|ty| plugin.types().any(|own| own == ty));
+            self.look_at(|ty| plugin.serves(ty));
         }
         let entered = self.change(|registry| self.enter(registry, plugin, &infos));
         // Not before its devices are there: one of them may be the owner.

@@ -67,23 +67,14 @@ impl Tensor {
 }
 
 /// The plugin's answer, with what it means here where memory was locked before.
-fn known_already(error: Error, device: &Device) -> Error {
-    match error {
-        Error::Hook {
-            plugin,
-            operation,
-            status: Status::CONFLICT,
-            native_code,
-            native_name,
-            message,
-        } => Error::Hook {
-            message: format!("`{device}` knows a part of this memory already: {message}"),
-            plugin,
-            operation,
-            status: Status::CONFLICT,
-            native_code,
-            native_name,
-        },
-        error => error,
+fn known_already(mut error: Error, device: &Device) -> Error {
+    if let Error::Hook {
+        status: Status::CONFLICT,
+        message,
+        ..
+    } = &mut error
+    {
+        *message = format!("`{device}` knows a part of this memory already: {message}");
     }
+    error
 }

@@ -41,25 +41,22 @@ impl Registry {
     /// share a type with one of them, in their order: numbers must not depend on who is asked for first.
     pub(crate) fn not_counted(&self, is_needed: impl Fn(DeviceType) -> bool) -> Vec<Arc<Plugin>> {
         let entries = self.plugins.iter().filter(|entry| !entry.is_counted);
-        let mut others: Vec<_> = entries.map(|entry| entry.listing.plugin()).collect();
-        let mut types: HashSet<DeviceType> = HashSet::new();
-        let mut needed = Vec::new();
-        loop {
-            let is_one = |plugin: &&Arc<Plugin>| {
-                plugin
-                    .types()
-                    .any(|ty| is_needed(ty) || types.contains(&ty))
-            };
-            let found: Vec<_> = others.extract_if(.., |plugin| is_one(plugin)).collect();
-            if found.is_empty() {
-                break;
+        let mut plugins: Vec<_> = entries
+            .map(|entry| Arc::clone(entry.listing.plugin()))
+            .collect();
+        let named = plugins.iter().flat_map(|plugin| plugin.types());
+        let mut types: HashSet<DeviceType> = named.filter(|ty| is_needed(*ty)).collect();
+        let mut known = 0;
+        while known < types.len() {
+            known = types.len();
+            for plugin in &plugins {
+                if plugin.types().any(|ty| types.contains(&ty)) {
+                    types.extend(plugin.types());
+                }
             }
-            types.extend(found.iter().flat_map(|plugin| plugin.types()));
-            needed.extend(found);
         }
-        let place = |plugin: &Arc<Plugin>| self.place(plugin);
-        needed.sort_by_key(|plugin| place(plugin));
-        needed.into_iter().map(Arc::clone).collect()
+        plugins.retain(|plugin| plugin.types().any(|ty| types.contains(&ty)));
+        plugins
     }
 
     fn place(&self, plugin: &Arc<Plugin>) -> Option<usize> {

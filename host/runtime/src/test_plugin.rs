@@ -24,7 +24,7 @@ pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugi
     // SAFETY: the sdk made this table; it is a constant of this program.
     let table = unsafe { Table::read(table_of::<P>()) }.unwrap();
     let plugin = Plugin::new(identity, table, &[]);
-    plugin.start(|bring_up| bring_up());
+    plugin.start(|| plugin.bring_up());
     Arc::new(plugin)
 }
 
