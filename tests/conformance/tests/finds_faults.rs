@@ -88,6 +88,22 @@ fn a_copy_that_does_not_look_where_its_memory_ends_is_found() {
     finds(&report_of_case(case, |table| table.copy = Some(cuts)), case);
 }
 
+/// What the sound plugin allocates, at another place.
+fn allocated(
+    plugin: PluginHandle,
+    args: *const AllocateArgs,
+    (out, error): (*mut Address, ErrorOut),
+    change: impl FnOnce(&mut Address),
+) -> Status {
+    // SAFETY: the caller's arguments.
+    let status = unsafe { sound().allocate.unwrap()(plugin, args, out, error) };
+    if status.is_ok() {
+        // SAFETY: the hook wrote the address, which is the caller's.
+        change(unsafe { &mut *out });
+    }
+    status
+}
+
 #[test]
 fn an_address_that_the_host_could_get_too_is_found() {
     unsafe extern "C" fn elsewhere(
@@ -96,15 +112,10 @@ fn an_address_that_the_host_could_get_too_is_found() {
         out: *mut Address,
         error: ErrorOut,
     ) -> Status {
-        let allocate = sound().allocate.unwrap();
-        // SAFETY: the caller's arguments.
-        let status = unsafe { allocate(plugin, args, out, error) };
-        if status.is_ok() {
-            // Far from all that a process has.
-            // SAFETY: the hook succeeded, so `out` holds an address.
-            unsafe { (*out).word ^= 1 << 44 };
-        }
-        status
+        // Far from all that a process has.
+        allocated(plugin, args, (out, error), |address| {
+            address.word ^= 1 << 44
+        })
     }
     let case = "a_device_address_is_no_address_of_something_else";
     let report = report_of_case(case, |table| table.allocate = Some(elsewhere));
@@ -143,14 +154,7 @@ fn an_alignment_of_64_is_found() {
         out: *mut Address,
         error: ErrorOut,
     ) -> Status {
-        let allocate = sound().allocate.unwrap();
-        // SAFETY: the caller's arguments.
-        let status = unsafe { allocate(plugin, args, out, error) };
-        if status.is_ok() {
-            // SAFETY: the hook succeeded, so `out` holds an address.
-            unsafe { (*out).word += 64 };
-        }
-        status
+        allocated(plugin, args, (out, error), |address| address.word += 64)
     }
     finds(
         &report_of(|table| table.allocate = Some(shifted)),

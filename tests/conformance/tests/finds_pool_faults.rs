@@ -59,16 +59,23 @@ fn usage(
     status
 }
 
+/// Makes a hook that answers the sound usage, changed.
+macro_rules! counts {
+    ($name:ident: $change:expr) => {
+        unsafe extern "C" fn $name(
+            plugin: PluginHandle,
+            device: u32,
+            out: *mut MemoryUsage,
+            error: ErrorOut,
+        ) -> Status {
+            usage((plugin, device), out, error, $change)
+        }
+    };
+}
+
 #[test]
 fn an_allocation_that_is_not_counted_is_found() {
-    unsafe extern "C" fn blind(
-        plugin: PluginHandle,
-        device: u32,
-        out: *mut MemoryUsage,
-        error: ErrorOut,
-    ) -> Status {
-        usage((plugin, device), out, error, |usage| usage.used = 0)
-    }
+    counts!(blind: |usage| usage.used = 0);
     is_found_by("usage_counts_an_allocation_and_its_end", |pool| {
         pool.memory_usage = Some(blind);
     });
@@ -76,16 +83,7 @@ fn an_allocation_that_is_not_counted_is_found() {
 
 #[test]
 fn freed_memory_that_counts_as_used_is_found() {
-    unsafe extern "C" fn all(
-        plugin: PluginHandle,
-        device: u32,
-        out: *mut MemoryUsage,
-        error: ErrorOut,
-    ) -> Status {
-        usage((plugin, device), out, error, |usage| {
-            usage.used = usage.peak_used;
-        })
-    }
+    counts!(all: |usage| usage.used = usage.peak_used);
     is_found_by("usage_counts_an_allocation_and_its_end", |pool| {
         pool.memory_usage = Some(all);
     });
@@ -93,16 +91,7 @@ fn freed_memory_that_counts_as_used_is_found() {
 
 #[test]
 fn cached_memory_that_counts_alone_is_found() {
-    unsafe extern "C" fn apart(
-        plugin: PluginHandle,
-        device: u32,
-        out: *mut MemoryUsage,
-        error: ErrorOut,
-    ) -> Status {
-        usage((plugin, device), out, error, |usage| {
-            usage.reserved -= usage.used;
-        })
-    }
+    counts!(apart: |usage| usage.reserved -= usage.used);
     is_found_by("what_is_used_is_reserved_and_below_its_peak", |pool| {
         pool.memory_usage = Some(apart);
     });
@@ -110,16 +99,7 @@ fn cached_memory_that_counts_alone_is_found() {
 
 #[test]
 fn peaks_that_are_what_is_used_now_are_found() {
-    unsafe extern "C" fn now(
-        plugin: PluginHandle,
-        device: u32,
-        out: *mut MemoryUsage,
-        error: ErrorOut,
-    ) -> Status {
-        usage((plugin, device), out, error, |usage| {
-            usage.peak_used = usage.used;
-        })
-    }
+    counts!(now: |usage| usage.peak_used = usage.used);
     is_found_by("peaks_keep_the_most_and_begin_anew", |pool| {
         pool.memory_usage = Some(now);
     });

@@ -8,6 +8,7 @@ mod readme {}
 pub mod every_hook;
 pub mod lending;
 pub mod modelled_memory;
+pub mod outsiders;
 pub mod simulated;
 
 use std::path::{Path, PathBuf};

@@ -1,27 +1,19 @@
 //! Claims of host memory: a plugin that has to ask its driver whose memory it is, is asked before the
 //! memory is first used, and not at its import.
-#![expect(
-    unsafe_code,
-    reason = "plays a producer, and calls functions of a test plugin"
-)]
+#![expect(unsafe_code, reason = "calls functions of a test plugin")]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::cast_possible_wrap,
-    reason = "the helpers of tests fail by panicking, and the numbers are small"
+    reason = "the helpers of tests fail by panicking"
 )]
 
-use std::ffi::{CString, c_void};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossdock::{Error, RouteChoice, Runtime, Stream, Tensor};
+use crossdock_e2e::outsiders::{import, symbol};
 use crossdock_e2e::{compile_plugin, root};
-use crossdock_sdk::dlpack::{
-    AxisSlice, DLManagedTensorVersioned, DataWord, Device, Dtype, Flags, Layout, Produced,
-    Received, TensorView,
-};
+use crossdock_sdk::dlpack::{AxisSlice, Device, Dtype, Layout};
 
 /// What the plugin says of the bytes.
 #[derive(Clone, Copy)]
@@ -85,29 +77,6 @@ impl Driver {
         let done = work();
         ((self.count)() - before, done)
     }
-}
-
-fn symbol(path: &Path, name: &str) -> *mut c_void {
-    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let name = CString::new(name).unwrap();
-    // SAFETY: a C string; the library is one of this test.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    assert!(!library.is_null());
-    // SAFETY: the library is open, and the name is a C string.
-    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-    assert!(!symbol.is_null());
-    symbol
-}
-
-/// A tensor of somebody else's in these bytes, which outlive it.
-fn import(runtime: &Runtime, bytes: &[u8], claimed: Device) -> Result<Tensor, Error> {
-    let layout = Layout::compact(Dtype::UINT8, &[bytes.len() as i64]).unwrap();
-    let data = DataWord::from_ptr(bytes.as_ptr().cast_mut().cast());
-    let view = TensorView::new(layout, data, 0, claimed, Flags::default()).unwrap();
-    let produced = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
-    // SAFETY: a live managed tensor that is handed over.
-    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
-    Tensor::import(runtime, received)
 }
 
 fn both_claims<T: std::fmt::Debug>(use_: &str, refused: Result<T, Error>) {

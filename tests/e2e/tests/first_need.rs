@@ -1,21 +1,14 @@
 //! Plugins that name a driver are probed and opened when somebody needs their devices, and not before.
-#![expect(
-    unsafe_code,
-    reason = "plays a producer, and calls a function of test plugins"
-)]
+#![expect(unsafe_code, reason = "calls a function of test plugins")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
-use std::ffi::{CString, c_void};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crossdock::{Error, Plugin, PluginState, RouteChoice, Runtime, Tensor};
+use crossdock::{Error, Plugin, PluginState, RouteChoice, Runtime};
+use crossdock_e2e::outsiders::{import, symbol};
 use crossdock_e2e::{compile_plugin, root};
-use crossdock_sdk::dlpack::{
-    DLManagedTensorVersioned, DataWord, Device, Dtype, Flags, Layout, Produced, Received,
-    TensorView,
-};
+use crossdock_sdk::dlpack::Device;
 use tempfile::TempDir;
 
 /// Plugins with drivers, each in a folder of its own.
@@ -43,7 +36,10 @@ impl Plugins {
 
     /// A runtime that finds them in its search.
     fn open(&self) -> Runtime {
-        let builder = Runtime::builder().search(false);
+        self.open_by(Runtime::builder().search(false))
+    }
+
+    fn open_by(&self, builder: crossdock::RuntimeBuilder) -> Runtime {
         let find = |builder: crossdock::RuntimeBuilder, folder: &TempDir| {
             builder.plugin_dir(folder.path())
         };
@@ -62,13 +58,7 @@ fn compile(folder: &Path, flags: &[String]) -> PathBuf {
 }
 
 fn calls(file: &Path) -> u32 {
-    let path = CString::new(file.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a C string; the library is one of this test.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    assert!(!library.is_null());
-    // SAFETY: the library is open, and the name is a C string.
-    let symbol: *mut c_void = unsafe { libc::dlsym(library, c"driver_calls".as_ptr()) };
-    assert!(!symbol.is_null());
+    let symbol = symbol(file, "driver_calls");
     // SAFETY: the address of a function of this type.
     let calls = unsafe { (&raw const symbol).cast::<extern "C" fn() -> u32>().read() };
     calls()
@@ -94,17 +84,6 @@ fn not_looked_at(runtime: &Runtime) -> Vec<String> {
     let states = states(runtime).into_iter();
     let put_off = states.filter(|(_, state)| *state == PluginState::NotLookedAt);
     put_off.map(|(name, _)| name).collect()
-}
-
-/// A tensor of somebody else's in these bytes, which outlive it.
-fn import(runtime: &Runtime, bytes: &[u8], claimed: Device) -> Result<Tensor, Error> {
-    let layout = Layout::compact(Dtype::UINT8, &[i64::try_from(bytes.len()).unwrap()]).unwrap();
-    let data = DataWord::from_ptr(bytes.as_ptr().cast_mut().cast());
-    let view = TensorView::new(layout, data, 0, claimed, Flags::default()).unwrap();
-    let produced = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
-    // SAFETY: a live managed tensor that is handed over.
-    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
-    Tensor::import(runtime, received)
 }
 
 #[test]
@@ -226,10 +205,8 @@ fn a_claim_a_uuid_an_order_and_a_question_for_an_owner_are_needs() {
     assert_eq!(answer.device, None);
     assert!(not_looked_at(&runtime).is_empty());
     drop(runtime);
-    let builder = Runtime::builder().search(false).device_order("three:1");
-    let find =
-        |builder: crossdock::RuntimeBuilder, folder: &TempDir| builder.plugin_dir(folder.path());
-    let runtime = plugins.folders.iter().fold(builder, find).open().unwrap();
+    let order = Runtime::builder().search(false).device_order("three:1");
+    let runtime = plugins.open_by(order);
     let first = runtime.device(named("vpi:0")).unwrap();
     assert_eq!((first.plugin().name(), first.index()), ("three", 1));
 }

@@ -5,7 +5,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock::loader::{self, Preflight, Remark};
 use crossdock::{Error, PluginState, Runtime, Tensor};
+use crossdock_e2e::outsiders::symbol;
 use crossdock_e2e::{compile_plugin, ext_dev, root, throwing};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -173,19 +174,6 @@ fn a_description_with_an_illegal_device_type_is_refused_with_the_legal_ones() {
     let file = compile_plugin(&source, folder.path(), &[]);
     let why = open().load(&file).unwrap_err().why();
     assert!(why.contains("\"gpu\"; there are cpu, cuda"), "{why}");
-}
-
-/// The address of a symbol of a library, which is opened for it.
-fn symbol(path: &Path, name: &str) -> *mut c_void {
-    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let name = CString::new(name).unwrap();
-    // SAFETY: a C string; the library is one of this test.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    assert!(!library.is_null());
-    // SAFETY: the library is open, and the name is a C string.
-    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-    assert!(!symbol.is_null());
-    symbol
 }
 
 /// What happened when a plugin used Crossdock while it was opened.
