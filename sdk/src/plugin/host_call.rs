@@ -41,7 +41,8 @@ impl HostCall {
         }
     }
 
-    /// Calls it. The caller holds no lock: it is the host's code, and may take long.
+    /// Calls it. It is the host's code, short, and waits for nothing; the caller holds no lock that a hook
+    /// takes.
     pub fn run(self) {
         // SAFETY: the caller of `new` vouches for one call; `self` is used up.
         unsafe { (self.function)(self.word) };

@@ -796,7 +796,8 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *p
  */
 xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
 
-/** \brief The devices that are registered now.
+/** \brief The devices that are here. Plugins that nobody needed so far are probed and opened for it, which
+ * starts their drivers.
  * \param[out] devices  The caller's (::xd_device_list_free).
  */
 xd_error *xd_runtime_devices(const xd_runtime *runtime, xd_device_list **devices);
@@ -860,8 +861,10 @@ const char *xd_plugin_path(const xd_plugin *plugin);
 /**
  * \brief What its probe found; `XD_PROBE_BROKEN` for NULL.
  *
- * A plugin that names a driver is not probed before its devices are needed: by a call that names their
- * type or lists devices, or by a tensor that claims to be there. Until then: `XD_PROBE_NOT_LOOKED_AT`.
+ * A plugin that the search found and that names a driver is not probed before its devices are needed: by
+ * a call that names their type, lists devices, looks for a uuid or a PCI id or asks for an owner, by an
+ * order of devices, or by a tensor that claims to be there. Until then: `XD_PROBE_NOT_LOOKED_AT`. One that
+ * is loaded by its path is probed at once.
  */
 xd_probe_state xd_plugin_state(const xd_plugin *plugin);
 
@@ -937,8 +940,8 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  * The plugins are asked who owns the address, and the tensor must lie inside the allocation. Host
  * memory that no plugin knows is believed: nobody can check that it is there. Plugins that have to ask
  * their driver are asked about memory that is claimed to be the host's before the tensor is first read,
- * written, moved, exported or synchronized, and once: such a call fails as `XD_ERROR_CLAIM` where the
- * claim is false. So does one on what ::xd_tensor_import took.
+ * written, moved, exported, registered or synchronized, once for each memory. Where the claim is false
+ * that call fails as `XD_ERROR_CLAIM`. The same holds for tensors that ::xd_tensor_import took.
  * \param[in] memory  Its owner is taken with this call whatever the result: `release` is called
  *                    once, when the last view is gone or before an error is returned. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
