@@ -29,7 +29,8 @@ pub(crate) struct Judge {
     /// Streams that a pending host event holds for sure.
     held: BTreeSet<usize>,
     held_events: BTreeSet<usize>,
-    has_pending: bool,
+    /// Places of host events that may be pending.
+    pending: BTreeSet<usize>,
     /// What memories have to look like until a host event is completed: bytes, and which bits of them are
     /// known.
     early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
@@ -57,12 +58,20 @@ impl Judge {
         self.held.clear();
         self.held_events.clear();
         self.early.clear();
-        self.has_pending = false;
+        self.pending.clear();
+    }
+
+    /// A new host event was made in this place: one that was pending there is completed for it.
+    fn is_made(&mut self, e: usize) {
+        if self.pending.contains(&e) {
+            self.opened();
+        }
+        self.pending.insert(e);
     }
 
     /// Whether a host event may be pending.
-    pub(crate) const fn has_pending_host_events(&self) -> bool {
-        self.has_pending
+    pub(crate) fn has_pending_host_events(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// What became of a completion.
@@ -372,7 +381,7 @@ impl Judge {
                 self.held.remove(s);
             }
             Call::Hold { s, fails, e } => {
-                self.has_pending = true;
+                self.is_made(*e);
                 self.faulty |= *fails;
                 self.held.insert(*s);
                 self.held_events.insert(*e);
@@ -412,8 +421,8 @@ impl Judge {
         {
             self.exports.remove(x);
         }
-        if let Call::Hold { .. } = call {
-            self.has_pending = true;
+        if let Call::Hold { e, .. } = call {
+            self.is_made(*e);
         }
         if self.faulty {
             if let Some(view) = &touched.target
@@ -464,5 +473,60 @@ impl Judge {
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Element;
+
+    /// What the judge says of a look at memory after these calls, when the held work has written it.
+    fn look_after(holds: usize) -> Result<(), Finding> {
+        let mut judge = Judge::new(false);
+        let hold = || Call::Hold {
+            e: 0,
+            s: 0,
+            fails: false,
+        };
+        let tensor = Call::Foreign {
+            t: 0,
+            element: Element::Eight,
+            shape: vec![2],
+            seed: 1,
+        };
+        let fill = Call::Fill {
+            t: 0,
+            seed: 2,
+            stream: Some(0),
+        };
+        let mut calls = vec![hold(), tensor, fill];
+        calls.extend((1..holds).map(|_| hold()));
+        calls.push(Call::Peek { t: 0 });
+        for call in calls {
+            let outcome = match call {
+                Call::Foreign { .. } => Outcome::Made {
+                    alias: false,
+                    read_only: false,
+                    strides: vec![1],
+                },
+                Call::Peek { .. } => Outcome::Bytes(vec![0xa5; 16]),
+                _ => Outcome::Done,
+            };
+            let op = Op {
+                thread: 0,
+                runtime: 0,
+                call,
+            };
+            let touched = judge.touched(&op.call);
+            judge.check(&op, touched, outcome)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn held_work_may_run_once_another_host_event_takes_the_place_of_its_own() {
+        assert_eq!(look_after(1).unwrap_err().what, What::WrongByte);
+        look_after(2).unwrap();
     }
 }
