@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// The cases of `conform`, one after another, told on stdout as they begin and end.
     #[command(hide = true)]
     ConformChild(command::conform_child::Arguments),
+    /// A case of `conform` in a process that ends with the plugin open.
+    #[command(hide = true)]
+    ConformEnding(command::conform_ending::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
     #[command(hide = true)]
     ProbeChild(command::probe_child::Arguments),
@@ -59,6 +62,7 @@ impl Command {
             Self::Bench(arguments) => command::bench::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),
             Self::ConformChild(arguments) => command::conform_child::run(arguments),
+            Self::ConformEnding(arguments) => command::conform_ending::run(arguments),
             Self::ProbeChild(arguments) => command::probe_child::run(arguments),
         }
     }

@@ -32,10 +32,14 @@ fn build_with(folder: &Path, first_in: (&str, &str)) -> PathBuf {
 }
 
 fn conform(plugin: &Path, more: &[&str]) -> Output {
+    conform_at("core", plugin, more)
+}
+
+fn conform_at(level: &str, plugin: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_crossdock"))
         .arg("conform")
         .arg(plugin)
-        .args(["--level", "core", "--json", "--quiet"])
+        .args(["--level", level, "--json", "--quiet"])
         .args(more)
         .env("CROSSDOCK_CASE_LIMIT_MS", "3000")
         .env_remove("CROSSDOCK_PLUGIN_PATH")
@@ -226,4 +230,60 @@ fn each_case_is_printed_as_it_ends() {
         told[0].starts_with("plugin `") && told[1].contains(" ms"),
         "{told:?}"
     );
+}
+
+/// Why the one case failed whose name has this text, with this code first in one function of the plugin.
+fn why_ending_failed(case: &str, first_in: (&str, &str)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build_with(folder.path(), first_in);
+    let output = conform_at("full", &plugin, &["--case", case]);
+    let mut failed = failures(&output);
+    assert_eq!(
+        (output.status.code(), failed.len()),
+        (Some(1), 1),
+        "{failed:?}"
+    );
+    failed.remove(0).1
+}
+
+#[test]
+fn a_process_that_does_not_exit_well_fails_the_case_about_its_exit() {
+    let case = "a_process_exits_well";
+    let faults = [
+        ("abort();", "SIGABRT"),
+        ("_exit(0);", "ended the process with code 0"),
+        ("for (;;) pause();", "does not come to its end"),
+    ];
+    for (code, says) in faults {
+        let why = why_ending_failed(case, ("ext_at_exit", code));
+        assert!(why.contains(says), "{code}: {why}");
+    }
+}
+
+#[test]
+fn a_child_of_a_fork_that_has_its_parents_state_fails_the_case_about_forks() {
+    let case = "a_child_of_a_fork";
+    let faults = [
+        ("abort();", "ended by signal 6"),
+        ("_exit(0);", "was ended with code 0"),
+        // Open in the child, as it was in the parent.
+        ("return;", "CONFLICT"),
+        // As a thread of the parent's would have left it.
+        ("is_open = 0; pthread_mutex_lock(&lock); return;", "hangs"),
+    ];
+    for (code, says) in faults {
+        let why = why_ending_failed(case, ("ext_at_fork_child", code));
+        assert!(why.contains(says), "{code}: {why}");
+    }
+}
+
+#[test]
+fn the_cases_about_the_end_of_a_process_pass_on_a_plugin_that_ends_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build(folder.path(), "");
+    for case in ["a_process_exits_well", "a_child_of_a_fork"] {
+        let output = conform_at("full", &plugin, &["--case", case]);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told[0]["cases"][0]["outcome"], "passed", "{told}");
+    }
 }

@@ -4,7 +4,7 @@ use crossdock::Error;
 use crossdock_sdk::abi::Status;
 use serde::{Deserialize, Serialize};
 
-use crate::Subject;
+use crate::{Ending, Subject};
 
 /// A check of one sentence of the plugin contract.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,8 @@ pub struct Case {
     pub contract: &'static str,
     /// From which level on it belongs to the suite.
     pub level: Level,
+    /// How the process ends that is made for it; none for one that runs beside others.
+    pub ending: Option<Ending>,
     check: fn(&Subject<'_>) -> Verdict,
 }
 
@@ -30,6 +32,7 @@ impl Case {
             name,
             contract,
             level: Level::Core,
+            ending: None,
             check,
         }
     }
@@ -43,18 +46,21 @@ impl Case {
             name,
             contract,
             level: Level::Full,
+            ending: None,
             check,
         }
     }
 
-    /// Runs the check on a device.
+    /// The same in a process of its own, which ends like this.
+    pub(crate) const fn of_a_process(mut self, ending: Ending) -> Self {
+        self.ending = Some(ending);
+        self
+    }
+
+    /// Runs the check on a device. One with an [`ending`](Self::ending) is skipped: [`Ending::run`] runs it.
     #[must_use]
     pub fn run(&self, subject: &Subject<'_>) -> Outcome {
-        match (self.check)(subject) {
-            Ok(()) => Outcome::Passed,
-            Err(Unmet::Skipped(why)) => Outcome::Skipped(why),
-            Err(Unmet::Failed(what)) => Outcome::Failed(what),
-        }
+        (self.check)(subject).into()
     }
 }
 
@@ -91,6 +97,16 @@ pub(crate) enum Unmet {
 
 /// What a check answers.
 pub(crate) type Verdict = Result<(), Unmet>;
+
+impl From<Verdict> for Outcome {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Ok(()) => Self::Passed,
+            Err(Unmet::Skipped(why)) => Self::Skipped(why),
+            Err(Unmet::Failed(what)) => Self::Failed(what),
+        }
+    }
+}
 
 impl From<Error> for Unmet {
     fn from(error: Error) -> Self {

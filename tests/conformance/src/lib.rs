@@ -10,6 +10,7 @@
 //! | `case`, `cases` | a sentence of the contract with its check, and all of them |
 //! | `subject` | the plugin and device that are looked at |
 //! | `allocation`, `lane`, `point` | memory, streams and events that give themselves back |
+//! | `ending` | cases in a process of their own, which ends |
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
 //! | `report`, `junit` | what came out, for people and for machines |
 //!
@@ -28,6 +29,7 @@
 mod allocation;
 mod case;
 mod cases;
+mod ending;
 mod host_call;
 mod host_memory;
 mod junit;
@@ -42,6 +44,7 @@ mod subject;
 
 pub use case::{Case, Level, Outcome};
 pub use cases::cases;
+pub use ending::{Ending, tell_at_exit};
 pub use report::{CaseReport, Report};
 pub use run::{run, run_each, selected};
 pub use subject::Subject;

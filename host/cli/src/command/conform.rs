@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use crossdock::{Device, Runtime};
+use crossdock::{Device, Error, Runtime};
 use crossdock_conformance::{Level, Report, Subject, run_each};
 
 use super::{conform_process, conform_shown::Shown, known_failures::KnownFailures};
@@ -116,14 +116,14 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     Ok(Exit::broken_if(!known.excuses(&reports)))
 }
 
-pub(super) fn open(plugin: &Path) -> Result<Runtime, Failure> {
+pub(super) fn open(plugin: &Path) -> Result<Runtime, Error> {
     let builder = Runtime::builder().search(false);
     let builder = if plugin == Path::new(BUILT_IN) {
         builder
     } else {
         builder.plugin(plugin)
     };
-    Ok(builder.open()?)
+    builder.open()
 }
 
 /// The devices of the plugin that is checked.

@@ -8,7 +8,10 @@ use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
 use rustix::{process::Signal, stdio};
 use serde::{Deserialize, Serialize};
 
-use super::conform::{LevelArgument, own_devices};
+use super::{
+    conform::{LevelArgument, own_devices},
+    conform_ending,
+};
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
@@ -88,7 +91,10 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
             }
             tell(parent, &Told::Begin(case.name.to_owned()))?;
             let start = Instant::now();
-            let outcome = case.run(&subject);
+            let outcome = match case.ending {
+                None => case.run(&subject),
+                Some(_) => conform_ending::outcome(&arguments.plugin, device, case.name)?,
+            };
             let seconds = start.elapsed().as_secs_f64();
             tell(parent, &Told::End { outcome, seconds })?;
         }
@@ -97,7 +103,7 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
 }
 
 /// Keeps stdout for the parent: whatever the plugin prints goes to stderr.
-fn take_stdout() -> Result<File, Failure> {
+pub(super) fn take_stdout() -> Result<File, Failure> {
     let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
     stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
     Ok(File::from(kept))

@@ -231,7 +231,7 @@ fn words(from_child: PipeReader) -> io::Result<Receiver<Told>> {
     Ok(receive)
 }
 
-fn ended(status: ExitStatus) -> String {
+pub(super) fn ended(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(number), _) => format!("it crashed with {}", signal_name(number)),
         (None, code) => format!("it ended the process with code {}", code.unwrap_or(-1)),
@@ -250,7 +250,7 @@ fn hangs(limit: Duration, case: Option<&str>) -> String {
 }
 
 /// A minute for each case, or what a test asks for.
-fn limit() -> Duration {
+pub(super) fn limit() -> Duration {
     let asked = env::var("CROSSDOCK_CASE_LIMIT_MS").ok();
     let asked = asked.and_then(|text| text.parse().ok());
     asked.map_or(Duration::from_secs(60), Duration::from_millis)

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod conform;
 pub(crate) mod conform_child;
+pub(crate) mod conform_ending;
 pub(crate) mod copy;
 pub(crate) mod devices;
 pub(crate) mod doctor;

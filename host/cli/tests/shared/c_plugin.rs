@@ -22,7 +22,10 @@ pub(crate) fn build(folder: &Path, name: &str, code: &Code<'_>) -> PathBuf {
     let source = fs::read_to_string(SOURCE).unwrap();
     let source = source.replace("#define _POSIX_C_SOURCE 200112L", "");
     let (function, first) = code.first_in;
-    let source = match source.find(&format!("static xd_status {function}(")) {
+    let mut heads = ["xd_status", "void"]
+        .map(|answer| format!("static {answer} {function}("))
+        .into_iter();
+    let source = match heads.find_map(|head| source.find(&head)) {
         Some(at) => {
             let (before, rest) = source.split_at(at);
             format!("{before}{}", rest.replacen('{', &format!("{{ {first}"), 1))

@@ -1,4 +1,4 @@
-//! The suite's order: facts, memory, copies, streams, the rest, and the end of the plugin last.
+//! The suite's order: facts, memory, copies, streams, the rest, the end of the plugin, and that of the process.
 
 use std::sync::LazyLock;
 
@@ -29,6 +29,7 @@ pub fn cases() -> &'static [Case] {
             super::threads::CASES,
             super::errors::CASES,
             super::retire::CASES,
+            super::endings::CASES,
         ]
         .concat()
     });

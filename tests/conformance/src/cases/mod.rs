@@ -5,6 +5,7 @@ mod async_memory;
 mod attributes;
 mod capabilities;
 mod copy;
+mod endings;
 mod errors;
 mod events;
 mod failures;

@@ -1,0 +1,138 @@
+//! A case of `conform` about the end of a process: the child starts a process for it, which opens the
+//! plugin and ends.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, PipeReader, Read as _},
+    mem::ManuallyDrop,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use clap::Args;
+use crossdock::{Device, Error};
+use crossdock_conformance::{Outcome, Subject, cases, tell_at_exit};
+
+use super::{
+    conform::{open, own_devices},
+    conform_child::{Told, take_stdout, tell},
+    conform_process,
+};
+use crate::{
+    exit::{self, Exit},
+    failure::{Failure, Problem},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    plugin: PathBuf,
+    /// The plugin's device that the case uses.
+    device: u32,
+    case: String,
+}
+
+/// How the case ended, in a process of its own.
+pub(super) fn outcome(plugin: &Path, device: u32, case: &str) -> Result<Outcome, Failure> {
+    let (mut words, pipe) = io::pipe()?;
+    let mut process = Command::new(env::current_exe()?);
+    let process = process.arg("conform-ending").arg(plugin);
+    let process = process.arg(device.to_string()).arg(case);
+    let status = process.stdin(Stdio::null()).stdout(pipe).status()?;
+    Ok(judged(status, &written(&mut words)?))
+}
+
+/// What was written into a pipe by now: a process that the plugin left behind may hold it for longer.
+fn written(words: &mut PipeReader) -> io::Result<String> {
+    rustix::io::ioctl_fionbio(&*words, true)?;
+    let mut text = Vec::new();
+    match words.read_to_end(&mut text) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(String::from_utf8_lossy(&text).into_owned()),
+    }
+}
+
+/// What the process told, and how it ended: an exit proves nothing without the last word.
+fn judged(status: ExitStatus, words: &str) -> Outcome {
+    let mut told = words
+        .lines()
+        .map_while(|line| serde_json::from_str(line).ok());
+    let mut is_over = false;
+    let failure = told.find_map(|word| match word {
+        Told::End { outcome, .. } => (outcome != Outcome::Passed).then_some(outcome),
+        Told::Refused(problem) => Some(Outcome::Failed(problem.to_string())),
+        Told::Done => {
+            is_over = true;
+            None
+        }
+        _ => None,
+    });
+    match failure {
+        Some(failure) => failure,
+        None if status.signal() == Some(libc::SIGALRM) => Outcome::Failed(HANGS.to_owned()),
+        None if is_over && status.success() => Outcome::Passed,
+        None => Outcome::Failed(format!("at its exit {}", conform_process::ended(status))),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let told = take_stdout()?;
+    tell_at_exit(told.try_clone()?, LAST_WORD)?;
+    let outcome = run_case(arguments, &told);
+    let told = &mut &told;
+    match outcome {
+        Ok(outcome) => tell(
+            told,
+            &Told::End {
+                outcome,
+                seconds: 0.0,
+            },
+        )?,
+        Err(Failure::Problem(problem)) => tell(told, &Told::Refused(problem))?,
+        Err(closed) => return Err(closed),
+    }
+    Ok(exit::DONE)
+}
+
+fn run_case(arguments: &Arguments, told: &File) -> Result<Outcome, Failure> {
+    // What is open stays so until the process has ended.
+    let case = cases().iter().find(|case| case.name == arguments.case);
+    let ending = case.and_then(|case| case.ending);
+    let device = device(&arguments.plugin, arguments.device)?.map(ManuallyDrop::new);
+    let (Some(ending), Some(device)) = (ending, device) else {
+        let hint = "`crossdock conform` starts this by itself";
+        return Err(Problem::new("run a case", "no such device, or no such case", hint).into());
+    };
+    let subject = Subject::new(device.plugin().hooks(), device.index())?;
+    let open_anew = || self::device(&arguments.plugin, arguments.device);
+    let tell_failure = |outcome| {
+        // Without it the parent says how the child of the fork ended.
+        let _written = tell(
+            &mut &*told,
+            &Told::End {
+                outcome,
+                seconds: 0.0,
+            },
+        );
+    };
+    Ok(ending.run(&subject, limit(), open_anew, tell_failure))
+}
+
+/// A device of the plugin that is checked, in a runtime that stays open.
+fn device(plugin: &Path, index: u32) -> Result<Option<Device>, Error> {
+    let runtime = ManuallyDrop::new(open(plugin)?);
+    let mut devices = own_devices(&runtime, plugin).into_iter();
+    Ok(devices.find(|device| device.index() == index))
+}
+
+/// Before the limit of the cases, so that what is told names the end of the process.
+fn limit() -> Duration {
+    conform_process::limit() / 3
+}
+
+const LAST_WORD: &[u8] = b"\"Done\"\n";
+
+const HANGS: &str = "the process does not come to its end: mostly `at_exit` waits for a thread that \
+    waits for the driver, or for a lock that another thread holds";

@@ -1,0 +1,213 @@
+//! The end of a process in which a plugin is open: by an exit, and as the child of a fork.
+//!
+//! No process that has other cases to run can show either, so such a case runs in one that is made for
+//! it and ends with it.
+#![expect(
+    unsafe_code,
+    reason = "forks, starts a timer and registers a C function for the exit"
+)]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::process::ExitStatus;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{io, mem::ManuallyDrop, os::unix::process::ExitStatusExt as _};
+
+use crossdock::{Device, Error};
+use crossdock_sdk::abi::Status;
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::Outcome;
+use crate::case::{Verdict, failed, same_bytes};
+use crate::random::pattern;
+use crate::subject::Subject;
+
+/// How the process of a case ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// It exits while the plugin is open and has work.
+    Exit,
+    /// Children are forked off it, which exit.
+    Fork,
+}
+
+/// Writes `word` into `told` when the process has come through what plugins do at its exit. To be
+/// called once, before a plugin is opened: what is registered first runs last.
+///
+/// # Errors
+/// When the system refuses to register it.
+pub fn tell_at_exit(told: File, word: &'static [u8]) -> io::Result<()> {
+    let first = LAST_WORD.set((told, word)).is_ok();
+    // SAFETY: the function takes nothing and calls only `write`.
+    let registered = first && unsafe { libc::atexit(last_word) } == 0;
+    if registered {
+        return Ok(());
+    }
+    Err(io::Error::other("the exit of the process is not noticed"))
+}
+
+static LAST_WORD: OnceLock<(File, &[u8])> = OnceLock::new();
+/// A child of a fork has no word to say: its parent sees how it ended.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn last_word() {
+    if let Some((mut told, word)) = LAST_WORD.get().map(|(told, word)| (told, *word))
+        && !IS_CHILD.load(Ordering::Relaxed)
+    {
+        // Without the word the case fails, which is all that can be done.
+        let _written = told.write_all(word);
+    }
+}
+
+impl Ending {
+    /// Runs the case in the process that is to end. Where the outcome is no failure, the caller then
+    /// exits with the plugin open: it leaks the subject's runtime.
+    ///
+    /// `open_anew` opens the plugin in a child of a fork, and gives the same device, if it is there. A child that finds
+    /// a failure gives it to `tell` itself. A process or child that takes longer than `limit` ends by
+    /// `SIGALRM`.
+    pub fn run(
+        self,
+        subject: &Subject<'_>,
+        limit: Duration,
+        open_anew: impl Fn() -> Result<Option<Device>, Error>,
+        tell: impl Fn(Outcome),
+    ) -> Outcome {
+        let verdict = match self {
+            Self::Exit => leave_work(subject).map(|()| end_after(limit)),
+            Self::Fork => forks(subject, &|| {
+                end_after(limit);
+                let verdict = in_child(&open_anew);
+                let is_well = verdict.is_ok();
+                if !is_well {
+                    tell(verdict.into());
+                }
+                is_well
+            }),
+        };
+        verdict.into()
+    }
+}
+
+/// Leaves memory behind, and a stream with work where there are streams.
+fn leave_work(subject: &Subject<'_>) -> Verdict {
+    let memory = subject.allocate(BYTES as u64)?;
+    memory.write(0, &pattern(1, BYTES))?;
+    if subject.needs_streams().is_ok() {
+        let mut lane = subject.lane()?;
+        lane.upload(&memory, pattern(2, BYTES))?;
+        let _left = ManuallyDrop::new(lane);
+    }
+    let _left = ManuallyDrop::new(memory);
+    Ok(())
+}
+
+/// Forks children while another thread is inside of the plugin, and uses the plugin once more.
+fn forks(subject: &Subject<'_>, child: &dyn Fn() -> bool) -> Verdict {
+    for _ in 0..FORKS {
+        let is_over = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            let busy = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    round_trip(subject)?;
+                }
+                Ok(())
+            });
+            let ended = fork(child);
+            is_over.store(true, Ordering::Relaxed);
+            let used = busy.join();
+            used.unwrap_or_else(|_| failed("a thread of the suite panicked"))?;
+            ended.map_err(|error| crate::case::Unmet::Failed(format!("fork: {error}")))
+        })?;
+        if ended.code() != Some(WELL) {
+            return failed(shown(ended));
+        }
+    }
+    round_trip(subject)
+}
+
+#[expect(
+    clippy::exit,
+    reason = "the end of the child is what the case is about"
+)]
+/// Forks a child that calls `child` and exits with [`WELL`] where that answers that all is well.
+fn fork(child: &dyn Fn() -> bool) -> io::Result<ExitStatus> {
+    // SAFETY: takes nothing. The child has this thread only. It uses what the C library, Rust's and
+    // Crossdock keep usable in a child; a plugin that does not is what is looked for.
+    match unsafe { libc::fork() } {
+        0 => {
+            IS_CHILD.store(true, Ordering::Relaxed);
+            std::process::exit(if child() { WELL } else { 1 });
+        }
+        number => {
+            let child = Pid::from_raw(number).ok_or_else(io::Error::last_os_error)?;
+            let ended = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
+            let ended = ended.ok_or_else(|| io::Error::other("the child did not end"))?;
+            Ok(ExitStatus::from_raw(ended.1.as_raw()))
+        }
+    }
+}
+
+/// Opens the plugin in a child of a fork, and uses it. One whose driver the parent has started is not
+/// to be had there.
+fn in_child(open_anew: &dyn Fn() -> Result<Option<Device>, Error>) -> Verdict {
+    match open_anew() {
+        Err(error) if error.status() == Some(Status::FORKED) => Ok(()),
+        device => {
+            let Some(device) = device? else {
+                return failed("the plugin has no such device in the child of a fork");
+            };
+            let subject = Subject::new(device.plugin().hooks(), device.index())?;
+            round_trip(&subject)
+        }
+    }
+}
+
+fn round_trip(subject: &Subject<'_>) -> Verdict {
+    let memory = subject.allocate(BYTES as u64)?;
+    let bytes = pattern(3, BYTES);
+    memory.write(0, &bytes)?;
+    same_bytes("a round trip", &memory.read(0, BYTES)?, &bytes)
+}
+
+/// Lets `SIGALRM` end this process after a time.
+fn end_after(limit: Duration) {
+    let it_value = libc::timeval {
+        tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_usec: limit.subsec_micros().into(),
+    };
+    let timer = libc::itimerval {
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value,
+    };
+    // SAFETY: the timer is read during the call, and the old one is not asked for.
+    let _started =
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+}
+
+/// How a child ended that did not end well.
+fn shown(ended: ExitStatus) -> String {
+    match (ended.signal(), ended.code()) {
+        (Some(libc::SIGALRM), _) => {
+            "the child of a fork hangs: mostly behind a lock that another thread of its parent held"
+                .to_owned()
+        }
+        (Some(number), _) => format!("the child of a fork ended by signal {number}"),
+        (None, code) => format!(
+            "the child of a fork was ended with code {}",
+            code.unwrap_or(-1)
+        ),
+    }
+}
+
+const BYTES: usize = 4096;
+const FORKS: usize = 4;
+
+/// The exit code of a child of a fork that ended well, which one that a plugin ends does not have.
+const WELL: i32 = 86;
