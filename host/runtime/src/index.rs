@@ -35,8 +35,15 @@ impl DeviceIndex {
         })
     }
 
-    /// Adds a device.
+    /// Adds a device, unless it is there. One thread at a time adds devices.
     pub(crate) fn add(&self, device: &Device) {
+        let known = self.0.find_map(|slot| {
+            let is_it = slot.device.is(device) && !slot.retired.load(Ordering::Acquire);
+            is_it.then_some(())
+        });
+        if known.is_some() {
+            return;
+        }
         self.0.push(DeviceSlot {
             id: device.id(),
             device: device.downgrade(),

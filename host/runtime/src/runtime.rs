@@ -1,7 +1,7 @@
 //! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -49,9 +49,9 @@ pub(crate) struct Inner {
     /// The devices of `registry`, to be found fast.
     pub(crate) index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
-    pub(crate) asked: PluginIndex,
+    asked: PluginIndex,
     /// Whether some plugin was not looked at.
-    pub(crate) is_any_put_off: AtomicBool,
+    is_any_put_off: AtomicBool,
     pub(crate) environment: Environment,
     /// Around each plugin that this runtime opens.
     pub(crate) layers: Vec<Layer>,
@@ -152,7 +152,7 @@ impl Runtime {
             return error.clone();
         }
         let known = registry.devices.iter().map(Device::id).collect();
-        let later = registry.not_counted(|_| true);
+        let later = registry.not_enumerated(|_| true);
         let not_looked_at = later
             .iter()
             .map(|plugin| plugin.name().to_owned())
@@ -334,15 +334,34 @@ impl Runtime {
             for (device, named) in order.sort(&std::mem::take(&mut registry.devices)) {
                 let claimed = if named { 0 } else { device.claimed_id() };
                 let id = registry.free_id(device.id().ty, claimed);
-                let device = device.with_id(id);
-                self.0.index.add(&device);
-                registry.devices.push(device);
+                registry.devices.push(device.with_id(id));
             }
         });
     }
 
+    /// Changes what is listed. The indexes follow what was published: who finds a device finds its plugin
+    /// among those that are asked for owners, and what these say of their devices in the registry.
     pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
-        self.0.registry.change(edit)
+        self.0.registry.change(edit, |registry| {
+            for device in &registry.devices {
+                if let Some(number) = self.0.asked.add(device.plugin()) {
+                    self.0.routing.add_driver(number);
+                }
+            }
+            let devices = registry.devices.iter();
+            devices.for_each(|device| self.0.index.add(device));
+            let is_any_put_off = registry.is_any_put_off();
+            // At the end: who sees none finds the devices of all.
+            self.0
+                .is_any_put_off
+                .store(is_any_put_off, Ordering::Release);
+        })
+    }
+
+    /// Whether some plugin was not looked at.
+    #[inline]
+    pub(crate) fn is_any_put_off(&self) -> bool {
+        self.0.is_any_put_off.load(Ordering::Acquire)
     }
 }
 
