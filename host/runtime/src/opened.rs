@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
 use crate::life;
-use crate::loader::{FileIdentity, FloatMode, Preflight, Signals};
+use crate::loader::{FileIdentity, FloatMode, KeptSignals, Preflight};
 use crate::plugin::{Found, Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
@@ -32,6 +32,7 @@ struct Table {
     /// The drivers that plugins have started, by their sonames, one for each start; children read
     /// this. What was started runs on when its plugin is closed.
     drivers: ArcSwap<Vec<String>>,
+    signals: KeptSignals,
 }
 
 /// A driver was started by an ancestor of this process.
@@ -108,7 +109,7 @@ pub(crate) fn open_once(
         Ok(plugin) => return Ok(plugin),
         Err(loading) => loading,
     };
-    let kept = (FloatMode::keep(), Signals::keep());
+    let kept = (FloatMode::keep(), table.signals.keep());
     let result = open(file.as_ref());
     drop(kept);
     loading.finish(file, result)
@@ -126,7 +127,7 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
     let table = table();
     plugin.start(|| {
         let _loading = OnThisThread::begin();
-        let kept = (FloatMode::keep(), Signals::keep());
+        let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
         drop(kept);
         table.with_first_cause(plugin, found)
@@ -257,8 +258,7 @@ impl Table {
     /// What was found of a plugin, with what was said at first where that was something else.
     fn with_first_cause(&self, plugin: &Arc<Plugin>, found: Found) -> Found {
         let mut state = self.state();
-        let is_it = |open: &&Opened| open.plugin.as_ptr() == Arc::as_ptr(plugin);
-        let Some(source) = state.opened.iter().find(is_it).map(|open| open.source) else {
+        let Some(source) = state.source_of(plugin) else {
             return found;
         };
         match found {
@@ -322,6 +322,11 @@ impl Drop for Loading {
 }
 
 impl State {
+    fn source_of(&self, plugin: &Arc<Plugin>) -> Option<Source> {
+        let is_it = |open: &&Opened| open.plugin.as_ptr() == Arc::as_ptr(plugin);
+        self.opened.iter().find(is_it).map(|open| open.source)
+    }
+
     fn with_first_cause(&mut self, source: Source, mut error: Error) -> Error {
         if let Error::Load { why, .. } | Error::Hook { message: why, .. } = &mut error {
             *why = self.first_cause(source, why);
