@@ -127,9 +127,11 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
     let table = table();
     plugin.start(|| {
         let _loading = OnThisThread::begin();
+        // An exit that begins meanwhile waits for it, so that the plugin is told.
+        let awaited = life::delay_exit();
         let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
-        drop(kept);
+        drop((kept, awaited));
         table.with_first_cause(plugin, found)
     });
     // What the plugin's library destroys at exit was registered before this.

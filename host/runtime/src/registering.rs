@@ -9,6 +9,7 @@ use crossdock_sdk::dlpack::DeviceType;
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::life;
 use crate::listing::Listing;
 use crate::loader::{self, Preflight};
 use crate::opened;
@@ -221,13 +222,11 @@ impl Runtime {
         });
     }
 
-    /// Takes out a plugin that did not say which devices it has, unless it told another thread, or was retired
-    /// meanwhile.
+    /// Takes out a plugin that did not say which devices it has, unless it told another thread, was retired
+    /// meanwhile, or was not asked because the process exits.
     fn refuse(&self, registry: &mut Registry, plugin: &Arc<Plugin>, error: &Error) {
-        if registry
-            .entry(plugin)
-            .is_some_and(|entry| !entry.is_enumerated)
-        {
+        let is_missing = |entry: &mut Entry| !entry.is_enumerated;
+        if registry.entry(plugin).is_some_and(is_missing) && !life::is_exit_or_fork(error) {
             registry.refused.push(error.clone());
             self.take_out(registry, plugin);
         }
