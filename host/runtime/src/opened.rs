@@ -127,6 +127,9 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
     let table = table();
     plugin.start(|| {
         let _loading = OnThisThread::begin();
+        for retired in table.retired_before(plugin) {
+            retired.never_start();
+        }
         // An exit that begins meanwhile waits for it, so that the plugin is told.
         let awaited = life::delay_exit();
         let kept = (FloatMode::keep(), table.signals.keep());
@@ -255,6 +258,20 @@ impl Table {
             source,
             _this: OnThisThread::begin(),
         })
+    }
+
+    /// The retired plugins of the same file. One may still be being opened, which this one must not be at
+    /// the same time.
+    fn retired_before(&self, plugin: &Arc<Plugin>) -> Vec<Arc<Plugin>> {
+        let state = self.state();
+        let source = state.source_of(plugin);
+        let same = state
+            .opened
+            .iter()
+            .filter(|open| Some(open.source) == source);
+        let same = same.filter_map(|open| open.plugin.upgrade());
+        same.filter(|other| other.is_retired() && !Arc::ptr_eq(other, plugin))
+            .collect()
     }
 
     /// What was found of a plugin, with what was said at first where that was something else.

@@ -164,13 +164,14 @@ impl Runtime {
         }
     }
 
-    /// The first device with this identity.
+    /// The first device with this identity. Looks at all plugins, as [`Runtime::devices`] does.
     #[must_use]
     pub fn device_by_uuid(&self, uuid: [u8; 16]) -> Option<Device> {
         self.find(|device| device.uuid() == Some(uuid))
     }
 
-    /// The first device at this place of the PCI bus, as in `0000:03:00.0`.
+    /// The first device at this place of the PCI bus, as in `0000:03:00.0`. Looks at all plugins, as
+    /// [`Runtime::devices`] does.
     #[must_use]
     pub fn device_by_pci(&self, pci_bus_id: &str) -> Option<Device> {
         self.find(|device| {
@@ -198,16 +199,13 @@ impl Runtime {
         })
     }
 
+    /// The first device that is it. All plugins are looked at: two may show one device, and who was asked
+    /// before does not decide between them.
     fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
-        let find = || {
-            let registry = self.0.registry.read();
-            let mut devices = registry.devices.iter();
-            devices.find(|device| is_it(device)).cloned()
-        };
-        find().or_else(|| {
-            self.look_at_all();
-            find()
-        })
+        self.look_at_all();
+        let registry = self.0.registry.read();
+        let mut devices = registry.devices.iter();
+        devices.find(|device| is_it(device)).cloned()
     }
 
     /// Loads a plugin file beside those that are here. The same file is loaded once, whatever its
@@ -235,16 +233,18 @@ impl Runtime {
 
     /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
     /// keep it, and while one does, tensors on it can still be read. The last one that retires it
-    /// drains its work, for at most five seconds; its code stays mapped. From then on what needs a hook
+    /// drains its work, for at most five seconds, once a look at it that is under way is over; its code stays
+    /// mapped. From then on what needs a hook
     /// of it, as reading and copying do, answers `RETIRED`. Tensors can be dropped at any time.
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.
-    /// [`Error::Misuse`] for a plugin that is not registered here; [`Error::Forked`] in the child of
-    /// a fork.
+    /// [`Error::Misuse`] for a plugin that is not registered here, and from a plugin that is being loaded;
+    /// [`Error::Forked`] in the child of a fork.
     pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
         const OPERATION: &str = "retire a plugin";
         self.check_process(OPERATION)?;
+        opened::check_reentry(OPERATION)?;
         let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
             let why = format!(
                 "`{}` is not registered in this runtime: retire it where it is",
@@ -254,10 +254,13 @@ impl Runtime {
         };
         self.0.routing.chunks().forget(plugin);
         self.retired().push(Arc::downgrade(plugin));
-        if listing.retire() && *plugin.state() == PluginState::Ready {
-            plugin.hooks().retire(RETIRE_DEADLINE_NS)
-        } else {
-            Ok(())
+        if !listing.retire() {
+            return Ok(());
+        }
+        plugin.never_start();
+        match plugin.state() {
+            PluginState::Ready => plugin.hooks().retire(RETIRE_DEADLINE_NS),
+            _ => Ok(()),
         }
     }
 
@@ -287,11 +290,12 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
-    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself;
-    /// [`Error::Forked`] in the child of a fork.
+    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself, or by a plugin
+    /// that is being loaded; [`Error::Forked`] in the child of a fork.
     pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
+        opened::check_reentry(OPERATION)?;
         if life::is_releasing() {
             let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));
