@@ -331,7 +331,7 @@ impl Device {
     }
 
     /// What the devices of its runtime share for moving tensors.
-    pub(crate) fn routing(&self) -> &Routing {
+    pub(crate) fn routing(&self) -> &Arc<Routing> {
         &self.0.routing
     }
 

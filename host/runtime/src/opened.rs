@@ -1,6 +1,7 @@
 //! The open plugins of the process: each file is opened once, and all are told of exit and fork.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -12,6 +13,10 @@ use crate::plugin::{Found, Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
 static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
+
+/// How many plugins that ask their driver whose memory is were opened by this process, and by those that it
+/// was forked from.
+static DRIVERS_ASKED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// Whether this thread runs code of a plugin that is being loaded.
@@ -33,6 +38,8 @@ struct Table {
     /// this. What was started runs on when its plugin is closed.
     drivers: ArcSwap<Vec<String>>,
     signals: KeptSignals,
+    /// The open plugins that ask their driver whose memory is, with their numbers.
+    asking_drivers: ArcSwap<Vec<(u32, Weak<Plugin>)>>,
 }
 
 /// A driver was started by an ancestor of this process.
@@ -134,6 +141,9 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
         let awaited = life::delay_exit();
         let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
+        if matches!(found, Ok(PluginState::Ready)) && plugin.hooks().table().asks_driver() {
+            table.add_driver(plugin);
+        }
         drop((kept, awaited));
         table.with_first_cause(plugin, found)
     });
@@ -187,6 +197,20 @@ pub(crate) fn forget_driver(driver: &str) {
         at.map(|at| next.swap_remove(at));
         next
     });
+}
+
+/// The number of the newest plugin that asks its driver whose memory is; 0 where there is none.
+#[inline]
+pub(crate) fn newest_driver() -> u32 {
+    DRIVERS_ASKED.load(Ordering::Acquire)
+}
+
+/// The open plugins that ask their driver whose memory is and that came after the one with this number.
+pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
+    let drivers = table().asking_drivers.load_full();
+    let later = drivers.iter().filter(|(own, _)| *own > number);
+    let open = later.filter_map(|(_, plugin)| plugin.upgrade());
+    open.filter(|plugin| !plugin.is_retired()).collect()
 }
 
 /// Tells every open plugin that the process exits.
@@ -258,6 +282,19 @@ impl Table {
             source,
             _this: OnThisThread::begin(),
         })
+    }
+
+    /// Has claims of memory checked with this plugin too.
+    fn add_driver(&self, plugin: &Arc<Plugin>) {
+        let _one_at_a_time = self.state();
+        let number = newest_driver() + 1;
+        self.asking_drivers.rcu(|drivers| {
+            let open = drivers.iter().filter(|(_, old)| old.strong_count() > 0);
+            let mut next: Vec<_> = open.cloned().collect();
+            next.push((number, Arc::downgrade(plugin)));
+            next
+        });
+        DRIVERS_ASKED.store(number, Ordering::Release);
     }
 
     /// The retired plugins of the same file. One may still be being opened, which this one must not be at

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
-use crossdock_sdk::dlpack;
+use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::builder::RuntimeBuilder;
 use crate::device::Device;
@@ -126,31 +126,52 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the devices that are here. [`Error::Hook`]: `FORKED`, where a
-    /// plugin with such devices was not opened because the parent of this process started its driver.
+    /// plugin with such devices was not opened because the parent of this process started its driver, and
+    /// [`Error::Forked`] where the parent opened the runtime and nobody had looked at such a plugin.
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
+        self.find_device(id)?.ok_or_else(|| self.unknown_device(id))
+    }
+
+    /// As [`Runtime::device`]; `None` where no plugin offers it.
+    #[inline]
+    pub(crate) fn find_device(&self, id: dlpack::Device) -> Result<Option<Device>, Error> {
         match self.0.index.find(id) {
-            Some(device) => Ok(device),
+            Some(device) => Ok(Some(device)),
             None => self.find_late(id),
         }
     }
 
     #[cold]
-    fn find_late(&self, id: dlpack::Device) -> Result<Device, Error> {
+    fn find_late(&self, id: dlpack::Device) -> Result<Option<Device>, Error> {
         // Who names pinned memory means the vendor of it.
         let needed = memory_called(id.ty).map_or(id.ty, |(owner, _)| owner);
         self.look_at(|ty| ty == needed);
-        self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
+        match self.0.index.find(id) {
+            Some(device) => Ok(Some(device)),
+            None => self.check_not_forked(needed).map(|()| None),
+        }
     }
 
-    #[cold]
-    fn unknown_device(&self, id: dlpack::Device) -> Error {
+    /// Whether no plugin that may serve this type is kept closed by a fork.
+    fn check_not_forked(&self, ty: DeviceType) -> Result<(), Error> {
         let registry = self.0.registry.read();
-        let entries = registry.plugins.iter();
-        let mut plugins = entries.map(|entry| entry.listing.plugin());
-        if let Some(error) = plugins.find_map(|plugin| plugin.forked_from(id.ty)) {
-            return error.clone();
+        for entry in &registry.plugins {
+            let plugin = entry.listing.plugin();
+            if let Some(error) = plugin.forked_from(ty) {
+                return Err(error.clone());
+            }
+            if !entry.is_enumerated && plugin.serves(ty) {
+                self.check_process("open a plugin")?;
+            }
         }
+        Ok(())
+    }
+
+    /// Why there is no such device.
+    #[cold]
+    pub(crate) fn unknown_device(&self, id: dlpack::Device) -> Error {
+        let registry = self.0.registry.read();
         let known = registry.devices.iter().map(Device::id).collect();
         let later = registry.not_enumerated(|_| true);
         let not_looked_at = later
@@ -348,9 +369,7 @@ impl Runtime {
     pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
         self.0.registry.change(edit, |registry| {
             for device in &registry.devices {
-                if let Some(number) = self.0.asked.add(device.plugin()) {
-                    self.0.routing.add_driver(number);
-                }
+                self.0.asked.add(device.plugin());
             }
             let devices = registry.devices.iter();
             devices.for_each(|device| self.0.index.add(device));
