@@ -33,6 +33,11 @@ impl HostClaim {
     pub(crate) const fn settled() -> Self {
         Self(AtomicU32::new(u32::MAX))
     }
+
+    /// Whether all plugins up to this number were asked.
+    pub(crate) fn is_checked_by(&self, number: u32) -> bool {
+        self.0.load(Ordering::Acquire) >= number
+    }
 }
 
 impl Memory {

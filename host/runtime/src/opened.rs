@@ -40,6 +40,8 @@ struct Table {
     signals: KeptSignals,
     /// The open plugins that ask their driver whose memory is, with their numbers.
     asking_drivers: ArcSwap<Vec<(u32, Weak<Plugin>)>>,
+    /// How many such plugins the ancestors of this process had opened.
+    inherited_drivers: u32,
 }
 
 /// A driver was started by an ancestor of this process.
@@ -205,6 +207,11 @@ pub(crate) fn newest_driver() -> u32 {
     DRIVERS_ASKED.load(Ordering::Acquire)
 }
 
+/// The same of the ancestors of this process, whose plugins nobody here can ask.
+pub(crate) fn newest_inherited_driver() -> u32 {
+    table().inherited_drivers
+}
+
 /// The open plugins that ask their driver whose memory is and that came after the one with this number.
 pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
     let drivers = table().asking_drivers.load_full();
@@ -246,6 +253,7 @@ fn table() -> Arc<Table> {
         let fresh = Table {
             generation,
             inherited: now.as_ref().map(Arc::clone),
+            inherited_drivers: newest_driver(),
             ..Table::default()
         };
         TABLE.compare_and_swap(&*now, Some(Arc::new(fresh)));
