@@ -50,9 +50,13 @@ impl Runtime {
             log::warn!(target: "crossdock::load", "{warning}");
         }
         for candidate in found.candidates {
-            if let Err(error) = self.load_found(&candidate.path) {
-                self.change(|registry| registry.refused.push(error.clone()));
-            }
+            self.load_or_refuse(&candidate.path);
+        }
+    }
+
+    fn load_or_refuse(&self, path: &Path) {
+        if let Err(error) = self.load_found(path) {
+            self.change(|registry| registry.refused.push(error.clone()));
         }
     }
 
@@ -61,15 +65,13 @@ impl Runtime {
     fn load_found(&self, path: &Path) -> Result<(), Error> {
         let found = loader::inspect(path, &self.0.environment)?;
         let name = &found.description.name;
-        let is_it = |plugin: &Arc<Plugin>| {
-            if plugin.name() == name {
-                self.look_at(|ty| plugin.serves(ty));
-            }
-            plugin.name() == name && !plugin.is_broken()
-        };
+        let is_it = |plugin: &Arc<Plugin>| plugin.name() == name && !plugin.is_broken();
         if self.plugins().iter().any(is_it) {
+            // Of one that nobody has looked at it is not known yet.
+            let is_kept = self.change(|registry| registry.keep_for_later(name, path));
+            let what = if is_kept { "keep" } else { "skip" };
             let file = path.display();
-            log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
+            log::debug!(target: "crossdock::load", "{what} {file}: `{name}` is registered");
             return Ok(());
         }
         if !self.0.environment.wants(name) {
@@ -162,6 +164,7 @@ impl Runtime {
         registry.plugins.push(Entry {
             listing: Arc::new(listing),
             is_enumerated: false,
+            others: Vec::new(),
         });
         Entered::New
     }
@@ -188,7 +191,7 @@ impl Runtime {
     /// As [`Runtime::look_at`], of all plugins.
     #[inline]
     pub(crate) fn look_at_all(&self) {
-        if self.is_any_put_off() {
+        if self.may_start_drivers() {
             self.look_at(|_| true);
         }
     }
@@ -201,25 +204,44 @@ impl Runtime {
         if self.check_process("open a plugin").is_err() {
             return;
         }
-        let plugins = self.0.registry.read().not_enumerated(is_needed);
-        if plugins.is_empty() {
-            // Another thread may have published them just now.
-            return self.0.registry.settle();
+        loop {
+            let plugins = self.0.registry.read().not_enumerated(&is_needed);
+            if plugins.is_empty() {
+                // Another thread may have published them just now.
+                return self.0.registry.settle();
+            }
+            // A plugin that asks for devices while it is opened is told so elsewhere.
+            if plugins.iter().any(|plugin| opened::start(plugin).is_err()) {
+                return;
+            }
+            let others = self.enumerate(&plugins);
+            if others.is_empty() {
+                return;
+            }
+            others.iter().for_each(|other| self.load_or_refuse(other));
         }
-        // A plugin that asks for devices while it is opened is told so elsewhere.
-        if plugins.iter().any(|plugin| opened::start(plugin).is_err()) {
-            return;
-        }
+    }
+
+    /// Enters the devices of plugins that were looked at, and gives the files that may work where one of
+    /// them does not.
+    fn enumerate(&self, plugins: &[Arc<Plugin>]) -> Vec<PathBuf> {
         let infos = |plugin| (plugin, Self::infos_of(plugin));
         let found: Vec<_> = plugins.iter().map(infos).collect();
         self.change(|registry| {
+            let mut others = Vec::new();
             for (plugin, infos) in &found {
+                if (plugin.is_broken() || infos.is_err())
+                    && let Some(entry) = registry.entry(plugin)
+                {
+                    others.append(&mut entry.others);
+                }
                 match infos {
                     Ok(infos) => drop(self.enter_devices(registry, plugin, infos)),
                     Err(error) => self.refuse(registry, plugin, error),
                 }
             }
-        });
+            others
+        })
     }
 
     /// Takes out a plugin that did not say which devices it has, unless it told another thread, was retired

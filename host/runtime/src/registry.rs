@@ -1,6 +1,7 @@
 //! What a runtime lists: plugins, their devices, and the files that could not be loaded.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, DeviceType};
@@ -25,12 +26,25 @@ pub(crate) struct Entry {
     /// Whether its devices are in the registry, if it has any. A plugin that names a driver is not
     /// looked at before somebody needs it.
     pub(crate) is_enumerated: bool,
+    /// Files of the same name that the search found, which are tried where this one does not work.
+    pub(crate) others: Vec<PathBuf>,
 }
 
 impl Registry {
     pub(crate) fn entry(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Entry> {
         let mut entries = self.plugins.iter_mut();
         entries.find(|entry| entry.listing.is_of(plugin))
+    }
+
+    /// Keeps a file for the case that the plugin of this name does not work, where nobody knows that so far.
+    pub(crate) fn keep_for_later(&mut self, name: &str, path: &Path) -> bool {
+        let mut entries = self.plugins.iter_mut();
+        let is_it =
+            |entry: &&mut Entry| !entry.is_enumerated && entry.listing.plugin().name() == name;
+        let entry = entries.find(is_it);
+        entry
+            .map(|entry| entry.others.push(path.to_owned()))
+            .is_some()
     }
 
     pub(crate) fn has(&self, plugin: &Arc<Plugin>) -> bool {

@@ -11,7 +11,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
-use crate::error::{Error, memory_called};
+use crate::error::{self, Error, memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
@@ -170,19 +170,38 @@ impl Runtime {
 
     /// Why there is no such device.
     #[cold]
-    pub(crate) fn unknown_device(&self, id: dlpack::Device) -> Error {
-        let registry = self.0.registry.read();
-        let known = registry.devices.iter().map(Device::id).collect();
-        let later = registry.not_enumerated(|_| true);
-        let not_looked_at = later
-            .iter()
-            .map(|plugin| plugin.name().to_owned())
-            .collect();
+    pub(crate) fn unknown_device(&self, device: dlpack::Device) -> Error {
+        let (known, not_looked_at) = self.known();
         Error::UnknownDevice {
-            device: id,
+            device,
             known,
             not_looked_at,
         }
+    }
+
+    /// The devices that are known, and the plugins that nobody needed so far.
+    fn known(&self) -> (Vec<dlpack::Device>, Vec<String>) {
+        let registry = self.0.registry.read();
+        let known = registry.devices.iter().map(Device::id).collect();
+        let later = registry.not_enumerated(|_| true);
+        let later = later.iter().map(|plugin| plugin.name().to_owned());
+        (known, later.collect())
+    }
+
+    /// Which devices are here, in words for an error: those that are known, and the plugins that nobody
+    /// needed so far. No plugin is looked at for it.
+    #[must_use]
+    pub fn what_is_here(&self) -> String {
+        let (known, not_looked_at) = self.known();
+        error::devices_here(&known, &not_looked_at)
+    }
+
+    /// Whether a question for devices may probe and open plugins that nobody needed so far, which starts their
+    /// drivers and takes its time. One load.
+    #[must_use]
+    #[inline]
+    pub fn may_start_drivers(&self) -> bool {
+        self.0.is_any_put_off.load(Ordering::Acquire)
     }
 
     /// The first device with this identity. Looks at all plugins, as [`Runtime::devices`] does.
@@ -379,12 +398,6 @@ impl Runtime {
                 .is_any_put_off
                 .store(is_any_put_off, Ordering::Release);
         })
-    }
-
-    /// Whether some plugin was not looked at.
-    #[inline]
-    pub(crate) fn is_any_put_off(&self) -> bool {
-        self.0.is_any_put_off.load(Ordering::Acquire)
     }
 }
 

@@ -341,3 +341,30 @@ fn the_device_with_an_identity_is_that_of_the_first_plugin_whoever_was_asked_bef
     let found = runtime.device_by_uuid(uuid).unwrap();
     assert_eq!(found.plugin().name(), "the");
 }
+
+#[test]
+fn a_second_file_of_a_name_is_tried_where_the_first_does_not_work_and_starts_no_driver_before() {
+    let plugins = Plugins::new(&[("twin", "ext_dev", "12"), ("twin", "ext_dev", "12,12")]);
+    let runtime = plugins.open();
+    assert_eq!(
+        (not_looked_at(&runtime).len(), plugins.calls()),
+        (1, vec![0, 0])
+    );
+    assert_eq!(runtime.devices().len(), 2);
+    assert_eq!(plugins.calls(), [2, 0]);
+    drop(runtime);
+    let broken = tempfile::tempdir().unwrap();
+    let flags = [
+        "-DNAME=\"twin\"",
+        "-DTYPES=\"ext_dev\"",
+        "-DNUMBERS=12",
+        "-DBROKEN",
+    ];
+    let file = compile(broken.path(), &flags.map(str::to_owned));
+    let runtime = plugins.open_by(Runtime::builder().search(false).plugin_dir(broken.path()));
+    assert_eq!((calls(&file), plugins.calls()), (0, vec![2, 0]));
+    let device = runtime.device(named("ext_dev:0")).unwrap();
+    assert_eq!(device.plugin().path(), Some(plugins.files[0].as_path()));
+    assert_eq!((calls(&file), plugins.calls()), (1, vec![4, 0]));
+    assert_eq!(runtime.devices().len(), 2);
+}
