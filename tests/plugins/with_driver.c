@@ -3,8 +3,8 @@
  * \brief The plugin of `ext_dev.c` as one that starts a driver: it counts how often that is looked for and
  * started. Its name and the types of its devices are given to the compiler, as in
  * `-DNAME="one" -DTYPES="ext_dev,vpi" -DNUMBERS=12,9`. ABSENT: the driver is not there. BROKEN: it does
- * not work. SAYS_EXIT: it says so when it is told of the exit. A test can hold it while it is opened, or
- * while it counts its devices.
+ * not work. SAYS_EXIT: it says so when it is told of the exit. WANTS_GIL: it needs Python's lock to be opened.
+ * A test can hold it while it is opened, or while it counts its devices.
  */
 #define _POSIX_C_SOURCE 200112L
 #include <crossdock/plugin.h>
@@ -18,6 +18,9 @@ XD_PLUGIN_DESCRIBE_DRIVER("name=" NAME, "vendor=crossdock", "version=1.0.0", "de
 #undef crossdock_plugin
 
 #include <stdatomic.h>
+#ifdef WANTS_GIL
+#include <dlfcn.h>
+#endif
 #include <stdio.h>
 
 XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
@@ -122,11 +125,35 @@ static xd_status driver_probe(xd_probe_info *out, xd_plugin_error **error) {
 #endif
 }
 
+#ifdef WANTS_GIL
+/** As a driver that calls Python back: it waits for a thread that waits for the interpreter. */
+static void *take_gil(void *python) {
+    int (*ensure)(void);
+    void (*release)(int);
+    *(void **)&ensure = dlsym(python, "PyGILState_Ensure");
+    *(void **)&release = dlsym(python, "PyGILState_Release");
+    if (ensure && release) {
+        release(ensure());
+    }
+    return NULL;
+}
+
+static void call_python(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, take_gil, dlopen(NULL, RTLD_NOW)) == 0) {
+        pthread_join(thread, NULL);
+    }
+}
+#endif
+
 static xd_status driver_open(const xd_host_services *host, xd_plugin_handle *out,
                              xd_plugin_error **error) {
     calls++;
     enter();
     come_to(IN_OPEN);
+#ifdef WANTS_GIL
+    call_python();
+#endif
     xd_status status = ext_open(host, out, error);
     leave();
     return status;
