@@ -38,13 +38,21 @@ def child(work):
 """
 
 
+def vendor(folder: Path, *flags: str) -> Path:
+    """The plugin `vendor`, with two devices, in a folder of its own."""
+    described = ['-DNAME="vendor"', '-DTYPES="hexagon"', "-DNUMBERS=16,16", *flags]
+    library = build(folder, "with_driver", described)
+    return library.rename(folder / "libcrossdock_plugin_vendor.so")
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plugin `vendor`, with two devices, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("plugins")
-    flags = ['-DNAME="vendor"', '-DTYPES="hexagon"', "-DNUMBERS=16,16"]
-    library = build(folder, "with_driver", flags)
-    return library.rename(folder / "libcrossdock_plugin_vendor.so")
+    return vendor(tmp_path_factory.mktemp("plugins"))
+
+
+@pytest.fixture(scope="module")
+def driver_that_wants_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return vendor(tmp_path_factory.mktemp("plugins"), "-DWANTS_GIL")
 
 
 def run(program: str, driver: Path) -> Any:
@@ -87,3 +95,56 @@ except xd.UnsupportedDeviceError as error:
 """
     text, calls = run(program, driver)
     assert "`vendor`" in text and "cpu:0" in text and calls == 0
+
+
+def test_a_name_that_is_no_types_starts_no_driver(driver: Path) -> None:
+    program = """
+try:
+    xd.device("hexagn:0")
+except xd.UnsupportedDeviceError as error:
+    said = [str(error), calls()]
+"""
+    text, calls = run(program, driver)
+    assert "`vendor`" in text and "cpu:0" in text and calls == 0
+
+
+# What needs a device of the plugin, or may.
+NEEDS = {
+    "devices": "xd.devices()",
+    "a name": 'xd.device("hexagon:0")',
+    "a pair": "xd.device((16, 0))",
+    "a uuid": 'xd.device(uuid=b"v" + bytes(15))',
+    "a place": 'refused(lambda: xd.device(pci_bus_id="0000:03:00.0"))',
+    "a pointer": "xd.pointer_info(4096)",
+    "a new tensor": 'xd.zeros(4, device="hexagon:0")',
+    "a move": 'xd.from_dlpack(np.arange(4)).to("hexagon:0")',
+    "an explanation": 'xd.explain(xd.from_dlpack(np.arange(4)), "hexagon:0")',
+    "a claim": "refused(lambda: xd.from_dlpack(Producer(Forged(device=(16, 0)))))",
+    "an older claim": "refused(lambda: xd.from_dlpack(Producer(Forged(device=(16, 0), version=None))))",
+    "a claim of CUDA": "refused(lambda: xd.asarray(OfCuda()))",
+}
+
+
+@pytest.mark.parametrize("need", NEEDS)
+def test_a_driver_that_wants_python_is_started_without_its_lock(
+    need: str, driver_that_wants_python: Path
+) -> None:
+    program = f"""
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from handmade import Forged, Producer
+
+class OfCuda:
+    __cuda_array_interface__ = {{"shape": (4,), "typestr": "<f4", "data": (4096, False), "version": 3}}
+
+def refused(work):
+    try:
+        work()
+    except (BufferError, RuntimeError, ValueError):
+        return
+    raise AssertionError("it was taken")
+
+{NEEDS[need]}
+said = [state(), calls()]
+"""
+    state, calls = run(program, driver_that_wants_python)
+    assert state == "ready" and calls >= 2

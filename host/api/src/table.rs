@@ -150,6 +150,8 @@ table! {
     runtime_retire_plugin: extern "C" fn(Ref<'_, XdRuntime>, Ref<'_, XdPlugin>) -> Failure;
     /// Blocks until memory that was dropped while it was in use is given back.
     runtime_wait_for_releases: extern "C" fn(Ref<'_, XdRuntime>, limit_ns: u64) -> Failure;
+    /// 1 while a question for devices may start drivers, which takes its time.
+    runtime_may_start_drivers: extern "C" fn(Ref<'_, XdRuntime>) -> i32;
     /// The devices that are registered now.
     runtime_devices: extern "C" fn(Ref<'_, XdRuntime>, Out<'_, Owned<XdDeviceList>>) -> Failure;
 

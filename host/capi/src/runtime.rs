@@ -15,7 +15,7 @@ use crate::boundary::{fence_call, fence_free, fence_into, fence_value, required}
 use crate::default_runtime;
 use crate::failure::Refusal;
 use crate::input;
-use crate::object::{borrow, give, give_shared, retain, shared};
+use crate::object::{borrow, give, give_shared, look, retain, shared};
 use crate::plugin::PluginObject;
 
 #[unsafe(no_mangle)]
@@ -111,6 +111,11 @@ pub(crate) extern "C" fn xd_runtime_wait_for_releases(
     fence_call("xd_runtime_wait_for_releases", || {
         Ok(borrow(runtime)?.wait_for_releases(limit(limit_ns))?)
     })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_runtime_may_start_drivers(runtime: Ref<'_, XdRuntime>) -> i32 {
+    fence_value(|| Some(look(runtime)?.may_start_drivers().into()))
 }
 
 #[unsafe(no_mangle)]
@@ -218,12 +223,6 @@ fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
     let DlpackError::DeviceTypeText { text } = error else {
         return error.into();
     };
-    let here: Vec<String> = runtime
-        .devices()
-        .iter()
-        .map(|device| device.id().to_string())
-        .collect();
-    let here = here.join(", ");
-    let why = format!("no device type {text:?}; the devices here are {here}");
+    let why = format!("no device type {text:?}; {}", runtime.what_is_here());
     Refusal::NoDevice { why }
 }

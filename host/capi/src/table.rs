@@ -71,6 +71,7 @@ static API: XdApi = XdApi {
     runtime_load_plugin: xd_runtime_load_plugin,
     runtime_retire_plugin: xd_runtime_retire_plugin,
     runtime_wait_for_releases: xd_runtime_wait_for_releases,
+    runtime_may_start_drivers: xd_runtime_may_start_drivers,
     runtime_devices: xd_runtime_devices,
     device_list_free: xd_device_list_free,
     runtime_device: xd_runtime_device,

@@ -20,7 +20,7 @@ use crate::error::{check, unsupported_device};
 use crate::handle::{Handle, made, written};
 use crate::kept;
 use crate::python_calls;
-use crate::runtime::runtime;
+use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -236,6 +236,7 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         })
         .transpose()?;
     let runtime = runtime(py)?;
+    look_for(py, runtime, device);
     let mut memory = XdMemory::new(device, data, layout);
     if read.is_read_only {
         memory.flags = MemoryFlags::READ_ONLY;
@@ -266,8 +267,9 @@ const fn first_cuda() -> DLDevice {
 fn device_at(py: Python<'_>, address: u64) -> PyResult<DLDevice> {
     let runtime = runtime(py)?;
     let mut owner: Owned<XdDevice> = Owned::NULL;
-    let answer: Result<PointerInfo, _> =
-        written(|out| (api().pointer_query)(runtime.lend(), address, out, Out::from(&mut owner)));
+    let answer: Result<PointerInfo, _> = looking(py, runtime, || {
+        written(|out| (api().pointer_query)(runtime.lend(), address, out, Out::from(&mut owner)))
+    });
     let found = (!owner.is_null()).then(|| Handle::new(owner));
     let answer = answer?;
     match found {

@@ -18,7 +18,9 @@ use pyo3::{Borrowed, ffi, prelude::*};
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
 use crate::incoming::{Incoming, Kind};
+use crate::interpreter::is_attached;
 use crate::producers::CAPSULE;
+use crate::runtime::look_for;
 use crate::streams;
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -239,6 +241,11 @@ fn empty_like(prototype: &DLTensor) -> Result<*mut DLManagedTensorVersioned, Ref
     let layout = XdLayout::compact(prototype.dtype, shape);
     let refused = |failed: Failed| (failed.class_name(), failed.what_and_why());
     let runtime: Handle<XdRuntime> = made(|out| (api().runtime_default)(out)).map_err(refused)?;
+    if is_attached() {
+        // SAFETY: asked just now.
+        let py = unsafe { Python::assume_attached() };
+        look_for(py, &runtime, prototype.device);
+    }
     let find = |out: Out<'_, Owned<XdDevice>>| {
         (api().runtime_device)(runtime.lend(), prototype.device, out)
     };

@@ -12,7 +12,7 @@ use crate::capsule::{MAJOR, Traveller as _};
 use crate::error::Failed;
 use crate::handle::{Handle, made};
 use crate::kept;
-use crate::runtime::runtime;
+use crate::runtime::{look_for, runtime};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -120,6 +120,9 @@ impl Incoming {
     pub(crate) fn import(self, py: Python<'_>) -> PyResult<Handle<XdTensor>> {
         // A failure before the call leaves `self` to its drop.
         let runtime = runtime(py)?;
+        if let Some(claim) = self.device() {
+            look_for(py, runtime, claim);
+        }
         let kind = std::mem::ManuallyDrop::new(self).0;
         let imported: Result<_, Failed> = match kind {
             Kind::Versioned(tensor) => made(|out| {

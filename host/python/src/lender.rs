@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::handle::made;
 use crate::kept::give_back;
-use crate::runtime::runtime;
+use crate::runtime::{look_for, runtime};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -45,6 +45,7 @@ pub(crate) unsafe fn take<T: Send + 'static>(
     owner: T,
 ) -> PyResult<Tensor> {
     let runtime = runtime(py)?;
+    look_for(py, runtime, memory.device);
     memory.owner = Box::into_raw(Box::new(owner)).cast();
     memory.release = Some(release::<T>);
     // SAFETY: the caller's promise; `release` fits the owner.

@@ -116,7 +116,8 @@ impl PointerInfo {
     }
 }
 
-/// Who owns an address: every plugin is asked, and nothing is read at the address.
+/// Who owns an address: every plugin is asked, which starts the drivers of those that nobody needed so far, and
+/// nothing is read at the address.
 #[pyfunction]
 pub(crate) fn pointer_info(py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<PointerInfo> {
     let address = match address.extract::<u64>() {

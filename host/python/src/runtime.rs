@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 
 use crossdock_api::{
-    DLDevice, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin, XdPluginList,
-    XdRuntime,
+    DLDevice, Out, Owned, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin,
+    XdPluginList, XdRuntime,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::busy_streams;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::error::check;
+use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
 use crate::interpreter::detached;
 use crate::moving::{copy_mode, ordering};
@@ -56,12 +56,38 @@ pub(crate) fn forget() {
     RUNTIME.store(ptr::null_mut(), Ordering::Release);
 }
 
+/// Runs what may start drivers: without the interpreter while there is one to start. That takes its time, and a
+/// driver may want the interpreter itself.
+#[inline]
+pub(crate) fn looking<T: Send>(
+    py: Python<'_>,
+    runtime: &Handle<XdRuntime>,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    match (api().runtime_may_start_drivers)(runtime.lend()) {
+        0 => work(),
+        _ => detached(py, work),
+    }
+}
+
+/// Starts the drivers that a claim of this device needs, before a call that would do so attached.
+#[inline]
+pub(crate) fn look_for(py: Python<'_>, runtime: &Handle<XdRuntime>, claim: DLDevice) {
+    const CPU: i32 = 1;
+    if claim.device_type != CPU && (api().runtime_may_start_drivers)(runtime.lend()) != 0 {
+        // The call that follows says what is wrong.
+        let _found = detached(py, || find(runtime, claim));
+    }
+}
+
+fn find(runtime: &Handle<XdRuntime>, pair: DLDevice) -> Result<Handle<XdDevice>, Failed> {
+    made(|out| (api().runtime_device)(runtime.lend(), pair, out))
+}
+
 /// The device with a DLPack pair.
 pub(crate) fn device_of(py: Python<'_>, pair: DLDevice) -> PyResult<Handle<XdDevice>> {
     let runtime = runtime(py)?;
-    Ok(made(|out| {
-        (api().runtime_device)(runtime.lend(), pair, out)
-    })?)
+    Ok(looking(py, runtime, || find(runtime, pair))?)
 }
 
 /// A device as callers name it: a [`Device`], `"opencl:0"`, or a DLPack pair of numbers.
@@ -84,8 +110,9 @@ fn device_if_named(spec: &Bound<'_, PyAny>) -> PyResult<Option<Py<Device>>> {
     if let Ok(name) = spec.extract::<String>() {
         let name = crate::handle::c_text(&name)?;
         let runtime = runtime(py)?;
-        let found: Handle<XdDevice> =
-            made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))?;
+        let found: Handle<XdDevice> = looking(py, runtime, || {
+            made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))
+        })?;
         return Ok(Some(Py::new(py, Device::new(found)?)?));
     }
     match pair_from(spec) {
@@ -111,10 +138,13 @@ pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> Option<DLDevice> {
 
 /// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own
 /// order (see the plugin's page) within one.
+///
+/// Plugins that nobody needed so far are probed and opened for it, which starts their drivers.
 #[pyfunction]
 fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
     let runtime = runtime(py)?;
-    let list: Handle<XdDeviceList> = made(|out| (api().runtime_devices)(runtime.lend(), out))?;
+    let list = || made(|out| (api().runtime_devices)(runtime.lend(), out));
+    let list: Handle<XdDeviceList> = looking(py, runtime, list)?;
     let own = |device: &Ref<'_, XdDevice>| Device::new(Handle::new((api().device_retain)(*device)));
     list.lend().items().iter().map(own).collect()
 }
@@ -122,6 +152,9 @@ fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
 /// The device that `spec` names: `"opencl:0"`, a `Device`, or a DLPack pair `(type, id)`; or the first
 /// one with this `uuid` (16 bytes), or at this place of the PCI bus (`"0000:03:00.0"`), which stay with the
 /// hardware whatever number the device has in this process.
+///
+/// A name or a pair starts the drivers of plugins that may serve its type; `uuid` and `pci_bus_id` those of all
+/// plugins that nobody needed so far.
 ///
 /// Raises `UnsupportedDeviceError` when no plugin offers it, with the devices that are here.
 #[pyfunction]
@@ -136,14 +169,17 @@ fn device(
         (Some(spec), None, None) => return device_from(spec),
         (None, Some(uuid), None) => {
             let runtime = runtime(py)?;
-            // SAFETY: 16 bytes that live during the call.
-            made(|out| unsafe {
-                (api().runtime_device_by_uuid)(runtime.lend(), uuid.as_ptr(), out)
-            })?
+            let find = |out: Out<'_, Owned<XdDevice>>| {
+                // SAFETY: 16 bytes that live during the call.
+                unsafe { (api().runtime_device_by_uuid)(runtime.lend(), uuid.as_ptr(), out) }
+            };
+            looking(py, runtime, || made(find))?
         }
         (None, None, Some(id)) => {
             let (runtime, id) = (runtime(py)?, crate::handle::c_text(id)?);
-            made(|out| (api().runtime_device_by_pci)(runtime.lend(), id.as_c_str().into(), out))?
+            looking(py, runtime, || {
+                made(|out| (api().runtime_device_by_pci)(runtime.lend(), id.as_c_str().into(), out))
+            })?
         }
         _ => {
             let why = "name a device by one of: its name, `uuid`, `pci_bus_id`";

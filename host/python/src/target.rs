@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::device::Device;
 use crate::handle::{Handle, c_text, made};
-use crate::runtime::{device_from, runtime};
+use crate::runtime::{device_from, looking, runtime};
 use crate::table::api;
 
 /// A device, and the kind of memory that is asked for: `UNOWNED` where any will do.
@@ -34,9 +34,11 @@ impl Target {
         let py = spec.py();
         let (name, runtime) = (c_text(&name)?, runtime(py)?);
         let mut kind = MemoryKind::UNOWNED;
-        let device: Handle<XdDevice> = made(|out| {
-            let (name, kind) = (name.as_c_str().into(), Out::from(&mut kind));
-            (api().runtime_target_named)(runtime.lend(), name, out, kind)
+        let device: Handle<XdDevice> = looking(py, runtime, || {
+            made(|out| {
+                let (name, kind) = (name.as_c_str().into(), Out::from(&mut kind));
+                (api().runtime_target_named)(runtime.lend(), name, out, kind)
+            })
         })?;
         let device = Py::new(py, Device::new(device)?)?;
         Ok(Self { device, kind })

@@ -3,18 +3,23 @@
 //!
 //! Copies ([`order::run`](crate::order::run)), routes, exports, waits and registrations all come here first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock_sdk::abi::{PointerFlags, PointerInfo};
-use crossdock_sdk::dlpack;
+use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
-use crate::pointer_query::{Asked, Claim};
+use crate::opened;
+use crate::plugin::Plugin;
+use crate::pointer_query::{self, Claim};
+use crate::runtime::NoDevice;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its
-/// number among those that ask their driver ([`PluginIndex::add`](crate::index::PluginIndex::add)).
+/// number among the plugins of the process that ask their driver ([`opened::drivers_behind`]): memory goes
+/// from one runtime to another, and is a device's or not whoever lists the plugin.
 #[derive(Debug)]
 pub(crate) struct HostClaim(AtomicU32);
 
@@ -28,6 +33,11 @@ impl HostClaim {
     pub(crate) const fn settled() -> Self {
         Self(AtomicU32::new(u32::MAX))
     }
+
+    /// Whether all plugins up to this number were asked.
+    pub(crate) fn is_checked_by(&self, number: u32) -> bool {
+        self.0.load(Ordering::Acquire) >= number
+    }
 }
 
 impl Memory {
@@ -38,20 +48,20 @@ impl Memory {
     /// [`Error::Claim`] with both claims; what a pointer query answered that failed.
     #[inline]
     pub(crate) fn check_claim(&self) -> Result<(), Error> {
-        match self.device.routing().newest_driver() {
+        match opened::newest_driver() {
             0 => Ok(()),
-            _ => self.check_claim_of_root(),
+            newest => self.check_claim_of_root(newest),
         }
     }
 
-    fn check_claim_of_root(&self) -> Result<(), Error> {
+    fn check_claim_of_root(&self, newest: u32) -> Result<(), Error> {
         let root = self.root();
         let Some(HostClaim(asked)) = root.claim() else {
             return Ok(());
         };
-        let newest = root.device.routing().newest_driver();
         let asked_before = asked.load(Ordering::Acquire);
-        if asked_before >= newest {
+        // What is inherited is answered `FORKED`, and nobody here knows of it.
+        if asked_before >= newest || root.is_inherited() {
             return Ok(());
         }
         root.ask_drivers(asked_before)?;
@@ -61,15 +71,28 @@ impl Memory {
 
     #[cold]
     fn ask_drivers(&self, asked_before: u32) -> Result<(), Error> {
-        // Without its runtime there is nobody to ask.
-        let Some(runtime) = self.device.routing().runtime() else {
-            return Ok(());
-        };
-        let asked = Asked::drivers_behind(asked_before);
-        match runtime.owner_of(self.address.word, asked, None)? {
+        let drivers = opened::drivers_behind(asked_before);
+        let find = |plugin: &Arc<Plugin>, index| self.device_of(plugin, index);
+        match pointer_query::owner_among(&drivers, self.address.word, find)? {
             Some(owner) => self.check_is_hosts(&owner),
             None => Ok(()),
         }
+    }
+
+    /// A device of an open plugin, as the memory's own runtime calls it, where that lists the plugin.
+    fn device_of(&self, plugin: &Arc<Plugin>, index: u32) -> Result<Device, NoDevice> {
+        let routing = self.device.routing();
+        let listed = routing.runtime();
+        if let Some(device) = listed.and_then(|runtime| runtime.device_of(plugin, index)) {
+            return Ok(device);
+        }
+        let info = plugin.hooks().device_info(index);
+        let info = info.map_err(|_not_there| match plugin.is_retired() {
+            true => NoDevice::NotListed,
+            false => NoDevice::OfPlugin,
+        })?;
+        let id = DeviceType::from_raw(info.dl_type).device(info.dl_id);
+        Ok(Device::new(plugin, index, id, info, routing))
     }
 
     /// Whether memory that a plugin knows is the host's all the same.

@@ -44,6 +44,11 @@ impl WeakDevice {
     pub(crate) fn upgrade(&self) -> Option<Device> {
         self.0.upgrade().map(Device)
     }
+
+    /// Whether it is this object, and not just the same device of the plugin.
+    pub(crate) fn is(&self, device: &Device) -> bool {
+        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&device.0))
+    }
 }
 
 struct Inner {
@@ -326,7 +331,7 @@ impl Device {
     }
 
     /// What the devices of its runtime share for moving tensors.
-    pub(crate) fn routing(&self) -> &Routing {
+    pub(crate) fn routing(&self) -> &Arc<Routing> {
         &self.0.routing
     }
 

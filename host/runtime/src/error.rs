@@ -236,7 +236,7 @@ impl Error {
 }
 
 /// DLPack gives pinned and managed memory device types of its own; here it belongs to its device.
-fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
+pub(crate) fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
     let list: Vec<_> = known.iter().map(ToString::to_string).collect();
     let mut here = if list.is_empty() {
         "no plugin offers any device".to_owned()

@@ -173,19 +173,18 @@ impl Tensor {
 /// no plugin offers the device itself; the host has one device, whatever id a producer gives it.
 #[inline]
 fn claimed_device(runtime: &Runtime, claim: dlpack::Device) -> Result<Device, Error> {
-    runtime.device(claim).or_else(|unknown| {
-        const HOST_READABLE: [DeviceType; 5] = [
-            DeviceType::CPU,
-            DeviceType::CUDA_HOST,
-            DeviceType::ROCM_HOST,
-            DeviceType::CUDA_MANAGED,
-            DeviceType::TPU_HOST,
-        ];
-        if !HOST_READABLE.contains(&claim.ty) {
-            return Err(unknown);
-        }
-        runtime.device(dlpack::Device::CPU).or(Err(unknown))
-    })
+    const HOST_READABLE: [DeviceType; 5] = [
+        DeviceType::CPU,
+        DeviceType::CUDA_HOST,
+        DeviceType::ROCM_HOST,
+        DeviceType::CUDA_MANAGED,
+        DeviceType::TPU_HOST,
+    ];
+    let found = match runtime.find_device(claim)? {
+        None if HOST_READABLE.contains(&claim.ty) => runtime.find_device(dlpack::Device::CPU)?,
+        found => found,
+    };
+    found.ok_or_else(|| runtime.unknown_device(claim))
 }
 
 /// Whose the memory really is, and where the first element lies in it.
@@ -206,26 +205,20 @@ fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verif
     }
     let is_host = claimed.id().ty == DeviceType::CPU;
     // Who names pinned or managed memory names a vendor, and whoever is that is asked now.
-    let (asked, claim) = if view.device().ty == DeviceType::CPU {
-        (Asked::TABLES, HostClaim::unchecked())
-    } else {
-        (Asked::ALL, HostClaim::settled())
+    let asked = match view.device().ty {
+        DeviceType::CPU => Asked::Tables,
+        _ => Asked::All,
     };
     match runtime.owner_of(word, asked, Some(claimed.plugin()))? {
-        None if is_host => foreign_host_memory(claimed, view, claim),
+        None if is_host => foreign_host_memory(claimed, view, HostClaim::unchecked()),
         None => Err(unknown(&claimed)),
-        Some(known) => verify_known(claimed, view, &known, claim),
+        Some(known) => verify_known(claimed, view, &known),
     }
 }
 
 /// Memory that some plugin knows.
 #[inline(never)]
-fn verify_known(
-    claimed: Device,
-    view: &TensorView,
-    known: &Claim,
-    claim: HostClaim,
-) -> Result<Verified, Error> {
+fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
     let is_host = claimed.id().ty == DeviceType::CPU;
     let owner = &known.device;
@@ -240,7 +233,7 @@ fn verify_known(
         return Err(other_owner(claimed.id(), owner));
     }
     if known.is_foreign() {
-        return foreign_host_memory(claimed, view, claim);
+        return foreign_host_memory(claimed, view, HostClaim::unchecked());
     }
     if names_kind(view, owner, word, &known.info) {
         return owned(owner, view, word, &known.info);

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crossdock_sdk::abi::QueryCost;
 use crossdock_sdk::dlpack;
 
 use crate::device::{Device, WeakDevice};
@@ -35,8 +34,15 @@ impl DeviceIndex {
         })
     }
 
-    /// Adds a device.
+    /// Adds a device, unless it is there. One thread at a time adds devices.
     pub(crate) fn add(&self, device: &Device) {
+        let known = self.0.find_map(|slot| {
+            let is_it = slot.device.is(device) && !slot.retired.load(Ordering::Acquire);
+            is_it.then_some(())
+        });
+        if known.is_some() {
+            return;
+        }
         self.0.push(DeviceSlot {
             id: device.id(),
             device: device.downgrade(),
@@ -63,9 +69,8 @@ pub(crate) struct PluginIndex(Chunk<PluginSlot>);
 #[derive(Debug)]
 struct PluginSlot {
     plugin: Weak<Plugin>,
-    /// Its number among the plugins whose pointer query asks their driver, from 1 on; 0 for one with a
-    /// table of its own.
-    driver: u32,
+    /// Whether its pointer query asks its driver.
+    asks_driver: bool,
     retired: AtomicBool,
 }
 
@@ -78,8 +83,7 @@ impl PluginSlot {
 }
 
 impl PluginIndex {
-    /// Shows each plugin with one of these numbers that is not retired, until one gives an answer. `held`
-    /// is one that the caller keeps alive: it needs no count of its own.
+    /// Shows each of these plugins that is not retired, until one gives an answer. `held` is one that the caller keeps alive: it needs no count of its own.
     #[inline]
     pub(crate) fn find_map<R>(
         &self,
@@ -88,7 +92,8 @@ impl PluginIndex {
         mut ask: impl FnMut(&Arc<Plugin>) -> Option<R>,
     ) -> Option<R> {
         self.0.find_map(|slot| {
-            if !asked.names(slot.driver) || slot.retired.load(Ordering::Acquire) {
+            let is_asked = asked == Asked::All || !slot.asks_driver;
+            if !is_asked || slot.retired.load(Ordering::Acquire) {
                 return None;
             }
             match held {
@@ -98,26 +103,21 @@ impl PluginIndex {
         })
     }
 
-    /// Adds a plugin, unless it is there: who is asked twice would be two owners. Gives its number where
-    /// it is new and its pointer query asks its driver. One thread at a time adds plugins.
-    pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> Option<u32> {
-        let mut newest = 0;
+    /// Adds a plugin, unless it is there: who is asked twice would be two owners. One thread at a time adds
+    /// plugins.
+    pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
         let known = self.0.find_map(|slot| {
-            newest = newest.max(slot.driver);
             let is_it = slot.is_of(plugin) && !slot.retired.load(Ordering::Acquire);
             is_it.then_some(())
         });
         if known.is_some() {
-            return None;
+            return;
         }
-        let asks_driver = plugin.hooks().table().query_cost() != QueryCost::TABLE;
-        let driver = if asks_driver { newest + 1 } else { 0 };
         self.0.push(PluginSlot {
             plugin: Arc::downgrade(plugin),
-            driver,
+            asks_driver: plugin.hooks().table().asks_driver(),
             retired: AtomicBool::new(false),
         });
-        asks_driver.then_some(driver)
     }
 
     /// Hides a plugin.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::host_device;
 use crate::memory::Memory;
+use crate::opened;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;
 /// else the inherited one, which answers `FORKED`.
@@ -58,12 +59,17 @@ impl Drop for Here {
     }
 }
 
-/// The memory as the child's `cpu:0` has it; `None` where a driver has a share in it, the host does not
-/// reach it, or work on it may have been running at the fork.
+/// The memory as the child's `cpu:0` has it; `None` where a driver has a share in it, or was not asked whether
+/// it has one, the host does not reach it, or work on it may have been running at the fork.
 fn memory_of(inherited: &Memory) -> Option<Memory> {
     let has_driver = |view: &Memory| view.device.plugin().driver().is_some();
     let is_at_rest = |view: &Memory| !view.is_inherited() || view.was_at_rest();
-    if inherited.views().any(has_driver) || !inherited.views().all(is_at_rest) {
+    let newest = opened::newest_inherited_driver();
+    let is_checked = |view: &Memory| view.claim().is_none_or(|claim| claim.is_checked_by(newest));
+    if !inherited
+        .views()
+        .all(|view| !has_driver(view) && is_at_rest(view) && is_checked(view))
+    {
         return None;
     }
     let address = inherited.host_address(0)?;

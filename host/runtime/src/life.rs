@@ -16,15 +16,15 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The process that last began to watch for forks, or came out of one.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
-/// Threads that are giving something back, which may run code of others.
-static RELEASING: AtomicU32 = AtomicU32::new(0);
+/// What runs code of others and is to be over before the exit: releases, and looks at plugins.
+static DELAYS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// How many releases this thread is inside of, one nested in the other.
-    static RELEASING_HERE: Cell<u32> = const { Cell::new(0) };
+    /// How many of them this thread is inside of, one nested in the other.
+    static DELAYS_HERE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How long the exit of the process waits for releases that have begun.
+/// How long the exit of the process waits for releases and looks that have begun.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whether the process has begun to exit: from then on frees become counted leaks.
@@ -59,30 +59,33 @@ pub(crate) fn count_leak() {
     LEAKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The right to give something back on this thread, until it is dropped.
+/// An exit that begins meanwhile waits until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Releasing(());
+pub(crate) struct ExitDelay(());
 
-/// Begins to give something back; `None` once the process exits. An exit that begins meanwhile waits
-/// for the end of it.
-pub(crate) fn begin_release() -> Option<Releasing> {
-    RELEASING.fetch_add(1, Ordering::SeqCst);
-    RELEASING_HERE.set(RELEASING_HERE.get() + 1);
-    let releasing = Releasing(());
-    // After the count went up: either this sees the exit, or the exit sees the count.
-    (!EXITING.load(Ordering::SeqCst)).then_some(releasing)
+pub(crate) fn delay_exit() -> ExitDelay {
+    DELAYS.fetch_add(1, Ordering::SeqCst);
+    DELAYS_HERE.set(DELAYS_HERE.get() + 1);
+    ExitDelay(())
 }
 
-impl Drop for Releasing {
+impl Drop for ExitDelay {
     fn drop(&mut self) {
-        RELEASING_HERE.set(RELEASING_HERE.get().saturating_sub(1));
-        RELEASING.fetch_sub(1, Ordering::SeqCst);
+        DELAYS_HERE.set(DELAYS_HERE.get().saturating_sub(1));
+        DELAYS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Whether this thread is giving something back.
+/// Begins to give something back; `None` once the process exits.
+pub(crate) fn begin_release() -> Option<ExitDelay> {
+    let delay = delay_exit();
+    // After the count went up: either this sees the exit, or the exit sees the count.
+    (!EXITING.load(Ordering::SeqCst)).then_some(delay)
+}
+
+/// Whether this thread is giving something back, or looking at a plugin.
 pub(crate) fn is_releasing() -> bool {
-    RELEASING_HERE.get() > 0
+    DELAYS_HERE.get() > 0
 }
 
 /// Watches for exit and fork. Two threads that are the first may both do so, which is no harm: in a
@@ -116,16 +119,16 @@ pub(crate) fn watch_exit() {
 extern "C" fn at_exit() {
     let begun = EXITING.swap(true, Ordering::SeqCst);
     if !begun {
-        finish_releases();
+        wait_for_delays();
         let _caught = fence(opened::tell_exit);
         let _caught = fence(crate::trace::finish);
     }
 }
 
-/// Waits for the releases that began before the exit did, unless one of them called for the exit.
-fn finish_releases() {
+/// Waits for the releases and looks that began before the exit did, but those that this thread is inside of.
+fn wait_for_delays() {
     let end = Instant::now() + EXIT_PATIENCE;
-    while RELEASING.load(Ordering::SeqCst) > RELEASING_HERE.get() && Instant::now() < end {
+    while DELAYS.load(Ordering::SeqCst) > DELAYS_HERE.get() && Instant::now() < end {
         std::thread::yield_now();
     }
 }
@@ -137,6 +140,6 @@ unsafe extern "C" fn in_child() {
     }
     FORKS.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
-    RELEASING.store(RELEASING_HERE.get(), Ordering::SeqCst);
+    DELAYS.store(DELAYS_HERE.get(), Ordering::SeqCst);
     let _caught = fence(opened::tell_fork);
 }

@@ -1,17 +1,22 @@
 //! The open plugins of the process: each file is opened once, and all are told of exit and fork.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
 use crate::life;
-use crate::loader::{FileIdentity, FloatMode, Preflight, Signals};
+use crate::loader::{FileIdentity, FloatMode, KeptSignals, Preflight};
 use crate::plugin::{Found, Plugin, PluginState};
 
 /// What is open in this process, or in the one that it was forked from.
 static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
+
+/// How many plugins that ask their driver whose memory is were opened by this process, and by those that it
+/// was forked from.
+static DRIVERS_ASKED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// Whether this thread runs code of a plugin that is being loaded.
@@ -32,6 +37,11 @@ struct Table {
     /// The drivers that plugins have started, by their sonames, one for each start; children read
     /// this. What was started runs on when its plugin is closed.
     drivers: ArcSwap<Vec<String>>,
+    signals: KeptSignals,
+    /// The open plugins that ask their driver whose memory is, with their numbers.
+    asking_drivers: ArcSwap<Vec<(u32, Weak<Plugin>)>>,
+    /// How many such plugins the ancestors of this process had opened.
+    inherited_drivers: u32,
 }
 
 /// A driver was started by an ancestor of this process.
@@ -108,7 +118,7 @@ pub(crate) fn open_once(
         Ok(plugin) => return Ok(plugin),
         Err(loading) => loading,
     };
-    let kept = (FloatMode::keep(), Signals::keep());
+    let kept = (FloatMode::keep(), table.signals.keep());
     let result = open(file.as_ref());
     drop(kept);
     loading.finish(file, result)
@@ -126,9 +136,17 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
     let table = table();
     plugin.start(|| {
         let _loading = OnThisThread::begin();
-        let kept = (FloatMode::keep(), Signals::keep());
+        for retired in table.retired_before(plugin) {
+            retired.never_start();
+        }
+        // An exit that begins meanwhile waits for it, so that the plugin is told.
+        let awaited = life::delay_exit();
+        let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
-        drop(kept);
+        if matches!(found, Ok(PluginState::Ready)) && plugin.hooks().table().asks_driver() {
+            table.add_driver(plugin);
+        }
+        drop((kept, awaited));
         table.with_first_cause(plugin, found)
     });
     // What the plugin's library destroys at exit was registered before this.
@@ -183,6 +201,25 @@ pub(crate) fn forget_driver(driver: &str) {
     });
 }
 
+/// The number of the newest plugin that asks its driver whose memory is; 0 where there is none.
+#[inline]
+pub(crate) fn newest_driver() -> u32 {
+    DRIVERS_ASKED.load(Ordering::Acquire)
+}
+
+/// The same of the ancestors of this process, whose plugins nobody here can ask.
+pub(crate) fn newest_inherited_driver() -> u32 {
+    table().inherited_drivers
+}
+
+/// The open plugins that ask their driver whose memory is and that came after the one with this number.
+pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
+    let drivers = table().asking_drivers.load_full();
+    let later = drivers.iter().filter(|(own, _)| *own > number);
+    let open = later.filter_map(|(_, plugin)| plugin.upgrade());
+    open.filter(|plugin| !plugin.is_retired()).collect()
+}
+
 /// Tells every open plugin that the process exits.
 pub(crate) fn tell_exit() {
     tell(|plugin| {
@@ -216,6 +253,7 @@ fn table() -> Arc<Table> {
         let fresh = Table {
             generation,
             inherited: now.as_ref().map(Arc::clone),
+            inherited_drivers: newest_driver(),
             ..Table::default()
         };
         TABLE.compare_and_swap(&*now, Some(Arc::new(fresh)));
@@ -254,11 +292,37 @@ impl Table {
         })
     }
 
+    /// Has claims of memory checked with this plugin too.
+    fn add_driver(&self, plugin: &Arc<Plugin>) {
+        let _one_at_a_time = self.state();
+        let number = newest_driver() + 1;
+        self.asking_drivers.rcu(|drivers| {
+            let open = drivers.iter().filter(|(_, old)| old.strong_count() > 0);
+            let mut next: Vec<_> = open.cloned().collect();
+            next.push((number, Arc::downgrade(plugin)));
+            next
+        });
+        DRIVERS_ASKED.store(number, Ordering::Release);
+    }
+
+    /// The retired plugins of the same file. One may still be being opened, which this one must not be at
+    /// the same time.
+    fn retired_before(&self, plugin: &Arc<Plugin>) -> Vec<Arc<Plugin>> {
+        let state = self.state();
+        let source = state.source_of(plugin);
+        let same = state
+            .opened
+            .iter()
+            .filter(|open| Some(open.source) == source);
+        let same = same.filter_map(|open| open.plugin.upgrade());
+        same.filter(|other| other.is_retired() && !Arc::ptr_eq(other, plugin))
+            .collect()
+    }
+
     /// What was found of a plugin, with what was said at first where that was something else.
     fn with_first_cause(&self, plugin: &Arc<Plugin>, found: Found) -> Found {
         let mut state = self.state();
-        let is_it = |open: &&Opened| open.plugin.as_ptr() == Arc::as_ptr(plugin);
-        let Some(source) = state.opened.iter().find(is_it).map(|open| open.source) else {
+        let Some(source) = state.source_of(plugin) else {
             return found;
         };
         match found {
@@ -322,6 +386,11 @@ impl Drop for Loading {
 }
 
 impl State {
+    fn source_of(&self, plugin: &Arc<Plugin>) -> Option<Source> {
+        let is_it = |open: &&Opened| open.plugin.as_ptr() == Arc::as_ptr(plugin);
+        self.opened.iter().find(is_it).map(|open| open.source)
+    }
+
     fn with_first_cause(&mut self, source: Source, mut error: Error) -> Error {
         if let Error::Load { why, .. } | Error::Hook { message: why, .. } = &mut error {
             *why = self.first_cause(source, why);

@@ -123,6 +123,11 @@ impl Plugin {
         });
     }
 
+    /// Waits for a look at it that is under way. Nobody looks at it later.
+    pub(crate) fn never_start(&self) {
+        self.start(|| Ok(PluginState::NotLookedAt));
+    }
+
     /// Whether it was probed.
     pub(crate) fn is_started(&self) -> bool {
         self.started.get().is_some()

@@ -19,40 +19,18 @@ pub struct PointerAnswer {
     pub info: PointerInfo,
 }
 
-/// Which plugins are asked: those with these numbers among the plugins that ask their driver, where 0 is
-/// each plugin that has a table of its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    first: u32,
-    /// How many numbers follow the first.
-    more: u32,
-}
-
-impl Asked {
-    pub(crate) const ALL: Self = Self {
-        first: 0,
-        more: u32::MAX,
-    };
-
+/// Which plugins of a runtime are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    All,
     /// Those that answer from a table of their own.
-    pub(crate) const TABLES: Self = Self { first: 0, more: 0 };
-
-    /// Those that ask their driver and came after the one with this number.
-    pub(crate) const fn drivers_behind(number: u32) -> Self {
-        let first = number.saturating_add(1);
-        let more = u32::MAX - first;
-        Self { first, more }
-    }
-
-    #[inline]
-    pub(crate) const fn names(self, number: u32) -> bool {
-        number.wrapping_sub(self.first) <= self.more
-    }
+    Tables,
 }
 
 impl Runtime {
-    /// Asks every plugin who owns an address, those that nobody needed so far too, and also those whose devices speak of handles: pinned and
-    /// shared memory of theirs has addresses too.
+    /// Asks every plugin who owns an address, those that nobody needed so far too, which are probed and opened
+    /// for it, and also those whose devices speak of handles: pinned and shared memory of theirs has addresses
+    /// too.
     ///
     /// An address has one owner, the plugin whose memory it is:
     ///
@@ -67,7 +45,7 @@ impl Runtime {
     pub fn pointer_query(&self, address: u64) -> Result<PointerAnswer, Error> {
         self.look_at_all();
         let mut search = Search::default();
-        self.ask_those(&mut search, address, Asked::ALL, None)?;
+        self.ask_those(&mut search, address, Asked::All, None)?;
         search.check()?;
         // The parts are moved once: a claim that is moved as a whole costs a sixth of a query.
         let (device, info) = match search.best {
@@ -104,10 +82,27 @@ impl Runtime {
         if address == 0 {
             return Ok(());
         }
-        let ask = |plugin: &Arc<Plugin>| search.ask(self, plugin, address).err();
+        let find = |plugin: &Arc<Plugin>, index| self.look_up(plugin, index);
+        let ask = |plugin: &Arc<Plugin>| search.ask(find, plugin, address).err();
         let failed = self.asked().find_map(asked, held, ask);
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// As [`Runtime::owner_of`], of these plugins; `find` gives their devices.
+pub(crate) fn owner_among(
+    plugins: &[Arc<Plugin>],
+    address: u64,
+    find: impl Fn(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
+) -> Result<Option<Claim>, Error> {
+    let mut search = Search::default();
+    // A vendor's call may fail for NULL, which is nobody's.
+    if address != 0 {
+        let mut plugins = plugins.iter();
+        plugins.try_for_each(|plugin| search.ask(&find, plugin, address))?;
+    }
+    search.check()?;
+    Ok(search.best)
 }
 
 /// The owner among the plugins asked so far, and the first failure.
@@ -167,14 +162,22 @@ impl Claim {
 
 impl Search {
     #[inline]
-    fn ask(&mut self, runtime: &Runtime, plugin: &Arc<Plugin>, address: u64) -> Result<(), Error> {
+    fn ask(
+        &mut self,
+        find: impl Fn(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
+        plugin: &Arc<Plugin>,
+        address: u64,
+    ) -> Result<(), Error> {
         let mut info = PointerInfo::default();
         let asked = plugin
             .hooks()
             .pointer_query_into(Address::pointer(address), &mut info);
         match (asked, Title::of(&info)) {
             (Ok(()), None) => Ok(()),
-            (Ok(()), Some(title)) => self.weigh(title, runtime, plugin, info, address),
+            (Ok(()), Some(title)) => {
+                let device = find(plugin, info.device);
+                self.weigh(title, device, plugin, info, address)
+            }
             (Err(error), _) => {
                 self.failure.get_or_insert(error);
                 Ok(())
@@ -187,12 +190,12 @@ impl Search {
     fn weigh(
         &mut self,
         title: Title,
-        runtime: &Runtime,
+        device: Result<Device, NoDevice>,
         plugin: &Arc<Plugin>,
         info: PointerInfo,
         address: u64,
     ) -> Result<(), Error> {
-        let device = match runtime.look_up(plugin, info.device) {
+        let device = match device {
             Ok(device) => device,
             // A plugin that was retired since it was asked keeps its memory, but not its devices.
             Err(NoDevice::NotListed) => return Ok(()),

@@ -36,14 +36,21 @@ impl<T: Clone> Published<T> {
         self.now.load()
     }
 
-    /// Publishes what `edit` makes of the value, and gives its answer. One change at a time; readers
-    /// do not wait.
-    pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut T) -> R) -> R {
+    /// Publishes what `edit` makes of the value, shows it to `follow`, and gives the answer of `edit`. One
+    /// change at a time, with what follows it; readers do not wait.
+    pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut T) -> R, follow: impl FnOnce(&T)) -> R {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = T::clone(&self.now.load());
         let answer = edit(&mut next);
-        self.now.store(Arc::new(next));
+        let next = Arc::new(next);
+        self.now.store(Arc::clone(&next));
+        follow(&next);
         answer
+    }
+
+    /// Waits for a change that is under way, and for what follows it.
+    pub(crate) fn settle(&self) {
+        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 

@@ -41,8 +41,8 @@ fn a_reader_sees_a_whole_registry_from_before_or_after_a_change() {
                 );
             })
         };
-        registry.change(|registry| registry.add(1));
-        registry.change(|registry| registry.add(2));
+        registry.change(|registry| registry.add(1), |_| ());
+        registry.change(|registry| registry.add(2), |_| ());
         reader.join().unwrap();
     });
 }
@@ -53,9 +53,9 @@ fn two_writers_lose_no_change_of_each_other() {
         let registry = Arc::new(Published::<Registry>::default());
         let other = {
             let registry = Arc::clone(&registry);
-            thread::spawn(move || registry.change(|registry| registry.add(1)))
+            thread::spawn(move || registry.change(|registry| registry.add(1), |_| ()))
         };
-        registry.change(|registry| registry.add(2));
+        registry.change(|registry| registry.add(2), |_| ());
         other.join().unwrap();
         let mut plugins = registry.read().plugins.clone();
         plugins.sort_unstable();
@@ -67,7 +67,7 @@ fn two_writers_lose_no_change_of_each_other() {
 fn a_retired_plugin_is_found_by_no_read_that_begins_after_retire_returned() {
     loom::model(|| {
         let registry = Arc::new(Published::<Registry>::default());
-        registry.change(|registry| registry.add(1));
+        registry.change(|registry| registry.add(1), |_| ());
         let retired = Arc::new(AtomicBool::new(false));
         let reader = {
             let (registry, retired) = (Arc::clone(&registry), Arc::clone(&retired));
@@ -79,9 +79,9 @@ fn a_retired_plugin_is_found_by_no_read_that_begins_after_retire_returned() {
         };
         let writer = {
             let registry = Arc::clone(&registry);
-            thread::spawn(move || registry.change(|registry| registry.add(2)))
+            thread::spawn(move || registry.change(|registry| registry.add(2), |_| ()))
         };
-        registry.change(|registry| registry.retire(1));
+        registry.change(|registry| registry.retire(1), |_| ());
         retired.store(true, Ordering::Release);
         writer.join().unwrap();
         reader.join().unwrap();

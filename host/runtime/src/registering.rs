@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::DeviceType;
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::life;
 use crate::listing::Listing;
 use crate::loader::{self, Preflight};
 use crate::opened;
@@ -50,9 +50,13 @@ impl Runtime {
             log::warn!(target: "crossdock::load", "{warning}");
         }
         for candidate in found.candidates {
-            if let Err(error) = self.load_found(&candidate.path) {
-                self.change(|registry| registry.refused.push(error.clone()));
-            }
+            self.load_or_refuse(&candidate.path);
+        }
+    }
+
+    fn load_or_refuse(&self, path: &Path) {
+        if let Err(error) = self.load_found(path) {
+            self.change(|registry| registry.refused.push(error.clone()));
         }
     }
 
@@ -61,15 +65,13 @@ impl Runtime {
     fn load_found(&self, path: &Path) -> Result<(), Error> {
         let found = loader::inspect(path, &self.0.environment)?;
         let name = &found.description.name;
-        let is_it = |plugin: &Arc<Plugin>| {
-            if plugin.name() == name {
-                self.look_at(|ty| plugin.serves(ty));
-            }
-            plugin.name() == name && !plugin.is_broken()
-        };
+        let is_it = |plugin: &Arc<Plugin>| plugin.name() == name && !plugin.is_broken();
         if self.plugins().iter().any(is_it) {
+            // Of one that nobody has looked at it is not known yet.
+            let is_kept = self.change(|registry| registry.keep_for_later(name, path));
+            let what = if is_kept { "keep" } else { "skip" };
             let file = path.display();
-            log::debug!(target: "crossdock::load", "skip {file}: `{name}` is registered");
+            log::debug!(target: "crossdock::load", "{what} {file}: `{name}` is registered");
             return Ok(());
         }
         if !self.0.environment.wants(name) {
@@ -128,11 +130,6 @@ impl Runtime {
             self.look_at(|ty| plugin.serves(ty));
         }
         let entered = self.change(|registry| self.enter(registry, plugin, &infos));
-        // Not before its devices are there: one of them may be the owner.
-        if entered == Entered::New && !infos.is_empty() {
-            self.ask(plugin);
-        }
-        self.note_put_off();
         Ok(entered != Entered::Retired)
     }
 
@@ -145,7 +142,7 @@ impl Runtime {
     ) -> Entered {
         match self.list(registry, plugin) {
             Entered::Retired => Entered::Retired,
-            _ if self.count(registry, plugin, infos) => Entered::New,
+            _ if self.enter_devices(registry, plugin, infos) => Entered::New,
             _ => Entered::Known,
         }
     }
@@ -166,86 +163,95 @@ impl Runtime {
         });
         registry.plugins.push(Entry {
             listing: Arc::new(listing),
-            is_counted: false,
+            is_enumerated: false,
+            others: Vec::new(),
         });
-        self.0.is_any_put_off.store(true, Ordering::Release);
         Entered::New
     }
 
     /// Enters the devices of a listed plugin; false where they are there, or it was retired meanwhile.
-    fn count(&self, registry: &mut Registry, plugin: &Arc<Plugin>, infos: &[DeviceInfo]) -> bool {
+    fn enter_devices(
+        &self,
+        registry: &mut Registry,
+        plugin: &Arc<Plugin>,
+        infos: &[DeviceInfo],
+    ) -> bool {
         match registry.entry(plugin) {
-            Some(entry) if !entry.is_counted => entry.is_counted = true,
+            Some(entry) if !entry.is_enumerated => entry.is_enumerated = true,
             _ => return false,
         }
         for (index, info) in (0..).zip(infos) {
             let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
             let device = Device::new(plugin, index, id, *info, &self.0.routing);
-            self.0.index.add(&device);
             registry.add(device);
         }
         true
     }
 
-    /// Lets those who need devices skip the look at plugins that nobody has looked at, where there are none:
-    /// once all that was found is published.
-    fn note_put_off(&self) {
-        self.change(|registry| {
-            let is_any = registry.plugins.iter().any(|entry| !entry.is_counted);
-            self.0.is_any_put_off.store(is_any, Ordering::Release);
-        });
-    }
-
-    /// Has pointer queries ask a plugin that is still here: it may have been retired since it was
-    /// entered, and nobody would take it out of the index again.
-    pub(crate) fn ask(&self, plugin: &Arc<Plugin>) {
-        self.change(|registry| {
-            if registry.has(plugin)
-                && let Some(number) = self.0.asked.add(plugin)
-            {
-                self.0.routing.add_driver(number);
-            }
-        });
-    }
-
     /// As [`Runtime::look_at`], of all plugins.
     #[inline]
     pub(crate) fn look_at_all(&self) {
-        if self.0.is_any_put_off.load(Ordering::Acquire) {
+        if self.may_start_drivers() {
             self.look_at(|_| true);
         }
     }
 
     /// Probes and opens the plugins that nobody needed so far and that may serve one of these types, and those
-    /// that share a type with them. Their devices are counted together, in the order in which the plugins were
+    /// that share a type with them. Their devices are entered together, in the order in which the plugins were
     /// registered.
     #[cold]
     pub(crate) fn look_at(&self, is_needed: impl Fn(DeviceType) -> bool) {
-        let plugins = self.0.registry.read().not_counted(is_needed);
-        // A plugin that asks for devices while it is opened is told so elsewhere.
-        let may_start = self.check_process("open a plugin").is_ok() && !plugins.is_empty();
-        if !may_start || plugins.iter().any(|plugin| opened::start(plugin).is_err()) {
+        if self.check_process("open a plugin").is_err() {
             return;
         }
+        loop {
+            let plugins = self.0.registry.read().not_enumerated(&is_needed);
+            if plugins.is_empty() {
+                // Another thread may have published them just now.
+                return self.0.registry.settle();
+            }
+            // A plugin that asks for devices while it is opened is told so elsewhere.
+            if plugins.iter().any(|plugin| opened::start(plugin).is_err()) {
+                return;
+            }
+            let others = self.enumerate(&plugins);
+            if others.is_empty() {
+                return;
+            }
+            others.iter().for_each(|other| self.load_or_refuse(other));
+        }
+    }
+
+    /// Enters the devices of plugins that were looked at, and gives the files that may work where one of
+    /// them does not.
+    fn enumerate(&self, plugins: &[Arc<Plugin>]) -> Vec<PathBuf> {
         let infos = |plugin| (plugin, Self::infos_of(plugin));
         let found: Vec<_> = plugins.iter().map(infos).collect();
         self.change(|registry| {
+            let mut others = Vec::new();
             for (plugin, infos) in &found {
+                if (plugin.is_broken() || infos.is_err())
+                    && let Some(entry) = registry.entry(plugin)
+                {
+                    others.append(&mut entry.others);
+                }
                 match infos {
-                    Ok(infos) => drop(self.count(registry, plugin, infos)),
-                    Err(error) => {
-                        registry.refused.push(error.clone());
-                        self.take_out(registry, plugin);
-                    }
+                    Ok(infos) => drop(self.enter_devices(registry, plugin, infos)),
+                    Err(error) => self.refuse(registry, plugin, error),
                 }
             }
-        });
-        for (plugin, infos) in found {
-            if infos.is_ok_and(|infos| !infos.is_empty()) {
-                self.ask(plugin);
-            }
+            others
+        })
+    }
+
+    /// Takes out a plugin that did not say which devices it has, unless it told another thread, was retired
+    /// meanwhile, or was not asked because the process exits.
+    fn refuse(&self, registry: &mut Registry, plugin: &Arc<Plugin>, error: &Error) {
+        let is_missing = |entry: &mut Entry| !entry.is_enumerated;
+        if registry.entry(plugin).is_some_and(is_missing) && !life::is_exit_or_fork(error) {
+            registry.refused.push(error.clone());
+            self.take_out(registry, plugin);
         }
-        self.note_put_off();
     }
 
     /// What a plugin that was looked at says of its devices; those that are absent say nothing.

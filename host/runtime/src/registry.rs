@@ -1,6 +1,7 @@
 //! What a runtime lists: plugins, their devices, and the files that could not be loaded.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, DeviceType};
@@ -24,7 +25,9 @@ pub(crate) struct Entry {
     pub(crate) listing: Arc<Listing>,
     /// Whether its devices are in the registry, if it has any. A plugin that names a driver is not
     /// looked at before somebody needs it.
-    pub(crate) is_counted: bool,
+    pub(crate) is_enumerated: bool,
+    /// Files of the same name that the search found, which are tried where this one does not work.
+    pub(crate) others: Vec<PathBuf>,
 }
 
 impl Registry {
@@ -33,19 +36,37 @@ impl Registry {
         entries.find(|entry| entry.listing.is_of(plugin))
     }
 
+    /// Keeps a file for the case that the plugin of this name does not work, where nobody knows that so far.
+    pub(crate) fn keep_for_later(&mut self, name: &str, path: &Path) -> bool {
+        let mut entries = self.plugins.iter_mut();
+        let is_it =
+            |entry: &&mut Entry| !entry.is_enumerated && entry.listing.plugin().name() == name;
+        let entry = entries.find(is_it);
+        entry
+            .map(|entry| entry.others.push(path.to_owned()))
+            .is_some()
+    }
+
     pub(crate) fn has(&self, plugin: &Arc<Plugin>) -> bool {
         self.plugins.iter().any(|entry| entry.listing.is_of(plugin))
     }
 
     /// The plugins that nobody has looked at here and that may serve one of these types, with those that
     /// share a type with one of them, in their order: numbers must not depend on who is asked for first.
-    pub(crate) fn not_counted(&self, is_needed: impl Fn(DeviceType) -> bool) -> Vec<Arc<Plugin>> {
-        let entries = self.plugins.iter().filter(|entry| !entry.is_counted);
-        let mut plugins: Vec<_> = entries
-            .map(|entry| Arc::clone(entry.listing.plugin()))
-            .collect();
-        let named = plugins.iter().flat_map(|plugin| plugin.types());
+    pub(crate) fn not_enumerated(
+        &self,
+        is_needed: impl Fn(DeviceType) -> bool,
+    ) -> Vec<Arc<Plugin>> {
+        let put_off = || {
+            let entries = self.plugins.iter().filter(|entry| !entry.is_enumerated);
+            entries.map(|entry| entry.listing.plugin())
+        };
+        let named = put_off().flat_map(|plugin| plugin.types());
         let mut types: HashSet<DeviceType> = named.filter(|ty| is_needed(*ty)).collect();
+        if types.is_empty() {
+            return Vec::new();
+        }
+        let mut plugins: Vec<_> = put_off().cloned().collect();
         let mut known = 0;
         while known < types.len() {
             known = types.len();
@@ -57,6 +78,11 @@ impl Registry {
         }
         plugins.retain(|plugin| plugin.types().any(|ty| types.contains(&ty)));
         plugins
+    }
+
+    /// Whether the devices of some plugin are not here because nobody has looked at it.
+    pub(crate) fn is_any_put_off(&self) -> bool {
+        self.plugins.iter().any(|entry| !entry.is_enumerated)
     }
 
     fn place(&self, plugin: &Arc<Plugin>) -> Option<usize> {

@@ -1,17 +1,17 @@
 //! The runtime: which plugins and devices there are. A counted handle, and the unit of closing.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
-use crossdock_sdk::dlpack;
+use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::builder::RuntimeBuilder;
 use crate::device::Device;
 use crate::device_order::DeviceOrder;
-use crate::error::{Error, memory_called};
+use crate::error::{self, Error, memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::life;
@@ -49,9 +49,9 @@ pub(crate) struct Inner {
     /// The devices of `registry`, to be found fast.
     pub(crate) index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
-    pub(crate) asked: PluginIndex,
+    asked: PluginIndex,
     /// Whether some plugin was not looked at.
-    pub(crate) is_any_put_off: AtomicBool,
+    is_any_put_off: AtomicBool,
     pub(crate) environment: Environment,
     /// Around each plugin that this runtime opens.
     pub(crate) layers: Vec<Layer>,
@@ -126,51 +126,92 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the devices that are here. [`Error::Hook`]: `FORKED`, where a
-    /// plugin with such devices was not opened because the parent of this process started its driver.
+    /// plugin with such devices was not opened because the parent of this process started its driver, and
+    /// [`Error::Forked`] where the parent opened the runtime and nobody had looked at such a plugin.
     #[inline]
     pub fn device(&self, id: dlpack::Device) -> Result<Device, Error> {
+        self.find_device(id)?.ok_or_else(|| self.unknown_device(id))
+    }
+
+    /// As [`Runtime::device`]; `None` where no plugin offers it.
+    #[inline]
+    pub(crate) fn find_device(&self, id: dlpack::Device) -> Result<Option<Device>, Error> {
         match self.0.index.find(id) {
-            Some(device) => Ok(device),
+            Some(device) => Ok(Some(device)),
             None => self.find_late(id),
         }
     }
 
     #[cold]
-    fn find_late(&self, id: dlpack::Device) -> Result<Device, Error> {
+    fn find_late(&self, id: dlpack::Device) -> Result<Option<Device>, Error> {
         // Who names pinned memory means the vendor of it.
         let needed = memory_called(id.ty).map_or(id.ty, |(owner, _)| owner);
         self.look_at(|ty| ty == needed);
-        self.0.index.find(id).ok_or_else(|| self.unknown_device(id))
+        match self.0.index.find(id) {
+            Some(device) => Ok(Some(device)),
+            None => self.check_not_forked(needed).map(|()| None),
+        }
     }
 
-    #[cold]
-    fn unknown_device(&self, id: dlpack::Device) -> Error {
+    /// Whether no plugin that may serve this type is kept closed by a fork.
+    fn check_not_forked(&self, ty: DeviceType) -> Result<(), Error> {
         let registry = self.0.registry.read();
-        let entries = registry.plugins.iter();
-        let mut plugins = entries.map(|entry| entry.listing.plugin());
-        if let Some(error) = plugins.find_map(|plugin| plugin.forked_from(id.ty)) {
-            return error.clone();
+        for entry in &registry.plugins {
+            let plugin = entry.listing.plugin();
+            if let Some(error) = plugin.forked_from(ty) {
+                return Err(error.clone());
+            }
+            if !entry.is_enumerated && plugin.serves(ty) {
+                self.check_process("open a plugin")?;
+            }
         }
-        let known = registry.devices.iter().map(Device::id).collect();
-        let later = registry.not_counted(|_| true);
-        let not_looked_at = later
-            .iter()
-            .map(|plugin| plugin.name().to_owned())
-            .collect();
+        Ok(())
+    }
+
+    /// Why there is no such device.
+    #[cold]
+    pub(crate) fn unknown_device(&self, device: dlpack::Device) -> Error {
+        let (known, not_looked_at) = self.known();
         Error::UnknownDevice {
-            device: id,
+            device,
             known,
             not_looked_at,
         }
     }
 
-    /// The first device with this identity.
+    /// The devices that are known, and the plugins that nobody needed so far.
+    fn known(&self) -> (Vec<dlpack::Device>, Vec<String>) {
+        let registry = self.0.registry.read();
+        let known = registry.devices.iter().map(Device::id).collect();
+        let later = registry.not_enumerated(|_| true);
+        let later = later.iter().map(|plugin| plugin.name().to_owned());
+        (known, later.collect())
+    }
+
+    /// Which devices are here, in words for an error: those that are known, and the plugins that nobody
+    /// needed so far. No plugin is looked at for it.
+    #[must_use]
+    pub fn what_is_here(&self) -> String {
+        let (known, not_looked_at) = self.known();
+        error::devices_here(&known, &not_looked_at)
+    }
+
+    /// Whether a question for devices may probe and open plugins that nobody needed so far, which starts their
+    /// drivers and takes its time. One load.
+    #[must_use]
+    #[inline]
+    pub fn may_start_drivers(&self) -> bool {
+        self.0.is_any_put_off.load(Ordering::Acquire)
+    }
+
+    /// The first device with this identity. Looks at all plugins, as [`Runtime::devices`] does.
     #[must_use]
     pub fn device_by_uuid(&self, uuid: [u8; 16]) -> Option<Device> {
         self.find(|device| device.uuid() == Some(uuid))
     }
 
-    /// The first device at this place of the PCI bus, as in `0000:03:00.0`.
+    /// The first device at this place of the PCI bus, as in `0000:03:00.0`. Looks at all plugins, as
+    /// [`Runtime::devices`] does.
     #[must_use]
     pub fn device_by_pci(&self, pci_bus_id: &str) -> Option<Device> {
         self.find(|device| {
@@ -198,16 +239,13 @@ impl Runtime {
         })
     }
 
+    /// The first device that is it. All plugins are looked at: two may show one device, and who was asked
+    /// before does not decide between them.
     fn find(&self, is_it: impl Fn(&Device) -> bool) -> Option<Device> {
-        let find = || {
-            let registry = self.0.registry.read();
-            let mut devices = registry.devices.iter();
-            devices.find(|device| is_it(device)).cloned()
-        };
-        find().or_else(|| {
-            self.look_at_all();
-            find()
-        })
+        self.look_at_all();
+        let registry = self.0.registry.read();
+        let mut devices = registry.devices.iter();
+        devices.find(|device| is_it(device)).cloned()
     }
 
     /// Loads a plugin file beside those that are here. The same file is loaded once, whatever its
@@ -235,16 +273,18 @@ impl Runtime {
 
     /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
     /// keep it, and while one does, tensors on it can still be read. The last one that retires it
-    /// drains its work, for at most five seconds; its code stays mapped. From then on what needs a hook
+    /// drains its work, for at most five seconds, once a look at it that is under way is over; its code stays
+    /// mapped. From then on what needs a hook
     /// of it, as reading and copying do, answers `RETIRED`. Tensors can be dropped at any time.
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.
-    /// [`Error::Misuse`] for a plugin that is not registered here; [`Error::Forked`] in the child of
-    /// a fork.
+    /// [`Error::Misuse`] for a plugin that is not registered here, and from a plugin that is being loaded;
+    /// [`Error::Forked`] in the child of a fork.
     pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
         const OPERATION: &str = "retire a plugin";
         self.check_process(OPERATION)?;
+        opened::check_reentry(OPERATION)?;
         let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
             let why = format!(
                 "`{}` is not registered in this runtime: retire it where it is",
@@ -254,10 +294,13 @@ impl Runtime {
         };
         self.0.routing.chunks().forget(plugin);
         self.retired().push(Arc::downgrade(plugin));
-        if listing.retire() && *plugin.state() == PluginState::Ready {
-            plugin.hooks().retire(RETIRE_DEADLINE_NS)
-        } else {
-            Ok(())
+        if !listing.retire() {
+            return Ok(());
+        }
+        plugin.never_start();
+        match plugin.state() {
+            PluginState::Ready => plugin.hooks().retire(RETIRE_DEADLINE_NS),
+            _ => Ok(()),
         }
     }
 
@@ -287,11 +330,12 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
-    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself;
-    /// [`Error::Forked`] in the child of a fork.
+    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself, or by a plugin
+    /// that is being loaded; [`Error::Forked`] in the child of a fork.
     pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
+        opened::check_reentry(OPERATION)?;
         if life::is_releasing() {
             let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));
@@ -334,15 +378,26 @@ impl Runtime {
             for (device, named) in order.sort(&std::mem::take(&mut registry.devices)) {
                 let claimed = if named { 0 } else { device.claimed_id() };
                 let id = registry.free_id(device.id().ty, claimed);
-                let device = device.with_id(id);
-                self.0.index.add(&device);
-                registry.devices.push(device);
+                registry.devices.push(device.with_id(id));
             }
         });
     }
 
+    /// Changes what is listed. The indexes follow what was published: who finds a device finds its plugin
+    /// among those that are asked for owners, and what these say of their devices in the registry.
     pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
-        self.0.registry.change(edit)
+        self.0.registry.change(edit, |registry| {
+            for device in &registry.devices {
+                self.0.asked.add(device.plugin());
+            }
+            let devices = registry.devices.iter();
+            devices.for_each(|device| self.0.index.add(device));
+            let is_any_put_off = registry.is_any_put_off();
+            // At the end: who sees none finds the devices of all.
+            self.0
+                .is_any_put_off
+                .store(is_any_put_off, Ordering::Release);
+        })
     }
 }
 

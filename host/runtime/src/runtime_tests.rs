@@ -23,7 +23,7 @@ fn runtime() -> Runtime {
 
 fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
     let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
-    runtime.asked().find_map(Asked::ALL, None, ask).is_some()
+    runtime.asked().find_map(Asked::All, None, ask).is_some()
 }
 
 fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
@@ -51,32 +51,36 @@ fn a_plugin_that_is_retired_before_it_is_entered_stays_out() {
 }
 
 #[test]
-fn a_plugin_that_is_retired_between_its_entry_and_the_index_is_not_asked() {
+fn nobody_finds_a_device_before_it_is_listed() {
     let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
     let infos = plugin.device_infos().unwrap();
-    let entered = runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
-    assert_eq!(entered, Entered::New);
-    runtime.retire(&plugin).unwrap();
-    runtime.ask(&plugin);
-    assert!(!is_asked(&runtime, &plugin) && !is_listed(&runtime, &plugin));
+    let id = runtime.change(|registry| {
+        assert_eq!(runtime.enter(registry, &plugin, &infos), Entered::New);
+        let id = registry.devices.last().unwrap().id();
+        assert!(!is_listed(&runtime, &plugin) && !is_asked(&runtime, &plugin));
+        assert!(
+            runtime.0.index.find(id).is_none(),
+            "its import would be refused"
+        );
+        id
+    });
+    assert!(is_listed(&runtime, &plugin) && is_asked(&runtime, &plugin));
+    assert!(runtime.0.index.find(id).is_some());
 }
 
 #[test]
-fn a_plugin_that_came_back_before_its_first_entry_was_done_is_asked_once() {
+fn a_plugin_that_came_back_is_asked_once() {
     let (here, there) = (runtime(), runtime());
     let plugin = test_plugin_memory::plugin::<0>();
-    assert!(there.register(&plugin).unwrap());
-    let infos = plugin.device_infos().unwrap();
-    here.change(|registry| here.enter(registry, &plugin, &infos));
+    assert!(there.register(&plugin).unwrap() && here.register(&plugin).unwrap());
     here.retire(&plugin).unwrap();
     assert!(here.register(&plugin).unwrap());
-    here.ask(&plugin);
     let times = AtomicU32::new(0);
     let count = |other: &Arc<Plugin>| {
         times.fetch_add(Arc::ptr_eq(other, &plugin).into(), SeqCst);
         None::<()>
     };
-    here.asked().find_map(Asked::ALL, None, count);
+    here.asked().find_map(Asked::All, None, count);
     assert_eq!(times.into_inner(), 1, "two answers would be two owners");
 }
 
@@ -240,9 +244,7 @@ fn a_plugin_that_is_entered_before_the_other_runtime_retires_it_stays() {
     assert!(there.register(&plugin).unwrap());
     let infos = plugin.device_infos().unwrap();
     here.change(|registry| here.enter(registry, &plugin, &infos));
-    // Between its entry and the index of those that are asked.
     there.retire(&plugin).unwrap();
-    here.ask(&plugin);
     assert!(is_asked(&here, &plugin) && is_listed(&here, &plugin));
     assert_eq!(given::<18>().retires.load(SeqCst), 0);
     assert_eq!(work(&device(&here, &plugin)), DONE);

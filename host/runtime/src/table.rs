@@ -109,6 +109,11 @@ impl Table {
         self.raw.query_cost
     }
 
+    /// Whether its pointer query has to ask the driver.
+    pub(crate) fn asks_driver(&self) -> bool {
+        self.query_cost() != QueryCost::TABLE
+    }
+
     fn check_mandatory(&self) -> Result<(), TableError> {
         macro_rules! check {
             ($($hook:ident)*) => {$(

@@ -56,6 +56,18 @@ fn a_child_opens_without_the_drivers_that_its_parent_started() {
 }
 
 #[test]
+fn what_a_driver_was_not_asked_about_stays_the_parents_and_an_inherited_runtime_starts_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/with_driver.c");
+    let flags = ["-DNAME=\"vendor\"", "-DTYPES=\"cuda\"", "-DNUMBERS=2"];
+    fork(
+        "claims",
+        &[],
+        &[compile_plugin(&source, folder.path(), &flags)],
+    );
+}
+
+#[test]
 fn a_driver_that_the_parent_did_not_start_is_the_childs() {
     let folder = tempfile::tempdir().unwrap();
     fork("unopened", &[], &with_drivers(folder.path()));

@@ -250,3 +250,42 @@ fn without_its_runtime_nobody_is_asked() {
     let (asked, read) = driver.asked(|| tensor.read().unwrap());
     assert_eq!((asked, read), (0, bytes));
 }
+
+#[test]
+fn a_claim_is_checked_by_plugins_that_another_runtime_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = Driver::new(folder.path());
+    let here = Runtime::builder().search(false).open().unwrap();
+    let (bytes, others) = (vec![7_u8; 64], vec![8_u8; 64]);
+    let before = import(&here, &others, Device::CPU).unwrap();
+    assert_eq!(before.read().unwrap(), others, "nobody is there to ask");
+    let there = driver.open();
+    driver.own(&bytes, What::DeviceAlone);
+    let tensor = import(&here, &bytes, Device::CPU).unwrap();
+    both_claims("read", tensor.read());
+    let device = there.device("ext_dev:0".parse().unwrap()).unwrap();
+    both_claims("move", tensor.to(&device, RouteChoice::Best));
+    assert_eq!(before.read().unwrap(), others);
+    driver.own(&others, What::DeviceAlone);
+    let (asked, read) = driver.asked(|| before.read().unwrap());
+    assert_eq!((asked, read), (0, others), "it was asked");
+    drop((there, device));
+    let (asked, read) = driver.asked(|| tensor.read().unwrap());
+    assert_eq!((asked, read), (0, bytes), "it is closed");
+}
+
+#[test]
+fn memory_that_is_called_a_vendors_is_checked_by_the_plugin_that_comes_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = Driver::new(folder.path());
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let bytes = vec![7_u8; 64];
+    driver.own(&bytes, What::DeviceAlone);
+    let claim = "cuda_host:0".parse().unwrap();
+    let tensor = import(&runtime, &bytes, claim).unwrap();
+    assert_eq!(tensor.read().unwrap(), bytes, "nobody is there to ask");
+    let plugin = runtime.load(&driver.file).unwrap();
+    both_claims("read", tensor.read());
+    runtime.retire(&plugin).unwrap();
+    assert_eq!(tensor.read().unwrap(), bytes);
+}

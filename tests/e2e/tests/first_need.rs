@@ -57,11 +57,17 @@ fn compile(folder: &Path, flags: &[String]) -> PathBuf {
     compile_plugin(&root().join("tests/plugins/with_driver.c"), folder, &flags)
 }
 
+/// Calls a function of the plugin file that takes nothing.
+fn ask(file: &Path, name: &str) -> u32 {
+    let symbol = symbol(file, name);
+    // SAFETY: the address of a function that takes nothing; of one that gives nothing, what is given is not
+    // looked at.
+    let function = unsafe { (&raw const symbol).cast::<extern "C" fn() -> u32>().read() };
+    function()
+}
+
 fn calls(file: &Path) -> u32 {
-    let symbol = symbol(file, "driver_calls");
-    // SAFETY: the address of a function of this type.
-    let calls = unsafe { (&raw const symbol).cast::<extern "C" fn() -> u32>().read() };
-    calls()
+    ask(file, "driver_calls")
 }
 
 const FOUR: [(&str, &str, &str); 4] = [
@@ -263,4 +269,102 @@ fn a_driver_that_is_not_there_makes_its_plugin_absent_when_it_is_looked_for() {
     assert!(matches!(error, Error::UnknownDevice { .. }), "{error}");
     assert!(matches!(states(&runtime)[0].1, PluginState::Absent { .. }));
     assert_eq!((runtime.devices().len(), calls(&file)), (1, 1));
+}
+
+#[test]
+fn a_plugin_that_is_retired_while_it_is_looked_at_is_retired_once_it_is_open() {
+    let plugins = Plugins::new(&FOUR[3..]);
+    let (runtime, file) = (plugins.open(), &plugins.files[0]);
+    let plugin = runtime.plugins().pop().unwrap();
+    ask(file, "driver_hold_in_open");
+    std::thread::scope(|threads| {
+        let looker = threads.spawn(|| runtime.device(named("hexagon:0")));
+        ask(file, "driver_wait_until_held");
+        let retirer = threads.spawn(|| runtime.retire(&plugin));
+        let is_listed = || {
+            runtime
+                .plugins()
+                .iter()
+                .any(|own| Arc::ptr_eq(own, &plugin))
+        };
+        while is_listed() {
+            std::thread::yield_now();
+        }
+        // Once more, while the first look is under way.
+        let loader = threads.spawn(|| runtime.load(file).map(drop));
+        while_not(|| retirer.is_finished() || loader.is_finished());
+        ask(file, "driver_let_go");
+        retirer.join().unwrap().unwrap();
+        assert!(looker.join().unwrap().is_err());
+        // The file has one state, which the first one has as long as it is held here.
+        let _opened_or_refused = loader.join().unwrap();
+    });
+    assert_eq!(ask(file, "driver_retires"), 1, "it was open");
+    assert_eq!(ask(file, "driver_most_at_once"), 1);
+    assert!(runtime.refused().is_empty());
+}
+
+/// Gives threads that should stand still the chance not to.
+fn while_not(is_over: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if is_over() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_fails_to_look_takes_nothing_from_who_did_not() {
+    let plugins = Plugins::new(&FOUR[3..]);
+    let (runtime, file) = (plugins.open(), &plugins.files[0]);
+    ask(file, "driver_hold_in_device_count");
+    std::thread::scope(|threads| {
+        let other = threads.spawn(|| runtime.device(named("hexagon:0")).map(drop));
+        ask(file, "driver_wait_until_held");
+        runtime.device(named("hexagon:0")).unwrap();
+        ask(file, "driver_let_go");
+        other.join().unwrap().unwrap();
+    });
+    runtime.device(named("hexagon:0")).unwrap();
+    assert!(runtime.refused().is_empty(), "{:?}", runtime.refused());
+}
+
+#[test]
+fn the_device_with_an_identity_is_that_of_the_first_plugin_whoever_was_asked_before() {
+    // Their devices have the first letter of their plugin for a uuid.
+    let plugins = Plugins::new(&[("the", "ext_dev", "12"), ("two", "vpi", "9")]);
+    let runtime = plugins.open();
+    runtime.device(named("vpi:0")).unwrap();
+    let mut uuid = [0; 16];
+    uuid[0] = b't';
+    let found = runtime.device_by_uuid(uuid).unwrap();
+    assert_eq!(found.plugin().name(), "the");
+}
+
+#[test]
+fn a_second_file_of_a_name_is_tried_where_the_first_does_not_work_and_starts_no_driver_before() {
+    let plugins = Plugins::new(&[("twin", "ext_dev", "12"), ("twin", "ext_dev", "12,12")]);
+    let runtime = plugins.open();
+    assert_eq!(
+        (not_looked_at(&runtime).len(), plugins.calls()),
+        (1, vec![0, 0])
+    );
+    assert_eq!(runtime.devices().len(), 2);
+    assert_eq!(plugins.calls(), [2, 0]);
+    drop(runtime);
+    let broken = tempfile::tempdir().unwrap();
+    let flags = [
+        "-DNAME=\"twin\"",
+        "-DTYPES=\"ext_dev\"",
+        "-DNUMBERS=12",
+        "-DBROKEN",
+    ];
+    let file = compile(broken.path(), &flags.map(str::to_owned));
+    let runtime = plugins.open_by(Runtime::builder().search(false).plugin_dir(broken.path()));
+    assert_eq!((calls(&file), plugins.calls()), (0, vec![2, 0]));
+    let device = runtime.device(named("ext_dev:0")).unwrap();
+    assert_eq!(device.plugin().path(), Some(plugins.files[0].as_path()));
+    assert_eq!((calls(&file), plugins.calls()), (1, vec![4, 0]));
+    assert_eq!(runtime.devices().len(), 2);
 }

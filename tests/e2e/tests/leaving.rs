@@ -117,6 +117,22 @@ fn a_plugin_is_told_of_the_exit_before_what_it_registered_for_that_and_both_may_
 }
 
 #[test]
+fn a_plugin_that_is_being_opened_when_the_exit_begins_is_told_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/with_driver.c");
+    let flags = [
+        "-DNAME=\"late\"",
+        "-DTYPES=\"hexagon\"",
+        "-DNUMBERS=16",
+        "-DSAYS_EXIT",
+    ];
+    let plugin = compile_plugin(&source, folder.path(), &flags);
+    for text in leave("first-look", &[plugin]) {
+        assert_eq!(text, "with_driver: told of the exit\n");
+    }
+}
+
+#[test]
 fn a_hook_that_fails_because_the_process_exits_answers_exiting() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/plugins/answers_late.c");

@@ -352,7 +352,7 @@ typedef struct xd_runtime_options {
     /** Rules that fail chosen calls of hooks, as in `CROSSDOCK_FAULT`; they ask for the layer `fault`. */
     const char *fault;
     /** The devices with the first ids of their types: uuids, PCI bus ids or `PLUGIN:INDEX`, with `,` between
-     * them. Goes before `CROSSDOCK_DEVICE_ORDER`.
+     * them. Goes before `CROSSDOCK_DEVICE_ORDER`. An order starts the drivers of all plugins.
      */
     const char *device_order;
     /** Where measured costs of copies are kept, as `CROSSDOCK_COSTS`: a file, `memory`, or `off`. */
@@ -770,7 +770,8 @@ xd_error *xd_runtime_refused(const xd_runtime *runtime, xd_error_list **errors);
 /** \brief Gives a list back, and the errors that it lends. */
 void xd_error_list_free(xd_error_list *errors);
 
-/** \brief Loads a plugin file beside those that are here; the same file is loaded once. One that
+/** \brief Loads a plugin file beside those that are here, and starts its driver and those of plugins that may
+ * have devices of its types; the same file is loaded once. One that
  * cannot be opened is an error, `XD_ERROR_HOOK` with what it answered, and the next call tries again;
  * one whose driver is absent is there, as ::xd_plugin_state says.
  */
@@ -779,7 +780,8 @@ xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
 
 /** \brief Removes a plugin from this runtime: its devices are gone and take no new work. Other
  * runtimes of the process keep it, and while one does, its tensors can still be read. The last one
- * that removes it drains its work, for at most five seconds; from then on what needs a hook of it, as
+ * that removes it drains its work, for at most five seconds, once a probe or an open that is under way is
+ * over; from then on what needs a hook of it, as
  * reading and copying do, answers `XD_RETIRED`. Its tensors can be given back at any time. It is
  * removed also where this answers an error of the plugin. ::xd_runtime_load_plugin brings it back.
  * \return `XD_INVALID` where this runtime does not list the plugin.
@@ -796,8 +798,16 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *p
  */
 xd_error *xd_runtime_wait_for_releases(const xd_runtime *runtime, uint64_t limit_ns);
 
-/** \brief The devices that are here. Plugins that nobody needed so far are probed and opened for it, which
- * starts their drivers.
+/** \brief 1 while a question for devices may start drivers; 0 once each plugin was looked at, and for NULL.
+ *
+ * A plugin that the search found and that names a driver is not probed and opened before it is needed (see
+ * ::xd_plugin_state). Each function that may do so says that it starts drivers. It takes as long as they do, and
+ * runs their code: who holds a lock that a driver may want, such as an interpreter's, lets go of it before. No
+ * driver is asked for this answer.
+ */
+int32_t xd_runtime_may_start_drivers(const xd_runtime *runtime);
+
+/** \brief The devices that are here. It starts the drivers of all plugins that nobody needed so far.
  * \param[out] devices  The caller's (::xd_device_list_free).
  */
 xd_error *xd_runtime_devices(const xd_runtime *runtime, xd_device_list **devices);
@@ -805,13 +815,17 @@ xd_error *xd_runtime_devices(const xd_runtime *runtime, xd_device_list **devices
 /** \brief Gives a list back, and the handles that it lends. */
 void xd_device_list_free(xd_device_list *devices);
 
-/** \brief The device with a DLPack pair.
- * \return `XD_NO_DEVICE` with the devices that are here.
+/** \brief The device with a DLPack pair. It starts the drivers of plugins that may serve its type, and of
+ * those that share a type with them.
+ * \return `XD_NO_DEVICE` with the devices that are here; `XD_FORKED` where such a plugin is not opened
+ *         because a parent of this process has started its driver.
  */
 xd_error *xd_runtime_device(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);
 
-/** \brief The device with a name, as in `opencl:0`; a type alone means id 0.
- * \return `XD_NO_DEVICE` with the devices that are here, also where there is no such type.
+/** \brief The device with a name, as in `opencl:0`; a type alone means id 0. It starts drivers as
+ * ::xd_runtime_device does, and none where there is no such type.
+ * \return `XD_NO_DEVICE` with the devices that are here, also where there is no such type; `XD_FORKED` as
+ *         ::xd_runtime_device.
  */
 xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
                                   xd_device **device);
@@ -821,21 +835,23 @@ xd_error *xd_runtime_device_named(const xd_runtime *runtime, const char *name,
  * `cuda:1`.
  *
  * A target's name is a device's, or DLPack's type of a kind of memory (`cuda_host`, `cuda_managed`,
- * `rocm_host`) with the number of the device, though DLPack's own pair of such memory has 0 there.
+ * `rocm_host`) with the number of the device, though DLPack's own pair of such memory has 0 there. It starts
+ * drivers as ::xd_runtime_device_named does.
  * \param[out] kind  For ::xd_move_options and ::xd_empty_options; 0 for a device's name.
  */
 xd_error *xd_runtime_target_named(const xd_runtime *runtime, const char *name, xd_device **device,
                                   xd_memory_kind *kind);
 
 /** \brief The first device with this uuid, which stays with the hardware whatever number the device
- * has in this process.
+ * has in this process. It starts the drivers of all plugins that nobody needed so far: two may show one
+ * device.
  * \param[in] uuid  16 bytes, as ::xd_device_describe gives them: `info.uuid`. Zeros are nobody's.
  * \return `XD_NO_DEVICE` with the devices that are here and have one.
  */
 xd_error *xd_runtime_device_by_uuid(const xd_runtime *runtime, const uint8_t *uuid,
                                     xd_device **device);
 
-/** \brief The first device at this place of the PCI bus.
+/** \brief The first device at this place of the PCI bus. It starts drivers as ::xd_runtime_device_by_uuid does.
  * \param[in] pci_bus_id  As ::xd_device_describe gives it: `0000:03:00.0`, in letters of either case.
  * \return `XD_NO_DEVICE` with the devices that are here and have one.
  */
@@ -942,6 +958,9 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  * their driver are asked about memory that is claimed to be the host's before the tensor is first read,
  * written, moved, exported, registered or synchronized, once for each memory. Where the claim is false
  * that call fails as `XD_ERROR_CLAIM`. The same holds for tensors that ::xd_tensor_import took.
+ *
+ * Memory that is called a device's, or a kind of memory of one, starts the drivers that ::xd_runtime_device
+ * starts for it; memory that is called the CPU's starts none.
  * \param[in] memory  Its owner is taken with this call whatever the result: `release` is called
  *                    once, when the last view is gone or before an error is returned. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
@@ -951,6 +970,8 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
 
 /**
  * \brief Takes a native memory object of others (a `cl_mem`), without a copy.
+ *
+ * It starts drivers as ::xd_runtime_device does for `memory->device`.
  *
  * The plugin of `memory->device` adopts the object, and the tensor must lie inside it. Of an object that
  * a tensor here is of already, the new one is a view of that tensor's memory, and keeps it.
@@ -964,7 +985,7 @@ xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *mem
 
 /**
  * \brief Takes a tensor of DLPack 1.x, without a copy; what this library exported comes back as the
- * same tensor.
+ * same tensor. It starts drivers as ::xd_tensor_from_memory does.
  * \param[in] managed  Taken with this call whatever the result: its deleter is called once, when
  *                     the last view is gone or before an error is returned, on any thread, with no
  *                     lock held. A NULL deleter is allowed. Of another major version nothing but
@@ -979,7 +1000,7 @@ xd_error *xd_tensor_import(const xd_runtime *runtime, struct DLManagedTensorVers
                            const xd_import_options *options, xd_tensor **tensor);
 
 /** \brief Takes a tensor of DLPack 0.x. It counts as read-only, because it cannot say that it is
- * not.
+ * not. It starts drivers as ::xd_tensor_import does.
  * \param[in] managed  Taken as by ::xd_tensor_import.
  */
 xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTensor *managed,
@@ -1276,7 +1297,7 @@ void xd_event_free(xd_event *event);
 /**@{*/
 
 /**
- * \brief Asks every plugin who owns an address.
+ * \brief Asks every plugin who owns an address. It starts the drivers of all plugins that nobody needed so far.
  * \param[out] info    Its kind is `XD_MEMORY_UNOWNED` where nobody knows the address: an answer,
  *                     not an error.
  * \param[out] device  The owning device, the caller's; NULL where nobody owns it. The parameter
@@ -1515,6 +1536,7 @@ typedef struct xd_api {
                                      xd_plugin **plugin);
     xd_error *(*runtime_retire_plugin)(const xd_runtime *runtime, const xd_plugin *plugin);
     xd_error *(*runtime_wait_for_releases)(const xd_runtime *runtime, uint64_t limit_ns);
+    int32_t (*runtime_may_start_drivers)(const xd_runtime *runtime);
     xd_error *(*runtime_devices)(const xd_runtime *runtime, xd_device_list **devices);
     void (*device_list_free)(xd_device_list *devices);
     xd_error *(*runtime_device)(const xd_runtime *runtime, xd_dl_device pair, xd_device **device);

@@ -28,6 +28,7 @@ static void retains(void) {
 
 static void accessors(void) {
     CHECK(xd_device_equal(NULL, NULL) == 0);
+    CHECK(xd_runtime_may_start_drivers(NULL) == 0);
     CHECK(xd_device_hash(NULL) == 0 && xd_stream_equal(NULL, NULL) == 0);
     CHECK(!*xd_plugin_name(NULL) && !*xd_plugin_vendor(NULL) && !*xd_plugin_version(NULL));
     CHECK(!*xd_plugin_path(NULL) && !*xd_plugin_detail(NULL));

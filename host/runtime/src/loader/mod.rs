@@ -33,4 +33,4 @@ pub(crate) use self::load::{inspect, load};
 pub use self::paths::{Candidate, Environment, Origin, Search, check_ownership, search};
 pub use self::preflight::{FileIdentity, Flavour, Preflight, Remark, preflight};
 pub use self::refused::PreflightError;
-pub(crate) use self::signals::Signals;
+pub(crate) use self::signals::KeptSignals;

@@ -20,6 +20,7 @@ use crossdock::{
     counted_leaks,
 };
 use crossdock_e2e::lending::{ALL, filled, held, lent, status, writable};
+use crossdock_e2e::outsiders::import;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{self, DeviceType, Dtype, Layout};
 
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match scenario.as_str() {
         "anew" => anew(&files),
         "found" => found(&files),
+        "claims" => claims(&files),
         "inherited" => inherited(&files),
         "at-work" => at_work(&files),
         "amid" => amid(&files),
@@ -145,17 +147,47 @@ fn anew(files: &Files) -> Outcome {
     in_a_child(|| again().map(drop))
 }
 
+/// A runtime that finds the plugins with drivers in its search.
+fn search(files: &Files) -> Result<Runtime, Error> {
+    let drivers = files.driver.iter();
+    let folders = drivers.filter_map(|file| Path::new(file).parent());
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    folders.fold(builder, RuntimeBuilder::plugin_dir).open()
+}
+
+/// What a driver may have a share in that cannot be asked in the child, stays the parent's. The plugin has
+/// `cuda` devices.
+fn claims(files: &Files) -> Outcome {
+    let cuda = DeviceType::CUDA.device(0);
+    let (runtime, bytes) = (search(files)?, [[7; 64]; 2]);
+    let tensor = |bytes| import(&runtime, bytes, dlpack::Device::CPU);
+    let (used, unused) = (tensor(&bytes[0])?, tensor(&bytes[1])?);
+    in_a_child(|| {
+        assert_eq!(status(&runtime.device(cuda)), Some(Status::FORKED));
+        assert!(runtime.device(DeviceType::VPI.device(0)).is_err());
+        assert!(unused.read()? == [7; 64]);
+        Ok(())
+    })?;
+    runtime.device(cuda)?;
+    used.read()?;
+    in_a_child(|| {
+        let own = search(files)?;
+        assert!(used.read()? == [7; 64]);
+        for _ in 0..2 {
+            assert_eq!(status(&unused.read()), Some(Status::FORKED));
+        }
+        is_refused(import(&own, &bytes[0], DeviceType::CUDA_HOST.device(0)))?;
+        assert!(import(&own, &bytes[0], dlpack::Device::CPU)?.read()? == [7; 64]);
+        Ok(())
+    })?;
+    assert!(unused.read()? == [7; 64]);
+    Ok(())
+}
+
 /// Where a search finds a plugin whose driver the parent has started, the child opens without it, and
 /// is told so by who asks for its devices.
 fn found(files: &Files) -> Outcome {
-    let search = || {
-        let folders = files
-            .driver
-            .iter()
-            .filter_map(|file| Path::new(file).parent());
-        let builder = Runtime::builder().search(false).costs(CostCache::Off);
-        folders.fold(builder, RuntimeBuilder::plugin_dir).open()
-    };
+    let search = || search(files);
     let runtime = search()?;
     let cpu = DeviceType::CPU;
     let of_driver = |runtime: &Runtime| {

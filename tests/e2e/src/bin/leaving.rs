@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "registers destructors and forks")]
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossdock::{Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks, late_log};
 use crossdock_e2e::every_hook::every_hook;
+use crossdock_e2e::outsiders::symbol;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Device, Dtype, Layout};
 
@@ -150,6 +152,35 @@ extern "C" fn registered_after() {
     use_everything(&[Status::OK, Status::EXITING]);
 }
 
+/// A function of a plugin file that takes nothing, and gives nothing that is looked at.
+fn function_of(plugin: &Path, name: &str) -> extern "C" fn() {
+    let symbol = symbol(plugin, name);
+    // SAFETY: the address of such a function.
+    unsafe { (&raw const symbol).cast::<extern "C" fn()>().read() }
+}
+
+/// The process ends while a thread opens the plugin, which goes on once the exit has begun.
+fn leave_in_a_first_look(plugin: &Path) {
+    let builder = Runtime::builder().search(false);
+    let opened = builder
+        .plugin_dir(plugin.parent().unwrap_or(Path::new("")))
+        .open();
+    let Ok(runtime) = opened else {
+        fail("no runtime");
+    };
+    let (runtime, _) = KEPT.get_or_init(|| (runtime, Vec::new()));
+    function_of(plugin, "driver_hold_in_open")();
+    std::thread::spawn(|| runtime.devices());
+    function_of(plugin, "driver_wait_until_held")();
+    let let_go = function_of(plugin, "driver_let_go");
+    std::thread::spawn(move || {
+        while !crossdock::exiting() {
+            std::thread::yield_now();
+        }
+        let_go();
+    });
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let scenario = arguments.next().unwrap_or_default();
@@ -165,6 +196,9 @@ fn main() {
     }
     if scenario == "inside-a-hook" {
         at_exit(registered_for_the_late_hook);
+    }
+    if scenario == "first-look" {
+        return leave_in_a_first_look(Path::new(&arguments.next().unwrap_or_default()));
     }
     let mut builder = Runtime::builder().search(false);
     let first = std::env::args().nth(2).unwrap_or_default();
@@ -372,7 +406,7 @@ fn in_child(answers: usize) {
     };
     for plugin in inherited.plugins() {
         forked(inherited.retire(&plugin));
-        let path = plugin.path().unwrap_or(std::path::Path::new("/"));
+        let path = plugin.path().unwrap_or(Path::new("/"));
         forked(inherited.load(path).map(drop));
     }
     for tensor in tensors {
