@@ -330,14 +330,11 @@ impl Device {
         &self.0.routing
     }
 
-    /// Whether the host can dereference this device's addresses.
+    /// Whether the host can dereference the addresses of device memory that is allocated here. What it
+    /// reaches of memory that exists, that memory says ([`Memory::reach`](crate::memory::Memory::reach)).
     pub(crate) fn is_host_accessible(&self) -> bool {
         self.0.info.address_form == AddressForm::POINTER
             && self.capabilities().contains(Capabilities::HOST_ACCESSIBLE)
-    }
-
-    pub(crate) fn address_form(&self) -> AddressForm {
-        self.0.info.address_form
     }
 }
 

@@ -1,6 +1,6 @@
 //! The planner: how a tensor could become another device's, the cheapest way first.
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, MemoryKind};
+use crossdock_sdk::abi::{Capabilities, MemoryKind};
 use crossdock_sdk::dlpack::{DeviceType, Layout};
 
 use crate::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
@@ -124,12 +124,11 @@ impl<'a> End<'a> {
     /// Memory that is made for a target.
     pub(crate) fn made_for(target: &'a Target) -> Self {
         let (device, kind) = (target.device(), target.new_kind());
-        let is_shared = kind != MemoryKind::DEVICE && device.address_form() == AddressForm::POINTER;
         Self {
             device,
             layout: None,
             kind,
-            by_host: is_shared || device.is_host_accessible(),
+            by_host: kind != MemoryKind::DEVICE || device.is_host_accessible(),
         }
     }
 
