@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
@@ -57,6 +57,8 @@ struct Inner {
     runtime_version: String,
     /// Whether its runtime still offers it.
     listed: Listed,
+    /// Whether its plugin maps its memory, or why not, once that was tried.
+    maps: OnceLock<Result<(), String>>,
     routing: Arc<Routing>,
 }
 
@@ -79,6 +81,7 @@ impl Device {
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
             listed: Listed::default(),
+            maps: OnceLock::new(),
         }))
     }
 
@@ -314,6 +317,11 @@ impl Device {
         }
         let message = format!("`{}` was retired in this runtime", self.plugin().name());
         Err(self.refusal(operation, Status::RETIRED, message))
+    }
+
+    /// Whether its plugin maps memory that is allocated here, once somebody found out.
+    pub(crate) fn known_to_map(&self) -> &OnceLock<Result<(), String>> {
+        &self.0.maps
     }
 
     /// Whether this plugin offers it.

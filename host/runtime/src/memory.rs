@@ -16,7 +16,7 @@ use crate::inherited::Here;
 use crate::life;
 use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
 use crate::pending::{Access, Mark, Pending};
-use crate::plan::Reach;
+use crate::plan::{Maps, Reach};
 use crate::release::Release;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -240,6 +240,11 @@ impl Memory {
         Reach {
             by_host: self.by_host,
             is_of_a_kind: [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&self.kind),
+            maps: if self.size == 0 || self.address.form == self.device.info().address_form {
+                Maps::Tried
+            } else {
+                Maps::Never
+            },
         }
     }
 
