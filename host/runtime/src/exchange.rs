@@ -246,7 +246,15 @@ fn verify_known(
         return Err(other_owner(claimed.id(), owner));
     }
     if known.is_foreign() {
-        return foreign_host_memory(claimed, view, claim);
+        // The range that was registered need not be all of the host's memory.
+        let is_confirmed = names_kind(view, owner, word, &known.info)
+            && owner.id_of(kind_at(word, &known.info)).ty == view.device().ty
+            && within(view, word, &known.info).is_ok();
+        return if is_confirmed {
+            owned(owner, view, word, &known.info)
+        } else {
+            foreign_host_memory(claimed, view, claim)
+        };
     }
     if names_kind(view, owner, word, &known.info) {
         return owned(owner, view, word, &known.info);
