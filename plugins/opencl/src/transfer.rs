@@ -273,6 +273,14 @@ impl OpenCl {
         if let Some(stream) = stream {
             return Ok(&stream.device);
         }
+        // Memory that the host does not reach is copied in its own context or not at all.
+        for (place, _) in sides {
+            if let Place::Shared(shared) = place
+                && !shared.by_host
+            {
+                return Ok(&shared.device);
+            }
+        }
         for (place, _) in sides {
             if let Place::Object { allocation, .. } = place {
                 return Ok(&allocation.device);
