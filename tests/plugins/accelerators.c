@@ -185,6 +185,7 @@ static xd_status accel_pointer_query(xd_plugin_handle plugin, const xd_address *
             out->flags = XD_POINTER_HOST_ACCESSIBLE |
                          (at->kind == XD_MEMORY_MANAGED ? XD_POINTER_MANAGED : 0);
         }
+        out->flags |= of_others ? XD_POINTER_FOREIGN : 0;
     }
     pthread_mutex_unlock(&lock);
     return XD_OK;

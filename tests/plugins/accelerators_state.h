@@ -44,7 +44,7 @@ static stream streams[MOST];
 static event events[MOST];
 static uint64_t next_id = 1, next_native = FIRST_NATIVE, now = 1, done = UINT64_MAX;
 static xd_status refused;
-static int lies, captures, fails;
+static int lies, captures, fails, of_others;
 static char text[LOG_BYTES];
 static size_t written;
 
@@ -142,6 +142,9 @@ XD_EXPORT void accel_hold(int on) {
 
 /** Whether pointer queries name the next device of the type. */
 XD_EXPORT void accel_lie(int on) { lies = on; }
+
+/** Whether pointer queries say that others in the process have the memory from the driver. */
+XD_EXPORT void accel_of_others(int on) { of_others = on; }
 
 /** Whether streams are being captured: no wait, record or synchronize is allowed. */
 XD_EXPORT void accel_capture(int on) { captures = on; }

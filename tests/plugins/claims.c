@@ -1,6 +1,6 @@
 /**
  * \file claims.c
- * \brief The plugin of `ext_dev.c`, which says of every address that it knows it, or fails.
+ * \brief The plugin of `ext_dev.c`, which says of every pointer that it knows it, or fails.
  *
  * ALLOCATED: as device memory of its own. REGISTERED: as memory of others that it registered.
  * WRONG_DEVICE: as memory of a device that it does not have. ELSEWHERE: as pinned memory that the host
@@ -22,6 +22,9 @@ static xd_status claims_pointer_query(xd_plugin_handle plugin, const xd_address 
     return xd_plugin_fail(XD_DEVICE_LOST, "pointer_query", "the device is lost", error);
 #else
     memset(out, 0, sizeof *out);
+    if (address->form != XD_ADDRESS_POINTER) {
+        return XD_OK;
+    }
     out->kind = XD_MEMORY_DEVICE;
     out->base = *address;
     out->size = 1;

@@ -3,7 +3,9 @@
  * \brief The plugin of `ext_dev.c` as another version of the contract would have built it.
  *
  * OTHER_MAJOR: its major version is one higher. SHORT_TABLE: from before the optional groups, so
- * that reading one of them would leave the table. LONG_TABLE: with hooks that no host knows yet.
+ * that reading one of them would leave the table; with CLAIMS_GROUP its device claims one of them.
+ * LONG_TABLE: with hooks, capabilities and words that no host knows yet. RESERVED: of today, with a word
+ * that is to be zero.
  */
 #define crossdock_plugin crossdock_plugin_today
 #include "ext_dev.c"
@@ -18,8 +20,23 @@ static struct {
     uint64_t future[8];
 } other;
 
+/** As a plugin that claims what its table has no group for. */
+static xd_status other_device_info(xd_plugin_handle plugin, uint32_t device, xd_device_info *out,
+                                   xd_plugin_error **error) {
+    xd_status status = ext_device_info(plugin, device, out, error);
+    if (status == XD_OK) {
+#if defined(CLAIMS_GROUP)
+        out->capabilities |= XD_CAP_FILL;
+#elif defined(LONG_TABLE)
+        out->capabilities |= UINT64_C(1) << 63;
+#endif
+    }
+    return status;
+}
+
 const xd_plugin_table *crossdock_plugin(void) {
     other.table = *crossdock_plugin_today();
+    other.table.device_info = other_device_info;
 #if defined(OTHER_MAJOR)
     other.table.abi_major = XD_ABI_MAJOR + 1;
 #elif defined(SHORT_TABLE)
@@ -29,7 +46,10 @@ const xd_plugin_table *crossdock_plugin(void) {
 #elif defined(LONG_TABLE)
     other.table.struct_size = sizeof other;
     other.table.abi_minor = XD_ABI_MINOR + 1;
+    other.table.reserved[0] = 7;
     memset(other.future, 0xff, sizeof other.future);
+#elif defined(RESERVED)
+    other.table.reserved[1] = 1;
 #endif
     return &other.table;
 }

@@ -63,6 +63,19 @@ def test_memory_of_others_keeps_its_kind(
     assert forged.released()
 
 
+@pytest.mark.parametrize("name", ["cuda:0", "cuda:2"])
+def test_managed_memory_is_ready_on_the_stream_of_its_own_device(
+    accelerators: Accelerators, name: str
+) -> None:
+    """DLPack numbers no managed memory, so that its pair says nothing of the streams."""
+    address = accelerators.make(name, MANAGED)
+    forged = forge(data=address, device=(CUDA_MANAGED, 0))
+    accelerators.log()
+    tensor = xd.from_dlpack(forged.producer())
+    streams = {line.split()[1] for line in accelerators.waits()}
+    assert str(tensor.device) == name and streams == {f"{name}/0"}
+
+
 def test_an_id_other_than_the_first_is_kept(accelerators: Accelerators) -> None:
     """Bug 22: the device id is neither hard-coded nor the current device's."""
     forged = forge(data=accelerators.make("cuda:2"), device=(CUDA, 2))

@@ -28,7 +28,14 @@ fn header() -> String {
 fn compile(compiler: &str, arguments: &[&str]) {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/include");
     let output = Command::new(compiler)
-        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Wconversion",
+            "-Werror",
+            "-I",
+        ])
         .arg(include())
         .arg("-I")
         .arg(sdk)
@@ -136,6 +143,49 @@ fn the_header_declares_every_function_with_the_types_of_rust() {
     assert_eq!(signatures(), theirs);
 }
 
+/// What is counted, is a version or is true or not; all else that is 32 bits has a type with its numbers.
+const PLAIN: [&str; 12] = [
+    "ndim",
+    "count",
+    "level",
+    "reserved",
+    "read_only",
+    "contiguous",
+    "padded",
+    "of_others",
+    "major",
+    "minor",
+    "abi_major",
+    "abi_minor",
+];
+
+#[test]
+fn what_has_numbers_of_its_own_has_a_type_in_c() {
+    let header = header();
+    let plain = header.split("uint32_t ").skip(1);
+    let names = plain.map(|rest| rest.split([';', ',', ')', '(', ' ']).next().unwrap());
+    let is_plain = |name: &str| {
+        // Of functions and their fields the answer is meant; lists have a pointer before their name.
+        PLAIN.contains(&name)
+            || name.starts_with('*')
+            || name.is_empty()
+            || name == "xd_abi_version"
+    };
+    let numbers = header_numbers(&header);
+    let others: Vec<_> = names
+        .filter(|name| !is_plain(name) && !numbers.contains(*name))
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(numbers.len(), 12, "{numbers:?}");
+}
+
+/// The types that a header gives to its numbers.
+fn header_numbers(header: &str) -> BTreeSet<&str> {
+    let lines = header.lines();
+    let types = lines.filter_map(|line| line.strip_prefix("typedef uint32_t ")?.strip_suffix(';'));
+    types.collect()
+}
+
 /// Assigning each function to its field fails to compile where the two declarations differ.
 #[test]
 fn every_declared_function_has_the_type_of_its_field() {
@@ -154,7 +204,7 @@ fn every_declared_function_has_the_type_of_its_field() {
 }
 
 #[test]
-fn the_header_is_clean_in_c99_and_cpp17_in_any_order_with_dlpack_and_the_plugin_header() {
+fn the_header_is_clean_in_c99_c11_and_cpp17_in_any_order_with_dlpack_and_the_plugin_header() {
     let ours = "#include <crossdock/crossdock.h>\n";
     let others = [
         "#include <crossdock/dlpack.h>\n",
@@ -166,7 +216,11 @@ fn the_header_is_clean_in_c99_and_cpp17_in_any_order_with_dlpack_and_the_plugin_
         format!("{ours}{}", others.concat()),
         format!("{}{ours}", others.concat()),
     ];
-    for (compiler, standard, ending) in [("cc", "-std=c99", "c"), ("c++", "-std=c++17", "cpp")] {
+    for (compiler, standard, ending) in [
+        ("cc", "-std=c99", "c"),
+        ("cc", "-std=c11", "c"),
+        ("c++", "-std=c++17", "cpp"),
+    ] {
         let mut files = Vec::new();
         for (index, order) in orders.iter().enumerate() {
             let file = folder.path().join(format!("order{index}.{ending}"));

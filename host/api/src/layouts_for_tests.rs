@@ -198,7 +198,10 @@ fn c_type(rust: &str) -> String {
     }
     let named = match rust {
         "Failure" => "xd_error *",
-        "u32" | "ErrorKind" | "RouteKind" | "WaitKind" | "StopOutcome" => "uint32_t",
+        "u32" => "uint32_t",
+        // C has functions of the names that these would have.
+        "ErrorKind" => "xd_failure_kind",
+        "RouteKind" => "xd_route_mode",
         "u8" => "uint8_t",
         "u64" => "uint64_t",
         "i32" => "int32_t",

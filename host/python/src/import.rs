@@ -9,7 +9,7 @@
 
 use std::ptr::NonNull;
 
-use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, XdTensor};
+use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, MemoryKind, XdTensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -229,9 +229,14 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     let Some(device) = device.filter(|device| streams::has_numbers(*device)) else {
         return managed.tensor(py);
     };
-    let handle = managed.import(py)?;
-    ready_on_current(py, table, device, &handle)?;
-    Ok(Tensor::of(handle))
+    let tensor = Tensor::of(managed.import(py)?);
+    // Managed memory has one name for all devices, and the streams of its own.
+    let device = match tensor.info()?.memory_kind {
+        MemoryKind::MANAGED => tensor.ordered_by()?,
+        _ => device,
+    };
+    ready_on_current(py, table, device, tensor.handle())?;
+    Ok(tensor)
 }
 
 /// What a producer's table raised, or that it raised nothing.

@@ -1,7 +1,7 @@
 //! How a producer is asked: what it knows of today's protocol, of the first one and of the draft
 //! between them, and what is done where it refuses.
 
-use crossdock_api::{DLDevice, XdStream};
+use crossdock_api::{DLDevice, MemoryKind, XdStream};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyNotImplementedError, PyRecursionError,
     PyRuntimeError, PyTypeError, PyValueError,
@@ -301,6 +301,7 @@ fn ordered(
     let is_copied = incoming.is_copied();
     let tensor = incoming.tensor(py)?;
     if let Some(stream) = stream {
+        let stream = of_own_device(py, &tensor, stream)?;
         let handle = tensor.handle();
         check((api().tensor_ready_on)(handle.lend(), stream.lend()))?;
     }
@@ -309,4 +310,19 @@ fn ordered(
         is_copied,
         is_plainly_host: false,
     })
+}
+
+/// The stream that the producer was told of. A default stream has one number on all devices, and managed
+/// memory one name for them: then that of the memory's own device is meant.
+fn of_own_device(
+    py: Python<'_>,
+    tensor: &Tensor,
+    stream: Handle<XdStream>,
+) -> PyResult<Handle<XdStream>> {
+    let is_default = streams::native(&stream).is_ok_and(|native| native <= 1);
+    if tensor.info()?.memory_kind != MemoryKind::MANAGED || !is_default {
+        return Ok(stream);
+    }
+    let own = streams::default_of(py, tensor.ordered_by()?)?;
+    Ok(own.unwrap_or(stream))
 }

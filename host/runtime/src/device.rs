@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
@@ -62,6 +62,8 @@ struct Inner {
     runtime_version: String,
     /// Whether its runtime still offers it.
     listed: Listed,
+    /// Whether its plugin maps its memory, or why not, once that was tried.
+    maps: OnceLock<Result<(), String>>,
     routing: Arc<Routing>,
 }
 
@@ -84,6 +86,7 @@ impl Device {
             runtime_version: read_fixed_text(&info.runtime_version),
             info,
             listed: Listed::default(),
+            maps: OnceLock::new(),
         }))
     }
 
@@ -321,6 +324,11 @@ impl Device {
         Err(self.refusal(operation, Status::RETIRED, message))
     }
 
+    /// Whether its plugin maps memory that is allocated here, once somebody found out.
+    pub(crate) fn known_to_map(&self) -> &OnceLock<Result<(), String>> {
+        &self.0.maps
+    }
+
     /// Whether this plugin offers it.
     pub(crate) fn is_of(&self, plugin: &Arc<Plugin>) -> bool {
         Arc::ptr_eq(&self.0.plugin, plugin)
@@ -335,14 +343,11 @@ impl Device {
         &self.0.routing
     }
 
-    /// Whether the host can dereference this device's addresses.
+    /// Whether the host can dereference the addresses of device memory that is allocated here. What it
+    /// reaches of memory that exists, that memory says ([`Memory::reach`](crate::memory::Memory::reach)).
     pub(crate) fn is_host_accessible(&self) -> bool {
         self.0.info.address_form == AddressForm::POINTER
             && self.capabilities().contains(Capabilities::HOST_ACCESSIBLE)
-    }
-
-    pub(crate) fn address_form(&self) -> AddressForm {
-        self.0.info.address_form
     }
 }
 

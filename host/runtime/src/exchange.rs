@@ -4,7 +4,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
+use crossdock_sdk::abi::{
+    Address, AddressForm, Capabilities, MemoryKind, PointerFlags, PointerInfo,
+};
 use crossdock_sdk::dlpack::{
     self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Ownership, Received,
     TensorView, VERSION, take_owner,
@@ -51,7 +53,8 @@ impl Tensor {
     /// [`Runtime::pointer_query`]: the claimed device's plugin must know it, except for host memory,
     /// which comes from anywhere; no other plugin may own it where the host cannot reach it; and
     /// every element must lie inside its allocation. A wrong id is corrected where the same plugin
-    /// owns the memory.
+    /// owns the memory. A device may have handles and addresses: its plugin is asked for both, and a word
+    /// that it knows as both, of different bytes, is refused.
     ///
     /// Of memory that is claimed to be the host's, plugins that have to ask their driver
     /// ([`QueryCost::DRIVER`](crossdock_sdk::abi::QueryCost::DRIVER)) are asked before it is first read,
@@ -89,7 +92,7 @@ impl Tensor {
                 Memory::received(
                     found.device,
                     found.place,
-                    found.kind,
+                    (found.kind, found.by_host),
                     (tensor, found.claim),
                     read_only,
                 )
@@ -105,7 +108,7 @@ impl Tensor {
     /// keeps too.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a device whose memory has addresses, and for an object that was made here
+    /// [`Error::Misuse`] for a device that takes no native objects, and for an object that was made here
     /// and that no tensor keeps any more; [`Error::Hook`] where the plugin cannot adopt it, and those of
     /// [`Tensor::import`].
     ///
@@ -114,8 +117,8 @@ impl Tensor {
     pub unsafe fn adopt_native(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         let view = received.view();
         let claimed = runtime.device(view.device())?;
-        if claimed.address_form() != AddressForm::HANDLE {
-            let why = format!("memory of {} has addresses, and no handles", claimed.id());
+        if !claimed.capabilities().contains(Capabilities::ADOPT_NATIVE) {
+            let why = format!("{} takes no native objects of others", claimed.id());
             return Err(Error::misuse("adopt a native object", why));
         }
         let word = view.data().addr() as u64;
@@ -193,17 +196,20 @@ struct Verified {
     place: (Address, u64),
     offset: u64,
     kind: MemoryKind,
+    by_host: bool,
     claim: HostClaim,
 }
 
 #[inline(always)]
 fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verified, Error> {
     let word = view.data().addr() as u64;
-    if claimed.address_form() == AddressForm::HANDLE {
-        let info = claimed.hooks().pointer_query(Address::handle(word, 0))?;
-        return known_handle(runtime, &claimed, view, info);
-    }
     let is_host = claimed.id().ty == DeviceType::CPU;
+    if !is_host {
+        let info = claimed.hooks().pointer_query(Address::handle(word, 0))?;
+        if info.kind != MemoryKind::UNOWNED {
+            return known_handle(runtime, &claimed, view, &info);
+        }
+    }
     // Who names pinned or managed memory names a vendor, and whoever is that is asked now.
     let asked = match view.device().ty {
         DeviceType::CPU => Asked::Tables,
@@ -233,7 +239,15 @@ fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Ver
         return Err(other_owner(claimed.id(), owner));
     }
     if known.is_foreign() {
-        return foreign_host_memory(claimed, view, HostClaim::unchecked());
+        // The range that was registered need not be all of the host's memory.
+        let is_confirmed = names_kind(view, owner, word, &known.info)
+            && owner.id_of(kind_at(word, &known.info)).ty == view.device().ty
+            && within(view, word, &known.info).is_ok();
+        return if is_confirmed {
+            owned(owner, view, word, &known.info)
+        } else {
+            foreign_host_memory(claimed, view, HostClaim::unchecked())
+        };
     }
     if names_kind(view, owner, word, &known.info) {
         return owned(owner, view, word, &known.info);
@@ -265,11 +279,9 @@ fn known_handle(
     runtime: &Runtime,
     claimed: &Device,
     view: &TensorView,
-    info: PointerInfo,
+    info: &PointerInfo,
 ) -> Result<Verified, Error> {
-    if info.kind == MemoryKind::UNOWNED {
-        return Err(unknown(claimed));
-    }
+    check_is_no_address(claimed, view.data().addr() as u64, info)?;
     let owner = runtime.device_of(claimed.plugin(), info.device);
     let owner = owner.ok_or_else(|| Error::Claim {
         claimed: claimed.id(),
@@ -279,7 +291,22 @@ fn known_handle(
         ),
     })?;
     let word = info.base.word;
-    owned(&owner, view, word, &info)
+    within_owned(&owner, view, word, info)
+}
+
+/// Refuses a handle that is also an address in memory which its plugin knows, unless the bytes are the
+/// same: DLPack does not say which of the two its producer means.
+fn check_is_no_address(claimed: &Device, word: u64, handle: &PointerInfo) -> Result<(), Error> {
+    let address = claimed.hooks().pointer_query(Address::pointer(word))?;
+    let is_one = handle.allocation_id != 0 && handle.allocation_id == address.allocation_id;
+    if address.kind == MemoryKind::UNOWNED || (is_one && start_in(word, &address) == 0) {
+        return Ok(());
+    }
+    let plugin = claimed.plugin().name();
+    let found =
+        format!("plugin `{plugin}` knows {word:#x} as a handle and as an address of other memory");
+    let claimed = claimed.id();
+    Err(Error::Claim { claimed, found })
 }
 
 /// Memory of another plugin that the claimed one may have registered or adopted.
@@ -296,19 +323,44 @@ fn registered(
     owned(claimed, view, word, &info)
 }
 
-/// Memory that `device`'s plugin knows: the span must lie inside its allocation.
+/// Memory that `device`'s plugin knows by an address: where that is only the host's view of memory with a
+/// handle, the plugin knows how far into the memory it is, and nobody else.
 fn owned(
     device: &Device,
     view: &TensorView,
     word: u64,
     info: &PointerInfo,
 ) -> Result<Verified, Error> {
+    if info.base.form == AddressForm::HANDLE {
+        let plugin = device.plugin().name();
+        let base = info.base;
+        let found =
+            format!("plugin `{plugin}` has this memory under a handle ({base}): name it so");
+        let claimed = view.device();
+        return Err(Error::Claim { claimed, found });
+    }
+    within_owned(device, view, word, info)
+}
+
+/// Memory that `device`'s plugin knows: the span must lie inside its allocation.
+fn within_owned(
+    device: &Device,
+    view: &TensorView,
+    word: u64,
+    info: &PointerInfo,
+) -> Result<Verified, Error> {
     let data_at = within(view, word, info)?;
+    let address = info
+        .base
+        .as_pointer()
+        .map(|base| base.wrapping_add(data_at));
     Ok(Verified {
         device: device.clone(),
         place: (info.base, info.size),
         offset: data_at.wrapping_add(view.byte_offset()),
         kind: kind_at(word, info),
+        by_host: info.flags.contains(PointerFlags::HOST_ACCESSIBLE)
+            && address == Some(info.host_pointer),
         claim: HostClaim::settled(),
     })
 }
@@ -322,7 +374,7 @@ fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error
 
 fn unknown(claimed: &Device) -> Error {
     let found = format!(
-        "plugin `{}` does not know this address",
+        "plugin `{}` does not know this word, as a handle or as an address",
         claimed.plugin().name()
     );
     Error::Claim {
@@ -353,6 +405,7 @@ fn foreign_host_memory(
         place: (Address::pointer(start), size),
         offset: first.wrapping_sub(start),
         kind: MemoryKind::HOST,
+        by_host: true,
         claim,
     })
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, LazyLock};
 
 use crossdock_sdk::abi::{
-    Address, AddressForm, AdoptFlags, AllocateArgs, CopyArgs, DeviceInfo, MemoryInfo, MemoryKind,
-    PointerFlags, PointerInfo, ProbeInfo, Status, StreamHandle,
+    Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, MemoryInfo,
+    MemoryKind, PointerFlags, PointerInfo, ProbeInfo, Status, StreamHandle,
 };
 use crossdock_sdk::dlpack::{
     self, AxisSlice, DLManagedTensorVersioned, DataWord, Dtype, Flags, Layout, Produced, Received,
@@ -22,8 +22,8 @@ use crate::tensor::Tensor;
 use crate::test_plugin;
 use crate::test_plugin_streams::{devices, given};
 
-/// A plugin with handles; with addresses for test 3. Its test has a number, so that tests at once do
-/// not count each other's.
+/// A plugin whose device has handles and addresses; test 3 knows no handle. Its test has a number, so that
+/// tests at once do not count each other's.
 struct Handles<const N: usize>;
 
 /// Objects of sixteen bytes: nobody's that it knows, one of others that it has seen, its own. Of others
@@ -37,7 +37,7 @@ const LOCKED: u64 = 0x60;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
-static ADOPTIONS: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
+static ADOPTIONS: [AtomicU64; 12] = [const { AtomicU64::new(0) }; 12];
 /// Where two threads that adopt from plugin 5 meet.
 static TWO: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
 
@@ -62,6 +62,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
         let mut info = test_plugin::device_info();
         if N != 3 {
             info.address_form = AddressForm::HANDLE;
+            info.capabilities = Capabilities::ADOPT_NATIVE;
         }
         Ok(info)
     }
@@ -86,7 +87,8 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
         if let Some(word) = at.as_pointer() {
             return Ok(addressed(word));
         }
-        if at.word == UNKNOWN {
+        let is_object = N != 11 || [SEEN, OWN].contains(&at.word);
+        if N == 3 || at.word == UNKNOWN || !is_object {
             return Ok(PointerInfo::default());
         }
         let mut info = PointerInfo {
@@ -107,8 +109,8 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
     }
 }
 
-/// Sixteen bytes at 0x1000, that the host has at 0x9000; and of the host's at 0x3000, that the device
-/// has at 0x7000.
+/// Sixteen bytes at 0x1000, that the host has at 0x9000; of the host's at 0x3000, that the device has at
+/// 0x7000; and where the host sees an object, at 0x6000.
 fn addressed(word: u64) -> PointerInfo {
     let (is_hosts, is_devices) = (word & !15 == 0x9000, word & !15 == 0x1000);
     let mut info = PointerInfo::default();
@@ -118,6 +120,13 @@ fn addressed(word: u64) -> PointerInfo {
         info.size = 16;
         info.host_pointer = word;
         info.device_pointer = word + 0x4000;
+        info.flags = PointerFlags::HOST_ACCESSIBLE;
+    }
+    if word & !15 == 0x6000 {
+        info.kind = MemoryKind::DEVICE;
+        info.base = Address::handle(OWN, 0);
+        info.size = 16;
+        info.host_pointer = word;
     }
     if is_hosts || is_devices {
         info.kind = MemoryKind::DEVICE;
@@ -200,7 +209,7 @@ fn take_owned<const N: usize>(
     let made = Produced::<DLManagedTensorVersioned>::new(owner, &view).unwrap();
     // SAFETY: a live managed tensor that is handed over.
     let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
-    if N == 3 {
+    if N == 3 || N == 11 {
         return Tensor::import(runtime, received);
     }
     // SAFETY: the plugin's objects are numbers, which live for ever.
@@ -373,4 +382,51 @@ fn memory_that_lies_where_the_host_has_it_stays_there_though_its_device_has_it_e
     let refused = take::<3>(0x3004, 13).map(drop);
     let is_exchange = matches!(refused, Err(crate::error::Error::Exchange(_)));
     assert!(is_exchange, "{refused:?}");
+}
+
+#[test]
+fn a_device_has_handles_and_addresses_and_the_query_says_which_a_word_is() {
+    let opened = opened::<11>();
+    for (word, address, by_host) in [
+        (OWN, Address::handle(OWN, 0), false),
+        (SEEN, Address::handle(SEEN, 0), false),
+        (0x1004, Address::pointer(0x1004), false),
+        (0x3004, Address::pointer(0x3004), true),
+    ] {
+        let tensor = take_from::<11>(&opened, word, 8).unwrap();
+        let (is, at) = (tensor.address(), address);
+        assert_eq!((is.form, is.as_pointer()), (at.form, at.as_pointer()));
+        assert_eq!(tensor.memory().reach().by_host, by_host, "{word:#x}");
+    }
+    for (word, says) in [
+        (0x5000, "as a handle or as an address"),
+        (0x6004, "under a handle"),
+    ] {
+        let why = take_from::<11>(&opened, word, 8).unwrap_err().why();
+        assert!(why.contains(says), "{why}");
+    }
+}
+
+#[test]
+fn a_word_that_is_a_handle_and_an_address_is_refused_unless_both_are_one_memory() {
+    // Plugin 7 has an object under each word.
+    let (runtime, id) = opened::<7>();
+    let import = |word| {
+        let device = runtime.device(id).unwrap();
+        let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
+        let data = DataWord::from_addr(word);
+        let view = TensorView::new(layout, data, 0, device.id(), Flags::default()).unwrap();
+        let made = Produced::<DLManagedTensorVersioned>::new((), &view).unwrap();
+        // SAFETY: a live managed tensor that is handed over.
+        let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
+        Tensor::import(&runtime, received)
+    };
+    assert_eq!(
+        import(0x2000).unwrap().address(),
+        Address::handle(0x2000, 0)
+    );
+    for word in [0x1000, 0x3004, 0x9000] {
+        let why = import(word).unwrap_err().why();
+        assert!(why.contains("as a handle and as an address"), "{why}");
+    }
 }

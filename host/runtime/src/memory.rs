@@ -16,7 +16,7 @@ use crate::inherited::Here;
 use crate::life;
 use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
 use crate::pending::{Access, Mark, Pending};
-use crate::plan::Reach;
+use crate::plan::{Maps, Reach};
 use crate::release::Release;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -30,6 +30,8 @@ pub(crate) struct Memory {
     pub(crate) size: u64,
     pub(crate) kind: MemoryKind,
     pub(crate) read_only: bool,
+    /// Whether the host reads and writes it at its address.
+    by_host: bool,
     owner: Owner,
     pending: Pending,
     calls: Calls<Self>,
@@ -75,12 +77,13 @@ impl Memory {
         }
     }
 
-    /// Takes a tensor of others whose memory is `size` bytes from `address`.
+    /// Takes a tensor of others whose memory is `size` bytes from `address`. Whether the host reaches it is
+    /// what its plugin answered for it.
     #[inline]
     pub(crate) fn received(
         device: Device,
         (address, size): (Address, u64),
-        kind: MemoryKind,
+        (kind, by_host): (MemoryKind, bool),
         (tensor, claim): (Ownership, HostClaim),
         read_only: bool,
     ) -> Self {
@@ -88,7 +91,7 @@ impl Memory {
             _tensor: Foreign::new(tensor),
             claim,
         };
-        Self::new(device, address, size, kind, owner).with_read_only(read_only)
+        Self::of_reach(device, (address, size), (kind, by_host), owner).with_read_only(read_only)
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
@@ -138,12 +141,26 @@ impl Memory {
         Ok(mapped.with_read_only(of.read_only))
     }
 
-    #[inline]
+    /// Memory that a hook gave for this device, or the host's: what of it the host reaches follows from
+    /// its form, its kind and the device.
     pub(crate) fn new(
         device: Device,
         address: Address,
         size: u64,
         kind: MemoryKind,
+        owner: Owner,
+    ) -> Self {
+        let is_hosts = kind != MemoryKind::DEVICE || device.is_host_accessible();
+        let by_host = address.form == AddressForm::POINTER && is_hosts;
+        Self::of_reach(device, (address, size), (kind, by_host), owner)
+    }
+
+    /// Memory that exists, of which is known whether the host reaches it at its address.
+    #[inline]
+    pub(crate) fn of_reach(
+        device: Device,
+        (address, size): (Address, u64),
+        (kind, by_host): (MemoryKind, bool),
         owner: Owner,
     ) -> Self {
         Self {
@@ -152,6 +169,7 @@ impl Memory {
             size,
             kind,
             read_only: false,
+            by_host,
             owner,
             pending: Pending::default(),
             calls: Calls::default(),
@@ -219,18 +237,20 @@ impl Memory {
     /// Who reaches these bytes, besides the device: the host, where it reads and writes them at the same
     /// addresses.
     pub(crate) fn reach(&self) -> Reach {
-        let is_of_a_kind = [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&self.kind);
-        let is_addressed = self.address.form == AddressForm::POINTER;
-        let is_hosts = is_of_a_kind || self.kind == MemoryKind::HOST;
         Reach {
-            by_host: (is_addressed && is_hosts) || self.device.is_host_accessible(),
-            is_of_a_kind,
+            by_host: self.by_host,
+            is_of_a_kind: [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&self.kind),
+            maps: if self.size == 0 || self.address.form == self.device.info().address_form {
+                Maps::Tried
+            } else {
+                Maps::Never
+            },
         }
     }
 
     /// The host's address of byte `offset`, where the host can dereference it.
     pub(crate) fn host_address(&self, offset: u64) -> Option<u64> {
-        if self.reach().by_host {
+        if self.by_host {
             self.address.advanced(offset)?.as_pointer()
         } else {
             None

@@ -52,9 +52,10 @@ impl Memory {
     pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
         let memory = of.memory();
         let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
-        let (address, size, kind) = (memory.address, memory.size, memory.kind);
+        let (address, size) = (memory.address, memory.size);
+        let reach = (memory.kind, memory.reach().by_host);
         let _tensor = Foreign::new(others);
         let owner = Owner::Named { of, _tensor };
-        Self::new(device, address, size, kind, owner).with_read_only(read_only)
+        Self::of_reach(device, (address, size), reach, owner).with_read_only(read_only)
     }
 }

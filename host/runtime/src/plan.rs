@@ -1,11 +1,13 @@
 //! The planner: how a tensor could become another device's, the cheapest way first.
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, MemoryKind};
-use crossdock_sdk::dlpack::{DeviceType, Layout};
+use crossdock_sdk::abi::{Capabilities, MemoryKind};
+use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 
 use crate::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::device::Device;
+use crate::error::Error;
 use crate::host_device;
+use crate::memory::Memory;
 use crate::route::{RouteChoice, RouteKind};
 use crate::stream::Stream;
 use crate::target::Target;
@@ -33,30 +35,85 @@ pub(crate) struct Reach {
     pub(crate) by_host: bool,
     /// Its plugin knows it as pinned or managed, under every device of its own.
     pub(crate) is_of_a_kind: bool,
+    pub(crate) maps: Maps,
 }
 
-/// The alias, where one is possible, and what is done, in order.
-pub(crate) fn alias(from: &Device, to: &Device, reach: Reach) -> Option<(Alias, Vec<String>)> {
+/// Whether the plugin shows the memory to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maps {
+    /// It is not of the form that `allocate` gives.
+    Never,
+    /// The hook is called, and says so.
+    Tried,
+    /// Nothing is done now: what the hook says of other memory of the device is believed.
+    Known,
+}
+
+impl Reach {
+    /// For who only asks what would be done.
+    pub(crate) fn asked(self) -> Self {
+        let maps = match self.maps {
+            Maps::Tried => Maps::Known,
+            maps => maps,
+        };
+        Self { maps, ..self }
+    }
+}
+
+impl Device {
+    /// Whether its plugin maps memory that is allocated here, or why not: one that has the hook may decline
+    /// it for a device. It is asked once, for a byte.
+    fn maps(&self) -> Result<(), String> {
+        if let Some(known) = self.known_to_map().get() {
+            return known.clone();
+        }
+        let byte = Layout::compact(Dtype::UINT8, &[1]).map_err(Error::from);
+        let byte = byte.and_then(|byte| Tensor::empty(self, &byte));
+        match byte.and_then(|byte| Memory::map(self, &byte).map(drop)) {
+            Err(error) if !error.is_unsupported() => Ok(()),
+            tried => {
+                let known = tried.map_err(|error| error.why());
+                self.known_to_map().get_or_init(|| known).clone()
+            }
+        }
+    }
+}
+
+/// The alias, and what is done, in order; or why there is none.
+pub(crate) fn alias(
+    from: &Device,
+    to: &Device,
+    reach: Reach,
+) -> Result<(Alias, Vec<String>), String> {
+    let impossible = || format!("`{to}` cannot adopt memory of `{from}`");
     if from == to {
         let step = "the same device: the same memory".to_owned();
-        return Some((Alias::Same, vec![step]));
+        return Ok((Alias::Same, vec![step]));
     }
     // To adopt it as memory of the host's would be a claim that the plugin knows to be wrong.
     if reach.is_of_a_kind && to.is_of(from.plugin()) {
-        return None;
+        return Err(impossible());
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
     let adopt = || format!("`{}` adopts the memory of `{from}`", to.plugin().name());
     if reach.by_host && adopts {
-        return Some((Alias::Adopt, vec![adopt()]));
+        return Ok((Alias::Adopt, vec![adopt()]));
     }
-    from.hooks().table().map()?;
+    let host = adopts.then(host_device::get).flatten();
+    let is_hosts = to.id().ty == DeviceType::CPU;
+    let has_hook = from.hooks().table().map().is_some();
+    if !has_hook || reach.maps == Maps::Never {
+        return Err(impossible());
+    }
+    if reach.maps == Maps::Known && (is_hosts || host.is_some()) {
+        from.maps()?;
+    }
     let map = format!("`{}` maps its memory for the host", from.plugin().name());
-    if to.id().ty == DeviceType::CPU {
-        return Some((Alias::Map, vec![map]));
+    match host {
+        _ if is_hosts => Ok((Alias::Map, vec![map])),
+        Some(host) => Ok((Alias::MapAndAdopt(host), vec![map, adopt()])),
+        None => Err(impossible()),
     }
-    let host = adopts.then(host_device::get).flatten()?;
-    Some((Alias::MapAndAdopt(host), vec![map, adopt()]))
 }
 
 /// The copies that two devices allow.
@@ -124,12 +181,11 @@ impl<'a> End<'a> {
     /// Memory that is made for a target.
     pub(crate) fn made_for(target: &'a Target) -> Self {
         let (device, kind) = (target.device(), target.new_kind());
-        let is_shared = kind != MemoryKind::DEVICE && device.address_form() == AddressForm::POINTER;
         Self {
             device,
             layout: None,
             kind,
-            by_host: is_shared || device.is_host_accessible(),
+            by_host: kind != MemoryKind::DEVICE || device.is_host_accessible(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crossdock_sdk::abi::{DeviceInfo, ProbeState, Status};
+use crossdock_sdk::abi::{Capabilities, DeviceInfo, ProbeState, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
@@ -166,11 +166,12 @@ impl Plugin {
     ///
     /// # Errors
     /// What the hooks answered; [`Error::Load`] for a device of a type that the description does not
-    /// name, which is where people and programs look for it.
+    /// name, which is where people and programs look for it, and for a capability without its group.
     pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
         let describe = |index| {
             let info = self.hooks().device_info(index)?;
             self.check_type(index, DeviceType::from_raw(info.dl_type))?;
+            self.check_groups(index, info.capabilities)?;
             Ok(info)
         };
         (0..self.hooks().device_count()?).map(describe).collect()
@@ -181,13 +182,27 @@ impl Plugin {
             return Ok(());
         }
         let named = self.identity.devices.join(",");
-        Err(Error::Load {
+        let why =
+            format!("its description says `devices={named}`, and its device {index} is `{ty}`");
+        Err(self.refusal(why, "the description lists every type"))
+    }
+
+    fn check_groups(&self, index: u32, claimed: Capabilities) -> Result<(), Error> {
+        let Some((capability, group)) = self.hooks().table().lacking(claimed) else {
+            return Ok(());
+        };
+        let why = format!(
+            "its device {index} has the capability `{capability}`, and it lacks the group `{group}`"
+        );
+        Err(self.refusal(why, "a capability has its group of hooks in the table"))
+    }
+
+    fn refusal(&self, why: String, rule: &str) -> Error {
+        Error::Load {
             path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
-            why: format!(
-                "its description says `devices={named}`, and its device {index} is `{ty}`"
-            ),
-            hint: "tell its author: the description lists every type".to_owned(),
-        })
+            why,
+            hint: format!("tell its author: {rule}"),
+        }
     }
 
     /// Whether the last runtime that listed it has retired it: it takes no new work from anybody.

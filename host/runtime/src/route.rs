@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::order;
 use crate::pending::Access;
-use crate::plan::{self, Alias, Copies, Curiosity, End, Reach};
+use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tensor::Tensor;
@@ -155,6 +155,7 @@ fn of_device(device: &Device) -> Reach {
     Reach {
         by_host: device.is_host_accessible(),
         is_of_a_kind: false,
+        maps: Maps::Known,
     }
 }
 
@@ -211,7 +212,7 @@ impl Tensor {
     fn explained(&self, to: &Target, choice: RouteChoice, stream: Option<&Stream>) -> Route {
         let memory = self.memory();
         let is_seen = is_seen(self, to.device());
-        let seen = (memory.reach(), to.takes_alias_of(memory), is_seen);
+        let seen = (memory.reach().asked(), to.takes_alias_of(memory), is_seen);
         explain_from(self.layout(), (End::of(self), to), choice, seen, stream)
     }
 }
@@ -410,11 +411,9 @@ impl Route {
             return None;
         };
         let alias = plan::alias(from, to, reach);
-        if alias.is_none() {
-            let reason = format!("alias: `{to}` cannot adopt memory of `{from}`");
-            self.refused.push(reason);
-        }
         alias
+            .map_err(|reason| self.refused.push(format!("alias: {reason}")))
+            .ok()
     }
 
     /// The alias. Adopting and mapping wait for the work on the stream, if there is one.

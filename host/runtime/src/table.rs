@@ -4,9 +4,9 @@
 use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
-    ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks,
-    HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RegisterHooks, StreamHooks,
-    StridedHooks, TimingHooks, WrapHooks,
+    ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, Capabilities, FillHooks,
+    HostCallHooks, HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RegisterHooks,
+    StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Why a table was refused.
@@ -45,6 +45,12 @@ pub enum TableError {
         group: &'static str,
         /// The hook.
         hook: &'static str,
+    },
+    /// Reserved words that say something, in a version in which they say nothing.
+    #[error("its reserved words are {words:?}, and not zero")]
+    Reserved {
+        /// The words.
+        words: [u32; 2],
     },
 }
 
@@ -94,6 +100,11 @@ impl Table {
         let table = Self { raw };
         table.check_mandatory()?;
         table.check_groups()?;
+        // What they say in a later version is nothing that this host has to know.
+        let words = raw.reserved;
+        if (0..=ABI_MINOR).contains(&minor) && words != [0; 2] {
+            return Err(TableError::Reserved { words });
+        }
         Ok(table)
     }
 
@@ -112,6 +123,48 @@ impl Table {
     /// Whether its pointer query has to ask the driver.
     pub(crate) fn asks_driver(&self) -> bool {
         self.query_cost() != QueryCost::TABLE
+    }
+
+    /// The first of these capabilities whose group is absent, and that group. Bits of later versions have
+    /// groups that this host does not know.
+    pub(crate) fn lacking(&self, claimed: Capabilities) -> Option<(&'static str, &'static str)> {
+        let groups = [
+            (
+                Capabilities::ASYNC_COPY,
+                "streams",
+                self.streams().is_some(),
+            ),
+            (
+                Capabilities::STRIDED_COPY,
+                "strided",
+                self.strided().is_some(),
+            ),
+            (
+                Capabilities::SUB_BYTE_STRIDES,
+                "strided",
+                self.strided().is_some(),
+            ),
+            (Capabilities::FILL, "fill", self.fill().is_some()),
+            (
+                Capabilities::REGISTER,
+                "register",
+                self.register().is_some(),
+            ),
+            (Capabilities::ADOPT_HOST, "adopt", self.adopt().is_some()),
+            (Capabilities::ADOPT_NATIVE, "adopt", self.adopt().is_some()),
+            (Capabilities::TIMING, "timing", self.timing().is_some()),
+            (
+                Capabilities::HOST_EVENTS,
+                "host_events",
+                self.host_events().is_some(),
+            ),
+        ];
+        let is_lacking =
+            |(capability, _, is_there): &(_, _, bool)| claimed.contains(*capability) && !is_there;
+        let (capability, group, _) = groups.into_iter().find(is_lacking)?;
+        let mut names = Capabilities::NAMES.iter();
+        let (_, name) = names.find(|(named, _)| *named == capability)?;
+        Some((name, group))
     }
 
     fn check_mandatory(&self) -> Result<(), TableError> {

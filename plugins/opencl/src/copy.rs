@@ -15,7 +15,7 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::Mark,
-    place::{End, Place, too_far},
+    place::{End, Place, Shared, pair, too_far},
     progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
@@ -33,8 +33,8 @@ pub(crate) unsafe fn contiguous(
     bytes: u64,
 ) -> Result<(), Fault> {
     let reach = Reach::run(bytes);
-    let to = dst.seen_by(device, reach)?.end()?;
-    let from = src.seen_by(device, reach)?.end()?;
+    let seen = pair(dst.seen_by(device, reach)?, src.seen_by(device, reach)?)?;
+    let (to, from) = (seen.0.end()?, seen.1.end()?);
     let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
     if let (End::Object { raw: a, offset: x }, End::Object { raw: b, offset: y }) = (to, from)
         && a == b
@@ -43,7 +43,7 @@ pub(crate) unsafe fn contiguous(
         return Err(Fault::invalid("copy", "source and destination overlap"));
     }
     let addresses = device.facts.any_svm || device.platform.usm.is_some();
-    if let (End::Host(_), End::Host(_), false) = (to, from, addresses) {
+    if let (End::Address(_), End::Address(_), false) = (to, from, addresses) {
         return Err(Fault::unsupported("copy", "both ends are host memory"));
     }
     finish("copy", device, stream, [dst, src], |stream, _| {
@@ -71,13 +71,15 @@ pub(crate) unsafe fn strided(
         // SAFETY: `contiguous` needs host ends valid for `bytes`: a run is all that the plan names.
         return unsafe { contiguous(device, stream, &dst, &src, bytes) };
     }
-    let to = dst.seen_by(device, plan.dst_reach)?;
-    let from = src.seen_by(device, plan.src_reach)?;
+    let (to, from) = pair(
+        dst.seen_by(device, plan.dst_reach)?,
+        src.seen_by(device, plan.src_reach)?,
+    )?;
     match (to.end()?, from.end()?) {
-        (End::Host(_), End::Host(_)) => {
+        (End::Address(_), End::Address(_)) => {
             return Err(Fault::unsupported(
                 "copy_strided",
-                "both ends are host memory",
+                "no command copies a rectangle between two addresses",
             ));
         }
         // Drivers judge overlap of rectangles inside one object differently.
@@ -112,34 +114,74 @@ pub(crate) fn fill(
     bytes: u64,
     pattern: &[u8],
 ) -> Result<(), Fault> {
-    let End::Object { raw, offset } = dst.seen_by(device, Reach::run(bytes))?.end()? else {
-        return Err(Fault::unsupported("fill", "the host fills its own memory"));
+    let (seen, pattern) = (dst.seen_by(device, Reach::run(bytes))?, shortest(pattern));
+    let start = match (&seen, seen.end()?) {
+        (Place::Host(_), _) => {
+            return Err(Fault::unsupported("fill", "the host fills its own memory"));
+        }
+        (_, End::Object { offset, .. }) => offset,
+        (_, End::Address(at)) => at.addr(),
     };
-    let pattern = shortest(pattern);
     let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
-    if offset % pattern.len() != 0 || length % pattern.len() != 0 {
+    if start % pattern.len() != 0 || length % pattern.len() != 0 {
         return Err(Fault::unsupported(
             "fill",
             "the start is no multiple of the pattern",
         ));
     }
     finish("fill", device, stream, [dst, dst], |stream, _| {
-        stream.submit("clEnqueueFillBuffer", |queue| {
-            // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range
-            // inside the object, and a pattern that lives for the call: all were checked above.
-            unsafe {
-                cl::enqueue_fill_buffer(
-                    queue,
-                    raw,
-                    pattern.as_ptr().cast(),
-                    pattern.len(),
-                    offset,
-                    length,
-                    0,
-                    std::ptr::null(),
-                )
-            }
-        })
+        if let Place::Shared(shared) = &seen {
+            return fill_shared(stream, shared, pattern, length);
+        }
+        fill_object(stream, seen.end()?, pattern, length)
+    })
+}
+
+fn fill_object(
+    stream: &Stream,
+    end: End,
+    pattern: &[u8],
+    length: usize,
+) -> Result<Arc<Mark>, Fault> {
+    let End::Object { raw, offset } = end else {
+        return Err(Fault::unsupported("fill", "the host fills its own memory"));
+    };
+    stream.submit("clEnqueueFillBuffer", |queue| {
+        // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range inside
+        // the object, and a pattern that lives for the call: `fill` checked all.
+        unsafe {
+            cl::enqueue_fill_buffer(
+                queue,
+                raw,
+                pattern.as_ptr().cast(),
+                pattern.len(),
+                offset,
+                length,
+                0,
+                std::ptr::null(),
+            )
+        }
+    })
+}
+
+fn fill_shared(
+    stream: &Stream,
+    shared: &Shared,
+    pattern: &[u8],
+    length: usize,
+) -> Result<Arc<Mark>, Fault> {
+    let at = shared.at;
+    if let Some(usm) = shared.device.platform.usm {
+        return stream.submit("clEnqueueMemFillINTEL", |queue| {
+            // SAFETY: `fill` needs a live queue of the memory's context, and a range inside of that on
+            // the pattern's grid: all were checked by the caller.
+            unsafe { usm.fill(queue, at, pattern, length) }
+        });
+    }
+    stream.submit("clEnqueueSVMMemFill", |queue| {
+        let (first, none) = (pattern.as_ptr().cast(), std::ptr::null());
+        // SAFETY: `enqueue_svm_mem_fill` needs the same, and a pattern that lives for the call.
+        unsafe { cl::enqueue_svm_mem_fill(queue, at, first, pattern.len(), length, 0, none) }
     })
 }
 
@@ -227,23 +269,23 @@ unsafe fn linear(
             // SAFETY: live queue and objects of one context, ranges inside: see above.
             unsafe { cl::enqueue_copy_buffer(queue, from, to, y, x, length, 0, none) }
         }
-        (End::Object { raw, offset }, End::Host(host)) => {
+        (End::Object { raw, offset }, End::Address(host)) => {
             // SAFETY: live queue and object, `length` readable bytes at `host`: see above.
             unsafe {
                 cl::enqueue_write_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
             }
         }
-        (End::Host(host), End::Object { raw, offset }) => {
+        (End::Address(host), End::Object { raw, offset }) => {
             // SAFETY: live queue and object, `length` writable bytes at `host`: see above.
             unsafe {
                 cl::enqueue_read_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
             }
         }
-        (End::Host(to), End::Host(from)) if let Some(usm) = device.platform.usm => {
+        (End::Address(to), End::Address(from)) if let Some(usm) = device.platform.usm => {
             // SAFETY: live queue, `length` usable bytes at both addresses: see above.
             unsafe { usm.copy(queue, to, from, length) }
         }
-        (End::Host(to), End::Host(from)) => {
+        (End::Address(to), End::Address(from)) => {
             // SAFETY: live queue, `length` usable bytes at both addresses: see above.
             unsafe { cl::enqueue_svm_mem_cpy(queue, CL_NON_BLOCKING, to, from, length, 0, none) }
         }
@@ -258,15 +300,15 @@ unsafe fn rectangle(queue: *mut c_void, dst: End, src: End, plan: &Plan) -> Resu
             // SAFETY: rectangles inside both objects: the caller promises them.
             unsafe { copy_rectangle(queue, (a, x), (b, y), plan) }
         }
-        (End::Object { raw, offset }, End::Host(host)) => {
+        (End::Object { raw, offset }, End::Address(host)) => {
             // SAFETY: rectangles inside the object and at `host`: the caller promises them.
             unsafe { write_rectangle(queue, (raw, offset), host, plan) }
         }
-        (End::Host(host), End::Object { raw, offset }) => {
+        (End::Address(host), End::Object { raw, offset }) => {
             // SAFETY: rectangles inside the object and at `host`: the caller promises them.
             unsafe { read_rectangle(queue, host, (raw, offset), plan) }
         }
-        (End::Host(_), End::Host(_)) => Err(crate::convert::FUNCTION_MISSING),
+        (End::Address(_), End::Address(_)) => Err(crate::convert::FUNCTION_MISSING),
     }
 }
 

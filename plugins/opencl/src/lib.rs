@@ -1,7 +1,8 @@
 //! Crossdock's OpenCL plugin: every device of every installed platform.
 //!
 //! The OpenCL loader is looked for at run time. Memory of a device is a `cl_mem` handle with a byte
-//! offset; a handle is believed only when it was made here or explicitly adopted. On devices that
+//! offset; a handle is believed only when it was made here or explicitly adopted. Memory with one address
+//! (Intel's unified shared memory) is believed where its driver knows it, also when others made it. On devices that
 //! work in host memory themselves (CPU devices, proved when the plugin opens) the host reaches
 //! every allocation without a copy, and host memory is adopted without one.
 //!
@@ -12,7 +13,7 @@
 //! | `handle` | counted vendor objects, and whether the vendor may still be called |
 //! | `memory`, `pointers` | allocations, the table of known ones |
 //! | `mapping`, `view`, `turns` | what the host sees of them, and one thread at a time that maps |
-//! | `usm` | memory with one address |
+//! | `usm`, `shared` | memory with one address: the driver's functions, and what is known of it |
 //! | `backing`, `pool`, `deferred` | host memory under them, kept for the next, given back late |
 //! | `users` | the commands that may still use an allocation |
 //! | `stream`, `event`, `promise`, `host_call` | queues, points in them, host functions |
@@ -43,6 +44,7 @@ mod pool;
 mod progress;
 mod promise;
 mod rect;
+mod shared;
 mod stream;
 mod transfer;
 mod turns;

@@ -12,22 +12,59 @@ pub(crate) enum Place {
         allocation: Arc<Allocation>,
         offset: u64,
     },
-    /// Host memory, or memory that has one address for host and device.
+    /// Memory that its device knows by its address, from a byte of it.
+    Shared(Shared),
+    /// Host memory.
     Host(*mut c_void),
+}
+
+/// A byte of memory with one address: unified shared memory, or SVM of ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    /// In whose context it is.
+    pub(crate) device: Arc<Device>,
+    pub(crate) at: *mut c_void,
+    /// Bytes of the allocation before this one.
+    pub(crate) before: u64,
+    /// Bytes of it from this one on.
+    pub(crate) after: u64,
+    /// Whether the host reaches it too.
+    pub(crate) by_host: bool,
+}
+
+impl Shared {
+    fn check(&self, reach: Reach) -> Result<(), Fault> {
+        if reach.before <= self.before && reach.after <= self.after {
+            return Ok(());
+        }
+        let why = format!(
+            "{} bytes before and {} from byte {} on leave an allocation of {} bytes",
+            reach.before,
+            reach.after,
+            self.before,
+            self.before.saturating_add(self.after)
+        );
+        Err(Fault::invalid("range", why))
+    }
 }
 
 impl Place {
     /// The same place `bytes` further on, or back.
     pub(crate) fn moved(&self, bytes: i64) -> Result<Self, Fault> {
+        let add = u64::checked_add_signed;
+        let back = bytes.checked_neg().ok_or_else(too_far)?;
         match self {
             Self::Object { allocation, offset } => Ok(Self::Object {
                 allocation: Arc::clone(allocation),
-                offset: offset.checked_add_signed(bytes).ok_or_else(too_far)?,
+                offset: add(*offset, bytes).ok_or_else(too_far)?,
             }),
-            Self::Host(start) => {
-                let bytes = isize::try_from(bytes).ok().ok_or_else(too_far)?;
-                Ok(Self::Host(start.wrapping_byte_offset(bytes)))
-            }
+            Self::Shared(shared) => Ok(Self::Shared(Shared {
+                at: moved(shared.at, bytes)?,
+                before: add(shared.before, bytes).ok_or_else(too_far)?,
+                after: add(shared.after, back).ok_or_else(too_far)?,
+                ..shared.clone()
+            })),
+            Self::Host(start) => moved(*start, bytes).map(Self::Host),
         }
     }
 
@@ -35,23 +72,39 @@ impl Place {
     ///
     /// Memory of another context is named by its host address, where it has one.
     pub(crate) fn seen_by(&self, device: &Device, reach: Reach) -> Result<Self, Fault> {
-        let Self::Object { allocation, offset } = self else {
-            return Ok(self.clone());
-        };
-        let first = offset.checked_sub(reach.before).ok_or_else(too_far)?;
-        let bytes = reach.before.checked_add(reach.after).ok_or_else(too_far)?;
-        allocation.range(first, bytes)?;
-        if allocation.device.shares_context(device) {
-            return Ok(self.clone());
+        match self {
+            Self::Host(_) => Ok(self.clone()),
+            Self::Shared(shared) => {
+                shared.check(reach)?;
+                match (shared.device.shares_context(device), shared.by_host) {
+                    (true, _) => Ok(self.clone()),
+                    (false, true) => Ok(Self::Host(shared.at)),
+                    (false, false) => Err(two_contexts()),
+                }
+            }
+            Self::Object { allocation, offset } => {
+                let first = offset.checked_sub(reach.before).ok_or_else(too_far)?;
+                let bytes = reach.before.checked_add(reach.after).ok_or_else(too_far)?;
+                allocation.range(first, bytes)?;
+                if allocation.device.shares_context(device) {
+                    return Ok(self.clone());
+                }
+                self.on_host().ok_or_else(two_contexts)
+            }
         }
-        let word = allocation
-            .host_word()
-            .and_then(|base| base.checked_add(*offset))
-            .and_then(|word| usize::try_from(word).ok());
-        let word = word.ok_or_else(|| {
-            Fault::unsupported("copy", "the two sides belong to different contexts")
-        })?;
-        Ok(Self::Host(std::ptr::with_exposed_provenance_mut(word)))
+    }
+
+    /// The same bytes by their host address, where they have one.
+    pub(crate) fn on_host(&self) -> Option<Self> {
+        match self {
+            Self::Host(_) => Some(self.clone()),
+            Self::Shared(shared) => shared.by_host.then_some(Self::Host(shared.at)),
+            Self::Object { allocation, offset } => {
+                let word = allocation.host_word()?.checked_add(*offset)?;
+                let word = usize::try_from(word).ok()?;
+                Some(Self::Host(std::ptr::with_exposed_provenance_mut(word)))
+            }
+        }
     }
 
     /// What a command names.
@@ -67,16 +120,39 @@ impl Place {
                     offset: usize::try_from(offset).ok().ok_or_else(too_far)?,
                 })
             }
-            Self::Host(start) => Ok(End::Host(*start)),
+            Self::Shared(shared) => Ok(End::Address(shared.at)),
+            Self::Host(start) => Ok(End::Address(*start)),
         }
     }
+}
+
+/// Both ends as one command can name them: beside an object, what has an address is the host's.
+///
+/// An object and memory that the host does not reach have no command in common, unless the object has
+/// a host address.
+pub(crate) fn pair(to: Place, from: Place) -> Result<(Place, Place), Fault> {
+    let hidden = |place: &Place| matches!(place, Place::Shared(shared) if !shared.by_host);
+    let is_object = |place: &Place| matches!(place, Place::Object { .. });
+    let by_address = |place: &Place| {
+        place.on_host().ok_or_else(|| {
+            let why = "no command takes a memory object and memory that only the device reaches";
+            Fault::unsupported("copy", why)
+        })
+    };
+    if is_object(&to) && hidden(&from) {
+        return Ok((by_address(&to)?, from));
+    }
+    if is_object(&from) && hidden(&to) {
+        return Ok((to, by_address(&from)?));
+    }
+    Ok((to, from))
 }
 
 /// What a command names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Object { raw: *mut c_void, offset: usize },
-    Host(*mut c_void),
+    Address(*mut c_void),
 }
 
 impl End {
@@ -84,11 +160,20 @@ impl End {
     pub(crate) const fn operation(self, from: Self) -> &'static str {
         match (self, from) {
             (Self::Object { .. }, Self::Object { .. }) => "clEnqueueCopyBuffer",
-            (Self::Object { .. }, Self::Host(_)) => "clEnqueueWriteBuffer",
-            (Self::Host(_), Self::Object { .. }) => "clEnqueueReadBuffer",
-            (Self::Host(_), Self::Host(_)) => "clEnqueueSVMMemcpy",
+            (Self::Object { .. }, Self::Address(_)) => "clEnqueueWriteBuffer",
+            (Self::Address(_), Self::Object { .. }) => "clEnqueueReadBuffer",
+            (Self::Address(_), Self::Address(_)) => "clEnqueueSVMMemcpy",
         }
     }
+}
+
+fn moved(start: *mut c_void, bytes: i64) -> Result<*mut c_void, Fault> {
+    let bytes = isize::try_from(bytes).ok().ok_or_else(too_far)?;
+    Ok(start.wrapping_byte_offset(bytes))
+}
+
+fn two_contexts() -> Fault {
+    Fault::unsupported("copy", "the two sides belong to different contexts")
 }
 
 pub(crate) fn too_far() -> Fault {

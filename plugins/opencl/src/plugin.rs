@@ -281,17 +281,6 @@ impl OpenCl {
             })
     }
 
-    fn index_of(&self, device: &Arc<Device>) -> u32 {
-        let place = self
-            .driver
-            .devices
-            .iter()
-            .position(|known| known.id == device.id);
-        place
-            .and_then(|place| u32::try_from(place).ok())
-            .unwrap_or(u32::MAX)
-    }
-
     /// Whether there is no host address that this plugin or a driver could know.
     #[inline]
     fn knows_no_address(&self) -> bool {
@@ -300,7 +289,7 @@ impl OpenCl {
     }
 
     /// What is known of an address or object.
-    fn look_up(&self, address: Address) -> PointerInfo {
+    pub(crate) fn look_up(&self, address: Address) -> PointerInfo {
         let found = match address.form {
             AddressForm::HANDLE => self
                 .pointers
@@ -315,41 +304,6 @@ impl OpenCl {
         let info = inside.map(|(found, distance)| self.describe_pointer(&found, distance));
         let info = info.or_else(|| self.shared_by_others(address));
         info.unwrap_or_default()
-    }
-
-    /// Memory with one address that others allocated in one of our contexts.
-    pub(crate) fn shared_by_others(&self, address: Address) -> Option<PointerInfo> {
-        let pointer = address.as_pointer()?;
-        let devices = self.driver.devices.iter();
-        let (owner, found) = devices.clone().find_map(|device| {
-            let usm = device.platform.usm.as_ref()?;
-            Some((device, usm.look(device.context(), pointer)?))
-        })?;
-        let device = found
-            .device
-            .and_then(|id| devices.clone().find(|device| device.id == id))
-            .unwrap_or(owner);
-        let on_host = found.kind != MemoryKind::DEVICE;
-        let mut flags = PointerFlags::FOREIGN;
-        if on_host {
-            flags = flags.with(PointerFlags::HOST_ACCESSIBLE);
-        }
-        if found.kind == MemoryKind::MANAGED {
-            flags = flags.with(PointerFlags::MANAGED);
-        }
-        Some(PointerInfo {
-            kind: found.kind,
-            device: self.index_of(device),
-            base: Address::pointer(found.base),
-            size: found.size,
-            // The driver does not say when its owner frees it and another takes its place.
-            allocation_id: 0,
-            host_pointer: if on_host { pointer } else { 0 },
-            device_pointer: pointer,
-            context: device.context().word(),
-            flags,
-            reserved: 0,
-        })
     }
 
     fn describe_pointer(&self, found: &Allocation, distance: u64) -> PointerInfo {
@@ -369,7 +323,7 @@ impl OpenCl {
         }
         PointerInfo {
             kind: convert::kind_for(found.flavour),
-            device: self.index_of(&found.device),
+            device: self.index_of(found.device.id),
             base: base_of(found),
             size: found.size,
             allocation_id: found.id,

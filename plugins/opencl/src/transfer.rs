@@ -173,6 +173,10 @@ impl Register for OpenCl {
 impl Map for OpenCl {
     fn map(&self, _device: u32, address: Address, size: u64) -> Result<*mut c_void, Error> {
         self.check("map")?;
+        if self.has_address(address) {
+            let why = "the host reaches this memory at its address, or not at all";
+            return Err(Fault::unsupported("map", why).into());
+        }
         let (found, offset) = self.object_at(address, "map")?;
         let mapped = found.map(offset, size)?;
         Ok(mapped.as_ptr())
@@ -227,18 +231,17 @@ impl OpenCl {
             Some((allocation, offset)) if allocation.flavour == Flavour::Device => {
                 Ok(Place::Object { allocation, offset })
             }
-            Some(_) => Ok(Place::Host(pointer)),
-            // Memory that another plugin pinned is host memory for this one.
-            None if side.kind == MemoryKind::PINNED => Ok(Place::Host(pointer)),
-            // So is memory that others share with the host in our context.
-            None if self.is_shared(side.address) => Ok(Place::Host(pointer)),
-            None => Err(unknown("copy")),
+            Some((allocation, offset)) => {
+                let shared = allocation.place(pointer, offset);
+                Ok(shared.map_or(Place::Host(pointer), Place::Shared))
+            }
+            None => match self.place_of_others(pointer) {
+                Some(shared) => Ok(Place::Shared(shared)),
+                // Memory that another plugin pinned is host memory for this one.
+                None if side.kind == MemoryKind::PINNED => Ok(Place::Host(pointer)),
+                None => Err(unknown("copy")),
+            },
         }
-    }
-
-    fn is_shared(&self, address: Address) -> bool {
-        let found = self.shared_by_others(address);
-        found.is_some_and(|found| found.host_pointer != 0)
     }
 
     fn object_at(
@@ -255,6 +258,12 @@ impl OpenCl {
             .ok_or_else(|| unknown(operation))
     }
 
+    /// Whether it is memory with an address, of ours or of others, and no object.
+    fn has_address(&self, address: Address) -> bool {
+        let known = address.as_pointer().map(|_| self.look_up(address));
+        known.is_some_and(|known| known.base.form == AddressForm::POINTER && known.size != 0)
+    }
+
     /// The device whose queue does the work.
     fn worker<'a>(
         &'a self,
@@ -264,9 +273,22 @@ impl OpenCl {
         if let Some(stream) = stream {
             return Ok(&stream.device);
         }
+        // Memory that the host does not reach is copied in its own context or not at all.
+        for (place, _) in sides {
+            if let Place::Shared(shared) = place
+                && !shared.by_host
+            {
+                return Ok(&shared.device);
+            }
+        }
         for (place, _) in sides {
             if let Place::Object { allocation, .. } = place {
                 return Ok(&allocation.device);
+            }
+        }
+        for (place, _) in sides {
+            if let Place::Shared(shared) = place {
+                return Ok(&shared.device);
             }
         }
         let named = sides.iter().find(|(_, side)| side.kind != MemoryKind::HOST);

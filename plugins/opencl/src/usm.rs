@@ -27,6 +27,7 @@ pub(crate) struct Usm {
     free: Free,
     info: Info,
     copy: CopyBytes,
+    fill: FillBytes,
 }
 
 /// What the driver says about an address.
@@ -54,12 +55,15 @@ impl Usm {
         let info = unsafe { function(lookup, platform, c"clGetMemAllocInfoINTEL") }?;
         // SAFETY: as above.
         let copy = unsafe { function(lookup, platform, c"clEnqueueMemcpyINTEL") }?;
+        // SAFETY: as above.
+        let fill = unsafe { function(lookup, platform, c"clEnqueueMemFillINTEL") }?;
         Some(Self {
             host,
             shared,
             free,
             info,
             copy,
+            fill,
         })
     }
 
@@ -120,6 +124,27 @@ impl Usm {
         let mut mark = null_mut();
         // SAFETY: as the caller promises; no wait list, and a place for the event.
         let code = unsafe { (self.copy)(queue, 0, dst, src, bytes, 0, null(), &raw mut mark) };
+        if code == 0 { Ok(mark) } else { Err(code) }
+    }
+
+    /// Repeats a pattern over this memory.
+    ///
+    /// # Safety
+    /// A live queue, and `bytes` usable bytes at `dst` until the command is done: a multiple of the
+    /// pattern's length, on a multiple of that.
+    pub(crate) unsafe fn fill(
+        &self,
+        queue: *mut c_void,
+        dst: *mut c_void,
+        pattern: &[u8],
+        bytes: usize,
+    ) -> Result<*mut c_void, i32> {
+        let (mut mark, length) = (null_mut(), pattern.len());
+        let pattern = pattern.as_ptr().cast();
+        let out = &raw mut mark;
+        // SAFETY: as the caller promises; the driver takes the pattern during the call, no wait list,
+        // and a place for the event.
+        let code = unsafe { (self.fill)(queue, dst, pattern, length, bytes, 0, null(), out) };
         if code == 0 { Ok(mark) } else { Err(code) }
     }
 
@@ -226,6 +251,17 @@ type CopyBytes = unsafe extern "C" fn(
     u32,
     *mut c_void,
     *const c_void,
+    usize,
+    u32,
+    *const *mut c_void,
+    *mut *mut c_void,
+) -> i32;
+
+type FillBytes = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    *const c_void,
+    usize,
     usize,
     u32,
     *const *mut c_void,

@@ -170,7 +170,8 @@ typedef struct xd_plugin_table {
     xd_status (*copy)(xd_plugin_handle plugin, const xd_copy_args *args,
                       xd_stream_handle stream, xd_plugin_error **error);
     /** Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on
-     * trust. When the host asks depends on `query_cost`.
+     * trust. When the host asks depends on `query_cost`. Of a word that others call this device's it asks
+     * for the handle and for the pointer, and refuses a word that is both.
      *
      * Threads: any.
      * Blocks:  no.

@@ -100,7 +100,7 @@ typedef uint32_t xd_memory_kind;
 /** Ordinary host memory. */
 #define XD_MEMORY_HOST 4u
 
-/** How an `xd_address` is to be read. */
+/** How an `xd_address` is to be read: one device may have memory of both forms, as its hooks say. */
 typedef uint32_t xd_address_form;
 /** `word + offset` is an address of this process or of the device. One of the device's is never an
  * address of something else in this process: its range is reserved here, by the vendor's driver or by
@@ -308,7 +308,8 @@ typedef struct xd_device_info {
     uint64_t total_memory;
     /** What works here. */
     xd_capabilities capabilities;
-    /** The form of this device's addresses. */
+    /** The form of device memory that `allocate` gives; `pointer_query` answers that of others. Pinned and
+     * managed memory is of the form pointer on every device, and the host reaches it there. */
     xd_address_form address_form;
     /** The DLPack type of its pinned memory, or 0. */
     int32_t pinned_dl_type;

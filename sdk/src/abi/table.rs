@@ -199,7 +199,8 @@ pub struct PluginTable {
     >,
     /// Says who owns an address. Unowned is an answer, not an error; no word is dereferenced on trust.
     ///
-    /// When the host asks depends on `query_cost`.
+    /// When the host asks depends on `query_cost`. Of a word that others call this device's it asks for
+    /// the handle and for the pointer, and refuses a word that is both.
     ///
     /// Threads: any.
     /// Blocks:  no.

@@ -92,7 +92,7 @@ numbers!(
 );
 
 numbers!(
-    /// How an [`Address`] is to be read.
+    /// How an [`Address`] is to be read: one device may have memory of both forms, as its hooks say.
     AddressForm {
         /// `word + offset` is an address of this process or of the device. One of the device's is never
         /// an address of something else in this process: its range is reserved here, by the vendor's
@@ -406,7 +406,8 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// What works here.
     pub capabilities: Capabilities,
-    /// The form of this device's addresses.
+    /// The form of device memory that `allocate` gives; `pointer_query` answers that of others. Pinned and
+    /// managed memory is of the form pointer on every device, and the host reaches it there.
     pub address_form: AddressForm,
     /// The DLPack type of its pinned memory, or 0.
     pub pinned_dl_type: i32,

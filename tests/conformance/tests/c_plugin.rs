@@ -62,6 +62,11 @@ fn a_plugin_in_c_that_maps_and_adopts_passes_every_case() {
 }
 
 #[test]
+fn a_plugin_in_c_with_handles_beside_addresses_passes_every_case() {
+    passes("tests/plugins/two_forms.c", Level::Full);
+}
+
+#[test]
 fn a_plugin_in_c_with_its_memory_in_another_process_passes_every_case() {
     passes("examples/plugin-c/remote.c", Level::Full);
 }

@@ -6,12 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use crossdock::{
-    CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Target, Tensor,
+    CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Stream, Target, Tensor,
 };
+use crossdock_e2e::outsiders::symbol;
 use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root};
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 use crossdock_sdk::dlpack::{
-    DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
+    AxisSlice, DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
 };
 
 /// Bytes of each allocation.
@@ -325,4 +326,143 @@ fn a_kind_that_the_device_does_not_offer_is_no_target() {
         (route.kind, same.memory_kind()),
         (RouteKind::Alias, MemoryKind::PINNED)
     );
+}
+
+#[test]
+fn managed_memory_is_ordered_by_the_streams_of_its_own_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/accelerators.c");
+    let file = compile_plugin(&source, folder.path(), &[]);
+    let runtime = open(std::slice::from_ref(&file));
+    let log = Log::of(&file);
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let hosts = Tensor::from_bytes(&cpu, &layout, &[7; 64]).unwrap();
+    for id in ["cuda:1", "cuda:2"] {
+        let memory = memory(&runtime, id, MemoryKind::MANAGED);
+        // DLPack numbers no managed memory.
+        let claim = (named("cuda_managed:0"), 64, Flags::NONE);
+        let tensor = import(&runtime, memory, claim).unwrap();
+        let (start, step, len) = (16, 1, 16);
+        let view = tensor.slice(&[AxisSlice { start, step, len }]).unwrap();
+        let stream = Stream::new(&runtime.device(named(id)).unwrap()).unwrap();
+        let is_own = |what: &str, work: &dyn Fn()| {
+            log.take();
+            work();
+            let lines = log.take();
+            let words = lines.split_whitespace().filter(|word| word.contains('/'));
+            let others: Vec<_> = words
+                .filter(|word| !word.starts_with(&format!("{id}/")))
+                .collect();
+            assert!(others.is_empty(), "{what} of {id}: {lines}");
+            lines
+        };
+        let waits = is_own("ready", &|| tensor.ready_on(&stream).unwrap());
+        assert!(waits.contains("record"), "{waits}");
+        is_own("read", &|| drop(tensor.read().unwrap()));
+        is_own("read of a view", &|| drop(view.read().unwrap()));
+        is_own("write", &|| tensor.write(&[1; 64]).unwrap());
+        is_own("fill", &|| view.fill(&[2], None).unwrap());
+        is_own("fill on a stream", &|| {
+            tensor.fill(&[3], Some(&stream)).unwrap()
+        });
+        is_own("copy", &|| tensor.copy_from(&hosts, None).unwrap());
+        let copies = is_own("copy on a stream", &|| {
+            tensor.copy_from(&hosts, Some(&stream)).unwrap();
+        });
+        assert!(copies.contains(&format!("{id}/")), "{copies}");
+        is_own("copy to the host", &|| {
+            hosts.copy_from(&tensor, Some(&stream)).unwrap()
+        });
+        is_own("event", &|| drop(tensor.ready().unwrap()));
+        is_own("export", &|| drop(tensor.export().unwrap()));
+        is_own("export on a stream", &|| {
+            drop(tensor.export_on(&stream).unwrap())
+        });
+        is_own("alias", &|| drop(view.to(&cpu, ALIAS).unwrap()));
+        is_own("wait", &|| tensor.synchronize(None).unwrap());
+        assert_eq!(tensor.read().unwrap(), [7; 64]);
+    }
+}
+
+/// The log of a copy of the plugin `accelerators`.
+struct Log(extern "C" fn(*mut u8, usize) -> usize);
+
+impl Log {
+    fn of(file: &Path) -> Self {
+        let take = symbol(file, "accel_take_log");
+        // SAFETY: the address of a function of this type.
+        Self(unsafe {
+            (&raw const take)
+                .cast::<extern "C" fn(*mut u8, usize) -> usize>()
+                .read()
+        })
+    }
+
+    /// The lines since the last call.
+    fn take(&self) -> String {
+        let mut text = vec![0; 1 << 20];
+        let length = (self.0)(text.as_mut_ptr(), text.len());
+        text.truncate(length);
+        String::from_utf8(text).unwrap()
+    }
+}
+
+#[test]
+fn what_the_host_reaches_is_what_the_memory_says_and_not_its_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let claim = |id| (named(id), 64, Flags::NONE);
+    for (kind, is_reached) in [
+        (MemoryKind::DEVICE, false),
+        (MemoryKind::PINNED, true),
+        (MemoryKind::MANAGED, true),
+    ] {
+        let memory = memory(&runtime, "cuda:1", kind);
+        let tensor = import(&runtime, memory, claim("cuda:1")).unwrap();
+        assert_eq!(tensor.to(&cpu, ALIAS).is_ok(), is_reached, "{kind:?}");
+        let explained = tensor.explain(&cpu, RouteChoice::Best);
+        assert_eq!(explained.kind == RouteKind::Alias, is_reached, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_kind_that_the_named_vendor_confirms_is_kept_though_others_made_the_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/accelerators.c");
+    let file = compile_plugin(&source, folder.path(), &[]);
+    let runtime = open(std::slice::from_ref(&file));
+    let of_others = symbol(&file, "accel_of_others");
+    // SAFETY: the address of a function of this type.
+    let of_others = unsafe { (&raw const of_others).cast::<extern "C" fn(i32)>().read() };
+    of_others(1);
+    for (id, kind, confirmed) in [
+        ("cuda:1", MemoryKind::PINNED, "cuda_host:0"),
+        ("cuda:2", MemoryKind::MANAGED, "cuda_managed:0"),
+        ("rocm:1", MemoryKind::PINNED, "rocm_host:0"),
+    ] {
+        let memory = memory(&runtime, id, kind);
+        let import = |says| import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
+        for says in [confirmed, id] {
+            let tensor = import(says);
+            let is = (
+                tensor.device().id(),
+                tensor.memory_kind(),
+                tensor.dlpack_device(),
+            );
+            assert_eq!(is, (named(id), kind, named(confirmed)), "{says}");
+        }
+        // Another vendor's word, or nobody's, leaves it the host's.
+        let others = ["cuda_host:0", "cuda_managed:0", "rocm_host:0", "cpu:0"];
+        for says in others.into_iter().filter(|says| *says != confirmed) {
+            let tensor = import(says);
+            let is = (tensor.device().id(), tensor.memory_kind());
+            assert_eq!(is, (Device::CPU, MemoryKind::HOST), "{says}");
+        }
+    }
+    let devices = memory(&runtime, "cuda:1", MemoryKind::DEVICE);
+    let claim = |says| import(&runtime, devices, (named(says), 64, Flags::NONE));
+    assert_eq!(claim("cuda:1").unwrap().memory_kind(), MemoryKind::DEVICE);
+    assert!(found(claim("cpu:0")).contains("cuda:1"));
 }

@@ -168,6 +168,27 @@ fn a_table_of_another_major_version_is_refused_with_both_versions() {
 }
 
 #[test]
+fn a_table_that_claims_a_group_that_it_lacks_is_refused_whatever_its_version() {
+    let source = root().join("tests/plugins/other_version.c");
+    for version in [[].as_slice(), &["-DSHORT_TABLE"], &["-DLONG_TABLE"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = [version, &["-DCLAIMS_GROUP"]].concat();
+        let file = compile_plugin(&source, folder.path(), &flags);
+        let why = open().load(&file).unwrap_err().why();
+        assert!(why.contains("capability `FILL`"), "{why}");
+        assert!(why.contains("lacks the group `fill`"), "{why}");
+    }
+}
+
+#[test]
+fn reserved_words_of_this_version_are_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = other_version(folder.path(), "-DRESERVED");
+    let why = open().load(&file).unwrap_err().why();
+    assert!(why.contains("[0, 1]"), "{why}");
+}
+
+#[test]
 fn a_table_from_before_the_groups_and_one_that_grew_both_work() {
     for which in ["-DSHORT_TABLE", "-DLONG_TABLE"] {
         let folder = tempfile::tempdir().unwrap();

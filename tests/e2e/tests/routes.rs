@@ -264,3 +264,35 @@ fn memory_that_one_device_shows_the_host_and_another_adopts_is_not_copied() {
         assert_eq!(back.read().unwrap(), pattern(4096), "{route}");
     }
 }
+
+#[test]
+fn an_explanation_is_what_happens_to_every_kind_of_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    let layout = Layout::compact(Dtype::UINT8, &[512]).unwrap();
+    let kinds = [MemoryKind::DEVICE, MemoryKind::PINNED, MemoryKind::MANAGED];
+    let mut never_mapped = 0;
+    for (from, to) in pairs(&runtime) {
+        for kind in kinds {
+            let Ok(tensor) = Tensor::empty_of(&from, &layout, kind) else {
+                continue;
+            };
+            tensor.write(&pattern(512)).unwrap();
+            let explained = tensor.explain(&to, RouteChoice::Best);
+            let (moved, route) = tensor.to(&to, RouteChoice::Best).unwrap();
+            assert_eq!(
+                explained.kind, route.kind,
+                "{kind:?}: {explained}, but {route}"
+            );
+            assert_eq!(moved.read().unwrap(), pattern(512), "{route}");
+            if kind == MemoryKind::DEVICE {
+                let of_device = explain(&layout, &from, &to, RouteChoice::Best);
+                assert_eq!(of_device.kind, route.kind, "{of_device}, but {route}");
+            }
+            let has_hook = from.plugin().hooks().table().map().is_some();
+            never_mapped += u32::from(has_hook && route.kind != RouteKind::Alias);
+        }
+    }
+    // One of the simulated devices declines the hook that its plugin has.
+    assert!(never_mapped > 0);
+}

@@ -96,8 +96,8 @@ typedef struct xd_script xd_script;
 /** A namespace in which scripts run. */
 typedef struct xd_session xd_session;
 
-/** \name What kind of failure an error is (::xd_error_kind) */
-/**@{*/
+/** What kind of failure an error is (::xd_error_kind). */
+typedef uint32_t xd_failure_kind;
 /** No error: the answer for NULL. */
 #define XD_ERROR_NONE 0u
 /** An argument is wrong: fix the call. */
@@ -140,10 +140,9 @@ typedef struct xd_session xd_session;
 #define XD_ERROR_SCRIPT_BUSY 18u
 /** Python, or the process, ends. */
 #define XD_ERROR_SCRIPT_CLOSED 19u
-/**@}*/
 
-/** \name What kind of value an xd_value is */
-/**@{*/
+/** What kind of value an xd_value is. */
+typedef uint32_t xd_value_kind;
 /** `None`. */
 #define XD_VALUE_NONE 0u
 /** `bool`. */
@@ -158,20 +157,18 @@ typedef struct xd_session xd_session;
 #define XD_VALUE_BYTES 5u
 /** A tensor: `crossdock.Tensor` in the script, over the same memory. */
 #define XD_VALUE_TENSOR 6u
-/**@}*/
 
-/** \name What an interrupt came to */
-/**@{*/
+/** What an interrupt came to. */
+typedef uint32_t xd_stop_outcome;
 /** The script was stopped, or handled the exception; what waited was not begun. */
 #define XD_STOP_DELIVERED 0u
 /** Nothing ran, or it had ended before the interrupt came. Nobody else is hit by it. */
 #define XD_STOP_IDLE 1u
 /** It runs on for now: in native code, or it catches the exception. */
 #define XD_STOP_PENDING 2u
-/**@}*/
 
-/** \name What a session does */
-/**@{*/
+/** What a session does. */
+typedef uint32_t xd_session_state_kind;
 /** Nothing. */
 #define XD_SESSION_IDLE 0u
 /** It waits for its turn. */
@@ -182,10 +179,9 @@ typedef struct xd_session xd_session;
 #define XD_SESSION_STOPPING 3u
 /** Its script did not stop, and nobody waits for it any more. */
 #define XD_SESSION_STUCK 4u
-/**@}*/
 
-/** \name How a tensor reaches a device, or is to reach it */
-/**@{*/
+/** How a tensor reaches a device, or is to reach it. */
+typedef uint32_t xd_route_mode;
 /** As a wish: the best that works. Never an answer. */
 #define XD_ROUTE_BEST 0u
 /** The same memory; nothing is copied. */
@@ -196,20 +192,18 @@ typedef struct xd_session xd_session;
 #define XD_ROUTE_STAGED 3u
 /** As an answer: none works. */
 #define XD_ROUTE_REFUSED 4u
-/**@}*/
 
-/** \name Whether a move may or must copy, as the array API's `copy` says it */
-/**@{*/
+/** Whether a move may or must copy, as the array API's `copy` says it. */
+typedef uint32_t xd_copy_mode;
 /** `None`: only where it is needed. */
 #define XD_COPY_IF_NEEDED 0u
 /** `False`: the error `XD_ERROR_COPY_REQUIRED` where it is needed. */
 #define XD_COPY_NEVER 1u
 /** `True`: always, also on the same device. */
 #define XD_COPY_ALWAYS 2u
-/**@}*/
 
-/** \name Who keeps the order when a tensor is handed out */
-/**@{*/
+/** Who keeps the order when a tensor is handed out. */
+typedef uint32_t xd_order;
 /** It is ready when the function returns: the CPU waits for work that writes it. Before you write memory
  *  that a copy on a stream may still read, call ::xd_stream_synchronize on that stream. */
 #define XD_ORDER_READY 0u
@@ -218,10 +212,9 @@ typedef struct xd_session xd_session;
 #define XD_ORDER_STREAM 1u
 /** The consumer: nothing waits, as DLPack's stream -1 asks. */
 #define XD_ORDER_UNORDERED 2u
-/**@}*/
 
-/** \name How a stream waits for an event */
-/**@{*/
+/** How a stream waits for an event. */
+typedef uint32_t xd_wait_kind;
 /** Inside one plugin; or not at all: the event had happened already. */
 #define XD_WAIT_NATIVE 0u
 /** By an event that the host completes; no thread waits. */
@@ -230,19 +223,25 @@ typedef struct xd_session xd_session;
 #define XD_WAIT_HOST_THREAD 2u
 /** The caller waited: the event has happened. */
 #define XD_WAIT_BLOCKED 3u
-/**@}*/
 
-/** Flag of `xd_runtime_options`: look neither into the environment nor into standard folders. */
+/** Flags of xd_runtime_options. */
+typedef uint32_t xd_runtime_flags;
+/** Look neither into the environment nor into standard folders. */
 #define XD_RUNTIME_NO_SEARCH 1u
-/** Flag of `xd_memory`: nobody may write through the tensor. */
+
+/** Flags of xd_memory. */
+typedef uint32_t xd_memory_flags;
+/** Nobody may write through the tensor. */
 #define XD_MEMORY_FLAG_READ_ONLY 1u
-/** Flag of `xd_export_options`: the tensor is a copy made for the consumer (DLPack's `IS_COPIED`).
- */
+
+/** Flags of xd_export_options. */
+typedef uint32_t xd_export_flags;
+/** The tensor is a copy made for the consumer (DLPack's `IS_COPIED`). */
 #define XD_EXPORT_IS_COPIED 1u
 
-/** Flag of `xd_session_options`: while another script runs, calls fail as `XD_ERROR_SCRIPT_BUSY` and
- * do not wait for their turn.
- */
+/** Flags of xd_session_options. */
+typedef uint32_t xd_session_flags;
+/** While another script runs, calls fail as `XD_ERROR_SCRIPT_BUSY` and do not wait for their turn. */
 #define XD_SESSION_FLAG_NEVER_WAITS 1u
 
 /** The type of one element: code, bits of one lane, lanes. The layout of `DLDataType`. */
@@ -337,7 +336,7 @@ typedef struct xd_error_list {
 typedef struct xd_runtime_options {
     uint64_t struct_size;
     /** `XD_RUNTIME_NO_SEARCH` or 0. */
-    uint32_t flags;
+    xd_runtime_flags flags;
     uint32_t reserved;
     /** Plugin files to load first; one that cannot be loaded is an error. */
     const char *const *plugins;
@@ -372,7 +371,7 @@ typedef struct xd_memory {
     uint64_t byte_offset;
     xd_layout layout;
     /** `XD_MEMORY_FLAG_READ_ONLY`, or 0. */
-    uint32_t flags;
+    xd_memory_flags flags;
     uint32_t reserved;
     /** Passed to `release`. */
     void *owner;
@@ -400,7 +399,7 @@ typedef struct xd_import_options {
     /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`: a tensor of its own, also on the same
      * device.
      */
-    uint32_t copy;
+    xd_copy_mode copy;
     /** The kind of memory that is wanted there, as in ::xd_move_options; 0: any. */
     xd_memory_kind kind;
 } xd_import_options;
@@ -424,9 +423,9 @@ typedef struct xd_empty_options {
 typedef struct xd_export_options {
     uint64_t struct_size;
     /** `XD_EXPORT_IS_COPIED` or 0. */
-    uint32_t flags;
+    xd_export_flags flags;
     /** `XD_ORDER_READY`, `XD_ORDER_STREAM` or `XD_ORDER_UNORDERED`. */
-    uint32_t order;
+    xd_order order;
     /** The stream of `XD_ORDER_STREAM`, of any device; else NULL. The export does not know of work that
      * is put there later: call the deleter when that work is over, or say ::xd_tensor_used_on or
      * ::xd_tensor_written_on first.
@@ -438,9 +437,9 @@ typedef struct xd_export_options {
 typedef struct xd_move_options {
     uint64_t struct_size;
     /** `XD_ROUTE_BEST`, or the only route that is allowed. */
-    uint32_t route;
+    xd_route_mode route;
     /** `XD_COPY_IF_NEEDED`, `XD_COPY_NEVER` or `XD_COPY_ALWAYS`. */
-    uint32_t copy;
+    xd_copy_mode copy;
     /** 0: what is on the device is there, of whatever kind, and new memory is the device's own. Else
      * `XD_MEMORY_DEVICE`, `XD_MEMORY_PINNED` or `XD_MEMORY_MANAGED`: what is of another kind is copied, on
      * the same device too.
@@ -462,7 +461,7 @@ typedef struct xd_move_options {
  */
 typedef struct xd_value {
     /** `XD_VALUE_*`. */
-    uint32_t kind;
+    xd_value_kind kind;
     uint32_t reserved;
     /** Of an `XD_VALUE_INT`; of an `XD_VALUE_BOOL`, 1 or 0. */
     int64_t integer;
@@ -540,7 +539,7 @@ typedef struct xd_session_options {
      */
     uint64_t grace_ns;
     /** `XD_SESSION_FLAG_NEVER_WAITS` or 0. */
-    uint32_t flags;
+    xd_session_flags flags;
     uint32_t reserved;
 } xd_session_options;
 
@@ -569,7 +568,7 @@ typedef struct xd_arguments {
 /** What a session does now. */
 typedef struct xd_session_state {
     /** `XD_SESSION_*`. */
-    uint32_t kind;
+    xd_session_state_kind kind;
     uint32_t reserved;
     /** For how long its script runs. */
     uint64_t running_ns;
@@ -644,7 +643,7 @@ xd_error *xd_trace_stop(void);
 /**@{*/
 
 /** \brief What kind of failure it is: `XD_ERROR_*`. */
-uint32_t xd_error_kind(const xd_error *error);
+xd_failure_kind xd_error_kind(const xd_error *error);
 
 /** \brief The status; `XD_OK` for NULL. */
 xd_status xd_error_status(const xd_error *error);
@@ -1224,7 +1223,7 @@ xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
  *                  wanted.
  * \return The failure of the work before the event, where that is known already.
  */
-xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, uint32_t *how);
+xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, xd_wait_kind *how);
 
 /** \brief Makes the CPU wait until its work is done.
  * \return `XD_TIMEOUT`, or the first failure of the work, once.
@@ -1323,7 +1322,7 @@ xd_error *xd_tensor_explain(const xd_tensor *tensor, const xd_device *to,
                             const xd_move_options *options, xd_route **route);
 
 /** \brief The kind of the route; `XD_ROUTE_REFUSED` for NULL. */
-uint32_t xd_route_kind(const xd_route *route);
+xd_route_mode xd_route_kind(const xd_route *route);
 
 /** \brief Bytes that are copied; 0 for an alias. */
 uint64_t xd_route_bytes_copied(const xd_route *route);
@@ -1464,7 +1463,7 @@ xd_error *xd_session_call(const xd_session *session, const char *name,
  * Threads: any, also the script's own; not from a handler of signals.
  * \param[out] outcome  `XD_STOP_*`; may be NULL: it is not wanted.
  */
-xd_error *xd_session_interrupt(const xd_session *session, uint32_t *outcome);
+xd_error *xd_session_interrupt(const xd_session *session, xd_stop_outcome *outcome);
 
 /** \brief What the session does now. Never waits. */
 xd_error *xd_session_describe(const xd_session *session, xd_session_state *state);
@@ -1503,7 +1502,7 @@ typedef struct xd_api {
     xd_error *(*log_set)(xd_log_function function, void *word, uint32_t level);
     xd_error *(*trace_start)(const char *path);
     xd_error *(*trace_stop)(void);
-    uint32_t (*error_kind)(const xd_error *error);
+    xd_failure_kind (*error_kind)(const xd_error *error);
     xd_status (*error_status)(const xd_error *error);
     const char *(*error_operation)(const xd_error *error);
     const char *(*error_plugin)(const xd_error *error);
@@ -1618,7 +1617,7 @@ typedef struct xd_api {
     xd_error *(*stream_device)(const xd_stream *stream, xd_device **device);
     xd_error *(*stream_native_handle)(const xd_stream *stream, uint64_t *native);
     xd_error *(*stream_record)(const xd_stream *stream, xd_event **event);
-    xd_error *(*stream_wait)(const xd_stream *stream, const xd_event *event, uint32_t *how);
+    xd_error *(*stream_wait)(const xd_stream *stream, const xd_event *event, xd_wait_kind *how);
     xd_error *(*stream_synchronize)(const xd_stream *stream, uint64_t limit_ns);
     xd_error *(*stream_is_idle)(const xd_stream *stream, int32_t *idle);
     int32_t (*stream_equal)(const xd_stream *one, const xd_stream *other);
@@ -1639,7 +1638,7 @@ typedef struct xd_api {
                                const xd_move_options *options, xd_route **route);
     xd_error *(*tensor_explain)(const xd_tensor *tensor, const xd_device *to,
                                 const xd_move_options *options, xd_route **route);
-    uint32_t (*route_kind)(const xd_route *route);
+    xd_route_mode (*route_kind)(const xd_route *route);
     uint64_t (*route_bytes_copied)(const xd_route *route);
     uint64_t (*route_cost_ns)(const xd_route *route);
     const char *(*route_text)(const xd_route *route);
@@ -1669,7 +1668,7 @@ typedef struct xd_api {
     xd_error *(*session_call)(const xd_session *session, const char *name,
                               const xd_arguments *arguments, const xd_run_options *options,
                               xd_value *value);
-    xd_error *(*session_interrupt)(const xd_session *session, uint32_t *outcome);
+    xd_error *(*session_interrupt)(const xd_session *session, xd_stop_outcome *outcome);
     xd_error *(*session_describe)(const xd_session *session, xd_session_state *state);
     void (*session_free)(xd_session *session);
     void (*value_clear)(xd_value *value);

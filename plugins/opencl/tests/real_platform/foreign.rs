@@ -1,21 +1,13 @@
 //! Objects and queues that others made, in the plugin's context and in one of their own.
 
-use std::{
-    ffi::{CStr, c_char, c_void},
-    ptr::null_mut,
-};
+use std::{ffi::c_void, ptr::null_mut};
 
 use crossdock_plugin_opencl::OpenCl;
 use crossdock_sdk::{
-    abi::{
-        Address, AdoptFlags, AllocateArgs, MemoryKind, PointerFlags, Side, Status, StreamHandle,
-    },
+    abi::{Address, AdoptFlags, AllocateArgs, MemoryKind, Side, Status, StreamHandle},
     plugin::{Adopt, Plugin, Streams, Wrap},
 };
-use opencl3::{
-    command_queue as cl_queue, context::context as cl_context, device as cl_device,
-    memory as cl_memory,
-};
+use opencl3::{command_queue as cl_queue, context::context as cl_context, memory as cl_memory};
 
 use crate::rig::{
     LATE, allocate, copy, counted, device, download, host, open_or_skip, status, upload,
@@ -210,64 +202,4 @@ fn queue_in(context: *mut c_void, device: *mut c_void) -> *mut c_void {
         cl_queue::create_command_queue_with_properties(context, device, std::ptr::null())
     };
     queue.unwrap()
-}
-
-type Lookup = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-type Allocate = unsafe extern "C" fn(*mut c_void, *const u64, usize, u32, *mut i32) -> *mut c_void;
-type Free = unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32;
-
-/// A function of Intel's extension; none where the first device's platform lacks it.
-fn extension<T: Copy>(device: *mut c_void, name: &CStr) -> Option<T> {
-    let platform = cl_device::get_device_info(device, cl_device::CL_DEVICE_PLATFORM).unwrap();
-    let platform = std::ptr::with_exposed_provenance_mut(isize::from(platform).cast_unsigned());
-    // SAFETY: a text, and a library that is open already.
-    let library = unsafe { libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW) };
-    let symbol = c"clGetExtensionFunctionAddressForPlatform";
-    // SAFETY: an open library, and a text.
-    let lookup = unsafe { libc::dlsym(library, symbol.as_ptr()) };
-    // SAFETY: the function's type is the one in OpenCL 1.2.
-    let lookup = unsafe { std::ptr::from_ref(&lookup).cast::<Lookup>().read() };
-    // SAFETY: a live platform, and a text.
-    let found = unsafe { lookup(platform, name.as_ptr()) };
-    // SAFETY: callers name the type that the extension declares for `name`.
-    (!found.is_null()).then(|| unsafe { std::ptr::from_ref(&found).cast::<T>().read() })
-}
-
-#[test]
-fn shared_memory_of_others_is_known_until_it_is_freed() {
-    let plugin = open_or_skip!();
-    let (context, device_id) = vendor_names(&plugin);
-    let names = (c"clHostMemAllocINTEL", c"clMemBlockingFreeINTEL");
-    let functions = extension::<Allocate>(device_id, names.0).zip(extension(device_id, names.1));
-    let Some((allocate_host, free_host)) = functions else {
-        println!("skipped: the first platform has no unified shared memory");
-        return;
-    };
-    let mut code = 0;
-    // SAFETY: a live context, and a place for the code.
-    let raw = unsafe { allocate_host(context, std::ptr::null(), 4096, 0, &raw mut code) };
-    assert_eq!(code, 0);
-    let start = Address::pointer(raw.expose_provenance() as u64);
-    let found = plugin.pointer_query(start.advanced(100).unwrap()).unwrap();
-    assert_eq!(
-        (found.kind, found.base, found.size),
-        (MemoryKind::PINNED, start, 4096)
-    );
-    assert!(found.flags.contains(PointerFlags::FOREIGN));
-    let memory = allocate(&plugin, MemoryKind::DEVICE, 4096);
-    upload(&plugin, memory, &counted(4096));
-    let side = Side {
-        kind: MemoryKind::PINNED,
-        ..device(start)
-    };
-    let copied = copy(&plugin, side, device(memory), 4096, StreamHandle::NONE);
-    assert_eq!(copied, Status::OK);
-    // SAFETY: 4096 bytes that the host may read; the copy is done.
-    let seen = unsafe { std::slice::from_raw_parts(raw.cast::<u8>(), 4096) };
-    assert_eq!(seen, counted(4096));
-    let free_host: Free = free_host;
-    // SAFETY: memory of this context, which nobody uses any more.
-    assert_eq!(unsafe { free_host(context, raw) }, 0);
-    let after = plugin.pointer_query(start).unwrap();
-    assert_eq!(after.kind, MemoryKind::UNOWNED);
 }

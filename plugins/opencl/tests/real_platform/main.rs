@@ -23,3 +23,4 @@ mod memory;
 mod order;
 mod pointers;
 mod rig;
+mod shared;

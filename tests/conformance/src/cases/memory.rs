@@ -1,6 +1,8 @@
 //! Allocating and freeing.
 
-use crossdock_sdk::abi::{Address, AddressForm, AllocateArgs, Capabilities, MemoryKind, Status};
+use crossdock_sdk::abi::{
+    Address, AddressForm, AllocateArgs, Capabilities, MemoryKind, PointerFlags, Status,
+};
 
 use crate::allocation::{Allocation, free_address};
 use crate::case::{Case, Verdict, answers, ensure, is_unsupported, same_bytes};
@@ -20,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "an_address_has_the_form_that_its_device_says",
-        "The form of this device's addresses.",
+        "The form of device memory that `allocate` gives",
         form_is_kept,
     ),
     Case::core(
@@ -69,8 +71,15 @@ pub(super) const CASES: &[Case] = &[
         "Managed memory can be allocated.",
         |subject| kind_holds_bytes(subject, MemoryKind::MANAGED, Capabilities::MANAGED),
     ),
+    Case::core("pinned_memory_has_a_host_address", ADDRESSED, |subject| {
+        kind_is_addressed(subject, MemoryKind::PINNED, Capabilities::PINNED)
+    }),
+    Case::core("managed_memory_has_a_host_address", ADDRESSED, |subject| {
+        kind_is_addressed(subject, MemoryKind::MANAGED, Capabilities::MANAGED)
+    }),
 ];
 
+const ADDRESSED: &str = "Pinned and managed memory is of the form pointer on every device, and the host reaches it there";
 const REFUSED: &[Status] = &[Status::NOT_OWNER];
 
 fn minimal_alignment(subject: &Subject<'_>) -> Verdict {
@@ -259,4 +268,25 @@ fn kind_holds_bytes(subject: &Subject<'_>, kind: MemoryKind, capability: Capabil
         &device.read(8, 4000)?,
         &pattern(4, 4000),
     )
+}
+
+fn kind_is_addressed(subject: &Subject<'_>, kind: MemoryKind, capability: Capabilities) -> Verdict {
+    subject.needs(capability)?;
+    let memory = subject.allocate_kind(kind, 5000)?;
+    let address = memory.address();
+    ensure!(
+        address.form == AddressForm::POINTER,
+        "form {} and not pointer",
+        address.form.0
+    );
+    let info = memory.query(17)?;
+    let flagged = info.flags.contains(PointerFlags::HOST_ACCESSIBLE);
+    ensure!(flagged, "the query does not say that the host reaches it");
+    let at = memory.at(17).as_pointer().unwrap_or(0);
+    ensure!(
+        info.host_pointer == at,
+        "the host reaches byte 17 at {:#x}, and its address is {at:#x}",
+        info.host_pointer
+    );
+    Ok(())
 }
