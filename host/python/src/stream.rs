@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
 use crate::python_calls;
+use crate::refusals::is_refusal;
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
@@ -110,19 +111,20 @@ fn unknown(device: &Device, native: &Bound<'_, PyAny>) -> PyErr {
 
 /// The integer of a stream of another library.
 fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let is_number = !native.is_instance_of::<PyBool>();
+    let py = native.py();
     match native.extract::<u64>() {
-        Ok(word) if is_number => return Ok(word),
-        Err(error) if error.is_instance_of::<PyOverflowError>(native.py()) => {
+        Ok(word) if !native.is_instance_of::<PyBool>() => return Ok(word),
+        Err(error) if !is_refusal(py, &error) => return Err(error),
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
             let why = format!("{native} is no handle of a stream");
             return Err(PyTypeError::new_err(why));
         }
         _ => {}
     }
-    if let Ok(method) = python_calls::attribute(native, "__cuda_stream__") {
+    if let Some(method) = python_calls::attribute_if_any(native, "__cuda_stream__")? {
         // The CUDA stream protocol: a version, and the handle.
         let answer = if method.is_callable() {
-            python_calls::call(&method, PyTuple::empty(native.py()), None)?
+            python_calls::call(&method, PyTuple::empty(py), None)?
         } else {
             method
         };
@@ -135,7 +137,7 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(word);
     }
     for name in ["ptr", "cuda_stream", "int_ptr"] {
-        if let Ok(word) = python_calls::attribute(native, name) {
+        if let Some(word) = python_calls::attribute_if_any(native, name)? {
             return word.extract();
         }
     }
