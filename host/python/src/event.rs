@@ -81,8 +81,8 @@ impl Event {
     }
 
     /// Seconds from an earlier event to this one, as the device measured them; both must have
-    /// happened. `DeviceError` where no times are measured: by the device, or by a queue of OpenCL that was
-    /// made without `PROFILING_ENABLE`.
+    /// happened. `DeviceError` where `other` happened later, and where no times are measured: by the device,
+    /// or by a queue of OpenCL that was made without `PROFILING_ENABLE`.
     fn elapsed_since(&self, other: &Bound<'_, PyAny>) -> PyResult<f64> {
         let earlier = Self::given("elapsed_since", other)?;
         let nanoseconds = written(|out| (api().event_elapsed)(self.0.lend(), earlier.lend(), out))?;

@@ -245,8 +245,8 @@ typedef struct xd_timing_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded, or the
-     *          plugin has no time between the two.
+     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded,
+     *          `end` happened before `start`, or the plugin has no time between the two.
      * Since:   table 1.0.
      */
     xd_status (*event_elapsed)(xd_plugin_handle plugin, xd_event_handle start,

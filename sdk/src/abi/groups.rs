@@ -116,8 +116,8 @@ pub struct TimingHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, or the plugin has no
-    ///          time between the two.
+    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, `end` happened before
+    ///          `start`, or the plugin has no time between the two.
     /// Since:   table 1.0.
     pub event_elapsed: Option<
         unsafe extern "C" fn(

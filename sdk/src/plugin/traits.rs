@@ -244,7 +244,7 @@ pub trait Timing: Streams {
     /// Nanoseconds from `start` to `end`, any two live events of the plugin.
     ///
     /// # Errors
-    /// `NOT_READY`, `INVALID`.
+    /// `NOT_READY`, `INVALID` where `end` happened before `start` too.
     fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error>;
 }
 

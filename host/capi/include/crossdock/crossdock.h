@@ -1257,8 +1257,9 @@ xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);
 
 /** \brief Nanoseconds from `earlier` to `event`, as the device measured them.
- * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins, and where the
- *         plugin has no time for an event that the host completes; `XD_UNSUPPORTED` where the device, or a
+ * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins, where `event`
+ *         happened first, and where the plugin has no time for an event that the host completes;
+ *         `XD_UNSUPPORTED` where the device, or a
  *         wrapped queue, measures no times.
  */
 xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint64_t *nanoseconds);
