@@ -20,15 +20,15 @@ use crate::error::{check, copy_required};
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::handle::Handle;
-use crate::interpreter::detached;
 use crate::moving::copy_mode;
-use crate::refusals::instead;
 use crate::negotiate::HOST;
+use crate::refusals::instead;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
 use crate::vectorcall::names;
+use crate::waiting;
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)
@@ -272,13 +272,13 @@ impl Tensor {
 
     /// Waits for that work, without the interpreter.
     fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_pending()? {
-            let handle = self.handle();
-            detached(py, || {
-                check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
-            })?;
+        if !self.is_pending()? {
+            return Ok(());
         }
-        Ok(())
+        let handle = self.handle();
+        waiting::wait(py, NO_LIMIT, |limit| {
+            check((api().tensor_synchronize)(handle.lend(), limit))
+        })
     }
 
     /// Lets an export come after the work on the tensor, on a stream or here and now.

@@ -21,7 +21,7 @@
 //! | `refusals`, `integers` | whose an exception is, and sequences of integers |
 //! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
 //! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
-//! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
+//! | `stream`, `event`, `waiting`, `pointer`, `trace` | order, waits, pointer queries, the trace |
 
 mod arguments;
 mod buffer_in;
@@ -72,6 +72,7 @@ mod trace;
 mod typestr;
 mod vectorcall;
 mod views;
+mod waiting;
 
 use pyo3::prelude::*;
 

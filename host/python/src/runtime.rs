@@ -28,6 +28,7 @@ use crate::stream::{limit, stream_for};
 use crate::table::api;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::waiting;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
 static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());
@@ -205,11 +206,11 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> 
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
     let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
-    detached(py, || {
+    waiting::wait(py, limit, |limit| {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
     })?;
     // What was given back may have been the last that held a stream.
-    Ok(busy_streams::wait(py, limit, begin)?)
+    busy_streams::wait(py, limit, begin)
 }
 
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use crate::busy_streams::give_back_when_done;
 use crate::device::Device;
-use crate::error::{Failed, check};
+use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
@@ -18,6 +18,7 @@ use crate::refusals::is_refusal;
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
+use crate::waiting;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -74,18 +75,12 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
 
 /// Waits for the work that is on a stream now, for a call that cannot follow it. By an event, which tells
 /// of a failure each time: the stream tells once, and that is for its own users.
-pub(crate) fn wait_for_work(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
-    let end: Handle<XdEvent> = made(|out| (api().stream_record)(stream.lend(), out))?;
-    check((api().event_synchronize)(end.lend(), limit))
-}
-
-/// What is left of a limit in nanoseconds, of a wait that began then.
-pub(crate) fn left(limit: u64, begin: std::time::Instant) -> u64 {
-    let passed = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(NO_LIMIT);
-    match limit {
-        NO_LIMIT => NO_LIMIT,
-        limit => limit.saturating_sub(passed),
-    }
+pub(crate) fn wait_for_work(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<()> {
+    let record = || made(|out| (api().stream_record)(stream.lend(), out));
+    let end: Handle<XdEvent> = detached(py, record)?;
+    waiting::wait(py, limit, |limit| {
+        check((api().event_synchronize)(end.lend(), limit))
+    })
 }
 
 /// Whether it is PyOpenCL's own: any object may have an `int_ptr`, and what is no queue crashes drivers.
@@ -288,10 +283,9 @@ impl Stream {
     /// work that failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let limit = limit(timeout)?;
-        Ok(detached(py, || {
+        waiting::wait(py, limit(timeout)?, |limit| {
             check((api().stream_synchronize)(self.handle.lend(), limit))
-        })?)
+        })
     }
 
     /// Whether its work is done; `DeviceError` for work that failed, until `synchronize` has told of it.
