@@ -476,6 +476,7 @@ const xd_plugin_table *crossdock_plugin(void) {
         .struct_size = sizeof(xd_plugin_table),
         .abi_major = XD_ABI_MAJOR,
         .abi_minor = XD_ABI_MINOR,
+        .query_cost = XD_QUERY_TABLE,
         .description = (const uint8_t *)crossdock_description,
         .error_free = xd_plugin_error_free,
         .probe = remote_probe,

@@ -79,8 +79,8 @@ impl Deadline {
         self.left() == Some(Duration::ZERO)
     }
 
-    /// This end, or `longest` from now where that is sooner: for who looks now and then whether something
-    /// happened that nobody tells.
+    /// This end, or `longest` from now where that is sooner: for a loop that looks now and then whether
+    /// something happened, because nobody tells it.
     #[must_use]
     pub fn at_most(self, longest: Duration) -> Self {
         Self::after(Some(self.left().map_or(longest, |left| left.min(longest))))

@@ -375,8 +375,9 @@ static xd_status accel_event_elapsed(xd_plugin_handle plugin, xd_event_handle st
     int known = from && to && from->at && to->at && to->at >= from->at;
     *out = known ? 1000 * (to->at - from->at) : *out;
     pthread_mutex_unlock(&lock);
-    return known ? XD_OK : xd_plugin_fail(XD_INVALID, "event_elapsed", "one was never recorded",
-                                          error);
+    const char *why = from && to && from->at && to->at ? "the second happened before the first"
+                                                       : "one was never recorded";
+    return known ? XD_OK : xd_plugin_fail(XD_INVALID, "event_elapsed", why, error);
 }
 
 static xd_status accel_retire(xd_plugin_handle plugin, uint64_t deadline_ns,

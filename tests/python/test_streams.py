@@ -87,6 +87,11 @@ def test_events_measure_time(device: Any) -> None:
     if "timing" not in device.capabilities:
         pytest.skip("skipped: the device's events carry no times")
     assert 0 <= end.elapsed_since(begin) < 60
+    if end.elapsed_since(begin):
+        # A time that goes backwards is no time.
+        with pytest.raises(xd.DeviceError, match="happened before") as caught:
+            begin.elapsed_since(end)
+        assert caught.value.device == str(xd.device(device))
 
 
 @devices

@@ -102,6 +102,20 @@ def test_a_write_of_bytes_behind_a_failure_leaves_it_to_the_stream_to_tell(
     assert set(tensor.tolist()) == {1}
 
 
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1", "rocm:1"])
+def test_an_error_names_the_device_where_one_is_known(
+    accelerators: Accelerators, device: str
+) -> None:
+    tensor, stream = xd.zeros(8, device=device), xd.Stream(device, native=4096)
+    accelerators.fail()
+    with pytest.raises(xd.DeviceError, match="work before the event failed") as refused:
+        tensor.fill(1, stream=stream)
+    with pytest.raises(xd.DeviceError, match="work on the stream failed") as failed:
+        stream.synchronize()
+    for error in (refused.value, failed.value):
+        assert (error.device, error.plugin) == (device, "accelerators")
+
+
 @pytest.mark.parametrize("device", ["cuda:0", "rocm:0"])
 def test_rule_67_the_consumers_stream_is_neither_kept_nor_destroyed(
     accelerators: Accelerators, device: str

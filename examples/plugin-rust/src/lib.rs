@@ -101,7 +101,7 @@ impl Plugin for Example {
     unsafe fn copy(&self, args: CopyArgs, stream: StreamHandle) -> Result<(), Error> {
         let operation = "copy";
         self.check_open(operation)?;
-        // SAFETY: the caller keeps both sides valid until the copy is done.
+        // SAFETY: the caller keeps host memory valid until the copy is done.
         let copy = unsafe { self.memory.copy(&args) }?;
         if stream.is_none() {
             copy.run();

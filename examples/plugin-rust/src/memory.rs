@@ -134,10 +134,11 @@ impl Memory {
         ))
     }
 
-    /// A copy that is checked and can be made.
+    /// A copy that is checked and can be made. A side in a block lies inside of it, and the copy holds the
+    /// block; nobody can check one in the host's memory.
     ///
     /// # Safety
-    /// - Both sides are valid for `args.bytes` bytes until the copy is made or dropped.
+    /// - A side in the host's memory is valid for `args.bytes` bytes until the copy is made or dropped.
     pub(crate) unsafe fn copy(&self, args: &CopyArgs) -> Result<Copy, Error> {
         let (dst, src) = (
             self.side(&args.dst, args.bytes)?,
@@ -200,7 +201,8 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn run(&self) {
-        // SAFETY: `Memory::copy` saw that the sides are apart, and its caller keeps both valid until now.
+        // SAFETY: `Memory::copy` saw that the sides are apart, and that each lies in a block, which this
+        // holds, or in the host's memory, which the caller of that keeps valid until now.
         unsafe {
             self.src
                 .pointer()

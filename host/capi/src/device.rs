@@ -9,6 +9,7 @@ use crossdock_api::{
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::failure::On as _;
 use crate::object::{borrow, give, look, retain};
 use crate::plugin::PluginObject;
 
@@ -25,7 +26,10 @@ pub(crate) extern "C" fn xd_device_memory(
     device: Ref<'_, XdDevice>,
     out: Out<'_, MemoryInfo>,
 ) -> Failure {
-    fence_into("xd_device_memory", out, || Ok(borrow(device)?.memory()?))
+    fence_into("xd_device_memory", out, || {
+        let device = borrow(device)?;
+        device.memory().on(device)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -34,20 +38,25 @@ pub(crate) extern "C" fn xd_device_memory_usage(
     out: Out<'_, MemoryUsage>,
 ) -> Failure {
     fence_into("xd_device_memory_usage", out, || {
-        Ok(borrow(device)?.memory_usage()?)
+        let device = borrow(device)?;
+        device.memory_usage().on(device)
     })
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_reset_peaks(device: Ref<'_, XdDevice>) -> Failure {
     fence_call("xd_device_reset_peaks", || {
-        Ok(borrow(device)?.reset_peaks()?)
+        let device = borrow(device)?;
+        device.reset_peaks().on(device)
     })
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_trim(device: Ref<'_, XdDevice>, keep_bytes: u64) -> Failure {
-    fence_call("xd_device_trim", || Ok(borrow(device)?.trim(keep_bytes)?))
+    fence_call("xd_device_trim", || {
+        let device = borrow(device)?;
+        device.trim(keep_bytes).on(device)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -80,7 +89,8 @@ pub(crate) extern "C" fn xd_device_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_device_synchronize", || {
-        Ok(borrow(device)?.synchronize(limit(limit_ns))?)
+        let device = borrow(device)?;
+        device.synchronize(limit(limit_ns)).on(device)
     })
 }
 

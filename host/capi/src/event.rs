@@ -6,6 +6,7 @@ use crossdock_api::{Failure, Out, Owned, Ref, Status, XdDevice, XdEvent};
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::failure::On as _;
 use crate::object::{borrow, give, retain};
 
 #[unsafe(no_mangle)]
@@ -14,13 +15,17 @@ pub(crate) extern "C" fn xd_event_create_host(
     out: Out<'_, Owned<XdEvent>>,
 ) -> Failure {
     fence_into("xd_event_create_host", out, || {
-        Ok(give(Event::host(borrow(device)?)?))
+        let device = borrow(device)?;
+        Ok(give(Event::host(device).on(device)?))
     })
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_complete(event: Ref<'_, XdEvent>, status: Status) -> Failure {
-    fence_call("xd_event_complete", || Ok(borrow(event)?.complete(status)?))
+    fence_call("xd_event_complete", || {
+        let event = borrow(event)?;
+        event.complete(status).on(event.device())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -36,14 +41,16 @@ pub(crate) extern "C" fn xd_event_device(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_is_done(event: Ref<'_, XdEvent>, out: Out<'_, i32>) -> Failure {
     fence_into("xd_event_is_done", out, || {
-        Ok(borrow(event)?.is_done()?.into())
+        let event = borrow(event)?;
+        Ok(event.is_done().on(event.device())?.into())
     })
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_synchronize(event: Ref<'_, XdEvent>, limit_ns: u64) -> Failure {
     fence_call("xd_event_synchronize", || {
-        Ok(borrow(event)?.synchronize(limit(limit_ns))?)
+        let event = borrow(event)?;
+        event.synchronize(limit(limit_ns)).on(event.device())
     })
 }
 
@@ -54,7 +61,9 @@ pub(crate) extern "C" fn xd_event_elapsed(
     out: Out<'_, u64>,
 ) -> Failure {
     fence_into("xd_event_elapsed", out, || {
-        let elapsed = borrow(event)?.elapsed_since(borrow(earlier)?)?;
+        let (event, earlier) = (borrow(event)?, borrow(earlier)?);
+        let elapsed = event.elapsed_since(earlier);
+        let elapsed = elapsed.on_one_of(event.device(), earlier.device())?;
         Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     })
 }

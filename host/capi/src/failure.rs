@@ -3,7 +3,7 @@
 use crossdock::Error;
 use crossdock_api::{ErrorKind, Failure, Status};
 use crossdock_script::Kind;
-use crossdock_sdk::dlpack::DlpackError;
+use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::error::{ErrorObject, Parts};
 use crate::object::give;
@@ -13,6 +13,8 @@ use crate::object::give;
 pub(crate) enum Refusal {
     /// The runtime says why.
     Runtime(Error),
+    /// The runtime says why, of a device.
+    On(Error, Device),
     /// A script failed, or could not be run.
     Script(Box<crossdock_script::Failure>),
     /// An argument is wrong.
@@ -65,6 +67,7 @@ impl Refusal {
         };
         match self {
             Self::Runtime(error) => of_runtime(&error, function),
+            Self::On(error, device) => of_runtime(&error, function).on(device),
             Self::Script(failure) => of_script(*failure, function),
             Self::Argument { why, hint } => own(ErrorKind::MISUSE, Status::INVALID, why, hint),
             Self::CopyRequired { why } => own(
@@ -103,6 +106,36 @@ impl Refusal {
                 message,
                 "report this as a bug of Crossdock",
             ),
+        }
+    }
+}
+
+/// Says of which device an error of a hook is.
+pub(crate) trait On<T> {
+    /// That of `device`, where its plugin is the one that failed.
+    fn on(self, device: &crossdock::Device) -> Result<T, Refusal>;
+
+    /// That of the one whose plugin failed; of none where both have the same.
+    fn on_one_of(self, one: &crossdock::Device, other: &crossdock::Device) -> Result<T, Refusal>;
+}
+
+impl<T> On<T> for Result<T, Error> {
+    fn on(self, device: &crossdock::Device) -> Result<T, Refusal> {
+        self.map_err(|error| match &error {
+            Error::Hook { plugin, .. } if plugin == device.plugin().name() => {
+                let device = device.id();
+                Refusal::On(error, device)
+            }
+            _ => Refusal::Runtime(error),
+        })
+    }
+
+    fn on_one_of(self, one: &crossdock::Device, other: &crossdock::Device) -> Result<T, Refusal> {
+        let (first, second) = (one.plugin().name(), other.plugin().name());
+        match &self {
+            _ if first == second && one != other => Ok(self?),
+            Err(Error::Hook { plugin, .. }) if plugin == second => self.on(other),
+            _ => self.on(one),
         }
     }
 }

@@ -4,6 +4,7 @@
 use crossdock_api::{Failure, Out, Owned, Ref, XdDevice, XdRegistration, XdTensor};
 
 use crate::boundary::{fence_free, fence_into};
+use crate::failure::On as _;
 use crate::object::{borrow, borrow_tensor, give};
 
 #[unsafe(no_mangle)]
@@ -13,8 +14,8 @@ pub(crate) extern "C" fn xd_tensor_register(
     out: Out<'_, Owned<XdRegistration>>,
 ) -> Failure {
     fence_into("xd_tensor_register", out, || {
-        let tensor = borrow_tensor(tensor)?;
-        Ok(give(tensor.register(borrow(device)?)?))
+        let (tensor, device) = (borrow_tensor(tensor)?, borrow(device)?);
+        Ok(give(tensor.register(device).on(device)?))
     })
 }
 

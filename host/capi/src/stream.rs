@@ -9,6 +9,7 @@ use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStr
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
+use crate::failure::On as _;
 use crate::object::{borrow, give, look, retain};
 
 #[unsafe(no_mangle)]
@@ -17,7 +18,8 @@ pub(crate) extern "C" fn xd_stream_create(
     out: Out<'_, Owned<XdStream>>,
 ) -> Failure {
     fence_into("xd_stream_create", out, || {
-        Ok(give(Stream::new(borrow(device)?)?))
+        let device = borrow(device)?;
+        Ok(give(Stream::new(device).on(device)?))
     })
 }
 
@@ -27,7 +29,8 @@ pub(crate) extern "C" fn xd_stream_default(
     out: Out<'_, Owned<XdStream>>,
 ) -> Failure {
     fence_into("xd_stream_default", out, || {
-        Ok(give(Stream::default_of(borrow(device)?)?))
+        let device = borrow(device)?;
+        Ok(give(Stream::default_of(device).on(device)?))
     })
 }
 
@@ -41,7 +44,7 @@ pub(crate) unsafe extern "C" fn xd_stream_wrap(
         let device = borrow(device)?;
         // SAFETY: the header asks the caller for a live stream that outlives its handles, on which
         // nobody else puts work during a call.
-        Ok(give(unsafe { Stream::wrap(device, native) }?))
+        Ok(give(unsafe { Stream::wrap(device, native) }.on(device)?))
     })
 }
 
@@ -61,7 +64,8 @@ pub(crate) extern "C" fn xd_stream_native_handle(
     out: Out<'_, u64>,
 ) -> Failure {
     fence_into("xd_stream_native_handle", out, || {
-        Ok(borrow(stream)?.native_handle()?)
+        let stream = borrow(stream)?;
+        stream.native_handle().on(stream.device())
     })
 }
 
@@ -82,7 +86,8 @@ pub(crate) extern "C" fn xd_stream_record(
     out: Out<'_, Owned<XdEvent>>,
 ) -> Failure {
     fence_into("xd_stream_record", out, || {
-        Ok(give(borrow(stream)?.record()?))
+        let stream = borrow(stream)?;
+        Ok(give(stream.record().on(stream.device())?))
     })
 }
 
@@ -93,7 +98,10 @@ pub(crate) extern "C" fn xd_stream_wait(
     out: Out<'_, WaitKind>,
 ) -> Failure {
     fence_call("xd_stream_wait", || {
-        let chain = borrow(stream)?.wait(borrow(event)?)?;
+        let (stream, event) = (borrow(stream)?, borrow(event)?);
+        let chain = stream
+            .wait(event)
+            .on_one_of(stream.device(), event.device())?;
         optional(out).put(match chain {
             Chain::Native => WaitKind::NATIVE,
             Chain::HostEvent => WaitKind::HOST_EVENT,
@@ -110,7 +118,8 @@ pub(crate) extern "C" fn xd_stream_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_stream_synchronize", || {
-        Ok(borrow(stream)?.synchronize(limit(limit_ns))?)
+        let stream = borrow(stream)?;
+        stream.synchronize(limit(limit_ns)).on(stream.device())
     })
 }
 
@@ -120,7 +129,8 @@ pub(crate) extern "C" fn xd_stream_is_idle(
     out: Out<'_, i32>,
 ) -> Failure {
     fence_into("xd_stream_is_idle", out, || {
-        Ok(borrow(stream)?.is_idle()?.into())
+        let stream = borrow(stream)?;
+        Ok(stream.is_idle().on(stream.device())?.into())
     })
 }
 

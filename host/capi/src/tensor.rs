@@ -9,7 +9,7 @@ use crossdock_api::{
 use crossdock_sdk::fence::fence;
 
 use crate::boundary::{fence_call, fence_into, fence_value, optional, required};
-use crate::failure::Refusal;
+use crate::failure::{On as _, Refusal};
 use crate::input;
 use crate::object::{
     borrow, borrow_tensor, give, give_tensor, look, release_tensor, retain_tensor,
@@ -34,7 +34,7 @@ pub(crate) extern "C" fn xd_tensor_empty(
             None => Tensor::empty_of(device, &layout, kind),
             Some(stream) => Tensor::empty_on(in_its_order(stream, device, kind)?, &layout),
         };
-        Ok(give_tensor(made?))
+        Ok(give_tensor(made.on(device)?))
     })
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn move_to(
             let why = reasons.join("; ");
             Err(Refusal::CopyRequired { why })
         }
-        moved => Ok(moved?),
+        moved => moved.on_one_of(device, tensor.device()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use crossdock_api::{Failure, Ref, XdTensor};
 
 use crate::boundary::fence_call;
-use crate::failure::Refusal;
+use crate::failure::{On as _, Refusal};
 use crate::input;
 use crate::object::borrow_tensor;
 
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_read(
         check_size(size, tensor.nbytes())?;
         // SAFETY: the caller passes NULL or `size` bytes that nobody else uses during the call.
         let bytes = unsafe { input::array_mut(bytes.cast::<u8>(), size, "bytes") }?;
-        Ok(tensor.read_into(bytes)?)
+        tensor.read_into(bytes).on(tensor.device())
     })
 }
 
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_write(
         check_size(size, tensor.nbytes())?;
         // SAFETY: the caller passes NULL or `size` readable bytes.
         let bytes = unsafe { input::array(bytes.cast::<u8>(), size, "bytes") }?;
-        Ok(tensor.write(bytes)?)
+        tensor.write(bytes).on(tensor.device())
     })
 }
 

@@ -10,7 +10,7 @@ use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
 use crossdock_sdk::deadline::limit;
 
 use crate::boundary::{fence_call, fence_into};
-use crate::failure::Refusal;
+use crate::failure::{On as _, Refusal};
 use crate::input;
 use crate::object::{borrow, borrow_tensor, give, look};
 
@@ -22,7 +22,9 @@ pub(crate) extern "C" fn xd_tensor_copy_from(
 ) -> Failure {
     fence_call("xd_tensor_copy_from", || {
         let source = borrow_tensor(source)?;
-        Ok(borrow_tensor(tensor)?.copy_from(&source, look(stream))?)
+        let tensor = borrow_tensor(tensor)?;
+        let copied = tensor.copy_from(&source, look(stream));
+        copied.on_one_of(tensor.device(), source.device())
     })
 }
 
@@ -42,7 +44,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_fill(
         }
         // SAFETY: the caller passes NULL or `size` readable bytes.
         let pattern = unsafe { input::array(pattern.cast::<u8>(), size, "pattern") }?;
-        Ok(tensor.fill(pattern, look(stream))?)
+        tensor.fill(pattern, look(stream)).on(tensor.device())
     })
 }
 
@@ -52,7 +54,8 @@ pub(crate) extern "C" fn xd_tensor_synchronize(
     limit_ns: u64,
 ) -> Failure {
     fence_call("xd_tensor_synchronize", || {
-        Ok(borrow_tensor(tensor)?.synchronize(limit(limit_ns))?)
+        let tensor = borrow_tensor(tensor)?;
+        tensor.synchronize(limit(limit_ns)).on(tensor.device())
     })
 }
 
@@ -62,7 +65,9 @@ pub(crate) extern "C" fn xd_tensor_ready(
     out: Out<'_, Owned<XdEvent>>,
 ) -> Failure {
     fence_into("xd_tensor_ready", out, || {
-        Ok(borrow_tensor(tensor)?.ready()?.map_or(Owned::NULL, give))
+        let tensor = borrow_tensor(tensor)?;
+        let event = tensor.ready().on(tensor.device())?;
+        Ok(event.map_or(Owned::NULL, give))
     })
 }
 
@@ -72,7 +77,9 @@ pub(crate) extern "C" fn xd_tensor_wait_to_read(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_wait_to_read", || {
-        Ok(borrow_tensor(tensor)?.wait_to_read(borrow(stream)?)?)
+        let (tensor, stream) = (borrow_tensor(tensor)?, borrow(stream)?);
+        let told = tensor.wait_to_read(stream);
+        told.on_one_of(tensor.device(), stream.device())
     })
 }
 
@@ -82,7 +89,9 @@ pub(crate) extern "C" fn xd_tensor_wait_to_write(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_wait_to_write", || {
-        Ok(borrow_tensor(tensor)?.wait_to_write(borrow(stream)?)?)
+        let (tensor, stream) = (borrow_tensor(tensor)?, borrow(stream)?);
+        let told = tensor.wait_to_write(stream);
+        told.on_one_of(tensor.device(), stream.device())
     })
 }
 
@@ -92,7 +101,9 @@ pub(crate) extern "C" fn xd_tensor_used_on(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_used_on", || {
-        Ok(borrow_tensor(tensor)?.used_on(borrow(stream)?)?)
+        let (tensor, stream) = (borrow_tensor(tensor)?, borrow(stream)?);
+        let told = tensor.used_on(stream);
+        told.on_one_of(tensor.device(), stream.device())
     })
 }
 
@@ -102,7 +113,9 @@ pub(crate) extern "C" fn xd_tensor_written_on(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_written_on", || {
-        Ok(borrow_tensor(tensor)?.written_on(borrow(stream)?)?)
+        let (tensor, stream) = (borrow_tensor(tensor)?, borrow(stream)?);
+        let told = tensor.written_on(stream);
+        told.on_one_of(tensor.device(), stream.device())
     })
 }
 
@@ -112,6 +125,8 @@ pub(crate) extern "C" fn xd_tensor_ready_on(
     stream: Ref<'_, XdStream>,
 ) -> Failure {
     fence_call("xd_tensor_ready_on", || {
-        Ok(borrow_tensor(tensor)?.ready_on(borrow(stream)?)?)
+        let (tensor, stream) = (borrow_tensor(tensor)?, borrow(stream)?);
+        let told = tensor.ready_on(stream);
+        told.on_one_of(tensor.device(), stream.device())
     })
 }

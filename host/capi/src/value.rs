@@ -1,9 +1,10 @@
 //! `xd_value`: values of callers in, and values of scripts out.
 #![expect(unsafe_code, reason = "reads and frees what values point to")]
 
+use std::collections::TryReserveError;
 use std::ptr::NonNull;
 
-use crossdock::{Runtime, Tensor};
+use crossdock::{Error, Runtime, Tensor};
 use crossdock_api::{Owned, Ref, ValueKind, XdTensor, XdValue};
 use crossdock_script::{Managed, Value};
 use crossdock_sdk::fence::fence;
@@ -27,9 +28,17 @@ pub(crate) unsafe fn taken(value: &XdValue) -> Result<Value, Refusal> {
         ValueKind::TEXT => {
             let text = std::str::from_utf8(bytes("a text")?);
             let text = text.map_err(|_invalid| Refusal::argument("a text is not UTF-8"))?;
-            Value::Text(text.to_owned())
+            let mut copied = String::new();
+            copied.try_reserve_exact(text.len()).map_err(no_room)?;
+            copied.push_str(text);
+            Value::Text(copied)
         }
-        ValueKind::BYTES => Value::Bytes(bytes("bytes")?.to_vec()),
+        ValueKind::BYTES => {
+            let (bytes, mut copied) = (bytes("bytes")?, Vec::new());
+            copied.try_reserve_exact(bytes.len()).map_err(no_room)?;
+            copied.extend_from_slice(bytes);
+            Value::Bytes(copied)
+        }
         ValueKind::TENSOR => {
             // SAFETY: NULL or a live handle, by the caller's promise.
             let tensor = unsafe { Ref::<XdTensor>::from_raw(value.tensor) };
@@ -39,6 +48,14 @@ pub(crate) unsafe fn taken(value: &XdValue) -> Result<Value, Refusal> {
             let why = format!("a value of the unknown kind {kind}");
             return Err(Refusal::argument(why));
         }
+    })
+}
+
+/// Memory does not hold what a caller has a second time.
+fn no_room(error: TryReserveError) -> Refusal {
+    Refusal::Runtime(Error::Exhausted {
+        operation: "copy a value for a script",
+        why: error.to_string(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The files that a command writes: each once, never over one that it reads, whole or not at all.
 
 use std::{
+    collections::HashSet,
     fs,
     io::Write as _,
     os::unix::fs::MetadataExt as _,
@@ -17,9 +18,9 @@ use crate::{
 /// What is read, and what is or will be written.
 #[derive(Debug)]
 pub(crate) struct Outputs {
-    inputs: Vec<Identity>,
-    claimed: Vec<PathBuf>,
-    written: Vec<Identity>,
+    inputs: HashSet<Identity>,
+    claimed: HashSet<PathBuf>,
+    written: HashSet<Identity>,
 }
 
 /// Device and inode: the same for every name of one file.
@@ -37,20 +38,18 @@ impl Outputs {
     pub(crate) fn beside<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Self {
         Self {
             inputs: inputs.into_iter().filter_map(identity).collect(),
-            claimed: Vec::new(),
-            written: Vec::new(),
+            claimed: HashSet::new(),
+            written: HashSet::new(),
         }
     }
 
     /// Says that a file will be written, before there is any work for it.
     pub(crate) fn claim(&mut self, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
-        let claimed = real_name(path);
-        if self.claimed.contains(&claimed) {
+        if !self.claimed.insert(real_name(path)) {
             let why = "two of them would be written to it, and one would be lost";
             return Err(refuse(path, why, "give them different names or folders").into());
         }
-        self.claimed.push(claimed);
         Ok(())
     }
 
@@ -83,13 +82,13 @@ impl Outputs {
         let failed = |error| Problem::file("write", target, &error);
         let facts = temporary.file.metadata().map_err(failed)?;
         fs::rename(&temporary.path, target).map_err(failed)?;
-        self.written.push((facts.dev(), facts.ino()));
+        self.written.insert((facts.dev(), facts.ino()));
         Ok(())
     }
 
     fn check(&self, path: &Path) -> Result<(), Problem> {
         let found = identity(path);
-        let is_one_of = |files: &[Identity]| found.is_some_and(|file| files.contains(&file));
+        let is_one_of = |files: &HashSet<Identity>| found.is_some_and(|file| files.contains(&file));
         if is_one_of(&self.inputs) {
             let why = "it is a file that is being read";
             return Err(refuse(

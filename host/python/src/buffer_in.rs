@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::dtype::Dtype;
 use crate::format;
+use crate::integers::integers;
 use crate::kept::Held;
 use crate::lender::adopt;
 use crate::python_calls;
@@ -158,10 +159,11 @@ fn _from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 fn _from_bytes(
     obj: &Bound<'_, PyAny>,
     dtype: &Bound<'_, PyAny>,
-    shape: Vec<i64>,
+    shape: &Bound<'_, PyAny>,
     offset: u64,
     padded: bool,
 ) -> PyResult<Tensor> {
+    let shape = integers(shape)?;
     let dtype = Dtype::from_any(dtype)?.0;
     let view = View::of(obj)?;
     // SAFETY: filled by its exporter.
@@ -201,11 +203,12 @@ fn _from_bytes(
 fn _from_address(
     data: (usize, bool),
     dtype: &Bound<'_, PyAny>,
-    shape: Vec<i64>,
-    strides: Option<Vec<i64>>,
+    shape: &Bound<'_, PyAny>,
+    strides: Option<&Bound<'_, PyAny>>,
     padded: bool,
     owner: &Bound<'_, PyAny>,
 ) -> PyResult<Tensor> {
+    let (shape, strides) = (integers(shape)?, strides.map(integers).transpose()?);
     let dtype = Dtype::from_any(dtype)?;
     let strides = strides.map(|bytes| elements(&shape, &bytes, dtype.itemsize() as usize));
     let strides = strides.transpose()?;

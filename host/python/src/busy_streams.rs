@@ -4,14 +4,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crossdock_api::{Status, XdStream};
+use crossdock_api::{Status, XdEvent, XdStream};
 use pyo3::prelude::*;
 
-use crate::error::Failed;
-use crate::handle::{Handle, written};
+use crate::error::check;
+use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
-use crate::stream::{left, wait_for_work};
 use crate::table::api;
+use crate::waiting::{self, left};
 
 /// A stream and the object that keeps it alive.
 struct Busy {
@@ -44,23 +44,28 @@ pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
 
 /// Waits until the work of all streams is done, at most until `limit` nanoseconds after `begin`. Gives
 /// back those that are done by then, also after a timeout.
-pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> Result<(), Failed> {
+pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> PyResult<()> {
     let share = |one: &Busy| Handle::new((api().stream_retain)(one.handle.lend()));
     let streams: Vec<Handle<XdStream>> = busy().iter().map(share).collect();
-    let waited = detached(py, move || {
-        let mut streams = streams.iter();
-        streams.try_for_each(|stream| wait_for(stream, left(limit, begin)))
-    });
+    let mut streams = streams.iter();
+    let waited = streams.try_for_each(|stream| wait_for(py, stream, left(limit, begin)));
     give_back_those_done(None);
     waited
 }
 
 /// Waits for the work on a stream. How that ended is told to those who use what it wrote.
-fn wait_for(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
-    match wait_for_work(stream, limit) {
-        Err(failed) if failed.status() == Status::TIMEOUT => Err(failed),
-        _ => Ok(()),
-    }
+fn wait_for(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<()> {
+    let record = || made(|out| (api().stream_record)(stream.lend(), out));
+    let end: Handle<XdEvent> = match detached(py, record) {
+        Ok(end) => end,
+        Err(_failed) => return Ok(()),
+    };
+    waiting::wait(py, limit, |limit| {
+        match check((api().event_synchronize)(end.lend(), limit)) {
+            Err(failed) if failed.status() != Status::TIMEOUT => Ok(()),
+            waited => waited,
+        }
+    })
 }
 
 fn give_back_those_done(last: Option<Busy>) {

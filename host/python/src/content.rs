@@ -13,6 +13,7 @@ use crate::python_calls;
 use crate::stream::{limit, stream_for, wait_for_work};
 use crate::table::api;
 use crate::tensor::Tensor;
+use crate::waiting;
 
 impl Tensor {
     /// The value of a 0-d tensor, for conversions to numbers.
@@ -90,10 +91,10 @@ impl Tensor {
         let stream = stream.map(|stream| stream_for(&self.own_device()?, stream));
         let stream = stream.transpose()?;
         let handle = self.handle_to_write()?;
+        if let Some(stream) = &stream {
+            wait_for_work(py, &stream.handle, NO_LIMIT)?;
+        }
         let store = || {
-            if let Some(stream) = &stream {
-                wait_for_work(&stream.handle, NO_LIMIT)?;
-            }
             let (first, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
             // SAFETY: as many bytes as the slice has, which its object keeps unchanged.
             check(unsafe { (api().tensor_write)(handle.lend(), first, size) })
@@ -181,10 +182,10 @@ impl Tensor {
     /// Waits until the last work that writes it is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let (limit, handle) = (limit(timeout)?, self.handle());
-        Ok(detached(py, || {
+        let handle = self.handle();
+        waiting::wait(py, limit(timeout)?, |limit| {
             check((api().tensor_synchronize)(handle.lend(), limit))
-        })?)
+        })
     }
 
     /// The elements as nested lists of Python numbers; a number for a 0-d tensor.

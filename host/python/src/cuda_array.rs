@@ -18,8 +18,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{check, unsupported_device};
 use crate::handle::{Handle, made, written};
+use crate::integers::integers;
 use crate::kept;
 use crate::python_calls;
+use crate::refusals::{instead, unless_refused};
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::table::api;
@@ -169,9 +171,9 @@ fn read(described: &Bound<'_, PyAny>) -> PyResult<Described> {
         None
     };
     Ok(Described {
-        shape: required(described, "shape")?.extract()?,
+        shape: integers(&required(described, "shape")?)?,
         strides: entry(described, "strides")?
-            .map(|strides| strides.extract())
+            .map(|strides| integers(&strides))
             .transpose()?,
         dtype: dtype_of(&typestr)?,
         address,
@@ -182,8 +184,17 @@ fn read(described: &Bound<'_, PyAny>) -> PyResult<Described> {
 
 /// Only the trivial description of a type is the type that `typestr` names.
 fn check_descr(descr: &Bound<'_, PyAny>, typestr: &str) -> PyResult<()> {
-    match descr.extract::<Vec<(String, String)>>() {
-        Ok(fields) if fields == [(String::new(), typestr.to_owned())] => Ok(()),
+    // More fields than one are no type of ours, whatever they are.
+    let first = match descr.len()? {
+        1 => Some(descr.get_item(0)?),
+        _ => None,
+    };
+    let field = first.map(|first| first.extract::<(String, String)>());
+    match field
+        .map(|field| unless_refused(descr.py(), field))
+        .transpose()?
+    {
+        Some(Some((name, format))) if name.is_empty() && format == typestr => Ok(()),
         _ => Err(PyBufferError::new_err(
             "a structured type is no dtype of DLPack",
         )),
@@ -191,8 +202,9 @@ fn check_descr(descr: &Bound<'_, PyAny>, typestr: &str) -> PyResult<()> {
 }
 
 fn address_of(data: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
-    data.extract().map_err(|_other| {
-        PyTypeError::new_err(format!("data is a tuple (address, read-only), not {data}"))
+    data.extract().map_err(|error| {
+        let why = format!("data is a tuple (address, read-only), not {data}");
+        instead(data.py(), error, |_refused| Ok(PyTypeError::new_err(why)))
     })
 }
 

@@ -12,6 +12,7 @@ use crate::interpreter::detached;
 use crate::memory_usage::MemoryUsage;
 use crate::stream::limit;
 use crate::table::api;
+use crate::waiting;
 
 /// A device of a plugin. Two are equal when they are the same device; `str()` is `"opencl:0"`.
 #[pyclass(frozen, module = "crossdock")]
@@ -138,10 +139,9 @@ impl Device {
     /// Waits until the work on all its streams is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let (limit, handle) = (limit(timeout)?, &self.handle);
-        Ok(detached(py, || {
-            check((api().device_synchronize)(handle.lend(), limit))
-        })?)
+        waiting::wait(py, limit(timeout)?, |limit| {
+            check((api().device_synchronize)(self.handle.lend(), limit))
+        })
     }
 
     /// Pickled by its name: it is the device that has this name where it is loaded.

@@ -7,6 +7,8 @@ use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 
 use crate::error::check;
 use crate::handle::c_text;
+use crate::python_calls::attribute_if_any;
+use crate::refusals::unless_refused;
 use crate::table::api;
 use crate::typestr;
 
@@ -40,15 +42,14 @@ impl Dtype {
         if let Some(name) = name_of_class(spec) {
             return Self::named(name);
         }
-        if spec
-            .getattr("isnative")
-            .is_ok_and(|native| matches!(native.is_truthy(), Ok(false)))
+        if let Some(native) = attribute_if_any(spec, "isnative")?
+            && !native.is_truthy()?
         {
             return Err(PyValueError::new_err(format!(
                 "{spec} is not in this machine's byte order, in which all tensors are"
             )));
         }
-        let Ok(name) = spec.extract::<String>().or_else(|_| named_by(spec)) else {
+        let Some(name) = name_of(spec)? else {
             return Err(PyTypeError::new_err(format!(
                 "{spec} is no dtype: give crossdock.float32 or \"float32\""
             )));
@@ -87,17 +88,22 @@ fn written_short(py: Python<'_>, text: &str) -> Option<PyResult<DLDataType>> {
     typestr::dtype_of(&format!("={text}")).ok().map(Ok)
 }
 
-/// The name of another library's dtype: `numpy.dtype("f4").name`, `numpy.float32.__name__`,
-/// and `torch.float32`, which says it as text alone.
-fn named_by(spec: &Bound<'_, PyAny>) -> PyResult<String> {
-    match spec.getattr("name").or_else(|_| spec.getattr("__name__")) {
-        Ok(name) => name.extract(),
-        Err(_) if spec.get_type().name()? == "dtype" => {
-            let text: String = spec.str()?.extract()?;
-            Ok(text.rsplit('.').next().unwrap_or_default().to_owned())
-        }
-        Err(error) => Err(error),
+/// A text as it is, or the name of another library's dtype: `numpy.dtype("f4").name`,
+/// `numpy.float32.__name__`, and `torch.float32`, which says it as text alone.
+fn name_of(spec: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if let Ok(text) = spec.cast::<PyString>() {
+        return unless_refused(spec.py(), text.extract());
     }
+    for name in ["name", "__name__"] {
+        if let Some(name) = attribute_if_any(spec, name)? {
+            return unless_refused(spec.py(), name.extract());
+        }
+    }
+    if spec.get_type().name()? != "dtype" {
+        return Ok(None);
+    }
+    let text: String = spec.str()?.extract()?;
+    Ok(Some(text.rsplit('.').next().unwrap_or_default().to_owned()))
 }
 
 /// What a dtype is compared with.

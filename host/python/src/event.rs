@@ -10,6 +10,7 @@ use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
 use crate::stream::{limit, stream_or_current};
 use crate::table::api;
+use crate::waiting;
 
 /// A point in a stream's work, as `Stream.record()` gives it.
 #[pyclass(frozen, module = "crossdock")]
@@ -68,10 +69,9 @@ impl Event {
     /// where the work before it failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let limit = limit(timeout)?;
-        Ok(detached(py, || {
+        waiting::wait(py, limit(timeout)?, |limit| {
             check((api().event_synchronize)(self.0.lend(), limit))
-        })?)
+        })
     }
 
     /// Whether it has happened; `DeviceError` each time where the work before it failed.
@@ -81,8 +81,8 @@ impl Event {
     }
 
     /// Seconds from an earlier event to this one, as the device measured them; both must have
-    /// happened. `DeviceError` where no times are measured: by the device, or by a queue of OpenCL that was
-    /// made without `PROFILING_ENABLE`.
+    /// happened. `DeviceError` where `other` happened later, and where no times are measured: by the device,
+    /// or by a queue of OpenCL that was made without `PROFILING_ENABLE`.
     fn elapsed_since(&self, other: &Bound<'_, PyAny>) -> PyResult<f64> {
         let earlier = Self::given("elapsed_since", other)?;
         let nanoseconds = written(|out| (api().event_elapsed)(self.0.lend(), earlier.lend(), out))?;

@@ -20,14 +20,15 @@ use crate::error::{check, copy_required};
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::handle::Handle;
-use crate::interpreter::detached;
 use crate::moving::copy_mode;
 use crate::negotiate::HOST;
+use crate::refusals::instead;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
 use crate::tensor::Tensor;
 use crate::vectorcall::names;
+use crate::waiting;
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)
@@ -148,8 +149,10 @@ fn export<'py>(
     };
     let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
     let own = tensor.info()?.device;
-    let elsewhere = given(dl_device).filter(|device| pair_from(device) != Some(own));
-    let target = elsewhere.map(|device| device_from(&device)).transpose()?;
+    let target = match given(dl_device) {
+        Some(device) if pair_from(&device)? != Some(own) => Some(device_from(&device)?),
+        _ => None,
+    };
     let target = target.as_ref().map(|device| device.get());
     let copy = given(copy).map(|copy| truth(&copy)).transpose()?;
     let goal = target.map_or(own, Device::pair);
@@ -227,8 +230,10 @@ fn arrived(
 }
 
 fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
-    copy.extract()
-        .map_err(|_other| PyTypeError::new_err(format!("copy is None or a bool, not {copy}")))
+    copy.extract().map_err(|error| {
+        let why = || PyTypeError::new_err(format!("copy is None or a bool, not {copy}"));
+        instead(copy.py(), error, |_refused| Ok(why()))
+    })
 }
 
 #[pymethods]
@@ -267,13 +272,13 @@ impl Tensor {
 
     /// Waits for that work, without the interpreter.
     fn make_ready(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_pending()? {
-            let handle = self.handle();
-            detached(py, || {
-                check((api().tensor_synchronize)(handle.lend(), NO_LIMIT))
-            })?;
+        if !self.is_pending()? {
+            return Ok(());
         }
-        Ok(())
+        let handle = self.handle();
+        waiting::wait(py, NO_LIMIT, |limit| {
+            check((api().tensor_synchronize)(handle.lend(), limit))
+        })
     }
 
     /// Lets an export come after the work on the tensor, on a stream or here and now.

@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::negotiate::{FIRST_VERSIONED, LAST_LEGACY};
+use crate::refusals::instead;
 
 /// The struct, and the capsule's name.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +51,9 @@ pub(crate) fn form_of(max_version: Option<&Bound<'_, PyAny>>) -> PyResult<Form> 
             if error.is_instance_of::<PyTypeError>(given.py()) {
                 return error;
             }
-            PyValueError::new_err("a version has no such number")
+            instead(given.py(), error, |_refused| {
+                Ok(PyValueError::new_err("a version has no such number"))
+            })
         })
     };
     let (major, _minor) = (number(0)?, number(1)?);

@@ -18,9 +18,10 @@
 //! | `kept`, `gate`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
 //! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
 //! | `python_calls` | calls of code that may be Python's, where a thread may end |
+//! | `refusals`, `integers` | whose an exception is, and sequences of integers |
 //! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
 //! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
-//! | `stream`, `event`, `pointer`, `trace` | order, pointer queries, the trace |
+//! | `stream`, `event`, `waiting`, `pointer`, `trace` | order, waits, pointer queries, the trace |
 
 mod arguments;
 mod buffer_in;
@@ -44,6 +45,7 @@ mod gate;
 mod handle;
 mod import;
 mod incoming;
+mod integers;
 mod interpreter;
 mod kept;
 mod lender;
@@ -57,6 +59,7 @@ mod plugin;
 mod pointer;
 mod producers;
 mod python_calls;
+mod refusals;
 mod registration;
 mod route;
 mod runtime;
@@ -69,6 +72,7 @@ mod trace;
 mod typestr;
 mod vectorcall;
 mod views;
+mod waiting;
 
 use pyo3::prelude::*;
 

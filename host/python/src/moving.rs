@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made};
+use crate::integers::integers;
 use crate::interpreter::detached;
 use crate::stream::{current_stream, stream_for};
 use crate::table::api;
@@ -137,13 +138,13 @@ impl Tensor {
 #[pyfunction]
 pub(crate) fn _empty(
     py: Python<'_>,
-    shape: Vec<i64>,
+    shape: &Bound<'_, PyAny>,
     dtype: &Bound<'_, PyAny>,
     device: &Bound<'_, PyAny>,
     kind: Option<&str>,
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tensor> {
-    let target = Target::from_any(device)?;
+    let (target, shape) = (Target::from_any(device)?, integers(shape)?);
     let dtype = Dtype::from_any(dtype)?;
     let mut options = XdEmptyOptions::new();
     options.kind = match kind.map(kind_named).transpose()? {

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
 use crate::error::unsupported_device;
+use crate::integers::integers;
 use crate::kept::Held;
 use crate::lender::take;
 use crate::stream::Stream;
@@ -24,7 +25,7 @@ use crate::tensor::Tensor;
 pub(crate) fn _adopt_native(
     device: &Bound<'_, Device>,
     handle: usize,
-    what: (Bound<'_, Dtype>, Vec<i64>, u64),
+    what: (Bound<'_, Dtype>, Bound<'_, PyAny>, u64),
     owner: &Bound<'_, PyAny>,
     stream: Option<&Bound<'_, Stream>>,
     known: bool,
@@ -33,6 +34,7 @@ pub(crate) fn _adopt_native(
         check_known(owner.py(), device.get(), handle)?;
     }
     let (dtype, shape, offset) = what;
+    let shape = integers(&shape)?;
     let layout = XdLayout::compact(dtype.get().0, &shape);
     let data = std::ptr::with_exposed_provenance_mut::<c_void>(handle);
     let mut memory = XdMemory::new(device.get().pair(), data, layout);

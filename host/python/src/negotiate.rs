@@ -174,7 +174,7 @@ fn older<'py>(
         keywords.del_item("max_version")?;
     }
     let mut asked = Asked::Today;
-    if let Ok(info) = python_calls::attribute(x, "__dlpack_info__") {
+    if let Some(info) = python_calls::attribute_if_any(x, "__dlpack_info__")? {
         let answer = python_calls::call(&info, PyTuple::empty(x.py()), None)?;
         let version = draft_version(answer.extract()?)?;
         keywords.set_item("version", version)?;
@@ -235,7 +235,7 @@ fn with_stream(
 fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
     let asked = names(x.py())?.ask_for_device(x);
     let answer = asked.map_err(|error| speaks_none(x, &error).unwrap_or(error))?;
-    pair_from(&answer).ok_or_else(|| {
+    pair_from(&answer)?.ok_or_else(|| {
         PyTypeError::new_err(format!(
             "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
         ))

@@ -9,6 +9,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 
+use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -84,6 +85,21 @@ pub(crate) fn attribute<'py>(x: &Bound<'py, PyAny>, name: &str) -> PyResult<Boun
     let answer = staying(|| unsafe { get_attribute(x.as_ptr(), name.as_ptr()) });
     // SAFETY: a new reference, or NULL with an exception.
     unsafe { Bound::from_owned_ptr_or_err(x.py(), answer) }
+}
+
+/// `x.name`, or `None` where there is no such attribute.
+///
+/// # Errors
+/// What it raises, other than `AttributeError`.
+pub(crate) fn attribute_if_any<'py>(
+    x: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match attribute(x, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyAttributeError>(x.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// `x.name(**keywords)`.

@@ -20,8 +20,8 @@ struct Registration(Mutex<Option<Handle<XdRegistration>>>);
 
 #[pymethods]
 impl Registration {
-    /// Ends it, behind the work that uses the memory by now, for which nobody waits. Once: later calls do
-    /// nothing.
+    /// Ends it: the memory is unlocked once the work that uses it by now is over, for which this does not
+    /// wait. Later calls do nothing.
     fn close(&self, py: Python<'_>) {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = place.take();
@@ -49,7 +49,7 @@ impl Registration {
 #[pymethods]
 impl Tensor {
     /// Locks the host memory that this is a view of, all of it, for `device`: copies between the two are
-    /// fast then, and those on a stream do not wait for the host. The memory stays where it is, and may be
+    /// fast then, and one on a stream returns before it is made. The memory stays where it is, and may be
     /// read-only. `with tensor.register("cuda:0"):` does it for a block.
     ///
     /// `DeviceError` where the host does not reach the memory, the device locks none, or it is locked

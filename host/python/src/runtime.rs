@@ -17,15 +17,18 @@ use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
+use crate::integers::integers;
 use crate::interpreter::detached;
 use crate::moving::{copy_mode, ordering};
 use crate::plugin::Plugin;
 use crate::python_calls;
+use crate::refusals::unless_refused;
 use crate::route::Route;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::waiting;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
 static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());
@@ -115,25 +118,39 @@ fn device_if_named(spec: &Bound<'_, PyAny>) -> PyResult<Option<Py<Device>>> {
         })?;
         return Ok(Some(Py::new(py, Device::new(found)?)?));
     }
-    match pair_from(spec) {
+    match pair_from(spec)? {
         Some(pair) => Ok(Some(Py::new(py, Device::new(device_of(py, pair)?)?)?)),
         None => Ok(None),
     }
 }
 
-/// A DLPack pair: of ints, or of members of an enumeration with such values.
-pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> Option<DLDevice> {
-    let (device_type, device_id) = spec
-        .extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
-        .ok()?;
-    let number = |part: &Bound<'_, PyAny>| -> PyResult<i32> {
-        part.extract()
-            .or_else(|_| python_calls::attribute(part, "value")?.extract())
+/// A DLPack pair: of ints, or of members of an enumeration with such values. `None` for anything else.
+///
+/// # Errors
+/// What the numbers raise.
+pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> PyResult<Option<DLDevice>> {
+    let Ok((device_type, device_id)) = spec.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+    else {
+        return Ok(None);
     };
-    Some(DLDevice {
-        device_type: number(&device_type).ok()?,
-        device_id: number(&device_id).ok()?,
-    })
+    let (Some(device_type), Some(device_id)) = (number(&device_type)?, number(&device_id)?) else {
+        return Ok(None);
+    };
+    Ok(Some(DLDevice {
+        device_type,
+        device_id,
+    }))
+}
+
+fn number(part: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    let py = part.py();
+    if let Some(number) = unless_refused(py, part.extract())? {
+        return Ok(Some(number));
+    }
+    match python_calls::attribute_if_any(part, "value")? {
+        Some(value) => unless_refused(py, value.extract()),
+        None => Ok(None),
+    }
 }
 
 /// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own
@@ -225,11 +242,11 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> 
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
     let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
-    detached(py, || {
+    waiting::wait(py, limit, |limit| {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
     })?;
     // What was given back may have been the last that held a stream.
-    Ok(busy_streams::wait(py, limit, begin)?)
+    busy_streams::wait(py, limit, begin)
 }
 
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with
@@ -239,7 +256,7 @@ fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
 fn explain(
     x: &Bound<'_, PyAny>,
     device: &Bound<'_, PyAny>,
-    shape: Option<Vec<i64>>,
+    shape: Option<&Bound<'_, PyAny>>,
     dtype: Option<&Bound<'_, PyAny>>,
     copy: Option<bool>,
     stream: Option<&Bound<'_, PyAny>>,
@@ -278,7 +295,7 @@ fn explain(
         return Ok(Route::new(detached(py, explain)?));
     }
     let dtype = dtype.map_or_else(|| Dtype::named("float32"), Dtype::from_any)?;
-    let shape = shape.unwrap_or_else(|| vec![1 << 20]);
+    let shape = shape.map_or_else(|| Ok(vec![1 << 20]), integers)?;
     let explain = || {
         let layout = XdLayout::compact(dtype.0, &shape);
         let (options, layout) = (options(), Ref::from(&layout));

@@ -9,14 +9,16 @@ use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use crate::busy_streams::give_back_when_done;
 use crate::device::Device;
-use crate::error::{Failed, check};
+use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
 use crate::python_calls;
+use crate::refusals::is_refusal;
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
+use crate::waiting;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -73,18 +75,12 @@ pub(crate) fn limit(timeout: Option<f64>) -> PyResult<u64> {
 
 /// Waits for the work that is on a stream now, for a call that cannot follow it. By an event, which tells
 /// of a failure each time: the stream tells once, and that is for its own users.
-pub(crate) fn wait_for_work(stream: &Handle<XdStream>, limit: u64) -> Result<(), Failed> {
-    let end: Handle<XdEvent> = made(|out| (api().stream_record)(stream.lend(), out))?;
-    check((api().event_synchronize)(end.lend(), limit))
-}
-
-/// What is left of a limit in nanoseconds, of a wait that began then.
-pub(crate) fn left(limit: u64, begin: std::time::Instant) -> u64 {
-    let passed = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(NO_LIMIT);
-    match limit {
-        NO_LIMIT => NO_LIMIT,
-        limit => limit.saturating_sub(passed),
-    }
+pub(crate) fn wait_for_work(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<()> {
+    let record = || made(|out| (api().stream_record)(stream.lend(), out));
+    let end: Handle<XdEvent> = detached(py, record)?;
+    waiting::wait(py, limit, |limit| {
+        check((api().event_synchronize)(end.lend(), limit))
+    })
 }
 
 /// Whether it is PyOpenCL's own: any object may have an `int_ptr`, and what is no queue crashes drivers.
@@ -110,19 +106,20 @@ fn unknown(device: &Device, native: &Bound<'_, PyAny>) -> PyErr {
 
 /// The integer of a stream of another library.
 fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let is_number = !native.is_instance_of::<PyBool>();
+    let py = native.py();
     match native.extract::<u64>() {
-        Ok(word) if is_number => return Ok(word),
-        Err(error) if error.is_instance_of::<PyOverflowError>(native.py()) => {
+        Ok(word) if !native.is_instance_of::<PyBool>() => return Ok(word),
+        Err(error) if !is_refusal(py, &error) => return Err(error),
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
             let why = format!("{native} is no handle of a stream");
             return Err(PyTypeError::new_err(why));
         }
         _ => {}
     }
-    if let Ok(method) = python_calls::attribute(native, "__cuda_stream__") {
+    if let Some(method) = python_calls::attribute_if_any(native, "__cuda_stream__")? {
         // The CUDA stream protocol: a version, and the handle.
         let answer = if method.is_callable() {
-            python_calls::call(&method, PyTuple::empty(native.py()), None)?
+            python_calls::call(&method, PyTuple::empty(py), None)?
         } else {
             method
         };
@@ -135,7 +132,7 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(word);
     }
     for name in ["ptr", "cuda_stream", "int_ptr"] {
-        if let Ok(word) = python_calls::attribute(native, name) {
+        if let Some(word) = python_calls::attribute_if_any(native, name)? {
             return word.extract();
         }
     }
@@ -286,10 +283,9 @@ impl Stream {
     /// work that failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let limit = limit(timeout)?;
-        Ok(detached(py, || {
+        waiting::wait(py, limit(timeout)?, |limit| {
             check((api().stream_synchronize)(self.handle.lend(), limit))
-        })?)
+        })
     }
 
     /// Whether its work is done; `DeviceError` for work that failed, until `synchronize` has told of it.

@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
+use crate::refusals::instead;
 use crate::runtime::device_of;
 use crate::stream::{Stream, current_stream};
 use crate::table::api;
@@ -106,8 +107,9 @@ pub(crate) fn wanted(
 }
 
 fn number_of(rules: Rules, stream: &Bound<'_, PyAny>) -> PyResult<i64> {
-    stream.extract::<i64>().map_err(|error| {
-        if error.is_instance_of::<PyOverflowError>(stream.py()) {
+    let py = stream.py();
+    let better = |error: &PyErr| {
+        if error.is_instance_of::<PyOverflowError>(py) {
             return PyValueError::new_err(format!("{stream} is no handle of a stream"));
         }
         let hint = match (stream.is_instance_of::<Stream>(), rules) {
@@ -116,7 +118,9 @@ fn number_of(rules: Rules, stream: &Bound<'_, PyAny>) -> PyResult<i64> {
             (false, _) => String::new(),
         };
         PyTypeError::new_err(format!("a stream is None or an int, not {stream}{hint}"))
-    })
+    };
+    let number = stream.extract::<i64>();
+    number.map_err(|error| instead(py, error, |error| Ok(better(error))))
 }
 
 const NO_STREAMS: &str = "DLPack has no streams for this device: give stream=None";

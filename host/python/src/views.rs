@@ -9,7 +9,9 @@ use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 use crate::content::axes;
 use crate::error::copy_required;
 use crate::handle::made;
+use crate::integers::{integers, is_sequence};
 use crate::python_calls;
+use crate::refusals::instead;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -90,24 +92,21 @@ impl Index {
 
 /// One index of an axis; negative ones count from its end.
 fn position(item: &Bound<'_, PyAny>, extent: i64) -> PyResult<i64> {
+    let wrong = |error: &PyErr| {
+        if error.is_instance_of::<PyOverflowError>(item.py()) {
+            return Ok(outside(item, extent));
+        }
+        Ok(PyIndexError::new_err(format!(
+            "an index is made of integers, slices, `...` and None, not {}: for a mask or a list of indexes \
+             take `t.numpy()[..]`",
+            item.get_type().name()?
+        )))
+    };
     let number = match item.is_instance_of::<PyBool>() {
-        true => Err(PyTypeError::new_err("a bool")),
+        true => Err(PyTypeError::new_err("a bool is no index")),
         false => item.extract::<i64>(),
     };
-    let number = match number {
-        Ok(number) => number,
-        Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
-            return Err(outside(item, extent));
-        }
-        Err(error) if !error.is_instance_of::<PyTypeError>(item.py()) => return Err(error),
-        Err(_) => {
-            return Err(PyIndexError::new_err(format!(
-                "an index is made of integers, slices, `...` and None, not {}: for a mask or a list of indexes \
-                 take `t.numpy()[..]`",
-                item.get_type().name()?
-            )));
-        }
-    };
+    let number = number.map_err(|error| instead(item.py(), error, wrong))?;
     let at = match number < 0 {
         true => number.saturating_add(extent),
         false => number,
@@ -125,13 +124,15 @@ fn extents_in(args: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
             "reshape() needs a shape: `()` is that of one element",
         ));
     }
-    let py = args.py();
-    match args.extract() {
-        Ok(extents) => Ok(extents),
-        Err(error) if args.len() == 1 && PyErr::is_instance_of::<PyTypeError>(&error, py) => {
-            args.get_item(0)?.extract()
+    match integers(args) {
+        Err(error) if args.len() == 1 && error.is_instance_of::<PyTypeError>(args.py()) => {
+            let first = args.get_item(0)?;
+            if is_sequence(&first) {
+                return integers(&first);
+            }
+            Err(error)
         }
-        Err(error) => Err(error),
+        extents => extents,
     }
 }
 
@@ -272,7 +273,8 @@ impl Tensor {
     }
 
     /// A view with its axes in another order; negative ones count from the end. Array API.
-    fn permute_dims(&self, axes: Vec<i64>) -> PyResult<Self> {
+    fn permute_dims(&self, axes: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let axes = integers(axes)?;
         let rank = i64::try_from(self.extents()?.len())?;
         let axis = |axis: &i64| {
             let at = if *axis < 0 { axis + rank } else { *axis };

@@ -147,8 +147,8 @@ impl Event {
     ///
     /// # Errors
     /// [`Error::Misuse`] for events of two plugins; [`Error::Hook`]: `NOT_READY` before both
-    /// happened, `INVALID` where the plugin has no time for an event that the host completes,
-    /// `UNSUPPORTED` where the device, or a wrapped queue, measures no times.
+    /// happened, `INVALID` where this one happened first or the plugin has no time for an event that the
+    /// host completes, `UNSUPPORTED` where the device, or a wrapped queue, measures no times.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         if !Arc::ptr_eq(self.device().plugin(), earlier.device().plugin()) {
             let why = "the events belong to two plugins, whose clocks differ";

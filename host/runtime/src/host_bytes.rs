@@ -29,6 +29,35 @@ pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>, Error> {
     Ok(unsafe { Vec::from_raw_parts(first, length, length) })
 }
 
+/// A pattern so many times.
+///
+/// # Errors
+/// [`Error::Exhausted`].
+pub(crate) fn repeated(pattern: &[u8], count: usize) -> Result<Vec<u8>, Error> {
+    let length = pattern.len().saturating_mul(count);
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|error| Error::exhausted("make host memory", error))?;
+    for _ in 0..count {
+        bytes.extend_from_slice(pattern);
+    }
+    Ok(bytes)
+}
+
+/// Makes it longer, by zeros.
+///
+/// # Errors
+/// [`Error::Exhausted`].
+pub(crate) fn grow(bytes: &mut Vec<u8>, length: usize) -> Result<(), Error> {
+    let more = length.saturating_sub(bytes.len());
+    bytes
+        .try_reserve(more)
+        .map_err(|error| Error::exhausted("make host memory", error))?;
+    bytes.resize(length, 0);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +68,16 @@ mod tests {
             let error = zeroed(length).unwrap_err();
             assert!(matches!(error, Error::Exhausted { .. }), "{error:?}");
         }
+        for count in [1 << 58, usize::MAX >> 1] {
+            let error = repeated(&[1, 2, 3], count).unwrap_err();
+            assert!(matches!(error, Error::Exhausted { .. }), "{error:?}");
+            let error = grow(&mut vec![1], count).unwrap_err();
+            assert!(matches!(error, Error::Exhausted { .. }), "{error:?}");
+        }
+        assert_eq!(repeated(&[1, 2], 2).unwrap(), [1, 2, 1, 2]);
+        let mut bytes = vec![7];
+        grow(&mut bytes, 3).unwrap();
+        assert_eq!(bytes, [7, 0, 0]);
         assert_eq!(zeroed(3).unwrap(), [0; 3]);
         assert!(zeroed(0).unwrap().is_empty());
     }

@@ -35,7 +35,7 @@ pub(crate) enum Owner {
     Adopted { of: Tensor },
     /// A host view of device memory.
     Mapped { of: Tensor, pointer: Pointer },
-    /// Nothing but a lock on host memory for the device, which `of` keeps.
+    /// A lock on host memory for the device; `of` keeps the memory.
     Registered { of: Tensor, pointer: Pointer },
     /// The same memory under the object's name that others gave, with what they keep for it.
     Named { of: Tensor, _tensor: Foreign },

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "copies bits between slices")]
 
 use crate::error::Error;
-use crate::host_bytes::zeroed;
+use crate::host_bytes::{grow, zeroed};
 use crate::walk;
 
 /// New values for some bits of neighbouring bytes.
@@ -24,19 +24,28 @@ impl Patch {
     }
 
     /// Adds bits that it takes: those of `bytes` from bit `at` on.
-    pub(crate) fn add(&mut self, first: i64, length: i64, (bytes, at): (&[u8], i64)) {
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`].
+    pub(crate) fn add(
+        &mut self,
+        first: i64,
+        length: i64,
+        (bytes, at): (&[u8], i64),
+    ) -> Result<(), Error> {
         let (from, to) = bytes_of(first, length);
         if self.bytes.is_empty() {
             self.start = from;
         }
         let count = usize::try_from(to - self.start).unwrap_or(0);
-        self.bytes.resize(count, 0);
-        self.new.resize(count, 0);
+        grow(&mut self.bytes, count)?;
+        grow(&mut self.new, count)?;
         let inside = first - self.start * 8;
         set(&mut self.new, inside, length);
         let target = (self.bytes.as_mut_ptr(), inside);
         // SAFETY: the run was made long enough just now, and the caller gives so many bits.
         unsafe { walk::copy_bits(length, target, (bytes.as_ptr(), at)) };
+        Ok(())
     }
 
     /// Fills in the bits that are not new; `read` reads the bytes from one on.
@@ -98,7 +107,7 @@ mod tests {
 
     fn of(first: i64, length: i64) -> Patch {
         let mut patch = Patch::default();
-        patch.add(first, length, (&[0xff; 8], 0));
+        patch.add(first, length, (&[0xff; 8], 0)).unwrap();
         patch
     }
 
@@ -144,9 +153,9 @@ mod tests {
         let expected = [old, old, 0xf5, 0xff, 0xff, 0x5f, old, old];
         assert_eq!(memory, expected);
         // The next run is not mistaken for new where that one was.
-        patch.add(9, 2, (&[0], 3));
-        patch.add(12, 1, (&[0xff], 7));
-        patch.add(25, 1, (&[0], 0));
+        patch.add(9, 2, (&[0], 3)).unwrap();
+        patch.add(12, 1, (&[0xff], 7)).unwrap();
+        patch.add(25, 1, (&[0], 0)).unwrap();
         assert_eq!(flush(&mut patch, &mut memory), [(1, 3)]);
         assert_eq!(memory, [old, 0b0101_0001, 0xf5, 0xfd, 0xff, 0x5f, old, old]);
     }
@@ -155,8 +164,8 @@ mod tests {
     fn whole_bytes_are_read_from_any_bit_and_nothing_is_read_first() {
         let mut memory = [0; 6];
         let mut patch = Patch::default();
-        patch.add(8, 16, (&[0x21, 0x43, 0x65], 4));
-        patch.add(24, 8, (&[0x87], 0));
+        patch.add(8, 16, (&[0x21, 0x43, 0x65], 4)).unwrap();
+        patch.add(24, 8, (&[0x87], 0)).unwrap();
         assert_eq!(flush(&mut patch, &mut memory), []);
         assert_eq!(memory, [0, 0x32, 0x54, 0x87, 0, 0]);
     }

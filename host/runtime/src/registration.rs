@@ -9,10 +9,11 @@ use crate::memory::Memory;
 use crate::owner::{Owner, Pointer};
 use crate::tensor::Tensor;
 
-/// Host memory that is locked for a device, which copies it fast and without a wait for the host.
+/// Host memory that is locked for a device: copies between the two are fast, and one on a stream returns
+/// before it is made.
 ///
-/// It keeps the memory. Dropped, it ends: behind the work that uses the memory by then, for which nobody
-/// waits.
+/// It keeps the memory. Dropped, it ends: the memory is unlocked once the work that uses it by then is over,
+/// for which the drop does not wait.
 #[derive(Debug)]
 pub struct Registration(
     /// A view of the memory, which ends as views do.
@@ -33,8 +34,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Hook`]: `UNSUPPORTED` where the host does not reach the memory by its address, or the
-    /// device locks none; `CONFLICT` where the device's plugin knows a part of it already; what else its
-    /// plugin answers. [`Error::Claim`] where the memory is called the host's and is not.
+    /// device locks none; `CONFLICT` where the device's plugin knows a part of it already; `PERMISSION`
+    /// where the system or the driver does not lock it; what else its plugin answers. [`Error::Claim`] where the memory is called the host's and is not.
     pub fn register(&self, device: &Device) -> Result<Registration, Error> {
         const OPERATION: &str = "register_host";
         let memory = self.memory();

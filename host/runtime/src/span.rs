@@ -221,7 +221,7 @@ impl Bytes<'_> {
             if !patch.takes(first, length) {
                 self.put_patch(&mut patch)?;
             }
-            patch.add(first, length, (bytes, from));
+            patch.add(first, length, (bytes, from))?;
             from += length;
             Ok(())
         })?;

@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::event::Event;
+use crate::host_bytes::repeated;
 use crate::memory::Memory;
 use crate::order::{self, Touched};
 use crate::pending::Access;
@@ -125,7 +126,7 @@ impl Tensor {
         let (body, edge) = elements::split(self)?;
         body.fill_whole(pattern, stream)?;
         // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
-        let bytes = pattern.repeat(transfer::host_length(edge.nbytes())?);
+        let bytes = repeated(pattern, transfer::host_length(edge.nbytes())?)?;
         let last = Self::from_bytes(edge.device(), edge.layout(), &bytes)?;
         elements::copy_edge(&edge, &last, stream)
     }
@@ -139,7 +140,7 @@ impl Tensor {
             Err(error) if error.is_unsupported() => {
                 order::synchronize(stream)?;
                 let count = transfer::host_length(self.nbytes())? / pattern.len();
-                transfer::write(self, &pattern.repeat(count))
+                transfer::write(self, &repeated(pattern, count)?)
             }
             filled => filled,
         }

@@ -228,11 +228,10 @@ impl Event {
             .map_or(Some(Ok(())), |signal| signal.synchronize(limit))
     }
 
-    /// Time from this event to `later`; `None` unless both were recorded and are complete.
+    /// When it happened; `None` unless it was recorded and is complete.
     #[must_use]
-    pub fn elapsed(&self, later: &Self) -> Option<Duration> {
-        let (from, to) = (self.current()?.at()?, later.current()?.at()?);
-        Some(to.saturating_duration_since(from))
+    pub fn happened_at(&self) -> Option<Instant> {
+        self.current()?.at()
     }
 
     /// Makes it stand for `signal` from now on.

@@ -3,7 +3,6 @@
 
 use core::ffi::c_void;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
 use crossdock_sdk::deadline::{Deadline, limit};
@@ -209,9 +208,15 @@ impl Timing for Cpu {
                 "an event was never recorded",
             ));
         }
-        let elapsed: Option<Duration> = start.elapsed(&end);
-        let pending = || Error::new(Status::NOT_READY, operation, "an event is still pending");
-        Ok(u64::try_from(elapsed.ok_or_else(pending)?.as_nanos()).unwrap_or(u64::MAX))
+        let (Some(start), Some(end)) = (start.happened_at(), end.happened_at()) else {
+            let why = "an event is still pending";
+            return Err(Error::new(Status::NOT_READY, operation, why));
+        };
+        let Some(elapsed) = end.checked_duration_since(start) else {
+            let why = "the second event happened before the first";
+            return Err(Error::new(Status::INVALID, operation, why));
+        };
+        Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

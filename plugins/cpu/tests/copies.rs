@@ -330,3 +330,40 @@ fn a_panic_in_a_part_reaches_the_caller_after_every_other_part_ran() {
         assert_eq!(ran.load(Ordering::Relaxed), 16 - bad);
     }
 }
+
+/// A program may start its threads with as little stack as the system allows.
+#[test]
+fn a_small_stack_is_enough_for_each_way_to_copy() {
+    let (rows, row) = (300_i64, 200_i64);
+    // Dense, turned round, every second element, runs apart; in each width.
+    let layouts = [
+        ([row, 1], [row, 1]),
+        ([row, 1], [1, rows]),
+        ([row, 1], [2 * row, 2]),
+        ([2 * row, 2], [row, 1]),
+        ([row, 1], [2 * row, 1]),
+    ];
+    let copies = move || {
+        let pool = Pool::new(1);
+        for (bits, (dst_strides, src_strides)) in [4_u32, 8, 16, 32, 64, 128]
+            .into_iter()
+            .flat_map(|bits| layouts.map(|layout| (bits, layout)))
+        {
+            let plan = Plan::new(&Elements {
+                bits,
+                shape: &[rows, row],
+                dst_strides: &dst_strides,
+                src_strides: &src_strides,
+                dst_offset_bits: 0,
+                src_offset_bits: 0,
+            });
+            let bytes = usize::try_from(rows * row * 2 * 16).unwrap();
+            let (mut dst, src) = (vec![0_u8; bytes], vec![7_u8; bytes]);
+            // SAFETY: the strides reach no further than the bytes of the widest elements.
+            unsafe { plan.unwrap().run(&pool, dst.as_mut_ptr(), src.as_ptr()) };
+            assert_eq!(dst[0] & 7, 7);
+        }
+    };
+    let small = std::thread::Builder::new().stack_size(32 << 10);
+    small.spawn(copies).unwrap().join().unwrap();
+}

@@ -161,7 +161,11 @@ impl Event {
                 Progress::Failed(fault) => return Err(fault),
             }
         }
-        Ok(Some(time(&to)?.saturating_sub(time(&from)?)))
+        let elapsed = time(&to)?.checked_sub(time(&from)?);
+        elapsed.map(Some).ok_or_else(|| {
+            let why = "the second event happened before the first";
+            Fault::invalid("event_elapsed", why)
+        })
     }
 
     fn is_host(&self) -> bool {

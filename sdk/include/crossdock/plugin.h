@@ -82,7 +82,8 @@ typedef struct xd_plugin_table {
      * neither case.
      *
      * A plugin may own threads and processes. It starts them here or later, not in `probe` and not
-     * when its file is loaded, and `close` ends them. A process gets no signal handler, fork handler
+     * when its file is loaded, and `close` ends them; a thread that was told to end may return a little
+     * later, since the library stays mapped. A process gets no signal handler, fork handler
      * or file of the host's, is waited for by its number alone, and ends by itself when the host does;
      * while a plugin has one, the host's program may get `SIGCHLD`. When the process ends too early,
      * its devices are lost.
@@ -190,8 +191,8 @@ typedef struct xd_plugin_table {
      * `stream_wrap`, `event_create`, `event_create_host` and `stream_host_call`; `stream_default`,
      * `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`,
      * `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a
-     * device, `memory_trim`, `event_complete`, and queries, waits and ends of streams and events. The conformance
-     * suite asks `allocate` and `stream_create`.
+     * device, `memory_trim`, `memory_usage`, `memory_reset_peaks`, `event_complete`, and queries, waits and
+     * ends of streams and events. The conformance suite asks `allocate` and `stream_create`.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.
@@ -295,10 +296,12 @@ XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 
 /**
  * The same for a plugin that starts a vendor's driver, whose library it names as it is opened:
- * `"driver=libcuda.so.1"`. No driver works in the child of a fork once the parent started it, so there
- * the plugin is opened only if its driver was not started before. A plugin without one is opened anew
- * after `at_fork_child`, and what the host reaches of its memory is private to the process (no
- * MAP_SHARED): a child uses its copy of it.
+ * `"driver=libcuda.so.1"`. A host whose search finds the file calls `probe` and `open` when somebody first
+ * needs a device of these types; one that is told to load the file, at once, as it does without a driver.
+ *
+ * No driver works in the child of a fork once the parent started it, so there the plugin is opened only if
+ * its driver was not started before. A plugin without one is opened anew after `at_fork_child`, and what the
+ * host reaches of its memory is private to the process (no MAP_SHARED): a child uses its copy of it.
  */
 #define XD_PLUGIN_DESCRIBE_DRIVER(name, vendor, version, devices, driver)                      \
     XD_PLUGIN_DESCRIBE(name, vendor, version, devices "\0" driver)

@@ -175,8 +175,9 @@ typedef struct xd_wrap_hooks {
      * that stream, for which `stream_native` gives one integer whatever it was wrapped by. One that
      * names another stream on each thread (2 of CUDA) is resolved by the calling thread: the handle is
      * of that thread's stream, whichever thread uses it; where the vendor reaches that from its own
-     * thread alone, it is `XD_UNSUPPORTED`. A number that can be no stream, as 0 of OpenCL, is
-     * `XD_INVALID`, and is not followed as an address.
+     * thread alone, it is `XD_UNSUPPORTED`. Callers vouch for no number below 4096, where no object
+     * lies. A number that can be no stream, as 0 of OpenCL, is `XD_INVALID`, and is not followed as an
+     * address.
      *
      * Threads: any.
      * Blocks:  no.
@@ -219,14 +220,15 @@ typedef struct xd_host_event_hooks {
 
 /** Host functions on a stream. */
 typedef struct xd_host_call_hooks {
-    /** Runs `function(word)` when the stream reaches it. The function calls neither hooks nor the
-     * vendor, waits for nothing and is short: what takes long it hands to another thread. So it may
-     * run inside of a callback of the driver's, and with no lock held that a hook takes.
+    /** Runs `function(word)` when the stream reaches it. The function is the host's: it is short, waits
+     * for nothing, and calls neither hooks nor the vendor. So it may run inside of a callback of the
+     * driver's; who calls it holds no lock that a hook takes.
      *
      * A driver that drops functions behind failed work, or with a lost device, leaves them to the
      * plugin, which runs them itself.
      *
-     * Threads: any; `function` runs on a thread of the vendor and must not call hooks.
+     * Threads: any; one call at a time for one stream. `function` runs on any thread, of the vendor's or
+     *          of the plugin's own.
      * Blocks:  no.
      * Owns:    `word` is the caller's; `function` runs exactly once, also behind work that failed.
      * Errors:  `XD_UNSUPPORTED`. After any error of this call `function` is never called.
@@ -245,8 +247,8 @@ typedef struct xd_timing_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded, or the
-     *          plugin has no time between the two.
+     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded,
+     *          `end` happened before `start`, or the plugin has no time between the two.
      * Since:   table 1.0.
      */
     xd_status (*event_elapsed)(xd_plugin_handle plugin, xd_event_handle start,
@@ -285,13 +287,18 @@ typedef struct xd_fill_hooks {
 
 /** Host memory of others, locked for a device. */
 typedef struct xd_register_hooks {
-    /** Locks host memory for the device, so that copies from it are fast and truly
-     * asynchronous.
+    /** Locks `size` bytes of host memory for the device, so that copies between the two are fast and, on a
+     * stream, leave the calling thread free. They name the memory as `copy` names other host memory, all of
+     * it or a part.
+     *
+     * Its pages may be read-only: the device then only reads the memory, and no work writes it.
      *
      * Threads: any.
      * Blocks:  may.
      * Owns:    the memory stays the caller's and outlives the registration.
-     * Errors:  `XD_CONFLICT` when it overlaps an earlier registration; `XD_PERMISSION`.
+     * Errors:  `XD_CONFLICT` when it overlaps an earlier registration for the device, or memory that the
+     *          plugin allocated; `XD_PERMISSION` where the system or the vendor does not lock it, as pages
+     *          that are read-only; `XD_OOM_HOST`.
      * Since:   table 1.0.
      */
     xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
@@ -414,12 +421,12 @@ typedef struct xd_pool_hooks {
     /** Gives cached memory back, until at most `keep_bytes` bytes of it are left.
      *
      * It gives back what is free now and waits for no work: memory that a stream has not freed yet
-     * stays, and so does what cannot be given back without a part that is used. Memory that is
-     * allocated keeps its address and its bytes. Without cached memory beyond `keep_bytes` it does
-     * nothing.
+     * stays, and so does a free part of a block, which is what the plugin took from its vendor at once and
+     * gives back whole. Memory that is allocated keeps its address and its bytes. Without cached memory
+     * beyond `keep_bytes` it does nothing.
      *
      * Threads: any.
-     * Blocks:  no: not for work.
+     * Blocks:  may: for the vendor's call, never for work.
      * Owns:    nothing.
      * Errors:  `XD_VENDOR`, `XD_DEVICE_LOST`.
      * Since:   table 1.0.

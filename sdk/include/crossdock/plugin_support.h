@@ -3,9 +3,10 @@
  * \brief What most plugins in C write by hand: error objects, texts, log lines and places of memory.
  *
  * Optional: nothing in the contract needs this file, and `plugin.h` does not include it. All functions
- * are `static inline`, so a plugin links to nothing and exports nothing more; C99 and C++11. Functions
- * that fill an error object take `error` as a hook has it, and answer the status, so that a hook ends
- * with `return xd_plugin_fail(..)`.
+ * are `static inline`, so a plugin links to nothing and exports nothing more; C99 and C++11.
+ *
+ * Any thread may call each of them at any time. None takes a lock, waits, or keeps a pointer that it is given,
+ * unless it says so.
  */
 #ifndef CROSSDOCK_PLUGIN_SUPPORT_H
 #define CROSSDOCK_PLUGIN_SUPPORT_H
@@ -22,17 +23,23 @@
 extern "C" {
 #endif
 
-/** A text up to its NUL, borrowed; NULL is the empty text. */
+/** Makes a text of a C string, without a copy.
+ *
+ * \param[in] text  UTF-8 that ends with a NUL, and outlives the result; NULL is the empty text.
+ * \return The text, up to the NUL.
+ */
 static inline xd_text xd_plugin_text(const char *text) {
     xd_text borrowed = {(const uint8_t *)text, text ? strlen(text) : 0};
     return borrowed;
 }
 
-/** Fails with texts that outlive the error object, as literals do.
+/** Makes the error object of a hook that failed. A hook ends with `return xd_plugin_fail(..)`.
  *
+ * \param[in]  status     What the hook answers.
  * \param[in]  operation  The call that failed: the vendor's function, or the hook's own name.
- * \param[in]  message    One sentence: why.
- * \param[out] error      NULL, or the hook's; NULL is put there where the host is out of memory.
+ * \param[in]  message    One sentence: why. Both texts are borrowed until `error_free`, as literals are.
+ * \param[out] error      The hook's argument, which may be NULL. The host owns the object, and gives it back
+ *                        to \ref xd_plugin_error_free; NULL is put there where memory is exhausted.
  * \return `status`.
  */
 static inline xd_status xd_plugin_fail(xd_status status, const char *operation, const char *message,
@@ -49,10 +56,14 @@ static inline xd_status xd_plugin_fail(xd_status status, const char *operation, 
     return status;
 }
 
-/** Fails with the vendor's number and its name, and a message that is put together as `printf` does.
- * The error object has a copy of all three texts.
+/** Makes the error object of a hook whose vendor's call failed, with a message as of `printf`.
  *
- * \param[in] native_name  The vendor's name of `native_code`, or NULL.
+ * \param[in]  status       What the hook answers.
+ * \param[in]  operation    The vendor's function.
+ * \param[in]  native_code  The vendor's number.
+ * \param[in]  native_name  The vendor's name of that number, or NULL.
+ * \param[out] error        As of \ref xd_plugin_fail. The object has copies of all texts.
+ * \param[in]  format       The message, and behind it the values of its conversions.
  * \return `status`.
  */
 static inline xd_status xd_plugin_fail_native(xd_status status, const char *operation,
@@ -94,11 +105,18 @@ static inline xd_status xd_plugin_fail_native(xd_status status, const char *oper
     return status;
 }
 
-/** The hook `error_free` for the error objects of this file. */
+/** Frees an error object that a function of this file made: the hook `error_free` of a plugin that makes no
+ * others.
+ *
+ * \param[in] error  Taken; NULL does nothing.
+ */
 static inline void xd_plugin_error_free(xd_plugin_error *error) { free(error); }
 
-/** Fills a text of a struct, as `name` of `xd_device_info`: cut to `room` with its NUL, between two
- * characters of UTF-8, and zero behind it.
+/** Fills a text of a struct, as `name` of `xd_device_info`.
+ *
+ * \param[out] field  `room` bytes of the caller's, all of which are written: the text, and zeros behind it.
+ * \param[in]  room   Bytes of `field`. A text that is longer, with its NUL, is cut between two characters.
+ * \param[in]  text   UTF-8 that ends with a NUL; not NULL.
  */
 static inline void xd_plugin_copy_text(uint8_t *field, size_t room, const char *text) {
     size_t length = strlen(text);
@@ -116,7 +134,15 @@ static inline void xd_plugin_copy_text(uint8_t *field, size_t room, const char *
     memcpy(field, text, length);
 }
 
-/** Writes a log line if the host wants its level now: 1 error, 2 warning, 3 info, 4 debug, 5 trace. */
+/** Writes a log line, if the host wants lines of its level now.
+ *
+ * May wait for the host's log: hold no lock that a hook takes.
+ *
+ * \param[in] host     What `open` was given.
+ * \param[in] level    1 error, 2 warning, 3 info, 4 debug, 5 trace.
+ * \param[in] target   Who says it: the plugin's name.
+ * \param[in] message  One line, UTF-8.
+ */
 static inline void xd_plugin_log(const xd_host_services *host, uint32_t level, const char *target,
                                  const char *message) {
     if (level <= __atomic_load_n(&host->log_level, __ATOMIC_RELAXED)) {
@@ -124,20 +150,34 @@ static inline void xd_plugin_log(const xd_host_services *host, uint32_t level, c
     }
 }
 
-/** Where an address of the form `XD_ADDRESS_POINTER` is; 0, which is nobody's, for another form and
- * where word and offset overflow.
+/** Adds word and offset of an address of the form `XD_ADDRESS_POINTER`.
+ *
+ * \param[in] address  Not NULL.
+ * \return Where it is; 0, which is nobody's, for another form and where the sum overflows.
  */
 static inline uint64_t xd_plugin_pointer(const xd_address *address) {
     uint64_t sum = address->word + address->offset;
     return address->form == XD_ADDRESS_POINTER && sum >= address->word ? sum : 0;
 }
 
-/** Whether `bytes` bytes from `offset` on lie in an allocation of `size` bytes. */
+/** Says whether a range lies in an allocation, and does not overflow.
+ *
+ * \param[in] offset  Bytes before the range.
+ * \param[in] bytes   Bytes of the range.
+ * \param[in] size    Bytes of the allocation.
+ * \return 1 or 0.
+ */
 static inline int xd_plugin_inside(uint64_t offset, uint64_t bytes, uint64_t size) {
     return offset <= size && bytes <= size - offset;
 }
 
-/** Whether the `bytes` bytes at one place and those at another have one in common. */
+/** Says whether two ranges of the same length have a byte in common.
+ *
+ * \param[in] one    Where the first begins.
+ * \param[in] other  Where the second begins.
+ * \param[in] bytes  Bytes of each.
+ * \return 1 or 0.
+ */
 static inline int xd_plugin_overlap(uint64_t one, uint64_t other, uint64_t bytes) {
     return (one < other ? other - one : one - other) < bytes;
 }

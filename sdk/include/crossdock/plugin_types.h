@@ -81,10 +81,10 @@ typedef uint64_t xd_event_handle;
 
 /** What an answer of a plugin's pointer query costs. */
 typedef uint32_t xd_query_cost;
-/** A call of its driver, or more: the host asks about memory that others call the host's once, before
- * it first uses that memory. */
+/** An answer takes a call of the driver, or longer. The host asks about memory that others call the
+ * host's once, before it first uses that memory. */
 #define XD_QUERY_DRIVER 0u
-/** A look into a table of the plugin's own: the host asks whenever it learns of an address. */
+/** An answer comes from a table of the plugin's own. The host asks whenever it learns of an address. */
 #define XD_QUERY_TABLE 1u
 
 /** Whose memory an address names. */

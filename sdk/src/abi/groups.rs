@@ -19,8 +19,8 @@ pub struct WrapHooks {
     /// that stream, for which `stream_native` gives one integer whatever it was wrapped by. One that
     /// names another stream on each thread (2 of CUDA) is resolved by the calling thread: the handle is
     /// of that thread's stream, whichever thread uses it; where the vendor reaches that from its own
-    /// thread alone, it is `UNSUPPORTED`. A number that can be no stream, as 0 of OpenCL, is `INVALID`,
-    /// and is not followed as an address.
+    /// thread alone, it is `UNSUPPORTED`. Callers vouch for no number below 4096, where no object lies. A
+    /// number that can be no stream, as 0 of OpenCL, is `INVALID`, and is not followed as an address.
     ///
     /// Threads: any.
     /// Blocks:  no.
@@ -83,14 +83,15 @@ pub struct HostEventHooks {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct HostCallHooks {
-    /// Runs `function(word)` when the stream reaches it. The function calls neither hooks nor the
-    /// vendor, waits for nothing and is short: what takes long it hands to another thread. So it may run
-    /// inside of a callback of the driver's, and with no lock held that a hook takes.
+    /// Runs `function(word)` when the stream reaches it. The function is the host's: it is short, waits for
+    /// nothing, and calls neither hooks nor the vendor. So it may run inside of a callback of the driver's; who
+    /// calls it holds no lock that a hook takes.
     ///
     /// A driver that drops functions behind failed work, or with a lost device, leaves them to the
     /// plugin, which runs them itself.
     ///
-    /// Threads: any; `function` runs on a thread of the vendor and must not call hooks.
+    /// Threads: any; one call at a time for one stream. `function` runs on any thread, of the vendor's or of
+    ///          the plugin's own.
     /// Blocks:  no.
     /// Owns:    `word` is the caller's; `function` runs exactly once, also behind work that failed.
     /// Errors:  `UNSUPPORTED`. After any error of this call `function` is never called.
@@ -116,8 +117,8 @@ pub struct TimingHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, or the plugin has no
-    ///          time between the two.
+    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, `end` happened before
+    ///          `start`, or the plugin has no time between the two.
     /// Since:   table 1.0.
     pub event_elapsed: Option<
         unsafe extern "C" fn(
@@ -178,12 +179,18 @@ pub struct FillHooks {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct RegisterHooks {
-    /// Locks host memory for the device, so that copies from it are fast and truly asynchronous.
+    /// Locks `size` bytes of host memory for the device, so that copies between the two are fast and, on a
+    /// stream, leave the calling thread free. They name the memory as `copy` names other host memory, all of it
+    /// or a part.
+    ///
+    /// Its pages may be read-only: the device then only reads the memory, and no work writes it.
     ///
     /// Threads: any.
     /// Blocks:  may.
     /// Owns:    the memory stays the caller's and outlives the registration.
-    /// Errors:  `CONFLICT` when it overlaps an earlier registration; `PERMISSION`.
+    /// Errors:  `CONFLICT` when it overlaps an earlier registration for the device, or memory that the plugin
+    ///          allocated; `PERMISSION` where the system or the vendor does not lock it, as pages that are
+    ///          read-only; `OOM_HOST`.
     /// Since:   table 1.0.
     pub register_host: Option<
         unsafe extern "C" fn(
@@ -367,12 +374,13 @@ pub struct AttributeHooks {
 pub struct PoolHooks {
     /// Gives cached memory back, until at most `keep_bytes` bytes of it are left.
     ///
-    /// It gives back what is free now and waits for no work: memory that a stream has not freed yet stays,
-    /// and so does what cannot be given back without a part that is used. Memory that is allocated
-    /// keeps its address and its bytes. Without cached memory beyond `keep_bytes` it does nothing.
+    /// It gives back what is free now and waits for no work: memory that a stream has not freed yet stays, and so
+    /// does a free part of a block, which is what the plugin took from its vendor at once and gives back whole.
+    /// Memory that is allocated keeps its address and its bytes. Without cached memory beyond `keep_bytes` it
+    /// does nothing.
     ///
     /// Threads: any.
-    /// Blocks:  no: not for work.
+    /// Blocks:  may: for the vendor's call, never for work.
     /// Owns:    nothing.
     /// Errors:  `VENDOR`, `DEVICE_LOST`.
     /// Since:   table 1.0.

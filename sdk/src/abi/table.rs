@@ -77,8 +77,9 @@ pub struct PluginTable {
     /// gives a handle with a state of its own, or `CONFLICT`, and disturbs the earlier one in neither
     /// case.
     ///
-    /// A plugin may own threads and processes. It starts them here or later, not in `probe` and not when
-    /// its file is loaded, and `close` ends them. A process gets no signal handler, fork handler or file
+    /// A plugin may own threads and processes. It starts them here or later, not in `probe` and not when its
+    /// file is loaded, and `close` ends them; a thread that was told to end may return a little later, since
+    /// the library stays mapped. A process gets no signal handler, fork handler or file
     /// of the host's, is waited for by its number alone, and ends by itself when the host does; while a
     /// plugin has one, the host's program may get `SIGCHLD`. When the process ends too early, its
     /// devices are lost.
@@ -224,8 +225,8 @@ pub struct PluginTable {
     /// `event_create`, `event_create_host` and `stream_host_call`; `stream_default`, `event_record` and
     /// `stream_wait_event` may. Those that end, ask or wait go on: `free`, `free_async`,
     /// `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a device, `memory_trim`,
-    /// `event_complete`, and queries, waits and ends of streams and events. The conformance suite asks
-    /// `allocate` and `stream_create`.
+    /// `memory_usage`, `memory_reset_peaks`, `event_complete`, and queries, waits and ends of streams and
+    /// events. The conformance suite asks `allocate` and `stream_create`.
     ///
     /// Threads: one at a time.
     /// Blocks:  yes, up to the deadline.

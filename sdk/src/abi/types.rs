@@ -68,10 +68,10 @@ macro_rules! numbers {
 numbers!(
     /// What an answer of a plugin's pointer query costs. The same numbers in C: `XD_QUERY_*`.
     QueryCost {
-        /// A call of its driver, or more: the host asks about memory that others call the host's once,
-        /// before it first uses that memory.
+        /// An answer takes a call of the driver, or longer. The host asks about memory that others call the
+        /// host's once, before it first uses that memory.
         DRIVER = 0;
-        /// A look into a table of the plugin's own: the host asks whenever it learns of an address.
+        /// An answer comes from a table of the plugin's own. The host asks whenever it learns of an address.
         TABLE = 1;
     }
 );

@@ -1,8 +1,9 @@
 //! Objects by the words that hooks carry: what a plugin's streams and events are kept in.
 //!
 //! A hook gets a word back that the plugin gave out, or one that is wrong: of an object that is gone, of
-//! another sort, or of nobody. A table tells them apart, because no word is taken for an address and none is given
-//! twice: it names a place, the object's number among those that had the place, and the table.
+//! another sort, or of nobody. A table tells them apart: a word is no address, and names a place, the object's
+//! number among those that had the place, and the table. One table gives no word twice. Two tables have no word in
+//! common, unless 4096 tables were made between them, as a word has room for so many.
 //! What is wrong is answered with `STALE`.
 //!
 //! ```

@@ -98,6 +98,9 @@ pub const fn description_bytes<const N: usize>(text: &str) -> [u8; N] {
 ///
 /// `devices` lists the DLPack device types, comma-separated; the version is the crate's. A plugin that
 /// starts a vendor's driver names its library behind that, as it is opened: `driver = "libcuda.so.1"`.
+/// A host whose search finds the file calls `probe` and `open` when somebody first needs a device of these
+/// types; one that is told to load the file, at once, as it does without a driver.
+///
 /// No driver works in the child of a fork once the parent started it, so there the plugin is opened
 /// only if its driver was not started before. One without is opened anew after `at_fork_child`, and what
 /// the host reaches of its memory is private to the process (no `MAP_SHARED`): a child uses its copy of it.

@@ -18,7 +18,8 @@ use crate::abi::{
 /// and none is called again. The thread is the one that gave back what held the plugin last, often one of the
 /// host's own. [`Plugin::retire`] was called before or not. After a panic, in a process that exits, and in the
 /// child of a fork it does not run: there [`Plugin::at_exit`] or [`Plugin::at_fork_child`] is the last that is
-/// called. The file stays loaded, so a thread of the plugin may end later than its `Drop`.
+/// called. `Drop` ends the plugin's threads; one that was told to end may return a little later, since the
+/// file stays loaded.
 ///
 /// The host validates arguments against its own books; a plugin still answers `NOT_OWNER` for an
 /// address it does not know. Time limits are nanoseconds from the call on: 0 looks and does not wait,
@@ -38,9 +39,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// Only what is neither ready nor absent nor broken.
     fn probe() -> Result<ProbeInfo, Error>;
 
-    /// Acquires the driver. The plugin's threads and processes are started here or later, and end with
-    /// the drop, which is its `close`; where it finds its files stands at
-    /// [`PluginTable::open`](crate::abi::PluginTable::open).
+    /// Acquires the driver. The plugin starts its threads and processes here or later, and its `Drop` ends
+    /// them. Where it finds its files stands at [`PluginTable::open`](crate::abi::PluginTable::open).
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -203,7 +203,8 @@ pub trait Wrap: Streams {
     /// `INVALID` for a number that can be no stream, which is not followed as an address; `UNSUPPORTED`.
     ///
     /// # Safety
-    /// - `native` is a live stream of the vendor, and outlives the stream made of it, or it is below 4096.
+    /// - `native` is a live stream of the vendor, and outlives the stream made of it; or it is below 4096, where
+    ///   no object lies: a number of a default stream, or one that is refused.
     unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error>;
 }
 
@@ -223,11 +224,12 @@ pub trait HostEvents: Streams {
 
 /// Host functions on a stream.
 pub trait HostCalls: Streams {
-    /// Runs `function(word)` when the stream reaches it, also behind work that failed. It is short, waits for
-    /// nothing, and calls neither hooks nor the vendor; no lock is held that a hook takes.
+    /// Runs `function(word)` when the stream reaches it: exactly once, on any thread, also behind work that
+    /// failed. The function is short, waits for nothing, and calls neither hooks nor the vendor; who calls it
+    /// holds no lock that a hook takes. [`HostCall`](super::HostCall) keeps it until then.
     ///
     /// # Errors
-    /// `UNSUPPORTED`. After any error it is never called.
+    /// `UNSUPPORTED`. After any error `function` is never called.
     ///
     /// # Safety
     /// - `function` may be called once with `word` on any thread.
@@ -244,7 +246,7 @@ pub trait Timing: Streams {
     /// Nanoseconds from `start` to `end`, any two live events of the plugin.
     ///
     /// # Errors
-    /// `NOT_READY`, `INVALID`.
+    /// `NOT_READY`, `INVALID` where `end` happened before `start` too.
     fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error>;
 }
 
@@ -275,13 +277,14 @@ pub trait Fill: Plugin {
 
 /// Host memory locked for a device.
 pub trait Register: Plugin {
-    /// Registers host memory.
+    /// Locks host memory for the device. Its pages may be read-only: then no work writes it.
     ///
     /// # Errors
-    /// `CONFLICT`, `PERMISSION`.
+    /// `CONFLICT` where a part of it is registered for the device or is the plugin's own; `PERMISSION`,
+    /// `OOM_HOST`.
     ///
     /// # Safety
-    /// - The range is valid host memory until it is unregistered.
+    /// - The range can be read until it is unregistered, and written where work writes it.
     unsafe fn register_host(
         &self,
         device: u32,

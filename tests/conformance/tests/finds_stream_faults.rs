@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks, WrapHooks,
+    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks,
+    TimingHooks, WrapHooks,
 };
 
 use faulty::{ErrorOut, group, sound};
@@ -295,6 +296,35 @@ fn a_plugin_that_forgets_what_failed_when_it_retires_is_found() {
     let report = report_of_case(case, |table| {
         streams(table);
         table.retire = Some(retires);
+    });
+    finds(&report, case);
+}
+
+#[test]
+fn a_time_that_is_nothing_where_it_goes_backwards_is_found() {
+    unsafe extern "C" fn at_least_nothing(
+        plugin: PluginHandle,
+        start: EventHandle,
+        end: EventHandle,
+        out: *mut u64,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let timing = unsafe { sound().timing.as_ptr().read() };
+        // SAFETY: the caller's arguments.
+        let status = unsafe { timing.event_elapsed.unwrap()(plugin, start, end, out, error) };
+        if status != Status::INVALID {
+            return status;
+        }
+        // SAFETY: the caller's place.
+        unsafe { out.write(0) };
+        Status::OK
+    }
+    let case = "no_time_is_told_backwards";
+    let report = report_of_case(case, |table| {
+        table.timing = group(TimingHooks {
+            event_elapsed: Some(at_least_nothing),
+        });
     });
     finds(&report, case);
 }

@@ -908,11 +908,13 @@ xd_error *xd_device_memory_usage(const xd_device *device, xd_memory_usage *usage
 /** \brief Begins the peaks of `xd_device_memory_usage` anew, for all who ask. */
 xd_error *xd_device_reset_peaks(const xd_device *device);
 
-/** \brief Gives back memory that was freed and is kept for later, until at most `keep_bytes` bytes of it are left; and
- * idle host memory of staged copies, whatever `keep_bytes` is, but for what other devices alone have locked.
+/** \brief Gives back memory of the device that was freed and is kept for later allocations, until at most
+ * `keep_bytes` bytes of it are left.
  *
- * It waits for no work: memory that was freed while work uses it may be kept after that; ::xd_runtime_wait_for_releases
- * comes first where it is to go too. A plugin that keeps nothing has nothing to give back.
+ * Idle host memory of staged copies goes too, whatever `keep_bytes` is, but for what other devices alone have
+ * locked. It waits for no work: memory that was dropped while work uses it is freed, and perhaps kept, after
+ * that. Call ::xd_runtime_wait_for_releases first to give that back as well. Nothing is done, and that is no
+ * error, where a plugin keeps nothing.
  */
 xd_error *xd_device_trim(const xd_device *device, uint64_t keep_bytes);
 
@@ -1111,7 +1113,9 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
  *                     `XD_COPY_ALWAYS` takes that route where it is the cheapest.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
- * \return `XD_ERROR_REFUSED` with every route that fell and why, or `XD_ERROR_COPY_REQUIRED`.
+ * \return `XD_ERROR_REFUSED` with every route that fell and why; `XD_ERROR_COPY_REQUIRED`; `XD_UNSUPPORTED`
+ *         where the device has no memory of the `kind` that the options ask for; `XD_ERROR_CLAIM` as
+ *         \ref xd_tensor_register.
  */
 xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
                        const xd_move_options *options, xd_tensor **moved, xd_route **route);
@@ -1119,17 +1123,19 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 /**
  * \brief Locks the host memory that the tensor is a view of, all of it, for a device.
  *
- * Copies between the memory and the device are fast then, and those on a stream do not wait for the host.
- * The memory stays where it is and whose it is; it may be read-only.
+ * Copies between the memory and the device are fast then, and one on a stream returns before it is made.
+ * The memory stays where it is and whose it is. It may be read-only, where the device's driver locks such.
  * \param[out] registration  Keeps the memory, and locks it until ::xd_registration_free.
  * \return `XD_UNSUPPORTED` where the host does not reach the memory by its address, or the device locks
  *         none (`XD_CAP_REGISTER`); `XD_CONFLICT` where the device's plugin knows a part of it already: it
- *         is registered, or the plugin's own.
+ *         is registered, or the plugin's own; `XD_PERMISSION` where the system or the driver does not lock
+ *         it; `XD_ERROR_CLAIM` for memory that its producer called the host's and that is a device's.
  */
 xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
                              xd_registration **registration);
 
-/** \brief Ends a registration, behind the work that uses the memory by now; nobody waits for that. */
+/** \brief Ends a registration: the memory is unlocked once the work that uses it by now is over, for which
+ * this call does not wait. */
 void xd_registration_free(xd_registration *registration);
 /**@}*/
 
@@ -1277,8 +1283,9 @@ xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);
 
 /** \brief Nanoseconds from `earlier` to `event`, as the device measured them.
- * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins, and where the
- *         plugin has no time for an event that the host completes; `XD_UNSUPPORTED` where the device, or a
+ * \return `XD_NOT_READY` before both happened; `XD_INVALID` for events of two plugins, where `event`
+ *         happened first, and where the plugin has no time for an event that the host completes;
+ *         `XD_UNSUPPORTED` where the device, or a
  *         wrapped queue, measures no times.
  */
 xd_error *xd_event_elapsed(const xd_event *event, const xd_event *earlier, uint64_t *nanoseconds);

@@ -135,3 +135,20 @@ fn a_copy_keeps_one_tensor_in_memory_and_not_the_file() {
     );
     assert_eq!(fs::read(back.join("m.t7.npy")).unwrap(), array);
 }
+
+#[test]
+fn a_member_takes_as_long_among_many_as_among_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, back) = (folder.path().join("many.npz"), folder.path().join("out"));
+    let array = npy("1,", "False", &[7; 4]);
+    let names: Vec<String> = (0..8_000).map(|number| format!("t{number}.npy")).collect();
+    let members: Vec<(&str, &[u8])> = names
+        .iter()
+        .map(|name| (name.as_str(), array.as_slice()))
+        .collect();
+    npz(&archive, &members);
+    // In two seconds of a processor's time; they took twenty when each was compared with all before it.
+    let (code, told) = copy("ulimit -t 10", &archive, &["--out", back.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(fs::read(back.join("many.t7999.npy")).unwrap(), array);
+}

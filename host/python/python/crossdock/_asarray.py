@@ -67,30 +67,33 @@ def _placed(tensor: Tensor, target: Any, copy: bool | None) -> Tensor:
 
 def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None, bool]:
     """The tensor of an object that speaks a protocol, and whether it is in its place already."""
-    reasons = []
-    kind = type(obj)
+    reasons: list[str] = []
+    first: Exception | None = None
     _refuse_masked(obj)
-    if isinstance(obj, Tensor) or hasattr(kind, "__dlpack__"):
-        try:
-            return from_dlpack(obj, device=target, copy=copy), True
-        except CopyRequiredError:
-            raise
-        except BufferError as error:
-            reasons.append(f"__dlpack__: {error}")
-    for name, take in _PROTOCOLS:
-        try:
-            if (tensor := take(obj)) is not None:
-                return tensor, False
-        except BufferError as error:
-            reasons.append(f"{name}: {error}")
-        except Exception as error:
-            # The first refusal says more than what a conversion of last resort trips over.
-            if not reasons:
+    try:
+        if isinstance(obj, Tensor) or hasattr(type(obj), "__dlpack__"):
+            try:
+                return from_dlpack(obj, device=target, copy=copy), True
+            except CopyRequiredError:
                 raise
-            reasons.append(f"{name}: {error}")
-    if reasons:
-        raise BufferError(f"{kind.__name__} cannot be used: " + "; ".join(reasons))
-    return None, False
+            except BufferError as error:
+                reasons, first = [f"__dlpack__: {error}"], error
+        for name, take in _PROTOCOLS:
+            try:
+                if (tensor := take(obj)) is not None:
+                    return tensor, False
+            except Exception as error:
+                # The first refusal says more than what a conversion of last resort trips over.
+                if first is None and not isinstance(error, BufferError):
+                    raise
+                reasons.append(f"{name}: {error}")
+                first = first or error
+        if first is not None:
+            raise BufferError(f"{type(obj).__name__} cannot be used: " + "; ".join(reasons)) from first
+        return None, False
+    finally:
+        # It refers to this frame, which would keep the objects of its locals.
+        first = None
 
 
 def _refuse_masked(obj: Any) -> None:
@@ -115,11 +118,14 @@ def _of_cuda(obj: Any) -> Tensor | None:
 def _of_buffer(obj: Any) -> Tensor | None:
     try:
         memoryview(obj).release()
-    except TypeError:
-        return None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            # A `__buffer__` in Python raised it.
+            raise
+        if isinstance(error, TypeError):
+            return None
         # NumPy's word for a dtype that has no format.
-        raise BufferError(str(error)) from None
+        raise BufferError(str(error)) from error
     return xd._from_buffer(obj)
 
 

@@ -36,8 +36,8 @@ _LONGEST_EXPRESSION = 10_000
 
 # What reading a header raises where it is not what it should be.
 _BROKEN = (
-    struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError,
-    SyntaxError, TypeError, UnicodeDecodeError,
+    struct.error, ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError,
+    TypeError, UnicodeDecodeError,
 )  # fmt: skip
 
 _SAFETENSORS = {
@@ -161,7 +161,11 @@ def _npy_header(data: Any, begin: int, end: int) -> tuple[xd.Dtype, tuple[Any, .
     if major not in (1, 2, 3) or offset > end or length > _LONGEST_EXPRESSION:
         raise ValueError("its header is cut off, too long, or of an unknown version")
     text = data[begin + after : offset].decode("utf-8" if major == 3 else "latin-1")
-    header = ast.literal_eval(text.strip())
+    try:
+        header = ast.literal_eval(text.strip())
+    except MemoryError as error:
+        # Python's word for brackets that are nested too deep.
+        raise ValueError("its header is nested too deep") from error
     dtype, is_fortran = _numpy_dtype(header["descr"]), header["fortran_order"]
     if not isinstance(is_fortran, bool):
         raise ValueError("its header does not say in which order the elements are")

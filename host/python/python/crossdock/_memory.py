@@ -82,8 +82,8 @@ def _dtype(text: str, owner: Any) -> tuple[xd.Dtype, bool]:
     name = getattr(scalar, "__name__", "") if text[1] == "V" or text[1:] == "f1" else ""
     try:
         dtype = xd._dtype(name)
-    except ValueError:
-        raise BufferError(f"its type `{name or text}` has no DLPack dtype") from None
+    except ValueError as error:
+        raise BufferError(f"its type `{name or text}` has no DLPack dtype") from error
     if dtype.itemsize != size:
         raise BufferError(f"its type `{name}` has elements of {size} bytes")
     return dtype, dtype.bits < 8

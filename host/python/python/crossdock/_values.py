@@ -96,8 +96,8 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
         floats = [float(value) for value in values]
     except TypeError as error:
         if any(isinstance(value, complex) for value in values):
-            raise TypeError(f"a complex number is no {name}: give its `.real`") from None
-        raise TypeError(f"{name} is for numbers: {error}") from None
+            raise TypeError(f"a complex number is no {name}: give its `.real`") from error
+        raise TypeError(f"{name} is for numbers: {error}") from error
     if letter := _LETTERS.get(name):
         return struct.pack(f"={len(floats)}{letter}", *map(_fitting(name), floats))
     if name == "bfloat16":

@@ -19,7 +19,7 @@ pub(crate) enum Arrangement {
     Scattered,
 }
 
-/// Which memory a device has them in.
+/// The kind of memory that elements lie in, as one device sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Residence {

@@ -110,7 +110,7 @@ impl Plan {
     /// As [`Plan::run`], for the elements of `i` and `j` at these offsets.
     unsafe fn run_kernel(
         &self,
-        scratch: &mut Option<Scratch>,
+        scratch: &mut Option<Box<Scratch>>,
         (i, j): (Axis, Axis),
         ends: Ends,
         (dst_offset, src_offset): (isize, isize),

@@ -64,12 +64,14 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Room of zeros.
-    pub(super) const fn new() -> Self {
-        Self {
-            staged: Tile::new(),
-            strip: Strip([[[0; LINE]; PANEL_LINES]; 64]),
-        }
+    /// Room of zeros, which is too large for the stack of a thread: 20 KiB, of which a build for debugging
+    /// would keep several copies there.
+    pub(super) fn new() -> Box<Self> {
+        let mut room = Box::<Self>::new_uninit();
+        // SAFETY: room for one.
+        unsafe { room.as_mut_ptr().write_bytes(0, 1) };
+        // SAFETY: it is made of bytes, each of which was written.
+        unsafe { room.assume_init() }
     }
 }
 

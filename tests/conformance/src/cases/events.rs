@@ -76,6 +76,11 @@ pub(super) const CASES: &[Case] = &[
         "Nanoseconds from one event to another, both done.",
         elapsed_unit,
     ),
+    Case::core(
+        "no_time_is_told_backwards",
+        "`end` happened before `start`",
+        elapsed_backwards,
+    ),
     Case::full(
         "a_destroyed_event_is_stale",
         "The handle or address named something that is gone.",
@@ -329,6 +334,31 @@ fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
         "{time} nanoseconds passed, and not {SHORT_NS} at least"
     );
     Ok(())
+}
+
+fn elapsed_backwards(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    subject.needs(Capabilities::TIMING)?;
+    let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
+    let mut gate = subject.gate()?;
+    lane.record(&start)?;
+    start.synchronize(LIMIT_NS)?;
+    lane.wait_gate(&gate)?;
+    lane.record(&end)?;
+    // The stream stands still for this long at least.
+    answers(
+        "synchronizing behind the host",
+        &lane.synchronize(SHORT_NS),
+        &[Status::TIMEOUT],
+    )?;
+    gate.complete(Status::OK)?;
+    lane.synchronize(LIMIT_NS)?;
+    let backwards = end.elapsed_until(&start);
+    answers(
+        "event_elapsed to an earlier event",
+        &backwards,
+        &[Status::INVALID],
+    )
 }
 
 fn stale(subject: &Subject<'_>) -> Verdict {

@@ -13,12 +13,12 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "copies_from_registered_memory_are_right",
-        "Locks host memory for the device, so that copies from it are fast and truly asynchronous.",
+        "Locks `size` bytes of host memory for the device, so that copies between the two are fast",
         copies,
     ),
     Case::core(
         "copies_on_a_stream_from_registered_memory_are_right",
-        "Locks host memory for the device, so that copies from it are fast and truly asynchronous.",
+        "Locks `size` bytes of host memory for the device, so that copies between the two are fast",
         stream_copies,
     ),
     Case::core(

@@ -164,12 +164,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Nanoseconds of simulated time between two recorded events that happened; 0 where the second
-    /// was first.
+    /// Nanoseconds of simulated time between two recorded events that happened.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`]; [`Error::Invalid`] where one did not happen yet.
+    /// [`Error::Stale`]; [`Error::Invalid`] where one did not happen yet, or the second was first.
     pub fn elapsed_ns(&self, site: Site, start: Event, end: Event) -> Result<u64, Error> {
         let (mut state, site) = self.enter(site, None)?;
         let mut time = |event| {
@@ -179,7 +178,10 @@ impl Engine {
                 why: format!("{event} did not happen yet"),
             })
         };
-        Ok(time(end)?.saturating_sub(time(start)?))
+        let elapsed = time(end)?.checked_sub(time(start)?);
+        elapsed.ok_or_else(|| Error::Invalid {
+            why: format!("{end} happened before {start}"),
+        })
     }
 
     /// The status of what waits for a host event that is destroyed before it was completed.

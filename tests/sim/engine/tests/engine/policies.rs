@@ -446,6 +446,8 @@ fn simulated_time_passes_as_the_link_says() {
         let elapsed = machine.0.elapsed_ns(site, start, end).unwrap();
         // The second fill may begin a little later than the first ends, as it was submitted later.
         assert!((9_192..9_500).contains(&elapsed), "{policy:?}: {elapsed}");
+        let backwards = machine.0.elapsed_ns(site, end, start);
+        assert!(matches!(backwards, Err(Error::Invalid { .. })));
     }
 }
 
