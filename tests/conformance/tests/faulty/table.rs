@@ -23,14 +23,15 @@ pub(crate) fn sound() -> PluginTable {
 pub(crate) fn open(change: impl FnOnce(&mut PluginTable)) -> Hooks {
     let mut faulty = sound();
     change(&mut faulty);
-    // SAFETY: a whole table on the stack, whose groups are constants or leaked.
-    let table = unsafe { Table::read(NonNull::from(&mut faulty)) }.unwrap();
+    let faulty = NonNull::new(group(faulty).as_ptr().cast_mut()).unwrap();
+    // SAFETY: a whole table, which is leaked; its groups are constants or leaked too.
+    let table = unsafe { Table::read(faulty) }.unwrap();
     let mut hooks = Hooks::new("faulty".to_owned(), table);
     hooks.open().unwrap();
     hooks
 }
 
-/// Leaks a group of hooks, as a plugin's are for ever.
+/// Leaks a table or a group of hooks, as a plugin's are for ever.
 pub(crate) fn group<T: 'static>(hooks: T) -> StaticPtr<T> {
     StaticPtr::new(Box::leak(Box::new(hooks)))
 }
