@@ -11,7 +11,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::Tensor;
 
-/// Times each way, and says how long that took. What fails, or is too slow to be timed, is not measured.
+/// Times each way, and says how long that takes on a machine with nothing else to do. What fails, or is too
+/// slow to be timed, is not measured.
 pub(super) fn measure(of: &Asked<'_>, budget: Duration) -> (WayCosts, Duration) {
     let mut costs = WayCosts::default();
     let mut took = Duration::ZERO;
@@ -28,9 +29,7 @@ pub(super) fn measure(of: &Asked<'_>, budget: Duration) -> (WayCosts, Duration) 
         if copy(SMALLEST_BYTES).is_err() {
             continue;
         }
-        let start = Instant::now();
-        costs.set(*way, curve(start + share, copy));
-        took += start.elapsed();
+        costs.set(*way, curve(Instant::now() + share, copy, &mut took));
     }
     (costs, took)
 }
@@ -69,8 +68,12 @@ fn arranged(arrangement: Arrangement, bytes: u64) -> Result<Layout, Error> {
     Ok(Layout::strided(Dtype::UINT32, &[rows, row], &strides)?)
 }
 
-/// The times of one way, from the smallest size up, until the time is over.
-fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<Curve> {
+/// The times of one way, from the smallest size up, until the time is over. Adds up what the copies take.
+fn curve(
+    deadline: Instant,
+    copy: impl Fn(u64) -> Result<(), Error>,
+    took: &mut Duration,
+) -> Option<Curve> {
     let mut points: Vec<Point> = Vec::new();
     for bytes in SIZES {
         let last = points.last().copied();
@@ -82,7 +85,9 @@ fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<C
         if expected * 2.0 > left.as_secs_f64() {
             break;
         }
-        let seconds = best(deadline, bytes, || copy(bytes))?;
+        let (best, runs) = best(deadline, bytes, || copy(bytes))?;
+        *took += best * runs;
+        let seconds = best.as_secs_f64();
         // More bytes take no less time; what says so is noise.
         let seconds = seconds.max(last.map_or(f64::MIN_POSITIVE, |last| last.seconds));
         points.push(Point { bytes, seconds });
@@ -91,16 +96,20 @@ fn curve(deadline: Instant, copy: impl Fn(u64) -> Result<(), Error>) -> Option<C
 }
 
 /// The shortest of some runs, two at least: short ones are many, as any may be interrupted, and a machine
-/// that is busy just now does not count.
-fn best(deadline: Instant, bytes: u64, copy: impl Fn() -> Result<(), Error>) -> Option<f64> {
+/// that is busy just now does not count. Says how many they were.
+fn best(
+    deadline: Instant,
+    bytes: u64,
+    copy: impl Fn() -> Result<(), Error>,
+) -> Option<(Duration, u32)> {
     let runs = if bytes == SMALLEST_BYTES { 16 } else { 4 };
-    let mut best: Option<f64> = None;
-    for run in 0..runs {
+    let mut best: Option<(Duration, u32)> = None;
+    for run in 1..=runs {
         let start = Instant::now();
         copy().ok()?;
-        let seconds = start.elapsed().as_secs_f64();
-        best = Some(best.map_or(seconds, |best| best.min(seconds)));
-        if run > 0 && Instant::now() >= deadline {
+        let time = start.elapsed();
+        best = Some((best.map_or(time, |(best, _)| best.min(time)), run));
+        if run > 1 && Instant::now() >= deadline {
             break;
         }
     }
