@@ -184,17 +184,14 @@ fn read(described: &Bound<'_, PyAny>) -> PyResult<Described> {
 
 /// Only the trivial description of a type is the type that `typestr` names.
 fn check_descr(descr: &Bound<'_, PyAny>, typestr: &str) -> PyResult<()> {
+    let py = descr.py();
     // More fields than one are no type of ours, whatever they are.
-    let first = match descr.len()? {
-        1 => Some(descr.get_item(0)?),
+    let field: Option<(String, String)> = match unless_refused(py, descr.len())? {
+        Some(1) => unless_refused(py, descr.get_item(0).and_then(|field| field.extract()))?,
         _ => None,
     };
-    let field = first.map(|first| first.extract::<(String, String)>());
-    match field
-        .map(|field| unless_refused(descr.py(), field))
-        .transpose()?
-    {
-        Some(Some((name, format))) if name.is_empty() && format == typestr => Ok(()),
+    match field {
+        Some((name, format)) if name.is_empty() && format == typestr => Ok(()),
         _ => Err(PyBufferError::new_err(
             "a structured type is no dtype of DLPack",
         )),
