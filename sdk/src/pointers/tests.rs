@@ -298,7 +298,8 @@ fn write(table: &PointerTable, clock: &AtomicU64, writer: u64, rounds: u64) -> V
     lived
 }
 
-/// Asks while the writers write, and a number of times at most.
+/// Asks while the writers write, and a number of times at most. A thread that came too late for that asks
+/// some times too: of what is there to stay.
 fn read(
     (table, clock, writing): (&PointerTable, &AtomicU64, &AtomicU64),
     reader: u64,
@@ -307,7 +308,7 @@ fn read(
     let plots: Vec<_> = plots(0).into_iter().chain(plots(1)).collect();
     let mut random = reader + 77;
     (0..rounds)
-        .take_while(|_| writing.load(Ordering::SeqCst) > 0)
+        .take_while(|round| *round < 1000 || writing.load(Ordering::SeqCst) > 0)
         .map(|_| {
             let (base, size) = plots[next(&mut random, plots.len())];
             let address = base + u64::try_from(next(&mut random, 4096)).unwrap() % size;
