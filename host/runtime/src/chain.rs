@@ -22,7 +22,8 @@ pub enum Chain {
     HostEvent,
     /// By an event that the host completes when a thread of ours has waited.
     HostThread,
-    /// The calling thread waited, because the stream's plugin has no events that the host completes.
+    /// The calling thread waited: the stream's plugin has no events that the host completes, or nothing could
+    /// wait in its place.
     Blocked,
 }
 
