@@ -201,7 +201,7 @@ impl Plugin {
         Error::Load {
             path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
             why,
-            hint: format!("tell its author: {rule}"),
+            hint: format!("its author sees to it: {rule}"),
         }
     }
 

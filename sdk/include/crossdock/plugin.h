@@ -16,7 +16,17 @@
  *                     back to `error_free`. Written on failure only.
  * \return `XD_OK`, or why not. After a failure nothing has changed unless the hook says otherwise.
  *
- * A size of 0 never reaches a plugin. No C++ exception may leave a hook.
+ * A size of 0 never reaches a plugin, and a word of 0 is no memory. No C++ exception may leave a hook.
+ *
+ * A handle is a number that is not 0; a hook looks it up and does not follow it as a pointer on trust. For
+ * a stream or event that was destroyed, or that the plugin never gave, every hook answers `XD_STALE`, or
+ * `XD_INVALID` where it cannot tell: callers make this mistake, and the conformance suite makes it too.
+ *
+ * Beside the statuses that a hook names, any may answer `XD_OOM_HOST`, `XD_DEVICE_LOST`, `XD_VENDOR` and,
+ * from a fence around it, `XD_PANIC`.
+ *
+ * Built by `cc -std=c99 -fPIC -shared -fvisibility=hidden -I include mine.c -o libcrossdock_plugin_mine.so`:
+ * the search for plugins takes files with this name, `crossdock conform FILE` checks one.
  */
 #ifndef CROSSDOCK_PLUGIN_H
 #define CROSSDOCK_PLUGIN_H
@@ -139,7 +149,7 @@ typedef struct xd_plugin_table {
      * Blocks:  may.
      * Owns:    the caller owns the memory until `free`.
      * Errors:  `XD_OOM_DEVICE`, `XD_OOM_HOST`; `XD_UNSUPPORTED` for a kind the device does not
-     *          offer.
+     *          offer, and for an alignment that it cannot keep.
      * Since:   table 1.0.
      */
     xd_status (*allocate)(xd_plugin_handle plugin, const xd_allocate_args *args,
@@ -158,14 +168,15 @@ typedef struct xd_plugin_table {
      * once without a stream.
      *
      * On a stream it does not wait, for pageable host memory neither: where the vendor's own copy
-     * would, the plugin takes the bytes through memory of its own when the stream gets there.
+     * would, the plugin takes the bytes through memory of its own when the stream gets there. The
+     * stream may be of another device of the plugin than the memory: `XD_UNSUPPORTED` where that cannot be.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and both memories until the work is done.
      * Errors:  `XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed; `XD_INVALID` for
-     *          overlap. `XD_INVALID` too where a side reaches past the end of its allocation, and
-     *          `XD_NOT_OWNER` where it begins in none: nothing was copied.
+     *          overlap. `XD_INVALID` too where a side reaches past the end of its allocation, with
+     *          the offset of a handle, and `XD_NOT_OWNER` where it begins in none: nothing was copied.
      * Since:   table 1.0.
      */
     xd_status (*copy)(xd_plugin_handle plugin, const xd_copy_args *args,
@@ -184,7 +195,8 @@ typedef struct xd_plugin_table {
                                xd_pointer_info *out, xd_plugin_error **error);
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
      * Memory stays freeable. The deadline counts from the call on, in nanoseconds, and
-     * `UINT64_MAX` is none; work that ran on past the deadline can still be waited for.
+     * `UINT64_MAX` is none; work that ran on past the deadline can still be waited for, and
+     * the plugin is retired all the same.
      *
      * Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`,
      * `copy`, `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`,
@@ -220,6 +232,9 @@ typedef struct xd_plugin_table {
      * afterwards. Called once for each open plugin, retired ones too, before what its library registered
      * with `atexit`. From then on no hook is called, `close` neither.
      *
+     * Threads are told to stop and not waited for. Work that is queued may stay undone, functions of the
+     * host that have not begun never run, and a hook that waits may answer `XD_EXITING`.
+     *
      * Threads: the one that called `exit`; others may still be inside of hooks that began before.
      * Blocks:  no.
      * Owns:    nothing.
@@ -229,7 +244,8 @@ typedef struct xd_plugin_table {
     void (*at_exit)(xd_plugin_handle plugin);
     /** Gives everything back. The handle is dead afterwards; the library stays mapped. Called once nobody
      * holds the plugin, with `retire` before it or without; not after `XD_PANIC`, in a process that exits,
-     * or in the child of a fork.
+     * or in the child of a fork. Host events that are pending are completed with a failure, and work that is
+     * left is waited for.
      *
      * Threads: any, often one of the host's own: the one that gave back what held the plugin last. One at a
      *          time, after every other hook returned.
@@ -288,7 +304,8 @@ XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
  *     XD_PLUGIN_DESCRIBE("name=mine", "vendor=me", "version=1.0.0", "devices=ext_dev");
  *
  * It defines `crossdock_description`, for `xd_plugin_table.description`. `devices` lists DLPack device
- * types, comma-separated. All arguments are string literals.
+ * types, comma-separated: cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, rocm_host, ext_dev,
+ * cuda_managed, oneapi, webgpu, hexagon, maia, trn, tpu, tpu_host, ascend. All arguments are string literals.
  */
 #define XD_PLUGIN_DESCRIBE(name, vendor, version, devices)                                     \
     static const char crossdock_description[] __attribute__((section(".crossdock"), used)) =   \

@@ -61,7 +61,7 @@ typedef struct xd_stream_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrowed: valid while the stream lives.
-     * Errors:  `XD_UNSUPPORTED` when there is none; `XD_STALE` after destroy.
+     * Errors:  `XD_UNSUPPORTED` when there is none, which is not made up; `XD_STALE` after destroy.
      * Since:   table 1.0.
      */
     xd_status (*stream_native)(xd_plugin_handle plugin, xd_stream_handle stream, uint64_t *out,

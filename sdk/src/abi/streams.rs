@@ -61,7 +61,7 @@ pub struct StreamHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrowed: valid while the stream lives.
-    /// Errors:  `UNSUPPORTED` when there is none; `STALE` after destroy.
+    /// Errors:  `UNSUPPORTED` when there is none, which is not made up; `STALE` after destroy.
     /// Since:   table 1.0.
     pub stream_native: Option<
         unsafe extern "C" fn(

@@ -152,7 +152,8 @@ pub struct PluginTable {
     /// Threads: any.
     /// Blocks:  may.
     /// Owns:    the caller owns the memory until `free`.
-    /// Errors:  `OOM_DEVICE`, `OOM_HOST`; `UNSUPPORTED` for a kind the device does not offer.
+    /// Errors:  `OOM_DEVICE`, `OOM_HOST`; `UNSUPPORTED` for a kind the device does not offer, and for an
+    ///          alignment that it cannot keep.
     /// Since:   table 1.0.
     pub allocate: Option<
         unsafe extern "C" fn(
@@ -181,14 +182,15 @@ pub struct PluginTable {
     /// once without a stream.
     ///
     /// On a stream it does not wait, for pageable host memory neither: where the vendor's own copy
-    /// would, the plugin takes the bytes through memory of its own when the stream gets there.
+    /// would, the plugin takes the bytes through memory of its own when the stream gets there. The stream
+    /// may be of another device of the plugin than the memory: `UNSUPPORTED` where that cannot be.
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
     /// Owns:    borrows `args` for the call and both memories until the work is done.
     /// Errors:  `UNSUPPORTED` for a pair it cannot reach: nothing was changed; `INVALID` for overlap.
-    ///          `INVALID` too where a side reaches past the end of its allocation, and `NOT_OWNER` where
-    ///          it begins in none: nothing was copied.
+    ///          `INVALID` too where a side reaches past the end of its allocation, with the offset of a
+    ///          handle, and `NOT_OWNER` where it begins in none: nothing was copied.
     /// Since:   table 1.0.
     pub copy: Option<
         unsafe extern "C" fn(
@@ -218,7 +220,7 @@ pub struct PluginTable {
     >,
     /// Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. Memory stays
     /// freeable. The deadline counts from the call on, in nanoseconds, and `u64::MAX` is none; work that
-    /// ran on past the deadline can still be waited for.
+    /// ran on past the deadline can still be waited for, and the plugin is retired all the same.
     ///
     /// Hooks that begin something answer `RETIRED` from then on: `allocate`, `allocate_async`, `copy`,
     /// `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`, `stream_wrap`,
@@ -258,6 +260,9 @@ pub struct PluginTable {
     /// Called once for each open plugin, retired ones too, before what its library registered with
     /// `atexit`. From then on no hook is called, `close` neither.
     ///
+    /// Threads are told to stop and not waited for. Work that is queued may stay undone, functions of the
+    /// host that have not begun never run, and a hook that waits may answer `EXITING`.
+    ///
     /// Threads: the one that called `exit`; others may still be inside of hooks that began before.
     /// Blocks:  no.
     /// Owns:    nothing.
@@ -266,7 +271,8 @@ pub struct PluginTable {
     pub at_exit: Option<unsafe extern "C" fn(plugin: PluginHandle)>,
     /// Gives everything back. The handle is dead afterwards; the library stays mapped. Called once nobody
     /// holds the plugin, with `retire` before it or without; not after `PANIC`, in a process that exits, or
-    /// in the child of a fork.
+    /// in the child of a fork. Host events that are pending are completed with a failure, and work that is
+    /// left is waited for.
     ///
     /// Threads: any, often one of the host's own: the one that gave back what held the plugin last. One at a
     ///          time, after every other hook returned.

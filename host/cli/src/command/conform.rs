@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let reports = if arguments.in_process {
         in_process(arguments, &mut shown)?
     } else {
-        conform_process::run(arguments, &mut shown)?
+        conform_process::run(arguments, globals.quiet, &mut shown)?
     };
     shown.finish(&reports)?;
     if reports.is_empty() {

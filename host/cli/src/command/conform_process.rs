@@ -23,7 +23,11 @@ use super::{
 use crate::failure::{Failure, Problem};
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
-pub(super) fn run(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report>, Failure> {
+pub(super) fn run(
+    arguments: &Arguments,
+    quiet: bool,
+    shown: &mut Shown,
+) -> Result<Vec<Report>, Failure> {
     let mut run = Run {
         level: arguments.level.into(),
         reports: Vec::new(),
@@ -32,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report
     };
     loop {
         let finished = run.finished();
-        let end = run.follow(Followed::start(arguments, finished)?, shown)?;
+        let end = run.follow(Followed::start(arguments, quiet, finished)?, shown)?;
         if let Some(problem) = run.refused.take() {
             return Err(problem.into());
         }
@@ -155,12 +159,15 @@ struct Followed {
 }
 
 impl Followed {
-    fn start(arguments: &Arguments, finished: usize) -> Result<Self, Failure> {
+    fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Self, Failure> {
         let (from_child, pipe) = io::pipe()?;
         let mut command = Command::new(env::current_exe()?);
         command.arg("conform-child").arg(&arguments.plugin);
         command.args(["--level", arguments.level.name()]);
         command.args(["--skip", &finished.to_string()]);
+        if quiet {
+            command.arg("--quiet");
+        }
         if let Some(case) = &arguments.case {
             command.args(["--case", case]);
         }

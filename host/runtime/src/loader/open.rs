@@ -191,7 +191,7 @@ fn read_table(path: &Path, address: NonNull<PluginTable>) -> Result<Table, Error
         refuse(
             path,
             &error.to_string(),
-            "rebuild it with the crossdock-sdk of this host",
+            "build it with the headers or the sdk of this host, and fill in what is missing",
         )
     })
 }

@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const CONTRACT: &str = "Not offered for these arguments. Nothing was changed; try another route.";
-const KINDS: &str = "`XD_UNSUPPORTED` for a kind the device does not offer.";
+const KINDS: &str = "`XD_UNSUPPORTED` for a kind the device does not offer";
 
 fn is_off(subject: &Subject<'_>, capability: Capabilities, name: &str) -> Verdict {
     if subject.can(capability) {

@@ -44,8 +44,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "a_copy_that_reaches_past_its_allocation_is_refused",
-        "`XD_INVALID` too where a side reaches past the end of its allocation, and `XD_NOT_OWNER` where it \
-         begins in none: nothing was copied.",
+        "`XD_INVALID` too where a side reaches past the end of its allocation, with the offset of a handle, \
+         and `XD_NOT_OWNER` where it begins in none: nothing was copied.",
         past_the_end,
     ),
     Case::core(

@@ -12,7 +12,7 @@ use crate::subject::Subject;
 pub(super) const CASES: &[Case] = &[
     Case::core(
         "memory_begins_on_256_bytes",
-        "A power of two; the result is at least 256-byte aligned all the same.",
+        "A power of two; the result is at least 256-byte aligned all the same. … and for an alignment that it cannot keep.",
         minimal_alignment,
     ),
     Case::core(

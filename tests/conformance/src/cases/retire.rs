@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case::full(
         "a_plugin_gives_up_work_that_does_not_end_before_the_deadline",
         "Refuses new work, drains or gives up after `deadline_ns` … work that ran on past the \
-         deadline can still be waited for.",
+         deadline can still be waited for",
         gave_up,
     ),
     Case::full(
