@@ -218,9 +218,14 @@ impl<'h> Lane<'h> {
         Ok(std::mem::take(&mut self.targets))
     }
 
-    /// Destroys the stream while it may have work, whose end `point` marks.
-    pub(crate) fn destroy_before(mut self, point: &Point<'_>) -> Result<(), Error> {
+    /// Destroys the stream while it may have work, whose end `point` marks, and then lets that begin.
+    pub(crate) fn destroy_before(
+        mut self,
+        point: &Point<'_>,
+        gate: Option<Gate<'_>>,
+    ) -> Result<(), Error> {
         let destroyed = self.hooks.stream_destroy(std::mem::take(&mut self.handle));
+        drop(gate);
         let done = point.synchronize(LIMIT_NS);
         if done.is_err() {
             self.leak();

@@ -108,7 +108,7 @@ fn outlives(subject: &Subject<'_>) -> Verdict {
         let mut wrapped = owner.wrap(subject.device())?;
         wrapped.upload(&memory, pattern(seed, BYTES))?;
         wrapped.record(&point)?;
-        wrapped.destroy_before(&point)?;
+        wrapped.destroy_before(&point, None)?;
         owner.download(&memory)?;
     }
     for (seed, bytes) in (94..).zip(owner.finish()?) {
