@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{
-    Address, CopyArgs, DefaultStream, MemoryKind, Side, Status, StreamHandle,
+    Address, CopyArgs, DefaultStream, FillArgs, MemoryKind, Side, Status, StreamHandle, StridedArgs,
 };
 
 use crate::allocation::{Allocation, misuse};
@@ -95,7 +95,7 @@ impl<'h> Lane<'h> {
     /// Starts a copy of all of `src` to the host; [`Lane::finish`] gives it out.
     pub(crate) fn download(&mut self, src: &Arc<Allocation<'h>>) -> Result<(), Error> {
         let count = usize::try_from(src.size()).map_err(|_beyond| misuse("too large to read"))?;
-        let mut bytes = vec![0xa5; count];
+        let mut bytes = vec![NOTHING; count];
         let dst = host_side(bytes.as_mut_ptr().expose_provenance());
         self.targets.push(bytes);
         self.memories.push(Arc::clone(src));
@@ -107,6 +107,11 @@ impl<'h> Lane<'h> {
                 bytes: src.size(),
             },
         )
+    }
+
+    /// Whether a byte came of what [`Lane::download`] is to bring.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.targets.iter().flatten().any(|byte| *byte != NOTHING)
     }
 
     /// Allocates memory that is usable in the stream's order.
@@ -177,6 +182,48 @@ impl<'h> Lane<'h> {
             bytes: src.size(),
         };
         self.start(dst.size().min(src.size()), args)
+    }
+
+    /// Starts to fill all of `dst` with a byte.
+    pub(crate) fn fill(&mut self, dst: &Arc<Allocation<'h>>, byte: u8) -> Result<(), Error> {
+        self.memories.push(Arc::clone(dst));
+        let args = FillArgs {
+            dst: dst.side(),
+            bytes: dst.size(),
+            pattern: [byte; 16],
+            pattern_bytes: 1,
+            reserved: 0,
+        };
+        // SAFETY: `fill` needs
+        // - the range valid for writes until it is done: it is all of the memory, which `self` holds.
+        unsafe { self.hooks.fill(args, self.handle) }
+    }
+
+    /// Starts to copy [`ROWS`] rows that lie at [`PITCH`] in `src` to `dst`, one behind the other.
+    pub(crate) fn pack(
+        &mut self,
+        dst: &Arc<Allocation<'h>>,
+        src: &Arc<Allocation<'h>>,
+    ) -> Result<(), Error> {
+        if dst.size() < (ROWS * ROW) as u64 || src.size() < (ROWS * PITCH) as u64 {
+            return Err(misuse("a strided copy of the suite leaves its memory"));
+        }
+        self.memories.extend([Arc::clone(dst), Arc::clone(src)]);
+        let [rows, row, pitch] = [ROWS, ROW, PITCH].map(usize::cast_signed).map(|n| n as i64);
+        let (shape, dst_strides, src_strides) = ([rows, row], [row, 1], [pitch, 1]);
+        let args = StridedArgs {
+            dst: dst.side(),
+            src: src.side(),
+            element_bits: 8,
+            rank: 2,
+            shape: shape.as_ptr(),
+            dst_strides: dst_strides.as_ptr(),
+            src_strides: src_strides.as_ptr(),
+        };
+        // SAFETY: `copy_strided` needs
+        // - arrays of `rank` numbers during the call: those above;
+        // - every element valid until it is done: the sizes were checked, and `self` holds both.
+        unsafe { self.hooks.copy_strided(args, self.handle) }
     }
 
     fn start(&self, room: u64, args: CopyArgs) -> Result<(), Error> {
@@ -279,3 +326,11 @@ fn pointer_side(address: u64) -> Side {
         device: 0,
     }
 }
+
+/// The rows of [`Lane::pack`]: how many, their bytes, and how far apart they lie.
+pub(crate) const ROWS: usize = 64;
+pub(crate) const ROW: usize = 64;
+pub(crate) const PITCH: usize = 128;
+
+/// What stands where bytes are to arrive.
+const NOTHING: u8 = 0xa5;

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
-    CopyArgs, EventHandle, HostFunction, PluginHandle, Status, StreamHandle, StreamHooks,
-    TimingHooks, WrapHooks,
+    CopyArgs, EventHandle, FillArgs, FillHooks, HostFunction, PluginHandle, Status, StreamHandle,
+    StreamHooks, StridedArgs, StridedHooks, TimingHooks, WrapHooks,
 };
 
 use faulty::{ErrorOut, group, sound};
@@ -168,6 +168,47 @@ fn work_that_is_left_out_behind_failed_work_is_found() {
         table.copy = Some(leaves_out);
     });
     finds(&report, case);
+}
+
+/// A hook that does its work at the call, whatever the stream waits for.
+macro_rules! at_once {
+    ($name:ident: $args:ident, $sound:expr) => {
+        unsafe extern "C" fn $name(
+            plugin: PluginHandle,
+            args: *const $args,
+            _: StreamHandle,
+            error: ErrorOut,
+        ) -> Status {
+            // SAFETY: the caller's arguments.
+            unsafe { $sound(plugin, args, StreamHandle::NONE, error) }
+        }
+    };
+}
+
+#[test]
+fn work_that_begins_before_its_stream_gets_there_is_found() {
+    at_once!(copies: CopyArgs, sound().copy.unwrap());
+    at_once!(fills: FillArgs, sound().fill.as_ptr().read().fill.unwrap());
+    at_once!(packs: StridedArgs, sound().strided.as_ptr().read().copy_strided.unwrap());
+    let case = "a_copy_begins_when_its_stream_gets_there";
+    finds(
+        &report_of_case(case, |table| table.copy = Some(copies)),
+        case,
+    );
+    let case = "a_fill_begins_when_its_stream_gets_there";
+    let fill = FillHooks { fill: Some(fills) };
+    finds(
+        &report_of_case(case, |table| table.fill = group(fill)),
+        case,
+    );
+    let case = "a_strided_copy_begins_when_its_stream_gets_there";
+    let strided = StridedHooks {
+        copy_strided: Some(packs),
+    };
+    finds(
+        &report_of_case(case, |table| table.strided = group(strided)),
+        case,
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub fn cases() -> &'static [Case] {
             super::strided::CASES,
             super::fill::CASES,
             super::streams::CASES,
+            super::begins::CASES,
             super::events::CASES,
             super::failures::CASES,
             super::wrap::CASES,

@@ -3,6 +3,7 @@
 mod adopt;
 mod async_memory;
 mod attributes;
+mod begins;
 mod capabilities;
 mod copy;
 mod endings;
