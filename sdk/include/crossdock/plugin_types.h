@@ -151,7 +151,7 @@ typedef uint64_t xd_capabilities;
 #define XD_CAP_TIMING (UINT64_C(1) << 9)
 /** Events that the host completes. */
 #define XD_CAP_HOST_EVENTS (UINT64_C(1) << 10)
-/** `copy_strided` packs sub-byte elements. */
+/** `copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits. */
 #define XD_CAP_SUB_BYTE_STRIDES (UINT64_C(1) << 11)
 
 /** Facts about an allocation, as a pointer query answers them. */

@@ -196,7 +196,7 @@ bits!(
         TIMING = 9;
         /// Events that the host completes.
         HOST_EVENTS = 10;
-        /// `copy_strided` packs sub-byte elements.
+        /// `copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits.
         SUB_BYTE_STRIDES = 11;
     }
 );

@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "elements_below_a_byte_are_packed_or_unsupported",
-        "`copy_strided` packs sub-byte elements.",
+        "`copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits",
         sub_byte,
     ),
 ];
