@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::EventHandle;
 
-use crate::completion::{self, End, Then};
+use crate::completion::{self, Then};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -22,8 +22,7 @@ pub enum Chain {
     HostEvent,
     /// By an event that the host completes when a thread of ours has waited.
     HostThread,
-    /// The calling thread waited: the stream's plugin has no events that the host completes, or nothing could
-    /// wait in its place.
+    /// The calling thread waited, because the stream's plugin has no events that the host completes.
     Blocked,
 }
 
@@ -102,9 +101,10 @@ fn bridge(
 ) -> Result<(Chain, Option<Event>), Error> {
     let host_event = match Event::host(device) {
         Err(error) if error.is_unsupported() => {
-            match completion::block_until_over(event, None)? {
-                End::Failed(error) if on_failure == OnFailure::Inherit => return Err(error),
-                End::Done | End::Failed(_) => {}
+            match on_failure {
+                // Who inherits a failure need not know that the work is over.
+                OnFailure::Inherit => completion::ask_until_over(event, None)?,
+                OnFailure::Ignore => drop(completion::block_until_over(event, None)?),
             }
             return Ok((Chain::Blocked, None));
         }

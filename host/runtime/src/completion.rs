@@ -3,7 +3,8 @@
 //! An internal stream of the event's plugin waits for the event and then runs a host function. That
 //! function may call no hook, so it hands a job to a thread of ours. Where a plugin cannot run host
 //! functions, a thread waits for that stream instead. Where no stream can wait in the event's place in
-//! the device's queues, the caller waits: a stream that waits later may stand behind what waits for it.
+//! the device's queues, a thread asks the event: a stream that waits later may stand behind what waits
+//! for the answer.
 //!
 //! Work is known to be over in two cases: the plugin says that it ended well, or a stream that
 //! waited for it went on. Any other answer of a plugin may be a failure of the call and not of the
@@ -114,13 +115,7 @@ pub(crate) enum End {
 /// `TIMEOUT`, or what the plugin answered where nobody can say whether the work is over.
 pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result<End, Error> {
     let deadline = Deadline::after(limit);
-    let is_of_call = |error: &Error| !is_of_work(error) && !is_timeout(error, limit);
-    let ended = match event.synchronize(limit) {
-        // A call that failed is made again: a stream that waits stands behind all that others submitted.
-        Err(error) if is_of_call(&error) => event.synchronize(deadline.left()),
-        ended => ended,
-    };
-    let failure = match ended {
+    let failure = match ask_until_over(event, limit) {
         Ok(()) => return Ok(End::Done),
         Err(error) if is_timeout(&error, limit) => return Err(error),
         Err(error) => error,
@@ -138,6 +133,21 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
     }
 }
 
+/// Blocks until the event says that it happened, or that the work before it failed. A call that failed for
+/// another reason is made once more.
+///
+/// # Errors
+/// `TIMEOUT`; the failure of the work, which may be one of the call all the same.
+pub(crate) fn ask_until_over(event: &Event, limit: Option<Duration>) -> Result<(), Error> {
+    let deadline = Deadline::after(limit);
+    match event.synchronize(limit) {
+        Err(error) if !is_of_work(&error) && !is_timeout(&error, limit) => {
+            event.synchronize(deadline.left())
+        }
+        ended => ended,
+    }
+}
+
 fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
     limit.is_some() && error.status() == Some(Status::TIMEOUT)
 }
@@ -149,8 +159,8 @@ fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
     Ok(stream)
 }
 
-/// Does `then` once the work before `event` is over, and says what waits for that: the device, a thread,
-/// or the caller.
+/// Does `then` once the work before `event` is over, and says what waits for that: the device or a
+/// thread.
 ///
 /// # Errors
 /// When neither can: a host event was completed with a failure, and what was to be given back is
@@ -164,7 +174,6 @@ pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
     });
     let how = match by_host_call(&waiting, worker) {
         Ok(()) => Chain::HostEvent,
-        Err(None) if waiting.is_waited_for() => return by_caller(&waiting),
         Err(behind) => by_thread(&waiting, behind).map(|()| Chain::HostThread)?,
     };
     plugin.hooks().watch_quarantine(waiting);
@@ -198,15 +207,6 @@ impl Waiting {
     fn is_waited_for(&self) -> bool {
         let then = self.then.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*then, Some(Then::Complete(..)))
-    }
-
-    /// Does it, or gives it up, as the wait for the event ended.
-    fn end(&self, ended: Result<(), Error>) {
-        match (self.take(), ended) {
-            (Some(then), Ok(())) => then.run(&self.event),
-            (Some(then), Err(error)) => then.give_up(error),
-            (None, _) => {}
-        }
     }
 
     fn take(&self) -> Option<Then> {
@@ -290,13 +290,6 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
     let _caught = fence(hand_over);
 }
 
-/// Waits for the event before anything is put behind it.
-fn by_caller(waiting: &Waiting) -> Result<Chain, Error> {
-    let ended = block_until_over(&waiting.event, None).map(drop);
-    waiting.end(ended.clone());
-    ended.map(|()| Chain::Blocked)
-}
-
 /// Lets a thread wait for the event, or for the stream `behind`, which waits for the event already: it
 /// has its place in the device's queues, before whatever waits for this.
 fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(), Error> {
@@ -305,13 +298,17 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
     let wait = move || {
         let has_passed =
             behind.is_some_and(|stream| stream.wait_until_over(Deadline::after(None)).is_ok());
-        // A stream that waits for this stands before any that begins to wait for the event now.
+        // Who waits for this stands in line before any stream that would begin to wait for the event now.
         let ended = match has_passed {
             true => Ok(()),
-            false if lent.is_waited_for() => lent.event.synchronize(None),
+            false if lent.is_waited_for() => ask_until_over(&lent.event, None),
             false => block_until_over(&lent.event, None).map(drop),
         };
-        lent.end(ended);
+        match (lent.take(), ended) {
+            (Some(then), Ok(())) => then.run(&lent.event),
+            (Some(then), Err(error)) => then.give_up(error),
+            (None, _) => {}
+        }
     };
     let fenced = move || {
         let _caught = fence(wait);

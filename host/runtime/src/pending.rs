@@ -14,7 +14,7 @@ use crate::completion::{self, End};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::internal_streams::InternalStream;
+use crate::internal_streams::{InternalStream, is_of_work};
 use crate::life;
 use crate::stream::Stream;
 
@@ -274,6 +274,15 @@ impl Pending {
         for mark in self.before(access) {
             let earlier = mark.access;
             let event = mark.event()?;
+            if access == Access::Read {
+                // Who reads need not know that the work is over where it failed.
+                match completion::ask_until_over(&event, deadline.left()) {
+                    Ok(()) => self.forget(&event, earlier),
+                    Err(error) if is_of_work(&error) => failure = failure.or(Some(error)),
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
             match completion::block_until_over(&event, deadline.left())? {
                 End::Failed(error) if earlier.is_write() => {
                     failure = failure.or(Some(error));

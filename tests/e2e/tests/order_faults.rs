@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossdock::{
-    Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
-};
+use crossdock::{CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
 use crossdock_e2e::lending::{
     ALL, LIMIT, MOMENT, filled, held, is_late, one_cpu, status, two_cpus, writable,
 };
@@ -108,25 +106,6 @@ fn a_device_that_told_of_a_failure_told_it_for_its_streams() {
     assert!(device.synchronize(LIMIT).is_err());
     let copied = tensor.to_on(&device, RouteChoice::Copy, &stream);
     assert_eq!(status(&copied), Some(Status::VENDOR));
-}
-
-#[test]
-fn who_waits_for_an_event_in_whose_place_no_stream_can_wait_waits_before_anything_stands_behind_it()
-{
-    let name = "who_waits_for_an_event_in_whose_place_no_stream_can_wait_waits_before_anything_stands_behind_it";
-    // Of each plugin: the stream of the test, and then the internal one that was to wait.
-    if with_faults(name, "stream_create:2=STALE") {
-        let Some((_runtime, one, other)) = two_cpus() else {
-            return;
-        };
-        let (working, gate) = held(&other);
-        let (event, stream) = (working.record().unwrap(), Stream::new(&one).unwrap());
-        let completed = std::thread::spawn(move || gate.complete(Status::OK));
-        assert_eq!(stream.wait(&event).unwrap(), Chain::Blocked);
-        assert!(event.is_done().unwrap());
-        completed.join().unwrap().unwrap();
-        stream.synchronize(LIMIT).unwrap();
-    }
 }
 
 #[test]

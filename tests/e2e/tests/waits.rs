@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crossdock::{CostCache, Device, Error, Event, Runtime, Stream, Tensor};
+use crossdock::{Chain, CostCache, Device, Error, Event, Runtime, Stream, Tensor};
 use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, filled, held, status};
 use crossdock_e2e::simulated::Simulated;
 use crossdock_e2e::{asynchronous, plugin_file, report, with_environment, with_faults};
@@ -143,6 +143,51 @@ fn who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_
         assert_eq!(copied.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
         held.gate.complete(Status::OK).unwrap();
         assert_eq!(copied.recv_timeout(LIMIT.unwrap_or_default()), Ok(None));
+    }
+}
+
+#[test]
+fn a_stream_waits_for_failed_work_though_no_stream_stood_in_line_for_its_end() {
+    let name = "a_stream_waits_for_failed_work_though_no_stream_stood_in_line_for_its_end";
+    // The first wait is that of the work; then no stream of ours comes behind it.
+    let faults = (
+        "CROSSDOCK_FAULT",
+        "asynchronous.stream_wait_event:2=OOM_HOST",
+    );
+    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    if with_environment(name, &[faults, queues]) {
+        let rig = Simulated::new();
+        let (vpi, cpu) = (rig.device("vpi:0"), rig.device("cpu:0"));
+        let (failing, gate) = held(&vpi);
+        let waiting = Stream::new(&cpu).unwrap();
+        let how = waiting.wait(&failing.record().unwrap()).unwrap();
+        assert_eq!(how, Chain::HostThread);
+        // In the one queue this stands in front of any stream that would be put in line now.
+        let last = Stream::new(&vpi).unwrap();
+        last.wait(&waiting.record().unwrap()).unwrap();
+        gate.complete(Status::VENDOR).unwrap();
+        for stream in [waiting, last] {
+            assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_failed_work_is_told_of_it_while_another_stream_is_held_up() {
+    let name = "who_waits_for_failed_work_is_told_of_it_while_another_stream_is_held_up";
+    if with_environment(name, &[("CROSSDOCK_SIM", "policy=threads;queues=1")]) {
+        let rig = Simulated::new();
+        let vpi = rig.device("vpi:0");
+        let tensor = filled(&vpi, 1);
+        let (failing, gate) = held(&vpi);
+        tensor.fill(&[2], Some(&failing)).unwrap();
+        gate.complete(Status::VENDOR).unwrap();
+        assert_eq!(status(&failing.synchronize(LIMIT)), Some(Status::VENDOR));
+        let (_other, gate) = held(&vpi);
+        for told in [tensor.synchronize(LIMIT), tensor.export().map(drop)] {
+            assert_eq!(status(&told), Some(Status::VENDOR));
+        }
+        gate.complete(Status::OK).unwrap();
     }
 }
 
