@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import crossdock as xd
@@ -51,6 +52,24 @@ CALLS = {
 def test_a_signal_ends_a_wait(child: Child, call: str, limit: str) -> None:
     run = child(PROGRAM.format(call=call.format(limit)))
     assert (run.returncode, run.stdout) == (0, "interrupted True\n"), run.stderr
+
+
+@pytest.mark.parametrize("of", ["stream", "device"])
+def test_a_wait_ends_with_what_there_was_when_it_began(of: str) -> None:
+    held = Held()
+    waits = held.stream if of == "stream" else xd.device("cpu")
+    waiter = threading.Thread(target=waits.synchronize)
+    waiter.start()
+    rounds = 0
+    # Before each piece of work ends there is another one, and each takes longer than a slice.
+    while waiter.is_alive() and rounds < 20:
+        last, held = held, Held()
+        waiter.join(0.15)
+        last.let_go()
+        rounds += 1
+    held.let_go()
+    waiter.join()
+    assert rounds < 20
 
 
 def test_a_limit_of_several_slices_is_kept() -> None:

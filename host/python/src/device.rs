@@ -1,6 +1,7 @@
 //! `crossdock.Device`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use crossdock_api::{Capabilities, DLDevice, DeviceInfo, MemoryInfo, NameText, Out, XdDevice};
 use pyo3::prelude::*;
@@ -139,8 +140,9 @@ impl Device {
     /// Waits until the work on all its streams is done; `DeviceTimeoutError` after `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        waiting::wait(py, limit(timeout)?, |limit| {
-            check((api().device_synchronize)(self.handle.lend(), limit))
+        let device = Arc::new(Handle::new((api().device_retain)(self.handle.lend())));
+        waiting::wait_once(py, limit(timeout)?, move |limit| {
+            check((api().device_synchronize)(device.lend(), limit))
         })
     }
 

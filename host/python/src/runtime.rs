@@ -242,7 +242,7 @@ pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> 
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
     let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
-    waiting::wait(py, limit, |limit| {
+    waiting::wait_once(py, limit, |limit| {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
     })?;
     // What was given back may have been the last that held a stream.

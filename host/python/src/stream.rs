@@ -1,6 +1,8 @@
 //! `crossdock.Stream`, and which one is current.
 #![expect(unsafe_code, reason = "wraps streams that other libraries made")]
 
+use std::sync::Arc;
+
 use crossdock_api::{NO_LIMIT, Out, XdEvent, XdStream};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -283,8 +285,9 @@ impl Stream {
     /// work that failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        waiting::wait(py, limit(timeout)?, |limit| {
-            check((api().stream_synchronize)(self.handle.lend(), limit))
+        let stream = Arc::new(Handle::new((api().stream_retain)(self.handle.lend())));
+        waiting::wait_once(py, limit(timeout)?, move |limit| {
+            check((api().stream_synchronize)(stream.lend(), limit))
         })
     }
 

@@ -1,5 +1,6 @@
 //! Waits for devices, which a signal ends: Python runs its handlers between two slices.
 
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use crossdock_api::{NO_LIMIT, Status};
@@ -36,6 +37,46 @@ pub(crate) fn wait(
                 return Err(failed.into());
             }
             Err(_slice_passed) => py.check_signals()?,
+        }
+    }
+}
+
+/// The same for a wait whose end is what there is at the call: many calls, one after another, would never
+/// end where new work always comes. So one that takes longer than a slice goes on in a thread; it does so
+/// too where the handler of a signal has ended this.
+///
+/// # Errors
+/// As [`wait`].
+pub(crate) fn wait_once(
+    py: Python<'_>,
+    limit: u64,
+    wait: impl Fn(u64) -> Result<(), Failed> + Send + Sync + Clone + 'static,
+) -> PyResult<()> {
+    let begin = Instant::now();
+    let slice = limit.min(u64::try_from(SLICE.as_nanos()).unwrap_or(NO_LIMIT));
+    match detached(py, || wait(slice)) {
+        Err(failed) if slice < limit && failed.status() == Status::TIMEOUT => py.check_signals()?,
+        ended => return Ok(ended?),
+    }
+    let (ends, mut ended) = sync_channel(1);
+    let (call, process) = (wait.clone(), std::process::id());
+    let rest = left(limit, begin);
+    // Who has gone does not listen any more.
+    let thread = move || ends.send(call(rest)).unwrap_or_default();
+    let name = "crossdock-python-wait".to_owned();
+    if let Err(_refused) = std::thread::Builder::new().name(name).spawn(thread) {
+        return self::wait(py, rest, wait);
+    }
+    loop {
+        let (told, back) = detached(py, move || (ended.recv_timeout(SLICE), ended));
+        ended = back;
+        match told {
+            Ok(ended) => return Ok(ended?),
+            // A handler may have forked: the child has no such thread.
+            Err(RecvTimeoutError::Timeout) if std::process::id() == process => {
+                py.check_signals()?
+            }
+            Err(_gone) => return self::wait(py, left(limit, begin), wait),
         }
     }
 }
