@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 import crossdock as xd
 import pytest
@@ -123,6 +123,26 @@ def test_what_a_buffer_raises_arrives(error: type[Exception]) -> None:
 
     with pytest.raises(error, match="^mine$"):
         xd.asarray(type("Lender", (), {"__buffer__": buffer})())
+
+
+class Unshown(int):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: xd.zeros(3)[Unshown(99)],
+        lambda: xd.zeros(3).__dlpack__(max_version=cast(Any, Unshown(1))),
+        lambda: xd.Stream("cpu", native=Unshown(5)),
+    ],
+)
+def test_what_a_value_raises_while_it_is_shown_arrives(call: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        call()
 
 
 def test_a_refusal_in_better_words_is_caused_by_pythons() -> None:

@@ -21,7 +21,7 @@ use crate::handle::{Handle, made, written};
 use crate::integers::integers;
 use crate::kept;
 use crate::python_calls;
-use crate::refusals::{instead, unless_refused};
+use crate::refusals::{instead, showing, unless_refused};
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::table::api;
@@ -200,8 +200,12 @@ fn check_descr(descr: &Bound<'_, PyAny>, typestr: &str) -> PyResult<()> {
 
 fn address_of(data: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
     data.extract().map_err(|error| {
-        let why = format!("data is a tuple (address, read-only), not {data}");
-        instead(data.py(), error, |_refused| Ok(PyTypeError::new_err(why)))
+        instead(data.py(), error, |_refused| {
+            Ok(showing(data, |data| {
+                let why = format!("data is a tuple (address, read-only), not {data}");
+                PyTypeError::new_err(why)
+            }))
+        })
     })
 }
 

@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::negotiate::{FIRST_VERSIONED, LAST_LEGACY};
-use crate::refusals::instead;
+use crate::refusals::{instead, showing};
 
 /// The struct, and the capsule's name.
 #[derive(Debug, Clone, Copy)]
@@ -36,9 +36,11 @@ pub(crate) fn form_of(max_version: Option<&Bound<'_, PyAny>>) -> PyResult<Form> 
         return Ok(Form::Legacy);
     };
     let pair = given.cast::<PyTuple>().map_err(|_other| {
-        PyTypeError::new_err(format!(
-            "max_version is a tuple (major, minor), not {given}"
-        ))
+        showing(given, |given| {
+            PyTypeError::new_err(format!(
+                "max_version is a tuple (major, minor), not {given}"
+            ))
+        })
     })?;
     if pair.len() != 2 {
         return Err(PyValueError::new_err(

@@ -42,3 +42,12 @@ pub(crate) fn unless_refused<T>(py: Python<'_>, answer: PyResult<T>) -> PyResult
         Err(error) => Err(error),
     }
 }
+
+/// An error whose text shows a value; what the value's own `__str__` raised, where it did.
+#[cold]
+pub(crate) fn showing(value: &Bound<'_, PyAny>, error: impl FnOnce(&str) -> PyErr) -> PyErr {
+    match value.str() {
+        Ok(text) => error(&text.to_string_lossy()),
+        Err(raised) => raised,
+    }
+}

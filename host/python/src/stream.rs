@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::handle::{Handle, made, written};
 use crate::interpreter::detached;
 use crate::python_calls;
-use crate::refusals::is_refusal;
+use crate::refusals::{is_refusal, showing};
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
@@ -99,11 +99,13 @@ fn is_command_queue(native: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 #[cold]
 fn unknown(device: &Device, native: &Bound<'_, PyAny>) -> PyErr {
-    PyValueError::new_err(format!(
-        "{native} is no stream that is known on {}: give the other library's own object (a \
-         pyopencl.CommandQueue), or the handle of a stream that was made or given here",
-        device.text()
-    ))
+    showing(native, |native| {
+        PyValueError::new_err(format!(
+            "{native} is no stream that is known on {}: give the other library's own object (a \
+             pyopencl.CommandQueue), or the handle of a stream that was made or given here",
+            device.text()
+        ))
+    })
 }
 
 /// The integer of a stream of another library.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
-use crate::refusals::instead;
+use crate::refusals::{instead, showing};
 use crate::runtime::device_of;
 use crate::stream::{Stream, current_stream};
 use crate::table::api;
@@ -110,14 +110,18 @@ fn number_of(rules: Rules, stream: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = stream.py();
     let better = |error: &PyErr| {
         if error.is_instance_of::<PyOverflowError>(py) {
-            return PyValueError::new_err(format!("{stream} is no handle of a stream"));
+            return showing(stream, |stream| {
+                PyValueError::new_err(format!("{stream} is no handle of a stream"))
+            });
         }
         let hint = match (stream.is_instance_of::<Stream>(), rules) {
             (true, Rules::Streamless) => format!(": {NO_STREAMS}"),
             (true, _) => ": give its `.native_handle`".to_owned(),
             (false, _) => String::new(),
         };
-        PyTypeError::new_err(format!("a stream is None or an int, not {stream}{hint}"))
+        showing(stream, |stream| {
+            PyTypeError::new_err(format!("a stream is None or an int, not {stream}{hint}"))
+        })
     };
     let number = stream.extract::<i64>();
     number.map_err(|error| instead(py, error, |error| Ok(better(error))))

@@ -11,7 +11,7 @@ use crate::error::copy_required;
 use crate::handle::made;
 use crate::integers::{integers, is_sequence};
 use crate::python_calls;
-use crate::refusals::instead;
+use crate::refusals::{instead, showing};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -137,7 +137,9 @@ fn extents_in(args: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
 }
 
 fn outside(item: &Bound<'_, PyAny>, extent: i64) -> PyErr {
-    PyIndexError::new_err(format!("index {item} is outside an axis of {extent}"))
+    showing(item, |item| {
+        PyIndexError::new_err(format!("index {item} is outside an axis of {extent}"))
+    })
 }
 
 impl Tensor {
