@@ -247,8 +247,8 @@ typedef struct xd_plugin_table {
      * or in the child of a fork. Host events that are pending are completed with a failure, and work that is
      * left is waited for.
      *
-     * Threads: any, often one of the host's own: the one that gave back what held the plugin last. One at a
-     *          time, after every other hook returned.
+     * Threads: any, often one of the host's own: the one that gave back what held the plugin last. None of
+     *          the plugin's. One at a time, after every other hook returned.
      * Blocks:  may.
      * Owns:    takes the handle.
      * Errors:  the host logs them.

@@ -247,8 +247,8 @@ typedef struct xd_timing_hooks {
      * Threads: any.
      * Blocks:  no.
      * Owns:    borrows both.
-     * Errors:  `XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded,
-     *          `end` happened before `start`, or the plugin has no time between the two.
+     * Errors:  `XD_INVALID` when one was never recorded, `end` happened before `start`, or the plugin
+     *          has no time between the two; else `XD_NOT_READY` before both happened.
      * Since:   table 1.0.
      */
     xd_status (*event_elapsed)(xd_plugin_handle plugin, xd_event_handle start,
@@ -289,7 +289,8 @@ typedef struct xd_fill_hooks {
 typedef struct xd_register_hooks {
     /** Locks `size` bytes of host memory for the device, so that copies between the two are fast and, on a
      * stream, leave the calling thread free. They name the memory as `copy` names other host memory, all of
-     * it or a part.
+     * it or a part: `XD_MEMORY_HOST`. A query may answer for it, `XD_MEMORY_HOST` or `XD_MEMORY_PINNED`, with
+     * `XD_POINTER_FOREIGN`.
      *
      * Its pages may be read-only: the device then only reads the memory, and no work writes it.
      *
@@ -383,7 +384,8 @@ typedef struct xd_async_memory_hooks {
      */
     xd_status (*allocate_async)(xd_plugin_handle plugin, xd_stream_handle stream, uint64_t size,
                                 xd_address *out, xd_plugin_error **error);
-    /** Frees device memory once the stream reaches this point.
+    /** Frees device memory once the stream reaches this point. Until then a query may still know it, and
+     * `memory_usage` counts it.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  no.

@@ -117,8 +117,8 @@ pub struct TimingHooks {
     /// Threads: any.
     /// Blocks:  no.
     /// Owns:    borrows both.
-    /// Errors:  `NOT_READY` before both happened; `INVALID` when one was never recorded, `end` happened before
-    ///          `start`, or the plugin has no time between the two.
+    /// Errors:  `INVALID` when one was never recorded, `end` happened before `start`, or the plugin has no
+    ///          time between the two; else `NOT_READY` before both happened.
     /// Since:   table 1.0.
     pub event_elapsed: Option<
         unsafe extern "C" fn(
@@ -181,7 +181,8 @@ pub struct FillHooks {
 pub struct RegisterHooks {
     /// Locks `size` bytes of host memory for the device, so that copies between the two are fast and, on a
     /// stream, leave the calling thread free. They name the memory as `copy` names other host memory, all of it
-    /// or a part.
+    /// or a part: `MemoryKind::HOST`. A query may answer for it, `MemoryKind::HOST` or `MemoryKind::PINNED`, with
+    /// `XD_POINTER_FOREIGN`.
     ///
     /// Its pages may be read-only: the device then only reads the memory, and no work writes it.
     ///
@@ -323,7 +324,8 @@ pub struct AsyncMemoryHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Frees device memory once the stream reaches this point.
+    /// Frees device memory once the stream reaches this point. Until then a query may still know it, and
+    /// `memory_usage` counts it.
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  no.

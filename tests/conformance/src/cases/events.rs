@@ -68,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "no_time_is_told_before_both_events_happened",
-        "`XD_NOT_READY` before both happened; `XD_INVALID` when one was never recorded",
+        "`XD_INVALID` when one was never recorded … else `XD_NOT_READY` before both happened",
         elapsed_too_early,
     ),
     Case::core(
