@@ -1,6 +1,7 @@
 //! The open plugins of the process: each file is opened once, and all are told of exit and fork.
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -305,18 +306,17 @@ impl Table {
         DRIVERS_ASKED.store(number, Ordering::Release);
     }
 
-    /// The retired plugins of the same file. One may still be being opened, which this one must not be at
-    /// the same time.
+    /// The retired plugins of the same file that were loaded before. One may still be being opened, which this
+    /// one must not be at the same time. Those that were loaded later wait for this one.
     fn retired_before(&self, plugin: &Arc<Plugin>) -> Vec<Arc<Plugin>> {
         let state = self.state();
         let source = state.source_of(plugin);
-        let same = state
-            .opened
-            .iter()
-            .filter(|open| Some(open.source) == source);
+        let opened = state.opened.iter();
+        let is_own = |open: &&Opened| ptr::eq(open.plugin.as_ptr(), Arc::as_ptr(plugin));
+        let earlier = opened.take_while(|open| !is_own(open));
+        let same = earlier.filter(|open| Some(open.source) == source);
         let same = same.filter_map(|open| open.plugin.upgrade());
-        same.filter(|other| other.is_retired() && !Arc::ptr_eq(other, plugin))
-            .collect()
+        same.filter(|other| other.is_retired()).collect()
     }
 
     /// What was found of a plugin, with what was said at first where that was something else.
