@@ -1,7 +1,7 @@
 //! Streams of other libraries that nobody here holds any more while their work runs: the objects
 //! that keep them alive are held until it is done.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crossdock_api::{Status, XdEvent, XdStream};
@@ -19,9 +19,9 @@ struct Busy {
     _native: Py<PyAny>,
 }
 
-static BUSY: Mutex<Vec<Busy>> = Mutex::new(Vec::new());
+static BUSY: Mutex<Vec<Arc<Busy>>> = Mutex::new(Vec::new());
 
-fn busy() -> MutexGuard<'static, Vec<Busy>> {
+fn busy() -> MutexGuard<'static, Vec<Arc<Busy>>> {
     BUSY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -36,20 +36,21 @@ impl Busy {
 /// Gives the object of a stream back once the stream's work is done. Whether it is, is looked at now,
 /// when the next stream comes, and by [`wait`]: each time all streams that are done go back.
 pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
-    give_back_those_done(Some(Busy {
+    let last = Arc::new(Busy {
         handle,
         _native: native,
-    }));
+    });
+    busy().push(last);
+    give_back_those_done();
 }
 
 /// Waits until the work of all streams is done, at most until `limit` nanoseconds after `begin`. Gives
 /// back those that are done by then, also after a timeout.
 pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> PyResult<()> {
-    let share = |one: &Busy| Handle::new((api().stream_retain)(one.handle.lend()));
-    let streams: Vec<Handle<XdStream>> = busy().iter().map(share).collect();
+    let streams = busy().clone();
     let mut streams = streams.iter();
-    let waited = streams.try_for_each(|stream| wait_for(py, stream, left(limit, begin)));
-    give_back_those_done(None);
+    let waited = streams.try_for_each(|one| wait_for(py, &one.handle, left(limit, begin)));
+    give_back_those_done();
     waited
 }
 
@@ -68,11 +69,11 @@ fn wait_for(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<(
     })
 }
 
-fn give_back_those_done(last: Option<Busy>) {
-    // Neither hooks nor Python run under the lock.
-    let earlier = std::mem::take(&mut *busy());
-    let all = earlier.into_iter().chain(last);
-    let (done, working) = all.partition::<Vec<_>, _>(Busy::is_done);
-    busy().extend(working);
+fn give_back_those_done() {
+    // Neither hooks nor Python run under the lock. All stay in the list while they are asked: who waits
+    // meanwhile waits for them too.
+    let mut done = busy().clone();
+    done.retain(|one| one.is_done());
+    busy().retain(|one| !done.iter().any(|done| Arc::ptr_eq(one, done)));
     drop(done);
 }
