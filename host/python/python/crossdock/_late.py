@@ -1,4 +1,4 @@
-"""What is loaded where it is needed for the first time, and before a fork at the latest.
+"""What of other packages is loaded where it is needed for the first time, and before a fork at the latest.
 
 A child that is forked off while another thread loads a module finds the lock of that module held for ever:
 Python takes care of its own lock of all imports only. Who forks loads them too, so it waits for that thread.
@@ -10,8 +10,7 @@ import os
 import sys
 from importlib import import_module
 
-# Parts of this package, and what its functions import of Python's.
-PARTS = ("crossdock._memory", "crossdock._numpy", "crossdock._show", "crossdock._values")
+# What the functions of this package import of Python's.
 OF_PYTHON = ("ast", "contextvars", "io", "json", "mmap", "operator", "zipfile", "zlib")
 # Packages that need not be here: only one that somebody has begun to load is waited for.
 OF_OTHERS = ("ml_dtypes", "numpy")
@@ -19,7 +18,7 @@ OF_OTHERS = ("ml_dtypes", "numpy")
 
 def load() -> None:
     """Loads all of it."""
-    for name in (*PARTS, *OF_PYTHON, *(one for one in OF_OTHERS if one in sys.modules)):
+    for name in (*OF_PYTHON, *(one for one in OF_OTHERS if one in sys.modules)):
         import_module(name)
 
 
