@@ -132,12 +132,29 @@ class Unshown(int):
     __repr__ = __str__
 
 
+class Swapped(Unshown):
+    isnative = False
+
+
+class Elsewhere:
+    def __dlpack__(self, **_options: object) -> object:
+        raise AssertionError("its device is asked for first")
+
+    def __dlpack_device__(self) -> Any:
+        return (Unshown(1), "0")
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda: xd.zeros(3)[Unshown(99)],
         lambda: xd.zeros(3).__dlpack__(max_version=cast(Any, Unshown(1))),
+        lambda: xd.zeros(3).__dlpack__(copy=cast(Any, Unshown(1))),
+        lambda: xd.zeros(3, dtype=cast(Any, Unshown(1))),
+        lambda: xd.zeros(3, dtype=cast(Any, Swapped(1))),
+        lambda: xd.from_dlpack(Elsewhere()),
         lambda: xd.Stream("cpu", native=Unshown(5)),
+        lambda: xd.Stream("cpu", native=Unshown(1 << 70)),
     ],
 )
 def test_what_a_value_raises_while_it_is_shown_arrives(call: Any) -> None:

@@ -8,7 +8,7 @@ use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 use crate::error::check;
 use crate::handle::c_text;
 use crate::python_calls::attribute_if_any;
-use crate::refusals::unless_refused;
+use crate::refusals::{showing, unless_refused};
 use crate::table::api;
 use crate::typestr;
 
@@ -45,14 +45,18 @@ impl Dtype {
         if let Some(native) = attribute_if_any(spec, "isnative")?
             && !native.is_truthy()?
         {
-            return Err(PyValueError::new_err(format!(
-                "{spec} is not in this machine's byte order, in which all tensors are"
-            )));
+            return Err(showing(spec, |spec| {
+                PyValueError::new_err(format!(
+                    "{spec} is not in this machine's byte order, in which all tensors are"
+                ))
+            }));
         }
         let Some(name) = name_of(spec)? else {
-            return Err(PyTypeError::new_err(format!(
-                "{spec} is no dtype: give crossdock.float32 or \"float32\""
-            )));
+            return Err(showing(spec, |spec| {
+                PyTypeError::new_err(format!(
+                    "{spec} is no dtype: give crossdock.float32 or \"float32\""
+                ))
+            }));
         };
         match written_short(spec.py(), &name) {
             Some(dtype) => Ok(Self(dtype?)),

@@ -22,7 +22,7 @@ use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::handle::Handle;
 use crate::moving::copy_mode;
 use crate::negotiate::HOST;
-use crate::refusals::instead;
+use crate::refusals::{instead, showing};
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::table::api;
@@ -231,8 +231,8 @@ fn arrived(
 
 fn truth(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
     copy.extract().map_err(|error| {
-        let why = || PyTypeError::new_err(format!("copy is None or a bool, not {copy}"));
-        instead(copy.py(), error, |_refused| Ok(why()))
+        let why = |copy: &str| PyTypeError::new_err(format!("copy is None or a bool, not {copy}"));
+        instead(copy.py(), error, |_refused| Ok(showing(copy, why)))
     })
 }
 

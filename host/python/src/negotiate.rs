@@ -15,6 +15,7 @@ use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::Incoming;
 use crate::python_calls;
+use crate::refusals::showing;
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
 use crate::table::api;
@@ -236,9 +237,11 @@ fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
     let asked = names(x.py())?.ask_for_device(x);
     let answer = asked.map_err(|error| speaks_none(x, &error).unwrap_or(error))?;
     pair_from(&answer)?.ok_or_else(|| {
-        PyTypeError::new_err(format!(
-            "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
-        ))
+        showing(&answer, |answer| {
+            PyTypeError::new_err(format!(
+                "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
+            ))
+        })
     })
 }
 

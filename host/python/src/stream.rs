@@ -115,8 +115,9 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         Ok(word) if !native.is_instance_of::<PyBool>() => return Ok(word),
         Err(error) if !is_refusal(py, &error) => return Err(error),
         Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
-            let why = format!("{native} is no handle of a stream");
-            return Err(PyTypeError::new_err(why));
+            return Err(showing(native, |native| {
+                PyTypeError::new_err(format!("{native} is no handle of a stream"))
+            }));
         }
         _ => {}
     }
