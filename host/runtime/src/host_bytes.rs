@@ -36,9 +36,7 @@ pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>, Error> {
 pub(crate) fn repeated(pattern: &[u8], count: usize) -> Result<Vec<u8>, Error> {
     let length = pattern.len().saturating_mul(count);
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(length)
-        .map_err(|error| Error::exhausted("make host memory", error))?;
+    reserve(&mut bytes, length)?;
     for _ in 0..count {
         bytes.extend_from_slice(pattern);
     }
@@ -51,11 +49,14 @@ pub(crate) fn repeated(pattern: &[u8], count: usize) -> Result<Vec<u8>, Error> {
 /// [`Error::Exhausted`].
 pub(crate) fn grow(bytes: &mut Vec<u8>, length: usize) -> Result<(), Error> {
     let more = length.saturating_sub(bytes.len());
-    bytes
-        .try_reserve(more)
-        .map_err(|error| Error::exhausted("make host memory", error))?;
+    reserve(bytes, more)?;
     bytes.resize(length, 0);
     Ok(())
+}
+
+fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result<(), Error> {
+    let reserved = bytes.try_reserve(more);
+    reserved.map_err(|error| Error::exhausted("make host memory", error))
 }
 
 #[cfg(test)]

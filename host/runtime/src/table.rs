@@ -127,7 +127,8 @@ impl Table {
 
     /// The first of these capabilities whose group is absent, and that group. Bits of later versions have
     /// groups that this host does not know.
-    pub(crate) fn lacking(&self, claimed: Capabilities) -> Option<(&'static str, &'static str)> {
+    #[must_use]
+    pub fn lacking(&self, claimed: Capabilities) -> Option<(&'static str, &'static str)> {
         let groups = [
             (
                 Capabilities::ASYNC_COPY,

@@ -3,8 +3,8 @@
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use super::failures::tells_no_more;
-use crate::case::{Case, Verdict, answers, ensure, same_bytes, status_of};
-use crate::point::{LIMIT_NS, SHORT_NS};
+use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
+use crate::point::{LIMIT_NS, Point, SHORT_NS};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -310,7 +310,8 @@ fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
     Ok(lane.synchronize(LIMIT_NS)?)
 }
 
-fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
+/// Two events on a stream that stood still for [`SHORT_NS`] at least between them.
+fn apart<'h>(subject: &Subject<'h>) -> Result<(Point<'h>, Point<'h>), Unmet> {
     subject.needs_gates()?;
     subject.needs(Capabilities::TIMING)?;
     let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
@@ -327,6 +328,11 @@ fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
     )?;
     gate.complete(Status::OK)?;
     lane.synchronize(LIMIT_NS)?;
+    Ok((start, end))
+}
+
+fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
+    let (start, end) = apart(subject)?;
     let time = start.elapsed_until(&end)?;
     // Two clocks: half of it tells nanoseconds from a coarser unit.
     ensure!(
@@ -337,22 +343,7 @@ fn elapsed_unit(subject: &Subject<'_>) -> Verdict {
 }
 
 fn elapsed_backwards(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
-    subject.needs(Capabilities::TIMING)?;
-    let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
-    let mut gate = subject.gate()?;
-    lane.record(&start)?;
-    start.synchronize(LIMIT_NS)?;
-    lane.wait_gate(&gate)?;
-    lane.record(&end)?;
-    // The stream stands still for this long at least.
-    answers(
-        "synchronizing behind the host",
-        &lane.synchronize(SHORT_NS),
-        &[Status::TIMEOUT],
-    )?;
-    gate.complete(Status::OK)?;
-    lane.synchronize(LIMIT_NS)?;
+    let (start, end) = apart(subject)?;
     let backwards = end.elapsed_until(&start);
     answers(
         "event_elapsed to an earlier event",

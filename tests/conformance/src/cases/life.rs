@@ -1,6 +1,6 @@
 //! What a plugin says of itself and of its device.
 
-use crossdock_sdk::abi::{AddressForm, Capabilities, ProbeState, Status};
+use crossdock_sdk::abi::{AddressForm, ProbeState, Status};
 
 use crate::case::{Case, Verdict, answers, ensure, failed};
 use crate::subject::Subject;
@@ -142,46 +142,8 @@ fn memory_is_sane(subject: &Subject<'_>) -> Verdict {
 
 fn capabilities_have_groups(subject: &Subject<'_>) -> Verdict {
     let table = subject.hooks().table();
-    let groups = [
-        (
-            Capabilities::ASYNC_COPY,
-            "streams",
-            table.streams().is_some(),
-        ),
-        (
-            Capabilities::STRIDED_COPY,
-            "strided",
-            table.strided().is_some(),
-        ),
-        (
-            Capabilities::SUB_BYTE_STRIDES,
-            "strided",
-            table.strided().is_some(),
-        ),
-        (Capabilities::FILL, "fill", table.fill().is_some()),
-        (
-            Capabilities::REGISTER,
-            "register",
-            table.register().is_some(),
-        ),
-        (Capabilities::ADOPT_HOST, "adopt", table.adopt().is_some()),
-        (Capabilities::ADOPT_NATIVE, "adopt", table.adopt().is_some()),
-        (Capabilities::TIMING, "timing", table.timing().is_some()),
-        (
-            Capabilities::HOST_EVENTS,
-            "host_events",
-            table.host_events().is_some(),
-        ),
-    ];
-    for (capability, group, is_there) in groups {
-        let claimed = subject.can(capability);
-        let mut names = Capabilities::NAMES.iter();
-        let name = names.find(|(named, _)| *named == capability);
-        ensure!(
-            !claimed || is_there,
-            "{} without the group `{group}`",
-            name.map_or("a capability", |(_, name)| name)
-        );
+    if let Some((capability, group)) = table.lacking(subject.info().capabilities) {
+        return failed(format!("{capability} without the group `{group}`"));
     }
     let streams = table.streams().is_some();
     ensure!(
