@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 
 use crate::dtype::Dtype;
 use crate::format;
-use crate::integers::integers;
+use crate::interpreter::calls;
+use crate::interpreter::integers::integers;
 use crate::kept::Held;
 use crate::lender::adopt;
-use crate::python_calls;
 use crate::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {
@@ -31,7 +31,7 @@ unsafe impl Send for View {}
 impl Drop for View {
     fn drop(&mut self) {
         // SAFETY: filled by `PyObject_GetBuffer`, and released once.
-        unsafe { python_calls::release_view(&raw mut *self.0) };
+        unsafe { calls::release_view(&raw mut *self.0) };
     }
 }
 
@@ -40,8 +40,7 @@ impl View {
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: a live object, and a place of ours.
-        let failed =
-            unsafe { python_calls::view(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) };
+        let failed = unsafe { calls::view(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) };
         if failed != 0 {
             return Err(PyErr::fetch(object.py()));
         }

@@ -13,8 +13,8 @@ use crate::device::device_name;
 use crate::dtype::Dtype;
 use crate::error::check;
 use crate::format;
-use crate::interpreter::detached;
-use crate::python_calls;
+use crate::interpreter::attached::detached;
+use crate::interpreter::calls;
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -224,7 +224,7 @@ impl Tensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = ("crossdock._numpy", "array");
-        python_calls::function(slf.py(), array, (slf, dtype, copy))
+        calls::function(slf.py(), array, (slf, dtype, copy))
     }
 
     /// A NumPy array of the same memory; packed elements of less than a byte are unpacked into a
@@ -232,6 +232,6 @@ impl Tensor {
     ///
     /// Raises `TypeError` where the host does not reach the memory.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        python_calls::function(slf.py(), ("crossdock._numpy", "array"), (slf,))
+        calls::function(slf.py(), ("crossdock._numpy", "array"), (slf,))
     }
 }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::error::check;
 use crate::handle::{Handle, made, written};
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::table::api;
 use crate::waiting::{self, left};
 

@@ -17,7 +17,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::incoming::{Incoming, Kind};
-use crate::interpreter::is_attached;
+use crate::interpreter::attached::is_attached;
 
 /// A deleter of either struct.
 pub(crate) type Deleter = unsafe extern "C" fn(tensor: *mut c_void);

@@ -8,8 +8,8 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::error::check;
 use crate::handle::Handle;
-use crate::interpreter::detached;
-use crate::python_calls;
+use crate::interpreter::attached::detached;
+use crate::interpreter::calls;
 use crate::stream::{limit, stream_for, wait_for_work};
 use crate::table::api;
 use crate::tensor::Tensor;
@@ -29,7 +29,7 @@ impl Tensor {
                 axes(tensor.extents()?.len())
             )));
         }
-        python_calls::method(slf, "item", None)
+        calls::method(slf, "item", None)
     }
 
     /// Its handle, to write by; the runtime knows of no `copy()`.
@@ -175,7 +175,7 @@ impl Tensor {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
         let fill = ("crossdock._values", "fill");
-        python_calls::function(slf.py(), fill, (slf, value, stream))?;
+        calls::function(slf.py(), fill, (slf, value, stream))?;
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Tensor {
 
     /// The elements as nested lists of Python numbers; a number for a 0-d tensor.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        python_calls::function(slf.py(), ("crossdock._values", "to_list"), (slf,))
+        calls::function(slf.py(), ("crossdock._values", "to_list"), (slf,))
     }
 
     /// The only element as a Python number; `ValueError` where there are more, or none.
@@ -201,13 +201,13 @@ impl Tensor {
                 slf.get().info()?.numel
             )));
         }
-        python_calls::function(slf.py(), ("crossdock._values", "only"), (slf,))
+        calls::function(slf.py(), ("crossdock._values", "only"), (slf,))
     }
 
     /// The bytes of a contiguous host tensor as a 1-d `uint8` view, for dtypes that the buffer
     /// protocol has no format for. `BufferError` where there is no such view.
     fn raw<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        python_calls::function(slf.py(), ("crossdock._memory", "raw"), (slf,))
+        calls::function(slf.py(), ("crossdock._memory", "raw"), (slf,))
     }
 
     fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
@@ -241,7 +241,7 @@ impl Tensor {
             return Self::__repr__(slf);
         }
         let value = Self::only_value(slf, "text by a format")?;
-        python_calls::function(slf.py(), ("builtins", "format"), (value, format_spec))
+        calls::function(slf.py(), ("builtins", "format"), (value, format_spec))
     }
 
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -252,7 +252,7 @@ impl Tensor {
             ));
         }
         let value = Self::only_value(slf, "index")?;
-        python_calls::function(slf.py(), ("operator", "index"), (value,))
+        calls::function(slf.py(), ("operator", "index"), (value,))
     }
 
     fn __reduce_ex__<'py>(
@@ -260,10 +260,10 @@ impl Tensor {
         protocol: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let reduce = ("crossdock._memory", "reduce");
-        python_calls::function(slf.py(), reduce, (slf, protocol))
+        calls::function(slf.py(), reduce, (slf, protocol))
     }
 
     fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        python_calls::function(slf.py(), ("crossdock._show", "show"), (slf,))
+        calls::function(slf.py(), ("crossdock._show", "show"), (slf,))
     }
 }

@@ -18,10 +18,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{check, unsupported_device};
 use crate::handle::{Handle, made, written};
-use crate::integers::integers;
+use crate::interpreter::calls;
+use crate::interpreter::integers::integers;
+use crate::interpreter::refusals::{instead, showing, unless_refused};
 use crate::kept;
-use crate::python_calls;
-use crate::refusals::{instead, showing, unless_refused};
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::table::api;
@@ -102,7 +102,7 @@ impl Tensor {
 #[pyfunction]
 #[pyo3(signature = (x, /))]
 pub(crate) fn as_cuda_array(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let described = python_calls::attribute(x, "__cuda_array_interface__")?;
+    let described = calls::attribute(x, "__cuda_array_interface__")?;
     import(&described, Some(x))
 }
 

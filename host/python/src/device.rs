@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyFrozenSet};
 
 use crate::error::check;
 use crate::handle::{Handle, written};
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::memory_usage::MemoryUsage;
 use crate::stream::limit;
 use crate::table::api;

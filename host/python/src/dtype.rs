@@ -7,8 +7,8 @@ use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 
 use crate::error::check;
 use crate::handle::c_text;
-use crate::python_calls::attribute_if_any;
-use crate::refusals::{showing, unless_refused};
+use crate::interpreter::calls::attribute_if_any;
+use crate::interpreter::refusals::{showing, unless_refused};
 use crate::table::api;
 use crate::typestr;
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::device::{Device, device_name};
 use crate::error::check;
 use crate::handle::{Handle, made, written};
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::stream::{limit, stream_or_current};
 use crate::table::api;
 use crate::waiting;

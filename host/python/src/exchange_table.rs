@@ -18,13 +18,13 @@ use pyo3::{Borrowed, ffi, prelude::*};
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
 use crate::incoming::{Incoming, Kind};
-use crate::interpreter::is_attached;
+use crate::interpreter::attached::is_attached;
+use crate::interpreter::vectorcall::VERSION;
 use crate::producers::CAPSULE;
 use crate::runtime::look_for;
 use crate::streams;
 use crate::table::api;
 use crate::tensor::Tensor;
-use crate::vectorcall::VERSION;
 
 struct Published(DLPackExchangeAPI);
 

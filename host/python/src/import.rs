@@ -14,19 +14,19 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::arguments::{Arguments, fence_entry};
 use crate::capsule::Asked;
-use crate::depth::Level;
 use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::{Incoming, Kind};
+use crate::interpreter::arguments::{Arguments, fence_entry};
+use crate::interpreter::recursion_guard::Level;
+use crate::interpreter::vectorcall::names;
 use crate::negotiate::{self, Found, HOST, Request};
 use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::streams;
 use crate::table::api;
 use crate::target::Target;
 use crate::tensor::Tensor;
-use crate::vectorcall::names;
 
 const DOC: &std::ffi::CStr = c"from_dlpack($module, x, /, *, device=None, copy=None)
 --
@@ -44,7 +44,8 @@ Raises `UnsupportedDeviceError`, `CopyRequiredError`, `BufferError`, or what the
 /// Adds `from_dlpack` to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names(module.py())?;
-    let function = crate::arguments::function(module, c"from_dlpack", DOC, from_dlpack)?;
+    let function =
+        crate::interpreter::arguments::function(module, c"from_dlpack", DOC, from_dlpack)?;
     module.add("from_dlpack", function)
 }
 

@@ -9,9 +9,9 @@ use crossdock_api::fence;
 use pyo3::prelude::*;
 
 use crate::capsule::with_error_aside;
-use crate::gate::Inside;
-use crate::interpreter::{is_attached, is_finalizing};
-use crate::python_calls;
+use crate::interpreter::attached::{is_attached, is_finalizing};
+use crate::interpreter::calls;
+use crate::interpreter::gate::Inside;
 use crate::table::api;
 
 static LEAKED: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +24,7 @@ pub(crate) fn keep(object: Bound<'_, PyAny>) -> *mut c_void {
 /// Gives such a reference back. While the interpreter ends it is leaked and counted.
 pub(crate) unsafe extern "C" fn release(owner: *mut c_void) {
     // SAFETY: attached; the reference is the one that `keep` took.
-    let drop_one = || unsafe { python_calls::drop_reference(owner.cast()) };
+    let drop_one = || unsafe { calls::drop_reference(owner.cast()) };
     let _caught = fence(|| give_back(drop_one));
 }
 
@@ -52,7 +52,7 @@ pub(crate) unsafe fn release_foreign(
     tensor: *mut c_void,
 ) {
     // SAFETY: the caller's promise.
-    let delete = || unsafe { python_calls::delete(deleter, tensor) };
+    let delete = || unsafe { calls::delete(deleter, tensor) };
     match is_attached() {
         true => with_error_aside(delete),
         false => give_back(delete),
@@ -81,7 +81,7 @@ unsafe impl Send for Held {}
 impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: the reference of `new`; dropped attached, as its lender does.
-        unsafe { python_calls::drop_reference(self.0.cast()) };
+        unsafe { calls::drop_reference(self.0.cast()) };
     }
 }
 

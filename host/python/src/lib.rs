@@ -23,17 +23,14 @@
 //! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
 //! | `stream`, `event`, `waiting`, `pointer`, `trace` | order, waits, pointer queries, the trace |
 
-mod arguments;
 mod buffer_in;
 mod buffer_out;
 mod busy_streams;
 mod capsule;
 mod content;
 mod cuda_array;
-mod depth;
 mod device;
 mod dtype;
-mod ended_threads;
 mod error;
 mod event;
 mod exchange_table;
@@ -41,11 +38,9 @@ mod export;
 mod familiar;
 mod form;
 mod format;
-mod gate;
 mod handle;
 mod import;
 mod incoming;
-mod integers;
 mod interpreter;
 mod kept;
 mod lender;
@@ -58,8 +53,6 @@ mod peek;
 mod plugin;
 mod pointer;
 mod producers;
-mod python_calls;
-mod refusals;
 mod registration;
 mod route;
 mod runtime;
@@ -70,7 +63,6 @@ mod target;
 mod tensor;
 mod trace;
 mod typestr;
-mod vectorcall;
 mod views;
 mod waiting;
 
@@ -78,7 +70,7 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    interpreter::refuse_inner()?;
+    interpreter::attached::refuse_inner()?;
     table::find(module.py())?;
     error::add_to(module)?;
     module.add_class::<device::Device>()?;
@@ -104,7 +96,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     buffer_in::add_to(module)?;
     registration::add_to(module)?;
     trace::add_to(module)?;
-    gate::add_to(module)?;
+    interpreter::gate::add_to(module)?;
     module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;

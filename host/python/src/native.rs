@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
 use crate::error::unsupported_device;
-use crate::integers::integers;
+use crate::interpreter::integers::integers;
 use crate::kept::Held;
 use crate::lender::take;
 use crate::stream::Stream;

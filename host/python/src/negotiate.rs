@@ -10,17 +10,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::capsule::{self, Asked};
-use crate::depth::Level;
 use crate::error::check;
 use crate::handle::Handle;
 use crate::incoming::Incoming;
-use crate::python_calls;
-use crate::refusals::showing;
+use crate::interpreter::calls;
+use crate::interpreter::recursion_guard::Level;
+use crate::interpreter::refusals::showing;
+use crate::interpreter::vectorcall::{VERSION, names};
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
 use crate::table::api;
 use crate::tensor::Tensor;
-use crate::vectorcall::{VERSION, names};
 
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
 const HOST_READABLE: [i32; 4] = [1, 3, 11, 13];
@@ -117,7 +117,7 @@ fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResul
     if let Some(copy) = request.copy {
         keywords.set_item("copy", copy)?;
     }
-    let capsule = python_calls::method(x, "__dlpack__", Some(&keywords))?;
+    let capsule = calls::method(x, "__dlpack__", Some(&keywords))?;
     let incoming = taken(x, &capsule, Asked::Today)?;
     let is_there = incoming.device() == Some(goal);
     if !is_there {
@@ -136,7 +136,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
         names(py)?.ask_for_versioned(x)
     } else {
         keywords.set_item("max_version", VERSION)?;
-        python_calls::method(x, "__dlpack__", Some(&keywords))
+        calls::method(x, "__dlpack__", Some(&keywords))
     };
     let is_today = answer.is_ok();
     let (capsule, asked) = match answer {
@@ -175,8 +175,8 @@ fn older<'py>(
         keywords.del_item("max_version")?;
     }
     let mut asked = Asked::Today;
-    if let Some(info) = python_calls::attribute_if_any(x, "__dlpack_info__")? {
-        let answer = python_calls::call(&info, PyTuple::empty(x.py()), None)?;
+    if let Some(info) = calls::attribute_if_any(x, "__dlpack_info__")? {
+        let answer = calls::call(&info, PyTuple::empty(x.py()), None)?;
         let version = draft_version(answer.extract()?)?;
         keywords.set_item("version", version)?;
         if version >= FIRST_VERSIONED {
@@ -185,7 +185,7 @@ fn older<'py>(
     }
     // The first error is the one to show: the producer may know the keyword, and have meant
     // something else. Where it did not, it is the second.
-    let capsule = python_calls::method(x, "__dlpack__", Some(keywords));
+    let capsule = calls::method(x, "__dlpack__", Some(keywords));
     match capsule {
         Ok(capsule) => Ok((capsule, asked)),
         Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),

@@ -5,7 +5,7 @@ use crossdock_api::{Failure, Ref, XdStream, XdTensor};
 use pyo3::prelude::*;
 
 use crate::error::check;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::stream::stream_or_current;
 use crate::table::api;
 use crate::tensor::Tensor;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::error::check;
 use crate::handle::Handle;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::runtime::runtime;
 use crate::table::api;
 use crate::tensor::Tensor;

@@ -15,8 +15,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefReference};
 
+use crate::interpreter::calls;
 use crate::peek::{AnyBits, peek};
-use crate::python_calls;
 
 /// The attribute of a type, and the name of the capsule in it.
 pub(crate) const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
@@ -158,7 +158,7 @@ fn forget_type(watch: &Bound<'_, PyAny>) {
 fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
     let own = class.getattr("__dict__")?;
     if own.contains(ATTRIBUTE)? {
-        let capsule = python_calls::attribute(class, ATTRIBUTE)?;
+        let capsule = calls::attribute(class, ATTRIBUTE)?;
         let may_defer = class.hasattr("is_conj")? && class.hasattr("is_neg")?;
         let table = table_in(&capsule).map(|functions| Table {
             functions,

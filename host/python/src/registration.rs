@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::handle::{Handle, made};
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::runtime::device_from;
 use crate::table::api;
 use crate::tensor::Tensor;

@@ -17,12 +17,12 @@ use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
-use crate::integers::integers;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
+use crate::interpreter::calls;
+use crate::interpreter::integers::integers;
+use crate::interpreter::refusals::unless_refused;
 use crate::moving::{copy_mode, ordering};
 use crate::plugin::Plugin;
-use crate::python_calls;
-use crate::refusals::unless_refused;
 use crate::route::Route;
 use crate::stream::{limit, stream_for};
 use crate::table::api;
@@ -147,7 +147,7 @@ fn number(part: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     if let Some(number) = unless_refused(py, part.extract())? {
         return Ok(Some(number));
     }
-    match python_calls::attribute_if_any(part, "value")? {
+    match calls::attribute_if_any(part, "value")? {
         Some(value) => unless_refused(py, value.extract()),
         None => Ok(None),
     }

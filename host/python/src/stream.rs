@@ -14,9 +14,9 @@ use crate::device::Device;
 use crate::error::check;
 use crate::event::Event;
 use crate::handle::{Handle, made, written};
-use crate::interpreter::detached;
-use crate::python_calls;
-use crate::refusals::{is_refusal, showing};
+use crate::interpreter::attached::detached;
+use crate::interpreter::calls;
+use crate::interpreter::refusals::{is_refusal, showing};
 use crate::runtime::device_from;
 use crate::streams;
 use crate::table::api;
@@ -91,7 +91,7 @@ fn is_command_queue(native: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(module) = modules.get_item("pyopencl") else {
         return Ok(false);
     };
-    match python_calls::attribute(&module, "CommandQueue") {
+    match calls::attribute(&module, "CommandQueue") {
         Ok(class) => native.get_type().is_subclass(&class),
         Err(_) => Ok(false),
     }
@@ -121,10 +121,10 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         }
         _ => {}
     }
-    if let Some(method) = python_calls::attribute_if_any(native, "__cuda_stream__")? {
+    if let Some(method) = calls::attribute_if_any(native, "__cuda_stream__")? {
         // The CUDA stream protocol: a version, and the handle.
         let answer = if method.is_callable() {
-            python_calls::call(&method, PyTuple::empty(py), None)?
+            calls::call(&method, PyTuple::empty(py), None)?
         } else {
             method
         };
@@ -137,7 +137,7 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(word);
     }
     for name in ["ptr", "cuda_stream", "int_ptr"] {
-        if let Some(word) = python_calls::attribute_if_any(native, name)? {
+        if let Some(word) = calls::attribute_if_any(native, name)? {
             return word.extract();
         }
     }

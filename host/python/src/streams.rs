@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::device::Device;
 use crate::error::{Failed, check};
 use crate::handle::{Handle, made};
-use crate::refusals::{instead, showing};
+use crate::interpreter::refusals::{instead, showing};
 use crate::runtime::device_of;
 use crate::stream::{Stream, current_stream};
 use crate::table::api;

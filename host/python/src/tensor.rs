@@ -17,7 +17,7 @@ use crate::capsule::with_error_aside;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::handle::{Handle, made, written};
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::streams::Wanted;
 use crate::table::api;
 use crate::target::Target;

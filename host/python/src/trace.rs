@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 
 use crate::error::check;
 use crate::handle::c_text;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 use crate::table::api;
 
 /// Writes a Chrome/Perfetto trace of every hook call, copy and route into a file while the `with`

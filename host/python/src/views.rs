@@ -9,9 +9,9 @@ use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 use crate::content::axes;
 use crate::error::copy_required;
 use crate::handle::made;
-use crate::integers::{integers, is_sequence};
-use crate::python_calls;
-use crate::refusals::{instead, showing};
+use crate::interpreter::calls;
+use crate::interpreter::integers::{integers, is_sequence};
+use crate::interpreter::refusals::{instead, showing};
 use crate::table::api;
 use crate::tensor::Tensor;
 
@@ -215,7 +215,7 @@ impl Tensor {
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let part = Bound::new(key.py(), self.__getitem__(key)?)?;
         let assign = ("crossdock._values", "assign");
-        python_calls::function(key.py(), assign, (part, value))?;
+        calls::function(key.py(), assign, (part, value))?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crossdock_api::{NO_LIMIT, Status};
 use pyo3::prelude::*;
 
 use crate::error::Failed;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
 
 /// So late may a handler run.
 const SLICE: Duration = Duration::from_millis(100);

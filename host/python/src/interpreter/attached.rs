@@ -10,7 +10,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::gate;
+use crate::interpreter::gate;
 
 type Ask = unsafe extern "C" fn() -> c_int;
 type GetState = unsafe extern "C" fn() -> *mut c_void;

@@ -14,8 +14,8 @@ use std::time::Duration;
 use crossdock_api::fence;
 use pyo3::prelude::*;
 
-use crate::ended_threads;
-use crate::interpreter::detached;
+use crate::interpreter::attached::detached;
+use crate::interpreter::ended_threads;
 use crate::kept;
 use crate::runtime;
 use crate::table::api;
