@@ -11,11 +11,11 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::device::device_name;
 use crate::dtype::Dtype;
-use crate::error::check;
 use crate::format;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
-use crate::table::api;
+use crate::link::error::check;
+use crate::link::table::api;
 use crate::tensor::Tensor;
 
 /// Shape and strides in bytes, kept while a view is out.

@@ -7,11 +7,11 @@ use std::time::Instant;
 use crossdock_api::{Status, XdEvent, XdStream};
 use pyo3::prelude::*;
 
-use crate::error::check;
-use crate::handle::{Handle, made, written};
 use crate::interpreter::attached::detached;
-use crate::table::api;
-use crate::waiting::{self, left};
+use crate::link::error::check;
+use crate::link::handle::{Handle, made, written};
+use crate::link::table::api;
+use crate::link::waiting::{self, left};
 
 /// A stream and the object that keeps it alive.
 struct Busy {

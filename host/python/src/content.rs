@@ -6,14 +6,14 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::error::check;
-use crate::handle::Handle;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
+use crate::link::error::check;
+use crate::link::handle::Handle;
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::stream::{limit, stream_for, wait_for_work};
-use crate::table::api;
 use crate::tensor::Tensor;
-use crate::waiting;
 
 impl Tensor {
     /// The value of a 0-d tensor, for conversions to numbers.

@@ -16,15 +16,15 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::error::{check, unsupported_device};
-use crate::handle::{Handle, made, written};
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
 use crate::kept;
+use crate::link::error::{check, unsupported_device};
+use crate::link::handle::{Handle, made, written};
+use crate::link::table::api;
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
-use crate::table::api;
 use crate::tensor::Tensor;
 use crate::typestr::{dtype_of, typestr_of};
 

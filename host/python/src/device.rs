@@ -7,13 +7,13 @@ use crossdock_api::{Capabilities, DLDevice, DeviceInfo, MemoryInfo, NameText, Ou
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFrozenSet};
 
-use crate::error::check;
-use crate::handle::{Handle, written};
 use crate::interpreter::attached::detached;
+use crate::link::error::check;
+use crate::link::handle::{Handle, written};
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::memory_usage::MemoryUsage;
 use crate::stream::limit;
-use crate::table::api;
-use crate::waiting;
 
 /// A device of a plugin. Two are equal when they are the same device; `str()` is `"opencl:0"`.
 #[pyclass(frozen, module = "crossdock")]

@@ -5,11 +5,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 
-use crate::error::check;
-use crate::handle::c_text;
 use crate::interpreter::calls::attribute_if_any;
 use crate::interpreter::refusals::{showing, unless_refused};
-use crate::table::api;
+use crate::link::error::check;
+use crate::link::handle::c_text;
+use crate::link::table::api;
 use crate::typestr;
 
 /// The type of a tensor's elements. `str()` is its name, as in `"float32"`, to which it is equal.

@@ -5,12 +5,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
-use crate::error::check;
-use crate::handle::{Handle, made, written};
 use crate::interpreter::attached::detached;
+use crate::link::error::check;
+use crate::link::handle::{Handle, made, written};
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::stream::{limit, stream_or_current};
-use crate::table::api;
-use crate::waiting;
 
 /// A point in a stream's work, as `Stream.record()` gives it.
 #[pyclass(frozen, module = "crossdock")]

@@ -15,20 +15,20 @@ use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::capsule::{self, Draft, Traveller};
 use crate::device::Device;
-use crate::error::{check, copy_required};
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
-use crate::handle::Handle;
 use crate::interpreter::arguments::{Arguments, Entry, add_method, fence_entry};
 use crate::interpreter::refusals::{instead, showing};
 use crate::interpreter::vectorcall::names;
+use crate::link::error::{check, copy_required};
+use crate::link::handle::Handle;
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::moving::copy_mode;
 use crate::negotiate::HOST;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
-use crate::table::api;
 use crate::tensor::Tensor;
-use crate::waiting;
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)

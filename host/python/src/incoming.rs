@@ -9,11 +9,11 @@ use crossdock_api::{
 use pyo3::prelude::*;
 
 use crate::capsule::{MAJOR, Traveller as _};
-use crate::error::Failed;
-use crate::handle::{Handle, made};
 use crate::kept;
+use crate::link::error::Failed;
+use crate::link::handle::{Handle, made};
+use crate::link::table::api;
 use crate::runtime::{look_for, runtime};
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// A tensor that this code owns.

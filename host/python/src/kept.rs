@@ -12,7 +12,7 @@ use crate::capsule::with_error_aside;
 use crate::interpreter::attached::{is_attached, is_finalizing};
 use crate::interpreter::calls;
 use crate::interpreter::gate::Inside;
-use crate::table::api;
+use crate::link::table::api;
 
 static LEAKED: AtomicU64 = AtomicU64::new(0);
 

@@ -6,10 +6,10 @@ use std::ffi::c_void;
 use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fence};
 use pyo3::prelude::*;
 
-use crate::handle::made;
 use crate::kept::give_back;
+use crate::link::handle::made;
+use crate::link::table::api;
 use crate::runtime::{look_for, runtime};
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// Makes a tensor of `memory`, which `owner` keeps valid. The owner is dropped attached to the

@@ -31,19 +31,18 @@ mod content;
 mod cuda_array;
 mod device;
 mod dtype;
-mod error;
 mod event;
 mod exchange_table;
 mod export;
 mod familiar;
 mod form;
 mod format;
-mod handle;
 mod import;
 mod incoming;
 mod interpreter;
 mod kept;
 mod lender;
+mod link;
 mod memory_usage;
 mod moving;
 mod native;
@@ -58,21 +57,19 @@ mod route;
 mod runtime;
 mod stream;
 mod streams;
-mod table;
 mod target;
 mod tensor;
 mod trace;
 mod typestr;
 mod views;
-mod waiting;
 
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpreter::attached::refuse_inner()?;
-    table::find(module.py())?;
-    error::add_to(module)?;
+    link::table::find(module.py())?;
+    link::error::add_to(module)?;
     module.add_class::<device::Device>()?;
     module.add_class::<memory_usage::MemoryUsage>()?;
     module.add_class::<plugin::Plugin>()?;
@@ -100,5 +97,8 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;
-    module.add("__version__", handle::text((table::api().version)()))
+    module.add(
+        "__version__",
+        link::handle::text((link::table::api().version)()),
+    )
 }

@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::handle::{Handle, made};
 use crate::interpreter::attached::detached;
 use crate::interpreter::integers::integers;
+use crate::link::handle::{Handle, made};
+use crate::link::table::api;
 use crate::stream::{current_stream, stream_for};
-use crate::table::api;
 use crate::target::Target;
 use crate::tensor::Tensor;
 

@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
-use crate::error::unsupported_device;
 use crate::interpreter::integers::integers;
 use crate::kept::Held;
 use crate::lender::take;
+use crate::link::error::unsupported_device;
+use crate::link::table::api;
 use crate::stream::Stream;
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// A tensor over a native memory object, which `owner` keeps alive: its handle is believed, unless it

@@ -10,16 +10,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::capsule::{self, Asked};
-use crate::error::check;
-use crate::handle::Handle;
 use crate::incoming::Incoming;
 use crate::interpreter::calls;
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::refusals::showing;
 use crate::interpreter::vectorcall::{VERSION, names};
+use crate::link::error::check;
+use crate::link::handle::Handle;
+use crate::link::table::api;
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.

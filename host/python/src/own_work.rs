@@ -4,10 +4,10 @@
 use crossdock_api::{Failure, Ref, XdStream, XdTensor};
 use pyo3::prelude::*;
 
-use crate::error::check;
 use crate::interpreter::attached::detached;
+use crate::link::error::check;
+use crate::link::table::api;
 use crate::stream::stream_or_current;
-use crate::table::api;
 use crate::tensor::Tensor;
 
 #[pymethods]

@@ -3,8 +3,8 @@
 use crossdock_api::{ProbeState, XdPlugin};
 use pyo3::prelude::*;
 
-use crate::handle::{Handle, text};
-use crate::table::api;
+use crate::link::handle::{Handle, text};
+use crate::link::table::api;
 
 /// A registered plugin.
 #[pyclass(frozen, module = "crossdock")]

@@ -5,11 +5,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::device::Device;
-use crate::error::check;
-use crate::handle::Handle;
 use crate::interpreter::attached::detached;
+use crate::link::error::check;
+use crate::link::handle::Handle;
+use crate::link::table::api;
 use crate::runtime::runtime;
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// Who owns an address, by the word of the plugins. `kind` of `"unowned"` makes the rest `None`.

@@ -6,10 +6,10 @@ use crossdock_api::XdRegistration;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::handle::{Handle, made};
 use crate::interpreter::attached::detached;
+use crate::link::handle::{Handle, made};
+use crate::link::table::api;
 use crate::runtime::device_from;
-use crate::table::api;
 use crate::tensor::Tensor;
 
 /// Host memory that is locked for a device, as `Tensor.register` gives it: until `close()`, or the end of

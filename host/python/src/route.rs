@@ -3,8 +3,8 @@
 use crossdock_api::{COST_UNKNOWN, RouteKind, Text, XdRoute};
 use pyo3::prelude::*;
 
-use crate::handle::{Handle, text};
-use crate::table::api;
+use crate::link::handle::{Handle, text};
+use crate::link::table::api;
 
 /// How a tensor reaches a device, and why so. `str()` is the explanation.
 #[pyclass(frozen, module = "crossdock")]

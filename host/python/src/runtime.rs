@@ -15,20 +15,20 @@ use pyo3::prelude::*;
 use crate::busy_streams;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::error::{Failed, check};
-use crate::handle::{Handle, made};
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::unless_refused;
+use crate::link::error::{Failed, check};
+use crate::link::handle::{Handle, made};
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::moving::{copy_mode, ordering};
 use crate::plugin::Plugin;
 use crate::route::Route;
 use crate::stream::{limit, stream_for};
-use crate::table::api;
 use crate::target::Target;
 use crate::tensor::Tensor;
-use crate::waiting;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
 static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());
@@ -111,7 +111,7 @@ fn device_if_named(spec: &Bound<'_, PyAny>) -> PyResult<Option<Py<Device>>> {
         return Ok(Some(device.clone().unbind()));
     }
     if let Ok(name) = spec.extract::<String>() {
-        let name = crate::handle::c_text(&name)?;
+        let name = crate::link::handle::c_text(&name)?;
         let runtime = runtime(py)?;
         let found: Handle<XdDevice> = looking(py, runtime, || {
             made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))
@@ -193,7 +193,7 @@ fn device(
             looking(py, runtime, || made(find))?
         }
         (None, None, Some(id)) => {
-            let (runtime, id) = (runtime(py)?, crate::handle::c_text(id)?);
+            let (runtime, id) = (runtime(py)?, crate::link::handle::c_text(id)?);
             looking(py, runtime, || {
                 made(|out| (api().runtime_device_by_pci)(runtime.lend(), id.as_c_str().into(), out))
             })?
@@ -221,7 +221,7 @@ fn plugins(py: Python<'_>) -> PyResult<Vec<Plugin>> {
 #[pyfunction]
 fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
     let runtime = runtime(py)?;
-    let path = crate::handle::c_text(&path.to_string_lossy())?;
+    let path = crate::link::handle::c_text(&path.to_string_lossy())?;
     let loaded: Handle<XdPlugin> = detached(py, || {
         made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
     })?;

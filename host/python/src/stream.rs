@@ -11,16 +11,16 @@ use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use crate::busy_streams::give_back_when_done;
 use crate::device::Device;
-use crate::error::check;
 use crate::event::Event;
-use crate::handle::{Handle, made, written};
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::refusals::{is_refusal, showing};
+use crate::link::error::check;
+use crate::link::handle::{Handle, made, written};
+use crate::link::table::api;
+use crate::link::waiting;
 use crate::runtime::device_from;
 use crate::streams;
-use crate::table::api;
-use crate::waiting;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

@@ -16,12 +16,12 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::device::Device;
-use crate::error::{Failed, check};
-use crate::handle::{Handle, made};
 use crate::interpreter::refusals::{instead, showing};
+use crate::link::error::{Failed, check};
+use crate::link::handle::{Handle, made};
+use crate::link::table::api;
 use crate::runtime::device_of;
 use crate::stream::{Stream, current_stream};
-use crate::table::api;
 
 const CUDA: i32 = 2;
 const OPENCL: i32 = 4;

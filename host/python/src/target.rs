@@ -4,9 +4,9 @@ use crossdock_api::{MemoryKind, Out, XdDevice};
 use pyo3::prelude::*;
 
 use crate::device::Device;
-use crate::handle::{Handle, c_text, made};
+use crate::link::handle::{Handle, c_text, made};
+use crate::link::table::api;
 use crate::runtime::{device_from, looking, runtime};
-use crate::table::api;
 
 /// A device, and the kind of memory that is asked for: `UNOWNED` where any will do.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use pyo3::types::PyTuple;
 use crate::capsule::with_error_aside;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::handle::{Handle, made, written};
 use crate::interpreter::attached::detached;
+use crate::link::handle::{Handle, made, written};
+use crate::link::table::api;
 use crate::streams::Wanted;
-use crate::table::api;
 use crate::target::Target;
 
 /// A typed view of memory on one device.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::error::check;
-use crate::handle::c_text;
 use crate::interpreter::attached::detached;
-use crate::table::api;
+use crate::link::error::check;
+use crate::link::handle::c_text;
+use crate::link::table::api;
 
 /// Writes a Chrome/Perfetto trace of every hook call, copy and route into a file while the `with`
 /// block runs. One trace at a time: a second one raises `ValueError`.

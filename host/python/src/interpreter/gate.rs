@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use crate::interpreter::attached::detached;
 use crate::interpreter::ended_threads;
 use crate::kept;
+use crate::link::table::api;
 use crate::runtime;
-use crate::table::api;
 
 /// How many threads are inside, and [`CLOSED`].
 static STATE: AtomicUsize = AtomicUsize::new(0);
@@ -107,6 +107,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // SAFETY: a static function that takes nothing and only writes a number and a pointer.
     let _noticed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     // SAFETY: a static function that every thread may call, in a module that is never unloaded.
-    crate::error::check(unsafe { (api().release_through)(Some(release_foreign)) })?;
+    crate::link::error::check(unsafe { (api().release_through)(Some(release_foreign)) })?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use crossdock_api::{
     XdRegistration, XdRoute, XdRuntime, XdStream, XdTensor,
 };
 
-use crate::table::api;
+use crate::link::table::api;
 
 /// A kind of object that the table can free.
 pub(crate) trait Object: 'static {
@@ -79,20 +79,20 @@ impl<T: Object> Drop for Handle<T> {
 /// Calls a function that writes a handle, and takes the handle.
 pub(crate) fn made<T: Object>(
     call: impl FnOnce(Out<'_, Owned<T>>) -> crossdock_api::Failure,
-) -> Result<Handle<T>, crate::error::Failed> {
+) -> Result<Handle<T>, crate::link::error::Failed> {
     let mut out = Owned::NULL;
-    crate::error::check(call(Out::from(&mut out)))?;
+    crate::link::error::check(call(Out::from(&mut out)))?;
     Ok(Handle::new(out))
 }
 
 /// Calls a function that writes an answer, and takes the answer.
 pub(crate) fn written<T: Copy>(
     call: impl FnOnce(Out<'_, T>) -> crossdock_api::Failure,
-) -> Result<T, crate::error::Failed> {
+) -> Result<T, crate::link::error::Failed> {
     let mut answer = std::mem::MaybeUninit::<T>::uninit();
     // SAFETY: a place of ours, aligned and writable.
     let out = unsafe { Out::from_raw(answer.as_mut_ptr()) };
-    crate::error::check(call(out))?;
+    crate::link::error::check(call(out))?;
     // SAFETY: functions that worked have written their answer.
     Ok(unsafe { answer.assume_init() })
 }

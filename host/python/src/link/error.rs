@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::handle::{Handle, text};
-use crate::table::api;
+use crate::link::handle::{Handle, text};
+use crate::link::table::api;
 
 create_exception!(
     crossdock,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crossdock_api::{NO_LIMIT, Status};
 use pyo3::prelude::*;
 
-use crate::error::Failed;
 use crate::interpreter::attached::detached;
+use crate::link::error::Failed;
 
 /// So late may a handler run.
 const SLICE: Duration = Duration::from_millis(100);
