@@ -12,8 +12,8 @@ use crate::dtype::Dtype;
 use crate::format;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
-use crate::kept::Held;
 use crate::lender::adopt;
+use crate::managed::py_owner::Held;
 use crate::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {

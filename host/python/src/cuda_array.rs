@@ -19,10 +19,10 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
-use crate::kept;
 use crate::link::error::{check, unsupported_device};
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
+use crate::managed::py_owner;
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::tensor::Tensor;
@@ -258,8 +258,8 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         memory.stream = stream.lend();
     }
     if let Some(owner) = owner {
-        memory.owner = kept::keep(owner.clone());
-        memory.release = Some(kept::release);
+        memory.owner = py_owner::keep(owner.clone());
+        memory.release = Some(py_owner::release);
     }
     let tensor = made(|out| {
         // SAFETY: the description promises memory that its owner keeps alive; the runtime checks the

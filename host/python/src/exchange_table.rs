@@ -15,12 +15,12 @@ use crossdock_api::{
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
-use crate::incoming::{Incoming, Kind};
 use crate::interpreter::attached::is_attached;
 use crate::interpreter::vectorcall::VERSION;
 use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
+use crate::managed::incoming::{Incoming, Kind};
 use crate::producers::CAPSULE;
 use crate::runtime::look_for;
 use crate::streams;

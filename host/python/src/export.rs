@@ -13,7 +13,6 @@ use crossdock_api::{
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
-use crate::capsule::{self, Draft, Traveller};
 use crate::device::Device;
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
@@ -24,6 +23,7 @@ use crate::link::error::{check, copy_required};
 use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
+use crate::managed::capsule::{self, Draft, Traveller};
 use crate::moving::copy_mode;
 use crate::negotiate::HOST;
 use crate::runtime::{device_from, pair_from};

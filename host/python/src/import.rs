@@ -14,14 +14,14 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::capsule::Asked;
-use crate::incoming::{Incoming, Kind};
 use crate::interpreter::arguments::{Arguments, fence_entry};
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::vectorcall::names;
 use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
+use crate::managed::capsule::Asked;
+use crate::managed::incoming::{Incoming, Kind};
 use crate::negotiate::{self, Found, HOST, Request};
 use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::streams;

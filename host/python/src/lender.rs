@@ -6,9 +6,9 @@ use std::ffi::c_void;
 use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fence};
 use pyo3::prelude::*;
 
-use crate::kept::give_back;
 use crate::link::handle::made;
 use crate::link::table::api;
+use crate::managed::py_owner::give_back;
 use crate::runtime::{look_for, runtime};
 use crate::tensor::Tensor;
 

@@ -26,7 +26,6 @@
 mod buffer_in;
 mod buffer_out;
 mod busy_streams;
-mod capsule;
 mod content;
 mod cuda_array;
 mod device;
@@ -38,11 +37,10 @@ mod familiar;
 mod form;
 mod format;
 mod import;
-mod incoming;
 mod interpreter;
-mod kept;
 mod lender;
 mod link;
+mod managed;
 mod memory_usage;
 mod moving;
 mod native;
@@ -88,7 +86,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
         cuda_array::from_cuda_array_interface,
         module
     )?)?;
-    module.add_function(wrap_pyfunction!(kept::_counted_leaks, module)?)?;
+    module.add_function(wrap_pyfunction!(managed::py_owner::_counted_leaks, module)?)?;
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     registration::add_to(module)?;

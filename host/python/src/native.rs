@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 use crate::device::{Device, device_name};
 use crate::dtype::Dtype;
 use crate::interpreter::integers::integers;
-use crate::kept::Held;
 use crate::lender::take;
 use crate::link::error::unsupported_device;
 use crate::link::table::api;
+use crate::managed::py_owner::Held;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 

@@ -9,8 +9,6 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::capsule::{self, Asked};
-use crate::incoming::Incoming;
 use crate::interpreter::calls;
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::refusals::showing;
@@ -18,6 +16,8 @@ use crate::interpreter::vectorcall::{VERSION, names};
 use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
+use crate::managed::capsule::{self, Asked};
+use crate::managed::incoming::Incoming;
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
 use crate::tensor::Tensor;

@@ -13,12 +13,12 @@ use crossdock_api::{
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::capsule::with_error_aside;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::interpreter::attached::detached;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
+use crate::managed::capsule::with_error_aside;
 use crate::streams::Wanted;
 use crate::target::Target;
 

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
 use crate::interpreter::ended_threads;
-use crate::kept;
 use crate::link::table::api;
+use crate::managed::py_owner;
 use crate::runtime;
 
 /// How many threads are inside, and [`CLOSED`].
@@ -96,7 +96,7 @@ unsafe extern "C" fn release_foreign(
     tensor: *mut c_void,
 ) {
     // SAFETY: the runtime gives a tensor that it owns, and gives it up.
-    let _caught = fence(|| unsafe { kept::release_foreign(deleter, tensor) });
+    let _caught = fence(|| unsafe { py_owner::release_foreign(deleter, tensor) });
 }
 
 /// Puts the gate in its place.

@@ -16,8 +16,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::incoming::{Incoming, Kind};
 use crate::interpreter::attached::is_attached;
+use crate::managed::incoming::{Incoming, Kind};
 
 /// A deleter of either struct.
 pub(crate) type Deleter = unsafe extern "C" fn(tensor: *mut c_void);

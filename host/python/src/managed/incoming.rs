@@ -8,11 +8,11 @@ use crossdock_api::{
 };
 use pyo3::prelude::*;
 
-use crate::capsule::{MAJOR, Traveller as _};
-use crate::kept;
 use crate::link::error::Failed;
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
+use crate::managed::capsule::{MAJOR, Traveller as _};
+use crate::managed::py_owner;
 use crate::runtime::{look_for, runtime};
 use crate::tensor::Tensor;
 
@@ -177,7 +177,7 @@ impl Drop for Incoming {
         };
         if let Some(deleter) = deleter {
             // SAFETY: owned, and released only here.
-            unsafe { kept::release_foreign(deleter, tensor) };
+            unsafe { py_owner::release_foreign(deleter, tensor) };
         }
     }
 }

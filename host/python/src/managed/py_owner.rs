@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossdock_api::fence;
 use pyo3::prelude::*;
 
-use crate::capsule::with_error_aside;
 use crate::interpreter::attached::{is_attached, is_finalizing};
 use crate::interpreter::calls;
 use crate::interpreter::gate::Inside;
 use crate::link::table::api;
+use crate::managed::capsule::with_error_aside;
 
 static LEAKED: AtomicU64 = AtomicU64::new(0);
 
