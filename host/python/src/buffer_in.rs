@@ -8,12 +8,12 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::dtype::Dtype;
-use crate::format;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::lender::adopt;
 use crate::managed::py_owner::Held;
+use crate::objects::dtype::Dtype;
+use crate::objects::format;
 use crate::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {

@@ -9,13 +9,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::device::device_name;
-use crate::dtype::Dtype;
-use crate::format;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::link::error::check;
 use crate::link::table::api;
+use crate::objects::device::device_name;
+use crate::objects::dtype::Dtype;
+use crate::objects::format;
 use crate::tensor::Tensor;
 
 /// Shape and strides in bytes, kept while a view is out.

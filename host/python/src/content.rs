@@ -12,7 +12,7 @@ use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
-use crate::stream::{limit, stream_for, wait_for_work};
+use crate::objects::stream::{limit, stream_for, wait_for_work};
 use crate::tensor::Tensor;
 
 impl Tensor {

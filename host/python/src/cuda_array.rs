@@ -23,10 +23,10 @@ use crate::link::error::{check, unsupported_device};
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::managed::py_owner;
+use crate::objects::typestr::{dtype_of, typestr_of};
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
 use crate::tensor::Tensor;
-use crate::typestr::{dtype_of, typestr_of};
 
 const CUDA: i32 = 2;
 const CUDA_HOST: i32 = 3;

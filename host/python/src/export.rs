@@ -13,7 +13,6 @@ use crossdock_api::{
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
-use crate::device::Device;
 use crate::familiar::{is_familiar, remember};
 use crate::form::{Form, form_of, form_of_draft, usual_form};
 use crate::interpreter::arguments::{Arguments, Entry, add_method, fence_entry};
@@ -26,6 +25,7 @@ use crate::link::waiting;
 use crate::managed::capsule::{self, Draft, Traveller};
 use crate::moving::copy_mode;
 use crate::negotiate::HOST;
+use crate::objects::device::Device;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
 use crate::tensor::Tensor;

@@ -23,9 +23,9 @@ use crate::link::table::api;
 use crate::managed::capsule::Asked;
 use crate::managed::incoming::{Incoming, Kind};
 use crate::negotiate::{self, Found, HOST, Request};
+use crate::objects::target::Target;
 use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::streams;
-use crate::target::Target;
 use crate::tensor::Tensor;
 
 const DOC: &std::ffi::CStr = c"from_dlpack($module, x, /, *, device=None, copy=None)

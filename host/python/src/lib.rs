@@ -25,40 +25,28 @@
 
 mod buffer_in;
 mod buffer_out;
-mod busy_streams;
 mod content;
 mod cuda_array;
-mod device;
-mod dtype;
-mod event;
 mod exchange_table;
 mod export;
 mod familiar;
 mod form;
-mod format;
 mod import;
 mod interpreter;
 mod lender;
 mod link;
 mod managed;
-mod memory_usage;
 mod moving;
 mod native;
 mod negotiate;
+mod objects;
 mod own_work;
 mod peek;
-mod plugin;
-mod pointer;
 mod producers;
 mod registration;
-mod route;
 mod runtime;
-mod stream;
 mod streams;
-mod target;
 mod tensor;
-mod trace;
-mod typestr;
 mod views;
 
 use pyo3::prelude::*;
@@ -68,16 +56,16 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpreter::attached::refuse_inner()?;
     link::table::find(module.py())?;
     link::error::add_to(module)?;
-    module.add_class::<device::Device>()?;
-    module.add_class::<memory_usage::MemoryUsage>()?;
-    module.add_class::<plugin::Plugin>()?;
-    module.add_class::<route::Route>()?;
-    module.add_class::<dtype::Dtype>()?;
+    module.add_class::<objects::device::Device>()?;
+    module.add_class::<objects::memory_usage::MemoryUsage>()?;
+    module.add_class::<objects::plugin::Plugin>()?;
+    module.add_class::<objects::route::Route>()?;
+    module.add_class::<objects::dtype::Dtype>()?;
     module.add_class::<tensor::Tensor>()?;
-    module.add_class::<stream::Stream>()?;
-    module.add_class::<event::Event>()?;
-    module.add_class::<pointer::PointerInfo>()?;
-    dtype::add_to(module)?;
+    module.add_class::<objects::stream::Stream>()?;
+    module.add_class::<objects::event::Event>()?;
+    module.add_class::<objects::pointer::PointerInfo>()?;
+    objects::dtype::add_to(module)?;
     runtime::add_to(module)?;
     import::add_to(module)?;
     export::add_to(module)?;
@@ -90,11 +78,11 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
     registration::add_to(module)?;
-    trace::add_to(module)?;
+    objects::trace::add_to(module)?;
     interpreter::gate::add_to(module)?;
     module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
-    module.add_function(wrap_pyfunction!(stream::current_stream, module)?)?;
-    module.add_function(wrap_pyfunction!(pointer::pointer_info, module)?)?;
+    module.add_function(wrap_pyfunction!(objects::stream::current_stream, module)?)?;
+    module.add_function(wrap_pyfunction!(objects::pointer::pointer_info, module)?)?;
     module.add(
         "__version__",
         link::handle::text((link::table::api().version)()),

@@ -6,14 +6,14 @@ use crossdock_api::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::device::Device;
-use crate::dtype::Dtype;
 use crate::interpreter::attached::detached;
 use crate::interpreter::integers::integers;
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
-use crate::stream::{current_stream, stream_for};
-use crate::target::Target;
+use crate::objects::device::Device;
+use crate::objects::dtype::Dtype;
+use crate::objects::stream::{current_stream, stream_for};
+use crate::objects::target::Target;
 use crate::tensor::Tensor;
 
 const CPU: i32 = 1;

@@ -7,14 +7,14 @@ use crossdock_api::{AddressForm, DLDataType, XdLayout, XdMemory};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
-use crate::device::{Device, device_name};
-use crate::dtype::Dtype;
 use crate::interpreter::integers::integers;
 use crate::lender::take;
 use crate::link::error::unsupported_device;
 use crate::link::table::api;
 use crate::managed::py_owner::Held;
-use crate::stream::Stream;
+use crate::objects::device::{Device, device_name};
+use crate::objects::dtype::Dtype;
+use crate::objects::stream::Stream;
 use crate::tensor::Tensor;
 
 /// A tensor over a native memory object, which `owner` keeps alive: its handle is believed, unless it

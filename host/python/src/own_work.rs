@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::table::api;
-use crate::stream::stream_or_current;
+use crate::objects::stream::stream_or_current;
 use crate::tensor::Tensor;
 
 #[pymethods]

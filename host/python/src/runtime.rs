@@ -12,9 +12,6 @@ use crossdock_api::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::busy_streams;
-use crate::device::Device;
-use crate::dtype::Dtype;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
@@ -24,10 +21,13 @@ use crate::link::handle::{Handle, made};
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::moving::{copy_mode, ordering};
-use crate::plugin::Plugin;
-use crate::route::Route;
-use crate::stream::{limit, stream_for};
-use crate::target::Target;
+use crate::objects::busy_streams;
+use crate::objects::device::Device;
+use crate::objects::dtype::Dtype;
+use crate::objects::plugin::Plugin;
+use crate::objects::route::Route;
+use crate::objects::stream::{limit, stream_for};
+use crate::objects::target::Target;
 use crate::tensor::Tensor;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.

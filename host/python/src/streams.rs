@@ -15,13 +15,13 @@ use crossdock_api::{DLDevice, ErrorKind, Out, Owned, Status, XdDevice, XdStream}
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::device::Device;
 use crate::interpreter::refusals::{instead, showing};
 use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
+use crate::objects::device::Device;
+use crate::objects::stream::{Stream, current_stream};
 use crate::runtime::device_of;
-use crate::stream::{Stream, current_stream};
 
 const CUDA: i32 = 2;
 const OPENCL: i32 = 4;

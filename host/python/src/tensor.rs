@@ -13,14 +13,14 @@ use crossdock_api::{
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::device::Device;
-use crate::dtype::Dtype;
 use crate::interpreter::attached::detached;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::managed::capsule::with_error_aside;
+use crate::objects::device::Device;
+use crate::objects::dtype::Dtype;
+use crate::objects::target::Target;
 use crate::streams::Wanted;
-use crate::target::Target;
 
 /// A typed view of memory on one device.
 #[pyclass(frozen, module = "crossdock", weakref)]

@@ -12,8 +12,8 @@ use crate::link::error::check;
 use crate::link::handle::{Handle, written};
 use crate::link::table::api;
 use crate::link::waiting;
-use crate::memory_usage::MemoryUsage;
-use crate::stream::limit;
+use crate::objects::memory_usage::MemoryUsage;
+use crate::objects::stream::limit;
 
 /// A device of a plugin. Two are equal when they are the same device; `str()` is `"opencl:0"`.
 #[pyclass(frozen, module = "crossdock")]

@@ -10,7 +10,7 @@ use crate::interpreter::refusals::{showing, unless_refused};
 use crate::link::error::check;
 use crate::link::handle::c_text;
 use crate::link::table::api;
-use crate::typestr;
+use crate::objects::typestr;
 
 /// The type of a tensor's elements. `str()` is its name, as in `"float32"`, to which it is equal.
 #[pyclass(frozen, module = "crossdock")]

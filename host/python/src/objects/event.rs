@@ -4,13 +4,13 @@ use crossdock_api::{Out, XdEvent};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::device::{Device, device_name};
 use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::link::waiting;
-use crate::stream::{limit, stream_or_current};
+use crate::objects::device::{Device, device_name};
+use crate::objects::stream::{limit, stream_or_current};
 
 /// A point in a stream's work, as `Stream.record()` gives it.
 #[pyclass(frozen, module = "crossdock")]

@@ -4,11 +4,11 @@ use crossdock_api::{MemoryKind, Out, Owned, PointerFlags, PointerInfo as Info};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::device::Device;
 use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
+use crate::objects::device::Device;
 use crate::runtime::runtime;
 use crate::tensor::Tensor;
 

@@ -9,9 +9,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyInt, PyTuple};
 
-use crate::busy_streams::give_back_when_done;
-use crate::device::Device;
-use crate::event::Event;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::refusals::{is_refusal, showing};
@@ -19,6 +16,9 @@ use crate::link::error::check;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::link::waiting;
+use crate::objects::busy_streams::give_back_when_done;
+use crate::objects::device::Device;
+use crate::objects::event::Event;
 use crate::runtime::device_from;
 use crate::streams;
 
@@ -331,7 +331,7 @@ impl Stream {
     }
 
     fn __repr__(&self) -> PyResult<String> {
-        let device = crate::device::device_name(self.own_device()?.pair())?;
+        let device = crate::objects::device::device_name(self.own_device()?.pair())?;
         Ok(format!("<crossdock.Stream on {device}>"))
     }
 }

@@ -3,9 +3,9 @@
 use crossdock_api::{MemoryKind, Out, XdDevice};
 use pyo3::prelude::*;
 
-use crate::device::Device;
 use crate::link::handle::{Handle, c_text, made};
 use crate::link::table::api;
+use crate::objects::device::Device;
 use crate::runtime::{device_from, looking, runtime};
 
 /// A device, and the kind of memory that is asked for: `UNOWNED` where any will do.
