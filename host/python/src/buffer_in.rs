@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
-use crate::lender::adopt;
 use crate::managed::py_owner::Held;
 use crate::objects::dtype::Dtype;
 use crate::objects::format;
-use crate::tensor::Tensor;
+use crate::tensors::memory_owner::adopt;
+use crate::tensors::tensor::Tensor;
 
 const CPU: DLDevice = DLDevice {
     device_type: 1,

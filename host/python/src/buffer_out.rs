@@ -16,7 +16,7 @@ use crate::link::table::api;
 use crate::objects::device::device_name;
 use crate::objects::dtype::Dtype;
 use crate::objects::format;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Shape and strides in bytes, kept while a view is out.
 struct Lent {

@@ -26,7 +26,7 @@ use crate::managed::py_owner;
 use crate::objects::typestr::{dtype_of, typestr_of};
 use crate::runtime::{look_for, looking, runtime};
 use crate::streams;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 const CUDA: i32 = 2;
 const CUDA_HOST: i32 = 3;

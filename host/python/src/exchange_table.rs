@@ -24,7 +24,7 @@ use crate::managed::incoming::{Incoming, Kind};
 use crate::producers::CAPSULE;
 use crate::runtime::look_for;
 use crate::streams;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 struct Published(DLPackExchangeAPI);
 

@@ -23,12 +23,12 @@ use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::managed::capsule::{self, Draft, Traveller};
-use crate::moving::copy_mode;
 use crate::negotiate::HOST;
 use crate::objects::device::Device;
 use crate::runtime::{device_from, pair_from};
 use crate::streams::{self, Wanted};
-use crate::tensor::Tensor;
+use crate::tensors::moving::copy_mode;
+use crate::tensors::tensor::Tensor;
 
 const DOC: &std::ffi::CStr =
     c"__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None, version=None)

@@ -26,7 +26,7 @@ use crate::negotiate::{self, Found, HOST, Request};
 use crate::objects::target::Target;
 use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::streams;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 const DOC: &std::ffi::CStr = c"from_dlpack($module, x, /, *, device=None, copy=None)
 --

@@ -25,7 +25,6 @@
 
 mod buffer_in;
 mod buffer_out;
-mod content;
 mod cuda_array;
 mod exchange_table;
 mod export;
@@ -33,21 +32,16 @@ mod familiar;
 mod form;
 mod import;
 mod interpreter;
-mod lender;
 mod link;
 mod managed;
-mod moving;
 mod native;
 mod negotiate;
 mod objects;
-mod own_work;
 mod peek;
 mod producers;
-mod registration;
 mod runtime;
 mod streams;
-mod tensor;
-mod views;
+mod tensors;
 
 use pyo3::prelude::*;
 
@@ -61,7 +55,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<objects::plugin::Plugin>()?;
     module.add_class::<objects::route::Route>()?;
     module.add_class::<objects::dtype::Dtype>()?;
-    module.add_class::<tensor::Tensor>()?;
+    module.add_class::<tensors::tensor::Tensor>()?;
     module.add_class::<objects::stream::Stream>()?;
     module.add_class::<objects::event::Event>()?;
     module.add_class::<objects::pointer::PointerInfo>()?;
@@ -77,10 +71,10 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(managed::py_owner::_counted_leaks, module)?)?;
     module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
     buffer_in::add_to(module)?;
-    registration::add_to(module)?;
+    tensors::registration::add_to(module)?;
     objects::trace::add_to(module)?;
     interpreter::gate::add_to(module)?;
-    module.add_function(wrap_pyfunction!(moving::_empty, module)?)?;
+    module.add_function(wrap_pyfunction!(tensors::moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(objects::stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(objects::pointer::pointer_info, module)?)?;
     module.add(

@@ -8,14 +8,14 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
 use crate::interpreter::integers::integers;
-use crate::lender::take;
 use crate::link::error::unsupported_device;
 use crate::link::table::api;
 use crate::managed::py_owner::Held;
 use crate::objects::device::{Device, device_name};
 use crate::objects::dtype::Dtype;
 use crate::objects::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::memory_owner::take;
+use crate::tensors::tensor::Tensor;
 
 /// A tensor over a native memory object, which `owner` keeps alive: its handle is believed, unless it
 /// is to be known here.

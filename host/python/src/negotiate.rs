@@ -20,7 +20,7 @@ use crate::managed::capsule::{self, Asked};
 use crate::managed::incoming::Incoming;
 use crate::runtime::{device_of, pair_from};
 use crate::streams;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
 const HOST_READABLE: [i32; 4] = [1, 3, 11, 13];

@@ -20,7 +20,6 @@ use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
 use crate::link::waiting;
-use crate::moving::{copy_mode, ordering};
 use crate::objects::busy_streams;
 use crate::objects::device::Device;
 use crate::objects::dtype::Dtype;
@@ -28,7 +27,8 @@ use crate::objects::plugin::Plugin;
 use crate::objects::route::Route;
 use crate::objects::stream::{limit, stream_for};
 use crate::objects::target::Target;
-use crate::tensor::Tensor;
+use crate::tensors::moving::{copy_mode, ordering};
+use crate::tensors::tensor::Tensor;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
 static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());

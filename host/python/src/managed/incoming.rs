@@ -14,7 +14,7 @@ use crate::link::table::api;
 use crate::managed::capsule::{MAJOR, Traveller as _};
 use crate::managed::py_owner;
 use crate::runtime::{look_for, runtime};
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// A tensor that this code owns.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::objects::device::Device;
 use crate::runtime::runtime;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Who owns an address, by the word of the plugins. `kind` of `"unowned"` makes the rest `None`.
 #[pyclass(frozen, module = "crossdock")]

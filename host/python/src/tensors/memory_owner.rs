@@ -10,7 +10,7 @@ use crate::link::handle::made;
 use crate::link::table::api;
 use crate::managed::py_owner::give_back;
 use crate::runtime::{look_for, runtime};
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Makes a tensor of `memory`, which `owner` keeps valid. The owner is dropped attached to the
 /// interpreter, on whichever thread drops the last view, also when this fails.

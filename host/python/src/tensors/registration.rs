@@ -10,7 +10,7 @@ use crate::interpreter::attached::detached;
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
 use crate::runtime::device_from;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Host memory that is locked for a device, as `Tensor.register` gives it: until `close()`, or the end of
 /// a `with` block. It keeps the memory.

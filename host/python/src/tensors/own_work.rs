@@ -8,7 +8,7 @@ use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::table::api;
 use crate::objects::stream::stream_or_current;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 #[pymethods]
 impl Tensor {

@@ -13,7 +13,7 @@ use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::objects::stream::{limit, stream_for, wait_for_work};
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 impl Tensor {
     /// The value of a 0-d tensor, for conversions to numbers.

@@ -6,14 +6,14 @@ use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError}
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 
-use crate::content::axes;
 use crate::interpreter::calls;
 use crate::interpreter::integers::{integers, is_sequence};
 use crate::interpreter::refusals::{instead, showing};
 use crate::link::error::copy_required;
 use crate::link::handle::made;
 use crate::link::table::api;
-use crate::tensor::Tensor;
+use crate::tensors::content::axes;
+use crate::tensors::tensor::Tensor;
 
 /// A basic index: a slice of each axis, and the shape that is left.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use crate::objects::device::Device;
 use crate::objects::dtype::Dtype;
 use crate::objects::stream::{current_stream, stream_for};
 use crate::objects::target::Target;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 const CPU: i32 = 1;
 
