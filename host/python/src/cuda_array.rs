@@ -16,6 +16,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack::stream_numbers;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
@@ -25,7 +26,6 @@ use crate::link::table::api;
 use crate::managed::py_owner;
 use crate::objects::typestr::{dtype_of, typestr_of};
 use crate::runtime::{look_for, looking, runtime};
-use crate::streams;
 use crate::tensors::tensor::Tensor;
 
 const CUDA: i32 = 2;
@@ -81,7 +81,7 @@ impl Tensor {
     /// The stream on which all work on the tensor is done, as a consumer may write it; `None` where
     /// there is none.
     fn exported_on(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        let Some((number, stream)) = streams::offered(py, self.own_device()?.pair())? else {
+        let Some((number, stream)) = stream_numbers::offered(py, self.own_device()?.pair())? else {
             return Ok(None);
         };
         let wait = if self.info()?.read_only == 0 {
@@ -241,11 +241,11 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     let data: *mut c_void = std::ptr::with_exposed_provenance_mut(usize::try_from(address)?);
     let stream = read
         .stream
-        .filter(|_| !is_empty && streams::has_numbers(device));
+        .filter(|_| !is_empty && stream_numbers::has_numbers(device));
     let stream: Option<Handle<XdStream>> = stream
         .map(|native| {
             // SAFETY: the interface promises a stream that lives as long as its object.
-            unsafe { streams::wrapped(py, device, native) }
+            unsafe { stream_numbers::wrapped(py, device, native) }
         })
         .transpose()?;
     let runtime = runtime(py)?;

@@ -26,21 +26,13 @@
 mod buffer_in;
 mod buffer_out;
 mod cuda_array;
-mod exchange_table;
-mod export;
-mod familiar;
-mod form;
-mod import;
+mod dlpack;
 mod interpreter;
 mod link;
 mod managed;
 mod native;
-mod negotiate;
 mod objects;
-mod peek;
-mod producers;
 mod runtime;
-mod streams;
 mod tensors;
 
 use pyo3::prelude::*;
@@ -61,8 +53,8 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<objects::pointer::PointerInfo>()?;
     objects::dtype::add_to(module)?;
     runtime::add_to(module)?;
-    import::add_to(module)?;
-    export::add_to(module)?;
+    dlpack::import::add_to(module)?;
+    dlpack::export::add_to(module)?;
     module.add_function(wrap_pyfunction!(cuda_array::as_cuda_array, module)?)?;
     module.add_function(wrap_pyfunction!(
         cuda_array::from_cuda_array_interface,

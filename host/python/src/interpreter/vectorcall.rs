@@ -9,8 +9,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use crate::dlpack::negotiate::HOST;
 use crate::interpreter::calls::staying;
-use crate::negotiate::HOST;
 
 /// The version that is spoken here.
 pub(crate) const VERSION: (u32, u32) = (1, 3);

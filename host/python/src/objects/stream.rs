@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyInt, PyTuple};
 
+use crate::dlpack::stream_numbers;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::refusals::{is_refusal, showing};
@@ -20,7 +21,6 @@ use crate::objects::busy_streams::give_back_when_done;
 use crate::objects::device::Device;
 use crate::objects::event::Event;
 use crate::runtime::device_from;
-use crate::streams;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -43,12 +43,14 @@ impl Stream {
     /// A stream of another library.
     pub(crate) fn wrap(device: &Device, native: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, word, pair) = (native.py(), native_word(native)?, device.pair());
-        let is_believed = streams::has_numbers(pair) || is_command_queue(native)?;
+        let is_believed = stream_numbers::has_numbers(pair) || is_command_queue(native)?;
         let handle = match is_believed {
             // SAFETY: the vendor's protocols vouch for their numbers, and PyOpenCL for its queues; the
             // object is kept as long as this one.
             true => made(|out| unsafe { (api().stream_wrap)(device.handle.lend(), word, out) })?,
-            false => streams::known(py, pair, word)?.ok_or_else(|| unknown(device, native))?,
+            false => {
+                stream_numbers::known(py, pair, word)?.ok_or_else(|| unknown(device, native))?
+            }
         };
         let keeps = !native.is_instance_of::<PyInt>();
         Ok(Self {

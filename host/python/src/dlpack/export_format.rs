@@ -5,8 +5,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::types::PyTuple;
 use pyo3::{Borrowed, ffi, prelude::*};
 
+use crate::dlpack::negotiate::{FIRST_VERSIONED, LAST_LEGACY};
 use crate::interpreter::refusals::{instead, showing};
-use crate::negotiate::{FIRST_VERSIONED, LAST_LEGACY};
 
 /// The struct, and the capsule's name.
 #[derive(Debug, Clone, Copy)]

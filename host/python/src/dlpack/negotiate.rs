@@ -9,6 +9,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack::stream_numbers;
 use crate::interpreter::calls;
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::refusals::showing;
@@ -19,7 +20,6 @@ use crate::link::table::api;
 use crate::managed::capsule::{self, Asked};
 use crate::managed::incoming::Incoming;
 use crate::runtime::{device_of, pair_from};
-use crate::streams;
 use crate::tensors::tensor::Tensor;
 
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
@@ -156,8 +156,8 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
 pub(crate) fn elsewhere(x: &Bound<'_, PyAny>, incoming: Incoming) -> PyResult<Found> {
     let stated = stated_device(x)?;
     check_device(&incoming, stated)?;
-    let stream = if streams::has_numbers(stated) {
-        streams::default_of(x.py(), stated)?
+    let stream = if stream_numbers::has_numbers(stated) {
+        stream_numbers::default_of(x.py(), stated)?
     } else {
         None
     };
@@ -225,7 +225,7 @@ fn with_stream(
     keywords: &Bound<'_, PyDict>,
     device: DLDevice,
 ) -> PyResult<Option<Handle<XdStream>>> {
-    let Some((number, stream)) = streams::offered(keywords.py(), device)? else {
+    let Some((number, stream)) = stream_numbers::offered(keywords.py(), device)? else {
         return Ok(None);
     };
     keywords.set_item("stream", number)?;
@@ -322,10 +322,10 @@ fn of_own_device(
     tensor: &Tensor,
     stream: Handle<XdStream>,
 ) -> PyResult<Handle<XdStream>> {
-    let is_default = streams::native(&stream).is_ok_and(|native| native <= 1);
+    let is_default = stream_numbers::native(&stream).is_ok_and(|native| native <= 1);
     if tensor.info()?.memory_kind != MemoryKind::MANAGED || !is_default {
         return Ok(stream);
     }
-    let own = streams::default_of(py, tensor.ordered_by()?)?;
+    let own = stream_numbers::default_of(py, tensor.ordered_by()?)?;
     Ok(own.unwrap_or(stream))
 }

@@ -15,15 +15,15 @@ use crossdock_api::{
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
+use crate::dlpack::producers::CAPSULE;
+use crate::dlpack::stream_numbers;
 use crate::interpreter::attached::is_attached;
 use crate::interpreter::vectorcall::VERSION;
 use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
 use crate::managed::incoming::{Incoming, Kind};
-use crate::producers::CAPSULE;
 use crate::runtime::look_for;
-use crate::streams;
 use crate::tensors::tensor::Tensor;
 
 struct Published(DLPackExchangeAPI);
@@ -108,8 +108,8 @@ unsafe extern "C" fn from_object(
 /// For work on the current stream, which waits for what is still pending on the tensor.
 fn ordered_export(py: Python<'_>, tensor: &Tensor) -> PyResult<NonNull<DLManagedTensorVersioned>> {
     let device = tensor.ordered_by()?;
-    let stream = if streams::has_numbers(device) {
-        streams::current(py, device)?
+    let stream = if stream_numbers::has_numbers(device) {
+        stream_numbers::current(py, device)?
     } else {
         None
     };
@@ -177,9 +177,9 @@ unsafe extern "C" fn current_work_stream(
             device_type,
             device_id,
         };
-        let native = if streams::has_order(device) {
-            let stream = streams::current(py, device)?;
-            stream.as_ref().map_or(Ok(0), streams::native)?
+        let native = if stream_numbers::has_order(device) {
+            let stream = stream_numbers::current(py, device)?;
+            stream.as_ref().map_or(Ok(0), stream_numbers::native)?
         } else {
             0
         };

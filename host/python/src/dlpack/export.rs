@@ -13,8 +13,10 @@ use crossdock_api::{
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
-use crate::familiar::{is_familiar, remember};
-use crate::form::{Form, form_of, form_of_draft, usual_form};
+use crate::dlpack::export_format::{Form, form_of, form_of_draft, usual_form};
+use crate::dlpack::familiar::{is_familiar, remember};
+use crate::dlpack::negotiate::HOST;
+use crate::dlpack::stream_numbers::{self, Wanted};
 use crate::interpreter::arguments::{Arguments, Entry, add_method, fence_entry};
 use crate::interpreter::refusals::{instead, showing};
 use crate::interpreter::vectorcall::names;
@@ -23,10 +25,8 @@ use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::managed::capsule::{self, Draft, Traveller};
-use crate::negotiate::HOST;
 use crate::objects::device::Device;
 use crate::runtime::{device_from, pair_from};
-use crate::streams::{self, Wanted};
 use crate::tensors::moving::copy_mode;
 use crate::tensors::tensor::Tensor;
 
@@ -159,7 +159,7 @@ fn export<'py>(
     let wanted = match given(stream) {
         // The host may be the one to read it.
         None if target.is_none() && tensor.is_host_reachable()? => Wanted::Ready,
-        stream => streams::wanted(py, order_of(tensor, target)?, stream.as_ref())?,
+        stream => stream_numbers::wanted(py, order_of(tensor, target)?, stream.as_ref())?,
     };
     let moved = match (target, copy) {
         (None, None | Some(false)) => None,
@@ -175,7 +175,9 @@ fn export<'py>(
         options.flags = ExportFlags::IS_COPIED;
     }
     match &wanted {
-        Wanted::On(stream) if goal == exported.info()?.device && streams::has_order(goal) => {
+        Wanted::On(stream)
+            if goal == exported.info()?.device && stream_numbers::has_order(goal) =>
+        {
             exported.order_export(py, &mut options, Some(stream))?;
         }
         Wanted::Unordered => options.order = Order::UNORDERED,
@@ -194,7 +196,7 @@ fn export<'py>(
 /// no streams, the one whose work is waited for.
 fn order_of(tensor: &Tensor, target: Option<&Device>) -> PyResult<DLDevice> {
     match target.map(Device::pair) {
-        Some(goal) if streams::has_order(goal) => Ok(goal),
+        Some(goal) if stream_numbers::has_order(goal) => Ok(goal),
         _ => tensor.ordered_by(),
     }
 }
@@ -241,7 +243,7 @@ impl Tensor {
     /// The highest version that `__dlpack__(version=)` of the draft gives: 130, which is DLPack 1.3.
     #[pyo3(name = "__dlpack_info__")]
     fn dlpack_info(&self) -> u32 {
-        crate::negotiate::NEWEST
+        crate::dlpack::negotiate::NEWEST
     }
 }
 
@@ -256,7 +258,7 @@ impl Tensor {
 
     /// Whether no stream has a say in its export, and no work on it is pending.
     pub(crate) fn is_plain(&self) -> PyResult<bool> {
-        Ok(!streams::has_order(self.info()?.device) && !self.is_pending()?)
+        Ok(!stream_numbers::has_order(self.info()?.device) && !self.is_pending()?)
     }
 
     /// Whether work that writes it may still run.
@@ -304,7 +306,7 @@ impl Tensor {
     /// As [`Tensor::managed`].
     #[inline]
     pub(crate) fn plain_export(&self) -> PyResult<Option<NonNull<DLManagedTensorVersioned>>> {
-        if streams::has_order(self.info()?.device) {
+        if stream_numbers::has_order(self.info()?.device) {
             return Ok(None);
         }
         let mut managed: *mut DLManagedTensorVersioned = std::ptr::null_mut();

@@ -14,6 +14,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::dlpack::negotiate::{self, Found, HOST, Request};
+use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
+use crate::dlpack::stream_numbers;
 use crate::interpreter::arguments::{Arguments, fence_entry};
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::vectorcall::names;
@@ -22,10 +25,7 @@ use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::managed::capsule::Asked;
 use crate::managed::incoming::{Incoming, Kind};
-use crate::negotiate::{self, Found, HOST, Request};
 use crate::objects::target::Target;
-use crate::producers::{Producer, Table, is_compiled, producer_of, remember};
-use crate::streams;
 use crate::tensors::tensor::Tensor;
 
 const DOC: &std::ffi::CStr = c"from_dlpack($module, x, /, *, device=None, copy=None)
@@ -227,7 +227,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
         return negotiated(x, &Request::default());
     }
     let device = managed.device();
-    let Some(device) = device.filter(|device| streams::has_numbers(*device)) else {
+    let Some(device) = device.filter(|device| stream_numbers::has_numbers(*device)) else {
         return managed.tensor(py);
     };
     let tensor = Tensor::of(managed.import(py)?);
@@ -262,10 +262,10 @@ fn ready_on_current(
         return Err(failure_of_table(py, "named no stream"));
     }
     let stream = if native.is_null() {
-        streams::current(py, device)?
+        stream_numbers::current(py, device)?
     } else {
         // SAFETY: the producer names the stream that it works on.
-        Some(unsafe { streams::wrapped(py, device, native.addr() as u64) }?)
+        Some(unsafe { stream_numbers::wrapped(py, device, native.addr() as u64) }?)
     };
     if let Some(stream) = stream {
         check((api().tensor_ready_on)(tensor.lend(), stream.lend()))?;

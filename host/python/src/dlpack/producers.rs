@@ -15,8 +15,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefReference};
 
+use crate::dlpack::peek::{AnyBits, peek};
 use crate::interpreter::calls;
-use crate::peek::{AnyBits, peek};
 
 /// The attribute of a type, and the name of the capsule in it.
 pub(crate) const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
