@@ -23,14 +23,11 @@
 //! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
 //! | `stream`, `event`, `waiting`, `pointer`, `trace` | order, waits, pointer queries, the trace |
 
-mod buffer_in;
-mod buffer_out;
-mod cuda_array;
 mod dlpack;
+mod host_memory;
 mod interpreter;
 mod link;
 mod managed;
-mod native;
 mod objects;
 mod runtime;
 mod tensors;
@@ -55,14 +52,20 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     runtime::add_to(module)?;
     dlpack::import::add_to(module)?;
     dlpack::export::add_to(module)?;
-    module.add_function(wrap_pyfunction!(cuda_array::as_cuda_array, module)?)?;
     module.add_function(wrap_pyfunction!(
-        cuda_array::from_cuda_array_interface,
+        host_memory::cuda_array::as_cuda_array,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        host_memory::cuda_array::from_cuda_array_interface,
         module
     )?)?;
     module.add_function(wrap_pyfunction!(managed::py_owner::_counted_leaks, module)?)?;
-    module.add_function(wrap_pyfunction!(native::_adopt_native, module)?)?;
-    buffer_in::add_to(module)?;
+    module.add_function(wrap_pyfunction!(
+        host_memory::opencl::_adopt_native,
+        module
+    )?)?;
+    host_memory::buffer_in::add_to(module)?;
     tensors::registration::add_to(module)?;
     objects::trace::add_to(module)?;
     interpreter::gate::add_to(module)?;
