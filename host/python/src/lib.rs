@@ -1,35 +1,28 @@
 //! `_crossdock`: the native half of the Python package `crossdock`.
 //!
 //! It contains no runtime. Everything goes through the function table of the one runtime in the
-//! process (`table`); the classes here are handles of its objects.
+//! process (`link/table`); the classes here are handles of its objects.
 //!
-//! | file | what it holds |
+//! A room uses only rooms above it:
+//!
+//! | room | what it is for |
 //! | --- | --- |
-//! | `table` | where the function table comes from |
-//! | `handle` | owned handles, and texts that they lend |
-//! | `error` | failures as Python exceptions |
-//! | `runtime` | the process's runtime, devices and plugins by name |
-//! | `device`, `plugin`, `tensor`, `route` | the classes |
-//! | `dtype` | dtypes |
-//! | `import`, `negotiate`, `producers`, `incoming`, `depth` | DLPack in: the short way, how a producer is asked, what is known of its type |
-//! | `export`, `capsule`, `exchange_table` | DLPack out: capsules, and the C exchange table |
-//! | `cuda_array`, `typestr` | the CUDA array interface |
-//! | `streams`, `busy_streams` | the numbers by which protocols name streams; those of others while they work |
-//! | `kept`, `gate`, `interpreter` | Python objects that keep memory alive, and whether Python may be called |
-//! | `arguments`, `vectorcall` | calls from and to Python without a tuple or a dict |
-//! | `python_calls` | calls of code that may be Python's, where a thread may end |
-//! | `refusals`, `integers` | whose an exception is, and sequences of integers |
-//! | `buffer_in`, `buffer_out`, `format`, `native`, `lender` | memory of others in, and ours out |
-//! | `views`, `content`, `moving` | parts of a tensor, its elements, its device |
-//! | `stream`, `event`, `waiting`, `pointer`, `trace` | order, waits, pointer queries, the trace |
+//! | `interpreter` | whether this thread may talk to Python, and how Python is called |
+//! | `link` | the way to the runtime |
+//! | `managed` | DLPack's structs in transit, and Python objects that own memory |
+//! | `objects` | the small classes: devices, dtypes, streams, events, plugins, routes |
+//! | `tensors` | the class `Tensor` |
+//! | `dlpack` | DLPack in both directions |
+//! | `host_memory` | other protocols: buffers, the array interfaces, native memory objects |
+//! | `functions` | the functions of the package that ask the runtime |
 
 mod dlpack;
+mod functions;
 mod host_memory;
 mod interpreter;
 mod link;
 mod managed;
 mod objects;
-mod runtime;
 mod tensors;
 
 use pyo3::prelude::*;
@@ -49,7 +42,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<objects::event::Event>()?;
     module.add_class::<objects::pointer::PointerInfo>()?;
     objects::dtype::add_to(module)?;
-    runtime::add_to(module)?;
+    functions::add_to(module)?;
     dlpack::import::add_to(module)?;
     dlpack::export::add_to(module)?;
     module.add_function(wrap_pyfunction!(
@@ -68,7 +61,7 @@ fn _crossdock(module: &Bound<'_, PyModule>) -> PyResult<()> {
     host_memory::buffer_in::add_to(module)?;
     tensors::registration::add_to(module)?;
     objects::trace::add_to(module)?;
-    interpreter::gate::add_to(module)?;
+    managed::ends::add_to(module)?;
     module.add_function(wrap_pyfunction!(tensors::moving::_empty, module)?)?;
     module.add_function(wrap_pyfunction!(objects::stream::current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(objects::pointer::pointer_info, module)?)?;

@@ -16,14 +16,14 @@ use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::dlpack::producers::CAPSULE;
-use crate::dlpack::stream_numbers;
+use crate::dlpack::vectorcall::VERSION;
 use crate::interpreter::attached::is_attached;
-use crate::interpreter::vectorcall::VERSION;
 use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
+use crate::link::process_runtime::look_for;
 use crate::link::table::api;
 use crate::managed::incoming::{Incoming, Kind};
-use crate::runtime::look_for;
+use crate::objects::stream_numbers;
 use crate::tensors::tensor::Tensor;
 
 struct Published(DLPackExchangeAPI);
@@ -129,7 +129,7 @@ unsafe extern "C" fn to_object(
         // Stolen from here on, also where the rest fails.
         let incoming = Incoming(Kind::Versioned(managed));
         let out = place(out)?;
-        let tensor = Py::new(py, incoming.tensor(py)?)?;
+        let tensor = Py::new(py, Tensor::of(incoming.import(py)?))?;
         // SAFETY: the caller's place, which is not NULL.
         unsafe { out.write(tensor.into_ptr().cast()) };
         Ok(())

@@ -16,17 +16,17 @@ use pyo3::{Borrowed, ffi, prelude::*};
 use crate::dlpack::export_format::{Form, form_of, form_of_draft, usual_form};
 use crate::dlpack::familiar::{is_familiar, remember};
 use crate::dlpack::negotiate::HOST;
-use crate::dlpack::stream_numbers::{self, Wanted};
+use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, Entry, add_method, fence_entry};
 use crate::interpreter::refusals::{instead, showing};
-use crate::interpreter::vectorcall::names;
 use crate::link::error::{check, copy_required};
 use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::managed::capsule::{self, Draft, Traveller};
 use crate::objects::device::Device;
-use crate::runtime::{device_from, pair_from};
+use crate::objects::device_name::{device_from, pair_from};
+use crate::objects::stream_numbers::{self, Wanted};
 use crate::tensors::moving::copy_mode;
 use crate::tensors::tensor::Tensor;
 
@@ -138,15 +138,7 @@ fn export<'py>(
         NAME,
         ["stream", "max_version", "dl_device", "copy", "version"],
     )?;
-    let form = match (&max_version, &version) {
-        (Some(_), Some(_)) => {
-            return Err(PyTypeError::new_err(
-                "max_version and version are keywords of different protocols: give one",
-            ));
-        }
-        (None, Some(version)) => form_of_draft(version)?,
-        (max_version, None) => form_of(max_version.as_ref())?,
-    };
+    let form = form_asked_for(max_version.as_ref(), version.as_ref())?;
     let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
     let own = tensor.info()?.device;
     let target = match given(dl_device) {
@@ -189,6 +181,19 @@ fn export<'py>(
         Form::Versioned => exported.versioned(py, options),
         Form::Legacy => exported.legacy(py, options),
         Form::Draft => exported.draft(py, options),
+    }
+}
+
+fn form_asked_for(
+    max_version: Option<&Bound<'_, PyAny>>,
+    version: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Form> {
+    match (max_version, version) {
+        (Some(_), Some(_)) => Err(PyTypeError::new_err(
+            "max_version and version are keywords of different protocols: give one",
+        )),
+        (None, Some(version)) => form_of_draft(version),
+        (max_version, None) => form_of(max_version),
     }
 }
 

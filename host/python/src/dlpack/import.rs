@@ -16,15 +16,15 @@ use pyo3::prelude::*;
 
 use crate::dlpack::negotiate::{self, Found, HOST, Request};
 use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
-use crate::dlpack::stream_numbers;
+use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, fence_entry};
 use crate::interpreter::recursion_guard::Level;
-use crate::interpreter::vectorcall::names;
 use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::managed::capsule::Asked;
 use crate::managed::incoming::{Incoming, Kind};
+use crate::objects::stream_numbers;
 use crate::objects::target::Target;
 use crate::tensors::tensor::Tensor;
 
@@ -111,7 +111,7 @@ fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let incoming = negotiate::taken(x, &capsule, Asked::Today)?;
     match incoming.device() {
         Some(device) if device != HOST => not_on_host(x, |x| negotiate::elsewhere(x, incoming)),
-        _ => incoming.tensor(x.py()),
+        _ => Ok(Tensor::of(incoming.import(x.py())?)),
     }
 }
 
@@ -228,7 +228,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     }
     let device = managed.device();
     let Some(device) = device.filter(|device| stream_numbers::has_numbers(*device)) else {
-        return managed.tensor(py);
+        return Ok(Tensor::of(managed.import(py)?));
     };
     let tensor = Tensor::of(managed.import(py)?);
     // Managed memory has one name for all devices, and the streams of its own.

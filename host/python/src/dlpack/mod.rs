@@ -1,4 +1,11 @@
-//! DLPack's protocols, in and out.
+//! DLPack in both directions.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `import`, `negotiate`, `producers`, `peek` | `from_dlpack`: the short way, how a producer is asked, what is known of its type |
+//! | `export`, `export_format`, `familiar` | `__dlpack__`: which struct a consumer asks for, and calls that were seen before |
+//! | `exchange_table` | the C exchange table of DLPack 1.3 |
+//! | `vectorcall` | calls of a producer's methods without a tuple, a dict or a new text |
 
 pub(crate) mod exchange_table;
 pub(crate) mod export;
@@ -8,4 +15,4 @@ pub(crate) mod import;
 pub(crate) mod negotiate;
 pub(crate) mod peek;
 pub(crate) mod producers;
-pub(crate) mod stream_numbers;
+pub(crate) mod vectorcall;

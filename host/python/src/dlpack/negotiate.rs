@@ -9,17 +9,18 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::dlpack::stream_numbers;
+use crate::dlpack::vectorcall::{VERSION, names};
 use crate::interpreter::calls;
 use crate::interpreter::recursion_guard::Level;
 use crate::interpreter::refusals::showing;
-use crate::interpreter::vectorcall::{VERSION, names};
 use crate::link::error::check;
 use crate::link::handle::Handle;
+use crate::link::process_runtime::device_of;
 use crate::link::table::api;
 use crate::managed::capsule::{self, Asked};
 use crate::managed::incoming::Incoming;
-use crate::runtime::{device_of, pair_from};
+use crate::objects::device_name::pair_from;
+use crate::objects::stream_numbers;
 use crate::tensors::tensor::Tensor;
 
 /// CPU, pinned for CUDA, pinned for `ROCm`, and managed: the host reads these without a plugin.
@@ -302,7 +303,7 @@ fn ordered(
     stream: Option<Handle<XdStream>>,
 ) -> PyResult<Found> {
     let is_copied = incoming.is_copied();
-    let tensor = incoming.tensor(py)?;
+    let tensor = Tensor::of(incoming.import(py)?);
     if let Some(stream) = stream {
         let stream = of_own_device(py, &tensor, stream)?;
         let handle = tensor.handle();

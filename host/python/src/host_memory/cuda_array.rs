@@ -16,16 +16,16 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::dlpack::stream_numbers;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
 use crate::link::error::{check, unsupported_device};
 use crate::link::handle::{Handle, made, written};
+use crate::link::process_runtime::{look_for, looking, runtime};
 use crate::link::table::api;
 use crate::managed::py_owner;
+use crate::objects::stream_numbers;
 use crate::objects::typestr::{dtype_of, typestr_of};
-use crate::runtime::{look_for, looking, runtime};
 use crate::tensors::tensor::Tensor;
 
 const CUDA: i32 = 2;

@@ -3,22 +3,16 @@
 //! Whether the interpreter lives and the attach cannot be one step before 3.14, which would end a
 //! thread that comes too late by unwinding it. So threads are counted from the question to the end of
 //! what they do there, and the interpreter's end waits for them.
-#![expect(unsafe_code, reason = "is called by C, and watches for forks")]
 
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_api::fence;
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
 use crate::interpreter::ended_threads;
-use crate::link::table::api;
-use crate::managed::py_owner;
-use crate::runtime;
 
 /// How many threads are inside, and [`CLOSED`].
 static STATE: AtomicUsize = AtomicUsize::new(0);
@@ -69,9 +63,8 @@ pub(crate) fn is_closed_here() -> bool {
     CLOSED_HERE.get()
 }
 
-/// Called by `atexit`: nobody comes in any more, and those inside may take the lock to leave.
-#[pyfunction]
-fn _close_gate(py: Python<'_>) -> PyResult<()> {
+/// Called as the interpreter begins to end: nobody comes in any more, and those inside may take the lock to leave.
+pub(crate) fn close(py: Python<'_>) -> PyResult<()> {
     CLOSED_HERE.set(true);
     STATE.fetch_or(CLOSED, Ordering::SeqCst);
     detached(py, || {
@@ -82,31 +75,7 @@ fn _close_gate(py: Python<'_>) -> PyResult<()> {
     ended_threads::keep(py)
 }
 
-/// The child of a fork has no other thread, and opens a runtime of its own.
-unsafe extern "C" fn in_child() {
-    let _caught = fence(|| {
-        STATE.fetch_and(CLOSED, Ordering::SeqCst);
-        runtime::forget();
-    });
-}
-
-/// How the runtime releases tensors of others, whose deleters may be Python's.
-unsafe extern "C" fn release_foreign(
-    deleter: unsafe extern "C" fn(*mut c_void),
-    tensor: *mut c_void,
-) {
-    // SAFETY: the runtime gives a tensor that it owns, and gives it up.
-    let _caught = fence(|| unsafe { py_owner::release_foreign(deleter, tensor) });
-}
-
-/// Puts the gate in its place.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let close = wrap_pyfunction!(_close_gate, module)?;
-    py.import("atexit")?.call_method1("register", (close,))?;
-    // SAFETY: a static function that takes nothing and only writes a number and a pointer.
-    let _noticed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    // SAFETY: a static function that every thread may call, in a module that is never unloaded.
-    crate::link::error::check(unsafe { (api().release_through)(Some(release_foreign)) })?;
-    Ok(())
+/// Called in the child of a fork, which has no other thread.
+pub(crate) fn in_child() {
+    STATE.fetch_and(CLOSED, Ordering::SeqCst);
 }

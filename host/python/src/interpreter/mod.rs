@@ -1,4 +1,12 @@
-//! Calls to and from Python: whether this thread may make one, and how one is made.
+//! Whether this thread may talk to Python, and how Python is called.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `attached` | whether this thread is attached, and work without the interpreter |
+//! | `gate`, `ended_threads` | the interpreter's end waits for threads that give something back; threads that Python ends inside of Rust frames |
+//! | `calls`, `arguments` | calls of code that may be Python's; calls from Python without a tuple or a dict |
+//! | `refusals`, `integers` | errors of conversions in better words; shapes, strides and axes |
+//! | `recursion_guard` | how deep producers may ask other producers |
 
 pub(crate) mod arguments;
 pub(crate) mod attached;
@@ -8,4 +16,3 @@ pub(crate) mod gate;
 pub(crate) mod integers;
 pub(crate) mod recursion_guard;
 pub(crate) mod refusals;
-pub(crate) mod vectorcall;

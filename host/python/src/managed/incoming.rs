@@ -10,11 +10,10 @@ use pyo3::prelude::*;
 
 use crate::link::error::Failed;
 use crate::link::handle::{Handle, made};
+use crate::link::process_runtime::{look_for, runtime};
 use crate::link::table::api;
 use crate::managed::capsule::{MAJOR, Traveller as _};
 use crate::managed::py_owner;
-use crate::runtime::{look_for, runtime};
-use crate::tensors::tensor::Tensor;
 
 /// A tensor that this code owns.
 #[derive(Debug)]
@@ -104,19 +103,11 @@ impl Incoming {
         }
     }
 
-    /// What Python gets of it.
-    ///
-    /// # Errors
-    /// As [`Incoming::import`].
-    #[inline]
-    pub(crate) fn tensor(self, py: Python<'_>) -> PyResult<Tensor> {
-        Ok(Tensor::of(self.import(py)?))
-    }
-
     /// The runtime's tensor of it.
     ///
     /// # Errors
     /// What `xd_tensor_import` answers; the tensor is released.
+    #[inline]
     pub(crate) fn import(self, py: Python<'_>) -> PyResult<Handle<XdTensor>> {
         // A failure before the call leaves `self` to its drop.
         let runtime = runtime(py)?;

@@ -3,7 +3,10 @@
 use crossdock_api::{ProbeState, XdPlugin};
 use pyo3::prelude::*;
 
+use crate::interpreter::attached::detached;
+use crate::link::error::check;
 use crate::link::handle::{Handle, text};
+use crate::link::process_runtime::runtime;
 use crate::link::table::api;
 
 /// A registered plugin.
@@ -64,7 +67,9 @@ impl Plugin {
     /// runtime of the process keeps the plugin, they can be read as well. Else its work is drained, for at
     /// most five seconds, and reading and copying them fails as `RETIRED`. `load_plugin` brings it back.
     fn retire(&self, py: Python<'_>) -> PyResult<()> {
-        crate::runtime::retire(py, &self.0)
+        let runtime = runtime(py)?;
+        let retire = || check((api().runtime_retire_plugin)(runtime.lend(), self.0.lend()));
+        Ok(detached(py, retire)?)
     }
 
     fn __repr__(&self) -> String {

@@ -5,12 +5,13 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
+use crate::interpreter::calls::attribute_if_any;
+use crate::interpreter::refusals::instead;
 use crate::link::error::check;
 use crate::link::handle::Handle;
+use crate::link::process_runtime::runtime;
 use crate::link::table::api;
 use crate::objects::device::Device;
-use crate::runtime::runtime;
-use crate::tensors::tensor::Tensor;
 
 /// Who owns an address, by the word of the plugins. `kind` of `"unowned"` makes the rest `None`.
 #[pyclass(frozen, module = "crossdock")]
@@ -121,9 +122,10 @@ impl PointerInfo {
 #[pyfunction]
 pub(crate) fn pointer_info(py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<PointerInfo> {
     let address = match address.extract::<u64>() {
-        Err(_) if address.is_instance_of::<Tensor>() => Err(PyTypeError::new_err(
-            "pointer_info takes an address: pass `t.data_ptr()` of a tensor",
-        )),
+        Err(error) if attribute_if_any(address, "data_ptr")?.is_some() => {
+            let why = "pointer_info takes an address: pass `t.data_ptr()` of a tensor";
+            Err(instead(py, error, |_refused| Ok(PyTypeError::new_err(why))))
+        }
         address => address,
     }?;
     let runtime = runtime(py)?;

@@ -9,7 +9,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyInt, PyTuple};
 
-use crate::dlpack::stream_numbers;
 use crate::interpreter::attached::detached;
 use crate::interpreter::calls;
 use crate::interpreter::refusals::{is_refusal, showing};
@@ -19,8 +18,9 @@ use crate::link::table::api;
 use crate::link::waiting;
 use crate::objects::busy_streams::give_back_when_done;
 use crate::objects::device::Device;
+use crate::objects::device_name::device_from;
 use crate::objects::event::Event;
-use crate::runtime::device_from;
+use crate::objects::stream_numbers;
 
 /// The streams that `with` made current, innermost last: a context variable with a tuple.
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

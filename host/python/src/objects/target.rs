@@ -4,9 +4,10 @@ use crossdock_api::{MemoryKind, Out, XdDevice};
 use pyo3::prelude::*;
 
 use crate::link::handle::{Handle, c_text, made};
+use crate::link::process_runtime::{looking, runtime};
 use crate::link::table::api;
 use crate::objects::device::Device;
-use crate::runtime::{device_from, looking, runtime};
+use crate::objects::device_name::device_from;
 
 /// A device, and the kind of memory that is asked for: `UNOWNED` where any will do.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use crossdock_api::{Failure, Out, Owned, Ref, XdMemory, XdRuntime, XdTensor, fen
 use pyo3::prelude::*;
 
 use crate::link::handle::made;
+use crate::link::process_runtime::{look_for, runtime};
 use crate::link::table::api;
 use crate::managed::py_owner::give_back;
-use crate::runtime::{look_for, runtime};
 use crate::tensors::tensor::Tensor;
 
 /// Makes a tensor of `memory`, which `owner` keeps valid. The owner is dropped attached to the

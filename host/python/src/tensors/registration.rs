@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use crate::interpreter::attached::detached;
 use crate::link::handle::{Handle, made};
 use crate::link::table::api;
-use crate::runtime::device_from;
+use crate::objects::device_name::device_from;
 use crate::tensors::tensor::Tensor;
 
 /// Host memory that is locked for a device, as `Tensor.register` gives it: until `close()`, or the end of

@@ -13,13 +13,13 @@ use crossdock_api::{
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::dlpack::stream_numbers::Wanted;
 use crate::interpreter::attached::detached;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::managed::capsule::with_error_aside;
 use crate::objects::device::Device;
 use crate::objects::dtype::Dtype;
+use crate::objects::stream_numbers::Wanted;
 use crate::objects::target::Target;
 
 /// A typed view of memory on one device.

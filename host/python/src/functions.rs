@@ -1,27 +1,24 @@
-//! The process's runtime, and the functions that ask it.
-#![expect(unsafe_code, reason = "keeps the runtime in an atomic pointer")]
+//! The functions of the package that ask the runtime.
+#![expect(unsafe_code, reason = "gives the runtime a uuid")]
 
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 
 use crossdock_api::{
-    DLDevice, Out, Owned, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin,
-    XdPluginList, XdRuntime,
+    Out, Owned, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin, XdPluginList,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
-use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
-use crate::interpreter::refusals::unless_refused;
-use crate::link::error::{Failed, check};
+use crate::link::error::check;
 use crate::link::handle::{Handle, made};
+use crate::link::process_runtime::{looking, runtime};
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::objects::busy_streams;
 use crate::objects::device::Device;
+use crate::objects::device_name::{device_from, device_if_named};
 use crate::objects::dtype::Dtype;
 use crate::objects::plugin::Plugin;
 use crate::objects::route::Route;
@@ -29,129 +26,6 @@ use crate::objects::stream::{limit, stream_for};
 use crate::objects::target::Target;
 use crate::tensors::moving::{copy_mode, ordering};
 use crate::tensors::tensor::Tensor;
-
-/// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
-static RUNTIME: AtomicPtr<Handle<XdRuntime>> = AtomicPtr::new(ptr::null_mut());
-
-/// The process's runtime, opened at the first question.
-#[inline]
-pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
-    // SAFETY: NULL, or a box that was given up for good.
-    match unsafe { RUNTIME.load(Ordering::Acquire).as_ref() } {
-        Some(runtime) => Ok(runtime),
-        None => open(py),
-    }
-}
-
-#[cold]
-fn open(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
-    let opened = detached(py, || made(|out| (api().runtime_default)(out)))?;
-    let opened = Box::into_raw(Box::new(opened));
-    // Where another thread was faster, it has another handle of the same runtime.
-    let order = (Ordering::AcqRel, Ordering::Acquire);
-    let _first = RUNTIME.compare_exchange(ptr::null_mut(), opened, order.0, order.1);
-    // SAFETY: a box that nobody gives back.
-    Ok(unsafe { &*opened })
-}
-
-/// Called in the child of a fork, which opens its own: the parent's answers `FORKED`.
-pub(crate) fn forget() {
-    RUNTIME.store(ptr::null_mut(), Ordering::Release);
-}
-
-/// Runs what may start drivers: without the interpreter while there is one to start. That takes its time, and a
-/// driver may want the interpreter itself.
-#[inline]
-pub(crate) fn looking<T: Send>(
-    py: Python<'_>,
-    runtime: &Handle<XdRuntime>,
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    match (api().runtime_may_start_drivers)(runtime.lend()) {
-        0 => work(),
-        _ => detached(py, work),
-    }
-}
-
-/// Starts the drivers that a claim of this device needs, before a call that would do so attached.
-#[inline]
-pub(crate) fn look_for(py: Python<'_>, runtime: &Handle<XdRuntime>, claim: DLDevice) {
-    const CPU: i32 = 1;
-    if claim.device_type != CPU && (api().runtime_may_start_drivers)(runtime.lend()) != 0 {
-        // The call that follows says what is wrong.
-        let _found = detached(py, || find(runtime, claim));
-    }
-}
-
-fn find(runtime: &Handle<XdRuntime>, pair: DLDevice) -> Result<Handle<XdDevice>, Failed> {
-    made(|out| (api().runtime_device)(runtime.lend(), pair, out))
-}
-
-/// The device with a DLPack pair.
-pub(crate) fn device_of(py: Python<'_>, pair: DLDevice) -> PyResult<Handle<XdDevice>> {
-    let runtime = runtime(py)?;
-    Ok(looking(py, runtime, || find(runtime, pair))?)
-}
-
-/// A device as callers name it: a [`Device`], `"opencl:0"`, or a DLPack pair of numbers.
-pub(crate) fn device_from(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
-    if let Some(device) = device_if_named(spec)? {
-        return Ok(device);
-    }
-    Err(PyTypeError::new_err(format!(
-        "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
-        spec.get_type().name()?
-    )))
-}
-
-/// As [`device_from`]; `None` for an object that is no name of a device.
-fn device_if_named(spec: &Bound<'_, PyAny>) -> PyResult<Option<Py<Device>>> {
-    let py = spec.py();
-    if let Ok(device) = spec.cast_exact::<Device>() {
-        return Ok(Some(device.clone().unbind()));
-    }
-    if let Ok(name) = spec.extract::<String>() {
-        let name = crate::link::handle::c_text(&name)?;
-        let runtime = runtime(py)?;
-        let found: Handle<XdDevice> = looking(py, runtime, || {
-            made(|out| (api().runtime_device_named)(runtime.lend(), name.as_c_str().into(), out))
-        })?;
-        return Ok(Some(Py::new(py, Device::new(found)?)?));
-    }
-    match pair_from(spec)? {
-        Some(pair) => Ok(Some(Py::new(py, Device::new(device_of(py, pair)?)?)?)),
-        None => Ok(None),
-    }
-}
-
-/// A DLPack pair: of ints, or of members of an enumeration with such values. `None` for anything else.
-///
-/// # Errors
-/// What the numbers raise.
-pub(crate) fn pair_from(spec: &Bound<'_, PyAny>) -> PyResult<Option<DLDevice>> {
-    let Ok((device_type, device_id)) = spec.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
-    else {
-        return Ok(None);
-    };
-    let (Some(device_type), Some(device_id)) = (number(&device_type)?, number(&device_id)?) else {
-        return Ok(None);
-    };
-    Ok(Some(DLDevice {
-        device_type,
-        device_id,
-    }))
-}
-
-fn number(part: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
-    let py = part.py();
-    if let Some(number) = unless_refused(py, part.extract())? {
-        return Ok(Some(number));
-    }
-    match calls::attribute_if_any(part, "value")? {
-        Some(value) => unless_refused(py, value.extract()),
-        None => Ok(None),
-    }
-}
 
 /// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own
 /// order (see the plugin's page) within one.
@@ -226,13 +100,6 @@ fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
         made(|out| (api().runtime_load_plugin)(runtime.lend(), path.as_c_str().into(), out))
     })?;
     Ok(Plugin::new(loaded))
-}
-
-/// Removes a plugin. Tensors on it can still be dropped.
-pub(crate) fn retire(py: Python<'_>, plugin: &Handle<XdPlugin>) -> PyResult<()> {
-    let runtime = runtime(py)?;
-    let retire = || check((api().runtime_retire_plugin)(runtime.lend(), plugin.lend()));
-    Ok(detached(py, retire)?)
 }
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its

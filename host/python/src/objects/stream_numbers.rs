@@ -18,10 +18,10 @@ use pyo3::prelude::*;
 use crate::interpreter::refusals::{instead, showing};
 use crate::link::error::{Failed, check};
 use crate::link::handle::{Handle, made};
+use crate::link::process_runtime::device_of;
 use crate::link::table::api;
 use crate::objects::device::Device;
 use crate::objects::stream::{Stream, current_stream};
-use crate::runtime::device_of;
 
 const CUDA: i32 = 2;
 const OPENCL: i32 = 4;
