@@ -8,9 +8,9 @@ use crossdock_api::{
 };
 use crossdock_sdk::deadline::limit;
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
-use crate::failure::On as _;
-use crate::object::{borrow, give, look, retain};
+use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::crossing::failure::On as _;
+use crate::crossing::object::{borrow, give, look, retain};
 use crate::plugin::PluginObject;
 
 #[unsafe(no_mangle)]

@@ -5,9 +5,9 @@ use crossdock::Event;
 use crossdock_api::{Failure, Out, Owned, Ref, Status, XdDevice, XdEvent};
 use crossdock_sdk::deadline::limit;
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value};
-use crate::failure::On as _;
-use crate::object::{borrow, give, retain};
+use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value};
+use crate::crossing::failure::On as _;
+use crate::crossing::object::{borrow, give, retain};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_create_host(

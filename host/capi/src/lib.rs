@@ -23,18 +23,14 @@
 //! (api.runtime_free)(runtime);
 //! ```
 
-mod boundary;
+mod crossing;
 mod default_runtime;
 mod device;
-mod error;
 mod event;
-mod failure;
-mod input;
 mod library;
 mod lists;
 mod log_function;
 mod names;
-mod object;
 mod plugin;
 mod pointer;
 mod registration;

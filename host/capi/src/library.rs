@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use crossdock_api::{API_MAJOR, API_MINOR, Failure, ReleaseGate, Text};
 
-use crate::boundary::{fence_call, fence_value};
-use crate::failure::Refusal;
+use crate::crossing::boundary::{fence_call, fence_value};
+use crate::crossing::failure::Refusal;
 
 /// The version of this library with a NUL at its end.
 const VERSION: &CStr =

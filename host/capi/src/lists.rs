@@ -5,10 +5,10 @@ use crossdock_api::{
     Failure, Out, Owned, Ref, XdDeviceList, XdErrorList, XdList, XdPluginList, XdRuntime,
 };
 
-use crate::boundary::{fence_free, fence_into};
-use crate::error::ErrorObject;
-use crate::failure::of_runtime;
-use crate::object::{Handle, borrow, give, release};
+use crate::crossing::boundary::{fence_free, fence_into};
+use crate::crossing::error_object::ErrorObject;
+use crate::crossing::failure::of_runtime;
+use crate::crossing::object::{Handle, borrow, give, release};
 use crate::plugin::PluginObject;
 
 /// A list as C reads it, before the handles that it lends.

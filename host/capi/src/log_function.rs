@@ -11,9 +11,9 @@ use arc_swap::ArcSwapOption;
 use crossdock_api::{Failure, LogFunction};
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::boundary::fence_call;
-use crate::error::c_text;
-use crate::failure::Refusal;
+use crate::crossing::boundary::fence_call;
+use crate::crossing::error_object::c_text;
+use crate::crossing::failure::Refusal;
 
 static LOGGER: Logger = Logger;
 static SINK: ArcSwapOption<Sink> = ArcSwapOption::const_empty();

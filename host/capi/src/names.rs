@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use crossdock_api::{DLDataType, DLDevice, Failure, NameText, Out, Status, Text};
 use crossdock_sdk::dlpack::{Device, Dtype};
 
-use crate::boundary::{fence_into, fence_value};
-use crate::error::c_text;
-use crate::input;
+use crate::crossing::boundary::{fence_into, fence_value};
+use crate::crossing::error_object::c_text;
+use crate::crossing::input;
 
 /// Every status with its name as C reads it.
 static STATUS_NAMES: LazyLock<Vec<(Status, CString)>> = LazyLock::new(|| {

@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use crossdock::{Plugin, PluginState};
 use crossdock_api::{Owned, ProbeState, Ref, Text, XdPlugin};
 
-use crate::boundary::{fence_free, fence_value};
-use crate::error::c_text;
-use crate::object::{look, retain};
+use crate::crossing::boundary::{fence_free, fence_value};
+use crate::crossing::error_object::c_text;
+use crate::crossing::object::{look, retain};
 
 /// A plugin with its texts as C reads them.
 #[derive(Debug)]

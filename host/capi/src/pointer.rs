@@ -3,8 +3,8 @@
 
 use crossdock_api::{Failure, Out, Owned, PointerInfo, Ref, XdDevice, XdRuntime};
 
-use crate::boundary::{fence_call, optional, required};
-use crate::object::{borrow, give};
+use crate::crossing::boundary::{fence_call, optional, required};
+use crate::crossing::object::{borrow, give};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_pointer_query(

@@ -3,9 +3,9 @@
 
 use crossdock_api::{Failure, Out, Owned, Ref, XdDevice, XdRegistration, XdTensor};
 
-use crate::boundary::{fence_free, fence_into};
-use crate::failure::On as _;
-use crate::object::{borrow, borrow_tensor, give};
+use crate::crossing::boundary::{fence_free, fence_into};
+use crate::crossing::failure::On as _;
+use crate::crossing::object::{borrow, borrow_tensor, give};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_register(

@@ -11,11 +11,11 @@ use crossdock_api::{
     XdRoute, XdTensor,
 };
 
-use crate::boundary::{fence_free, fence_into, fence_value};
-use crate::error::c_text;
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow, borrow_tensor, give, look};
+use crate::crossing::boundary::{fence_free, fence_into, fence_value};
+use crate::crossing::error_object::c_text;
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow, borrow_tensor, give, look};
 
 /// A route with its texts as C reads them.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use crossdock_api::{
 use crossdock_sdk::deadline::limit;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value, required};
+use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value, required};
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow, give, give_shared, look, retain, shared};
 use crate::default_runtime;
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow, give, give_shared, look, retain, shared};
 use crate::plugin::PluginObject;
 
 #[unsafe(no_mangle)]

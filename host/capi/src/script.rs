@@ -13,12 +13,12 @@ use crossdock_api::{
 };
 use crossdock_script::{Choice, Host, Options, Python, search};
 
-use crate::boundary::{fence_free, fence_into};
+use crate::crossing::boundary::{fence_free, fence_into};
+use crate::crossing::error_object::c_text;
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow, give, shared};
 use crate::default_runtime;
-use crate::error::c_text;
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow, give, shared};
 use crate::value;
 
 /// The host of scripts, with the runtime whose tensors they share.

@@ -16,10 +16,10 @@ use crossdock_api::{
 use crossdock_script::{Limits, Outcome, Session, Settings, State, Value};
 use crossdock_sdk::deadline;
 
-use crate::boundary::{fence_call, fence_free, fence_into, optional};
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow, borrow_tensor, give, look};
+use crate::crossing::boundary::{fence_call, fence_free, fence_into, optional};
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow, borrow_tensor, give, look};
 use crate::session_output;
 use crate::value;
 

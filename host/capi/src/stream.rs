@@ -8,9 +8,9 @@ use crossdock::{Chain, Stream};
 use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStream};
 use crossdock_sdk::deadline::limit;
 
-use crate::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
-use crate::failure::On as _;
-use crate::object::{borrow, give, look, retain};
+use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
+use crate::crossing::failure::On as _;
+use crate::crossing::object::{borrow, give, look, retain};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_stream_create(

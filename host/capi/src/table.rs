@@ -4,8 +4,8 @@
 use crossdock_api::{API_MAJOR, API_MINOR, XdApi};
 use crossdock_sdk::fence::fence;
 
+use crate::crossing::error_object::*;
 use crate::device::*;
-use crate::error::*;
 use crate::event::*;
 use crate::library::*;
 use crate::lists::*;

@@ -8,10 +8,10 @@ use crossdock_api::{
 };
 use crossdock_sdk::fence::fence;
 
-use crate::boundary::{fence_call, fence_into, fence_value, optional, required};
-use crate::failure::{On as _, Refusal};
-use crate::input;
-use crate::object::{
+use crate::crossing::boundary::{fence_call, fence_into, fence_value, optional, required};
+use crate::crossing::failure::{On as _, Refusal};
+use crate::crossing::input;
+use crate::crossing::object::{
     borrow, borrow_tensor, give, give_tensor, look, release_tensor, retain_tensor,
 };
 use crate::route::RouteObject;

@@ -5,10 +5,10 @@ use std::ffi::c_void;
 
 use crossdock_api::{Failure, Ref, XdTensor};
 
-use crate::boundary::fence_call;
-use crate::failure::{On as _, Refusal};
-use crate::input;
-use crate::object::borrow_tensor;
+use crate::crossing::boundary::fence_call;
+use crate::crossing::failure::{On as _, Refusal};
+use crate::crossing::input;
+use crate::crossing::object::borrow_tensor;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_read(

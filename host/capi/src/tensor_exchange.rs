@@ -15,10 +15,10 @@ use crossdock_api::{
 };
 use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
 
-use crate::boundary::{fence_call, fence_into, required};
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow, borrow_tensor, give_tensor, look};
+use crate::crossing::boundary::{fence_call, fence_into, required};
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow, borrow_tensor, give_tensor, look};
 use crate::tensor::move_to;
 
 #[unsafe(no_mangle)]

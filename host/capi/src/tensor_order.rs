@@ -9,10 +9,10 @@ use std::ffi::c_void;
 use crossdock_api::{Failure, Out, Owned, Ref, XdEvent, XdStream, XdTensor};
 use crossdock_sdk::deadline::limit;
 
-use crate::boundary::{fence_call, fence_into};
-use crate::failure::{On as _, Refusal};
-use crate::input;
-use crate::object::{borrow, borrow_tensor, give, look};
+use crate::crossing::boundary::{fence_call, fence_into};
+use crate::crossing::failure::{On as _, Refusal};
+use crate::crossing::input;
+use crate::crossing::object::{borrow, borrow_tensor, give, look};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_copy_from(

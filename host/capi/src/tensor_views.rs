@@ -5,10 +5,10 @@ use crossdock::{Error, Tensor};
 use crossdock_api::{Failure, Out, Owned, Ref, XdAxisSlice, XdTensor};
 use crossdock_sdk::dlpack::{AxisSlice, MAX_RANK};
 
-use crate::boundary::fence_into;
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow_tensor, give_tensor};
+use crate::crossing::boundary::fence_into;
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow_tensor, give_tensor};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_slice(

@@ -3,8 +3,8 @@
 
 use crossdock_api::{Failure, Text};
 
-use crate::boundary::fence_call;
-use crate::input;
+use crate::crossing::boundary::fence_call;
+use crate::crossing::input;
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_trace_start(path: Text<'_>) -> Failure {

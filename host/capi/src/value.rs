@@ -9,9 +9,9 @@ use crossdock_api::{Owned, Ref, ValueKind, XdTensor, XdValue};
 use crossdock_script::{Managed, Value};
 use crossdock_sdk::fence::fence;
 
-use crate::failure::Refusal;
-use crate::input;
-use crate::object::{borrow_tensor, give_tensor, release_tensor};
+use crate::crossing::failure::Refusal;
+use crate::crossing::input;
+use crate::crossing::object::{borrow_tensor, give_tensor, release_tensor};
 
 /// A value that a caller passes in.
 ///

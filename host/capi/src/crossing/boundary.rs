@@ -5,8 +5,8 @@ use crossdock_api::{ErrorKind, Failure, Out, Owned, RouteKind, Status, Text};
 use crossdock_sdk::abi::ProbeState;
 use crossdock_sdk::fence::{PanicMessage, fence, fence_with_message};
 
-use crate::failure::Refusal;
-use crate::object::{Handle, release};
+use crate::crossing::failure::Refusal;
+use crate::crossing::object::{Handle, release};
 
 /// Runs a function that can fail and answers with its error object.
 #[inline]

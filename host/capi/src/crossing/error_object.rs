@@ -6,8 +6,8 @@ use std::ffi::CString;
 use crossdock_api::{ErrorKind, Owned, Ref, Status, Text, XdError};
 use crossdock_sdk::dlpack::Device;
 
-use crate::boundary::{fence_free, fence_value};
-use crate::object::look;
+use crate::crossing::boundary::{fence_free, fence_value};
+use crate::crossing::object::look;
 
 /// What an error is made of.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use crossdock_api::{ErrorKind, Failure, Status};
 use crossdock_script::Kind;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
-use crate::error::{ErrorObject, Parts};
-use crate::object::give;
+use crate::crossing::error_object::{ErrorObject, Parts};
+use crate::crossing::object::give;
 
 /// Why a function failed, before it is an error object.
 #[derive(Debug)]

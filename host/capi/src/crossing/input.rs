@@ -11,7 +11,7 @@ use crossdock_api::{
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::failure::Refusal;
+use crate::crossing::failure::Refusal;
 
 /// A text that must be there and be UTF-8.
 pub(crate) fn text<'a>(text: Text<'a>, what: &'static str) -> Result<&'a str, Refusal> {

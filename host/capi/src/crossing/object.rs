@@ -18,8 +18,8 @@ use crossdock_api::{
     XdRegistration, XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 
-use crate::error::ErrorObject;
-use crate::failure::Refusal;
+use crate::crossing::error_object::ErrorObject;
+use crate::crossing::failure::Refusal;
 use crate::lists::List;
 use crate::plugin::PluginObject;
 use crate::route::RouteObject;
