@@ -24,29 +24,7 @@
 //! ```
 
 mod crossing;
-mod default_runtime;
-mod device;
-mod event;
-mod library;
-mod lists;
-mod log_function;
-mod names;
-mod plugin;
-mod pointer;
-mod registration;
-mod route;
-mod runtime;
-mod script;
-mod session;
-mod session_output;
-mod stream;
+mod functions;
 mod table;
-mod tensor;
-mod tensor_data;
-mod tensor_exchange;
-mod tensor_order;
-mod tensor_views;
-mod trace;
-mod value;
 
 pub use self::table::api;

@@ -5,27 +5,27 @@ use crossdock_api::{API_MAJOR, API_MINOR, XdApi};
 use crossdock_sdk::fence::fence;
 
 use crate::crossing::error_object::*;
-use crate::device::*;
-use crate::event::*;
-use crate::library::*;
-use crate::lists::*;
-use crate::log_function::*;
-use crate::names::*;
-use crate::plugin::*;
-use crate::pointer::*;
-use crate::registration::*;
-use crate::route::*;
-use crate::runtime::*;
-use crate::script::*;
-use crate::session::*;
-use crate::stream::*;
-use crate::tensor::*;
-use crate::tensor_data::*;
-use crate::tensor_exchange::*;
-use crate::tensor_order::*;
-use crate::tensor_views::*;
-use crate::trace::*;
-use crate::value::*;
+use crate::functions::device::*;
+use crate::functions::event::*;
+use crate::functions::library::*;
+use crate::functions::lists::*;
+use crate::functions::log_function::*;
+use crate::functions::names::*;
+use crate::functions::plugin::*;
+use crate::functions::pointer::*;
+use crate::functions::registration::*;
+use crate::functions::route::*;
+use crate::functions::runtime::*;
+use crate::functions::script::script::*;
+use crate::functions::script::session::*;
+use crate::functions::script::value::*;
+use crate::functions::stream::*;
+use crate::functions::tensor::data::*;
+use crate::functions::tensor::exchange::*;
+use crate::functions::tensor::order::*;
+use crate::functions::tensor::tensor::*;
+use crate::functions::tensor::views::*;
+use crate::functions::trace::*;
 
 static API: XdApi = XdApi {
     struct_size: size_of::<XdApi>() as u64,

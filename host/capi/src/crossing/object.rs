@@ -20,11 +20,11 @@ use crossdock_api::{
 
 use crate::crossing::error_object::ErrorObject;
 use crate::crossing::failure::Refusal;
-use crate::lists::List;
-use crate::plugin::PluginObject;
-use crate::route::RouteObject;
-use crate::script::ScriptObject;
-use crate::session::SessionObject;
+use crate::functions::lists::List;
+use crate::functions::plugin::PluginObject;
+use crate::functions::route::RouteObject;
+use crate::functions::script::script::ScriptObject;
+use crate::functions::script::session::SessionObject;
 
 /// A handle type, the object that is behind its handles, and what to call a NULL one.
 pub(crate) trait Handle: Sized {

@@ -18,8 +18,8 @@ use crate::crossing::error_object::c_text;
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{borrow, give, shared};
-use crate::default_runtime;
-use crate::value;
+use crate::functions::default_runtime;
+use crate::functions::script::value;
 
 /// The host of scripts, with the runtime whose tensors they share.
 pub(crate) struct ScriptObject {

@@ -20,8 +20,8 @@ use crate::crossing::boundary::{fence_call, fence_free, fence_into, optional};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{borrow, borrow_tensor, give, look};
-use crate::session_output;
-use crate::value;
+use crate::functions::script::session_output;
+use crate::functions::script::value;
 
 /// A session with the runtime whose tensors it shares.
 pub(crate) struct SessionObject {

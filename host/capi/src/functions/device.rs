@@ -11,7 +11,7 @@ use crossdock_sdk::deadline::limit;
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::crossing::failure::On as _;
 use crate::crossing::object::{borrow, give, look, retain};
-use crate::plugin::PluginObject;
+use crate::functions::plugin::PluginObject;
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_describe(

@@ -9,7 +9,7 @@ use crate::crossing::boundary::{fence_free, fence_into};
 use crate::crossing::error_object::ErrorObject;
 use crate::crossing::failure::of_runtime;
 use crate::crossing::object::{Handle, borrow, give, release};
-use crate::plugin::PluginObject;
+use crate::functions::plugin::PluginObject;
 
 /// A list as C reads it, before the handles that it lends.
 #[repr(C)]

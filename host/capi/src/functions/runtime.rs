@@ -15,8 +15,8 @@ use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value,
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{borrow, give, give_shared, look, retain, shared};
-use crate::default_runtime;
-use crate::plugin::PluginObject;
+use crate::functions::default_runtime;
+use crate::functions::plugin::PluginObject;
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_open(

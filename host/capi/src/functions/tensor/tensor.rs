@@ -14,7 +14,7 @@ use crate::crossing::input;
 use crate::crossing::object::{
     borrow, borrow_tensor, give, give_tensor, look, release_tensor, retain_tensor,
 };
-use crate::route::RouteObject;
+use crate::functions::route::RouteObject;
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_empty(

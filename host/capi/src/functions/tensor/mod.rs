@@ -1,0 +1,7 @@
+//! Tensors.
+
+pub(crate) mod data;
+pub(crate) mod exchange;
+pub(crate) mod order;
+pub(crate) mod tensor;
+pub(crate) mod views;
