@@ -1,10 +1,10 @@
 //! Crossdock for C: the functions behind `xd_api` and `crossdock/crossdock.h`.
 //!
 //! Every function is an `extern "C" fn xd_*` that says nothing but: take the arguments, call the
-//! runtime, give the answer. What all of them share stands in three files: `boundary` (the panic
-//! fence, and what is answered when it caught something), `object` (the casts between handles and
-//! objects) and `input` (texts, arrays and option structs of callers). So a NULL, a wrong size or an
-//! unknown number becomes an error in one place, and the files named after objects hold no cast.
+//! runtime, give the answer. They are in the room `functions`, a file for each object. What all of them
+//! share is in the room `crossing`: the fence against panics, the casts between handles and objects, and
+//! what callers pass in. So a NULL, a wrong size or an unknown number becomes an error in one place, and
+//! the files named after objects hold no cast.
 //!
 //! A Rust program of the host that hands the table on, the command for instance, calls [`api`]; what
 //! a binding in Rust does with the table looks like this:
@@ -25,6 +25,5 @@
 
 mod crossing;
 mod functions;
-mod table;
 
-pub use self::table::api;
+pub use self::functions::table::api;

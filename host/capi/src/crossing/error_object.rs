@@ -7,7 +7,12 @@ use crossdock_api::{ErrorKind, Owned, Ref, Status, Text, XdError};
 use crossdock_sdk::dlpack::Device;
 
 use crate::crossing::boundary::{fence_free, fence_value};
-use crate::crossing::object::look;
+use crate::crossing::object::{Handle, look};
+
+impl Handle for XdError {
+    type Object = ErrorObject;
+    const NAME: &'static str = "error";
+}
 
 /// What an error is made of.
 #[derive(Debug)]

@@ -13,48 +13,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossdock::Tensor;
-use crossdock_api::{
-    Owned, Ref, XdDevice, XdDeviceList, XdError, XdErrorList, XdEvent, XdPlugin, XdPluginList,
-    XdRegistration, XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
-};
+use crossdock_api::{Owned, Ref, XdTensor};
 
-use crate::crossing::error_object::ErrorObject;
 use crate::crossing::failure::Refusal;
-use crate::functions::lists::List;
-use crate::functions::plugin::PluginObject;
-use crate::functions::route::RouteObject;
-use crate::functions::script::script::ScriptObject;
-use crate::functions::script::session::SessionObject;
 
-/// A handle type, the object that is behind its handles, and what to call a NULL one.
+/// A handle type, the object that is behind its handles, and what to call a NULL one. Each is tied to its object
+/// in the file of its functions.
 pub(crate) trait Handle: Sized {
     type Object: Send + Sync + 'static;
     const NAME: &'static str;
-}
-
-macro_rules! handles {
-    ($($handle:ident => $object:ty, $name:literal;)*) => {$(
-        impl Handle for $handle {
-            type Object = $object;
-            const NAME: &'static str = $name;
-        }
-    )*};
-}
-
-handles! {
-    XdError => ErrorObject, "error";
-    XdRuntime => crossdock::Runtime, "runtime";
-    XdPlugin => PluginObject, "plugin";
-    XdDevice => crossdock::Device, "device";
-    XdStream => crossdock::Stream, "stream";
-    XdEvent => crossdock::Event, "event";
-    XdRegistration => crossdock::Registration, "registration";
-    XdRoute => RouteObject, "route";
-    XdScript => ScriptObject, "script";
-    XdSession => SessionObject, "session";
-    XdDeviceList => List<XdDevice>, "list";
-    XdPluginList => List<XdPlugin>, "list";
-    XdErrorList => List<XdError>, "list";
 }
 
 /// The object behind a handle; `None` for NULL.

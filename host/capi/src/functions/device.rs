@@ -10,8 +10,13 @@ use crossdock_sdk::deadline::limit;
 
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::crossing::failure::On as _;
-use crate::crossing::object::{borrow, give, look, retain};
+use crate::crossing::object::{Handle, borrow, give, look, retain};
 use crate::functions::plugin::PluginObject;
+
+impl Handle for XdDevice {
+    type Object = crossdock::Device;
+    const NAME: &'static str = "device";
+}
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_device_describe(

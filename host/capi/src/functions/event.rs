@@ -7,7 +7,12 @@ use crossdock_sdk::deadline::limit;
 
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value};
 use crate::crossing::failure::On as _;
-use crate::crossing::object::{borrow, give, retain};
+use crate::crossing::object::{Handle, borrow, give, retain};
+
+impl Handle for XdEvent {
+    type Object = Event;
+    const NAME: &'static str = "event";
+}
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_event_create_host(

@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "exports functions by name")]
 
 use crossdock_api::{
-    Failure, Out, Owned, Ref, XdDeviceList, XdErrorList, XdList, XdPluginList, XdRuntime,
+    Failure, Out, Owned, Ref, XdDevice, XdDeviceList, XdError, XdErrorList, XdList, XdPlugin,
+    XdPluginList, XdRuntime,
 };
 
 use crate::crossing::boundary::{fence_free, fence_into};
@@ -10,6 +11,21 @@ use crate::crossing::error_object::ErrorObject;
 use crate::crossing::failure::of_runtime;
 use crate::crossing::object::{Handle, borrow, give, release};
 use crate::functions::plugin::PluginObject;
+
+impl Handle for XdDeviceList {
+    type Object = List<XdDevice>;
+    const NAME: &'static str = "list";
+}
+
+impl Handle for XdPluginList {
+    type Object = List<XdPlugin>;
+    const NAME: &'static str = "list";
+}
+
+impl Handle for XdErrorList {
+    type Object = List<XdError>;
+    const NAME: &'static str = "list";
+}
 
 /// A list as C reads it, before the handles that it lends.
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! Rooms.
+//! The functions of `crossdock.h`, a file for each object, and the table of them all.
 
 pub(crate) mod default_runtime;
 pub(crate) mod device;
@@ -12,7 +12,8 @@ pub(crate) mod pointer;
 pub(crate) mod registration;
 pub(crate) mod route;
 pub(crate) mod runtime;
-pub(crate) mod script;
+pub(crate) mod scripts;
 pub(crate) mod stream;
-pub(crate) mod tensor;
+pub(crate) mod table;
+pub(crate) mod tensors;
 pub(crate) mod trace;

@@ -10,7 +10,12 @@ use crossdock_api::{Owned, ProbeState, Ref, Text, XdPlugin};
 
 use crate::crossing::boundary::{fence_free, fence_value};
 use crate::crossing::error_object::c_text;
-use crate::crossing::object::{look, retain};
+use crate::crossing::object::{Handle, look, retain};
+
+impl Handle for XdPlugin {
+    type Object = PluginObject;
+    const NAME: &'static str = "plugin";
+}
 
 /// A plugin with its texts as C reads them.
 #[derive(Debug)]

@@ -5,7 +5,12 @@ use crossdock_api::{Failure, Out, Owned, Ref, XdDevice, XdRegistration, XdTensor
 
 use crate::crossing::boundary::{fence_free, fence_into};
 use crate::crossing::failure::On as _;
-use crate::crossing::object::{borrow, borrow_tensor, give};
+use crate::crossing::object::{Handle, borrow, borrow_tensor, give};
+
+impl Handle for XdRegistration {
+    type Object = crossdock::Registration;
+    const NAME: &'static str = "registration";
+}
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_tensor_register(

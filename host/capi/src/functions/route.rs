@@ -15,7 +15,12 @@ use crate::crossing::boundary::{fence_free, fence_into, fence_value};
 use crate::crossing::error_object::c_text;
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
-use crate::crossing::object::{borrow, borrow_tensor, give, look};
+use crate::crossing::object::{Handle, borrow, borrow_tensor, give, look};
+
+impl Handle for XdRoute {
+    type Object = RouteObject;
+    const NAME: &'static str = "route";
+}
 
 /// A route with its texts as C reads them.
 #[derive(Debug)]

@@ -14,9 +14,14 @@ use crossdock_sdk::dlpack::{Device, DlpackError};
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value, required};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
-use crate::crossing::object::{borrow, give, give_shared, look, retain, shared};
+use crate::crossing::object::{Handle, borrow, give, give_shared, look, retain, shared};
 use crate::functions::default_runtime;
 use crate::functions::plugin::PluginObject;
+
+impl Handle for XdRuntime {
+    type Object = Runtime;
+    const NAME: &'static str = "runtime";
+}
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_runtime_open(

@@ -10,7 +10,12 @@ use crossdock_sdk::deadline::limit;
 
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, fence_value, optional};
 use crate::crossing::failure::On as _;
-use crate::crossing::object::{borrow, give, look, retain};
+use crate::crossing::object::{Handle, borrow, give, look, retain};
+
+impl Handle for XdStream {
+    type Object = Stream;
+    const NAME: &'static str = "stream";
+}
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_stream_create(

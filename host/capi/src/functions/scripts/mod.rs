@@ -1,4 +1,4 @@
-//! Python scripts.
+//! The functions of `xd_script`, `xd_session` and `xd_value`.
 
 pub(crate) mod script;
 pub(crate) mod session;

@@ -19,9 +19,14 @@ use crossdock_sdk::deadline;
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, optional};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
-use crate::crossing::object::{borrow, borrow_tensor, give, look};
-use crate::functions::script::session_output;
-use crate::functions::script::value;
+use crate::crossing::object::{Handle, borrow, borrow_tensor, give, look};
+use crate::functions::scripts::session_output;
+use crate::functions::scripts::value;
+
+impl Handle for XdSession {
+    type Object = SessionObject;
+    const NAME: &'static str = "session";
+}
 
 /// A session with the runtime whose tensors it shares.
 pub(crate) struct SessionObject {

@@ -17,9 +17,14 @@ use crate::crossing::boundary::{fence_free, fence_into};
 use crate::crossing::error_object::c_text;
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
-use crate::crossing::object::{borrow, give, shared};
+use crate::crossing::object::{Handle, borrow, give, shared};
 use crate::functions::default_runtime;
-use crate::functions::script::value;
+use crate::functions::scripts::value;
+
+impl Handle for XdScript {
+    type Object = ScriptObject;
+    const NAME: &'static str = "script";
+}
 
 /// The host of scripts, with the runtime whose tensors they share.
 pub(crate) struct ScriptObject {
@@ -68,7 +73,7 @@ pub(crate) extern "C" fn xd_script_open(
             Some(runtime) => runtime,
             None => default_runtime::get_or_open()?,
         };
-        let table = std::ptr::from_ref(crate::table::api()).cast();
+        let table = std::ptr::from_ref(crate::functions::table::api()).cast();
         // SAFETY: the table of this library, which is never unloaded once Python knows of it.
         let python = unsafe { Python::open(&options, table) }?;
         Ok(give(ScriptObject::new(Host::start(python)?, runtime)))

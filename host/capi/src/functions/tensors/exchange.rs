@@ -19,7 +19,7 @@ use crate::crossing::boundary::{fence_call, fence_into, required};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{borrow, borrow_tensor, give_tensor, look};
-use crate::functions::tensor::tensor::move_to;
+use crate::functions::tensors::tensor::move_to;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_import(

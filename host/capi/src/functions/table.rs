@@ -16,15 +16,15 @@ use crate::functions::pointer::*;
 use crate::functions::registration::*;
 use crate::functions::route::*;
 use crate::functions::runtime::*;
-use crate::functions::script::script::*;
-use crate::functions::script::session::*;
-use crate::functions::script::value::*;
+use crate::functions::scripts::script::*;
+use crate::functions::scripts::session::*;
+use crate::functions::scripts::value::*;
 use crate::functions::stream::*;
-use crate::functions::tensor::data::*;
-use crate::functions::tensor::exchange::*;
-use crate::functions::tensor::order::*;
-use crate::functions::tensor::tensor::*;
-use crate::functions::tensor::views::*;
+use crate::functions::tensors::data::*;
+use crate::functions::tensors::exchange::*;
+use crate::functions::tensors::order::*;
+use crate::functions::tensors::tensor::*;
+use crate::functions::tensors::views::*;
 use crate::functions::trace::*;
 
 static API: XdApi = XdApi {
