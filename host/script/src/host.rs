@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::desk::Desk;
 use crate::failure::{Failure, Kind};
+use crate::finding::startup_check;
 use crate::gil::{Gil, Raised, attached, is_known, without_lock};
 use crate::kin::Mark;
 use crate::libpython::{Functions, PyObject};
@@ -25,7 +26,6 @@ use crate::life;
 use crate::open::Python;
 use crate::signals::Signals;
 use crate::sink::{self, Sink, Stream};
-use crate::trial;
 use crate::worker::Worker;
 
 /// Python as it runs in this process, with the thread that runs scripts.
@@ -99,7 +99,7 @@ impl Host {
                 .because(error.to_string(), "free resources of this process")
         };
         if !self.is_running() {
-            trial::starts(self.python.choice())?;
+            startup_check::starts(self.python.choice())?;
         }
         let (ready, answer) = mpsc::sync_channel(1);
         let script = Builder::new().name("crossdock-script".to_owned());

@@ -7,13 +7,9 @@
 //! in which scripts run. There is one thread for scripts (`host`); callers leave letters on its desk
 //! (`desk`), and what happens to a letter in Python stands in `sessions.py`.
 
-mod answers;
-mod candidate;
-mod choice;
 mod desk;
-mod explain;
 mod failure;
-mod find;
+mod finding;
 mod gil;
 mod host;
 mod host_module;
@@ -22,35 +18,30 @@ mod kin;
 mod letter;
 mod letters;
 mod libpython;
-mod library;
 mod life;
 mod loaded;
 mod native;
 mod open;
 mod package;
-mod probe;
-mod reason;
-mod requirements;
 mod run;
 mod running;
 mod session;
 mod signals;
 mod sink;
 mod tensor;
-mod trial;
 mod value;
 mod worker;
 
-pub use choice::Choice;
-pub use explain::{Place, Search};
 pub use failure::{Advice, Failure, Kind};
-pub use find::{Options, search};
+pub use finding::choice::Choice;
+pub use finding::reason::Reason;
+pub use finding::report::{Place, Search};
+pub use finding::requirements::{Missing, missing_requirements, script_of};
+pub use finding::search::{Options, search};
 pub use host::Host;
 pub use host_table::table_of;
 pub use letter::{Limits, Outcome, State};
 pub use open::Python;
-pub use reason::Reason;
-pub use requirements::{Missing, missing_requirements, script_of};
 pub use session::{Session, Settings};
 pub use sink::{Output, Stream};
 pub use tensor::Managed;

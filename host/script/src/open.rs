@@ -9,9 +9,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::Library;
 
-use crate::choice::{Choice, number, version};
 use crate::failure::{Failure, Kind};
-use crate::find::{Options, search, search_for};
+use crate::finding::choice::{Choice, number, version};
+use crate::finding::search::{Options, search, search_for};
 use crate::libpython::{Functions, NoFunction};
 use crate::{host_module, loaded, package, running};
 

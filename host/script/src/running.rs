@@ -5,8 +5,8 @@ use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use crate::choice::{Choice, number, version};
 use crate::failure::{Failure, Kind};
+use crate::finding::choice::{Choice, number, version};
 use crate::libpython::Functions;
 use crate::open::version_text;
 
@@ -14,7 +14,9 @@ use crate::open::version_text;
 pub(crate) fn choice(functions: &Functions, libpython: PathBuf) -> Result<Choice, Failure> {
     let version_text = version_text(functions);
     let number = number(&version_text);
-    let Some(version) = version(number).filter(|version| *version >= crate::find::OLDEST) else {
+    let Some(version) =
+        version(number).filter(|version| *version >= crate::finding::search::OLDEST)
+    else {
         let what = "use the Python that runs in this process";
         let why = format!("it is {number}, and 3.11 is the oldest that works");
         return Err(Failure::new(Kind::Mismatch, what).because(why, "use CPython 3.11 or later"));

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::answers::Page;
-use crate::reason::Reason;
+use crate::finding::probe_cache::Page;
+use crate::finding::reason::Reason;
 
 /// What an executable said of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

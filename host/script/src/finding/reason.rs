@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crossdock_sdk::{shown::shell_word, trust::Untrusted};
 use thiserror::Error;
 
-use crate::find::OLDEST;
+use crate::finding::search::OLDEST;
 
 /// Why a candidate was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crossdock_sdk::{regular, trust};
 
-use crate::candidate::{self, Candidate};
-use crate::choice::{Choice, number, version};
-use crate::explain::{Place, Search};
-use crate::library;
-use crate::probe::{Answer, probe};
-use crate::reason::Reason;
+use crate::finding::candidate::{self, Candidate};
+use crate::finding::choice::{Choice, number, version};
+use crate::finding::probe::{Answer, probe};
+use crate::finding::reason::Reason;
+use crate::finding::report::{Place, Search};
+use crate::finding::shared_library;
 
 /// How a caller wants Python to be found and started.
 #[derive(Debug, Clone, Default)]
@@ -86,11 +86,11 @@ fn judge(
         let is = number(&answer.version_text).to_owned();
         return Err(Reason::OtherVersion { is, loaded });
     }
-    let libpython = library::of(&answer);
+    let libpython = shared_library::of(&answer);
     match &libpython {
         Some(file) => {
             trusted(file)?;
-            if !library::is_for_this_machine(file) {
+            if !shared_library::is_for_this_machine(file) {
                 return Err(Reason::OtherMachine(file.clone()));
             }
         }

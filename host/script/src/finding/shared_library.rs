@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::probe::Answer;
+use crate::finding::probe::Answer;
 
 /// The library that goes with an executable, from the surest place to the least sure.
 pub(crate) fn of(answer: &Answer) -> Option<PathBuf> {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::choice::Choice;
 use crate::failure::{Failure, Kind};
-use crate::reason::Reason;
+use crate::finding::choice::Choice;
+use crate::finding::reason::Reason;
 
 /// A search for Python: every place that was tried, and what was found.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::choice::Choice;
 use crate::failure::{Failure, Kind};
+use crate::finding::choice::Choice;
 
 /// What Python says where it cannot start.
 const FATAL: &str = "Fatal Python error: ";

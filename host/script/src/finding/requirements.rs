@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::choice::Choice;
+use crate::finding::choice::Choice;
 
 /// Says what is not installed or too old, a requirement and what is there a line; a line without the
 /// first is the version of Python. Versions and conditions are judged where the environment has

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::find::Options;
+use crate::finding::search::Options;
 
 /// One executable that may be a Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
