@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Kind};
-use crate::value::{Argument, Value};
+use crate::python::value::{Argument, Value};
 
 /// The number of a request; none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

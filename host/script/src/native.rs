@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
 
-use crate::gil::{Gil, Object, Raised};
 use crate::host::Host;
-use crate::libpython::PyObject;
 use crate::life;
+use crate::python::gil::{Gil, Object, Raised};
+use crate::python::libpython::PyObject;
 use crate::sink::Stream;
 
 type Method = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;

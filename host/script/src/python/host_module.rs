@@ -13,8 +13,8 @@ use std::ptr;
 use crossdock_sdk::fence::fence;
 
 use crate::failure::{Failure, Kind};
-use crate::libpython::{Functions, ModuleInit, PyObject};
-use crate::open::Python;
+use crate::python::libpython::{Functions, ModuleInit, PyObject};
+use crate::python::open::Python;
 
 /// How the package is loaded, in Python's words.
 const LOADER: &CStr =

@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use crossdock_sdk::dlpack::DLManagedTensorVersioned;
 use crossdock_sdk::fence::fence;
 
-use crate::libpython::PyObject;
-use crate::open::Python;
+use crate::python::libpython::PyObject;
+use crate::python::open::Python;
 
 /// The name of a capsule that owns its tensor.
 pub(crate) const NAME: &CStr = c"dltensor_versioned";

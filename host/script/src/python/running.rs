@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use crate::failure::{Failure, Kind};
 use crate::finding::choice::{Choice, number, version};
-use crate::libpython::Functions;
-use crate::open::version_text;
+use crate::python::libpython::Functions;
+use crate::python::open::version_text;
 
 /// The choice that others made; waits for the interpreter's lock.
 pub(crate) fn choice(functions: &Functions, libpython: PathBuf) -> Result<Choice, Failure> {

@@ -2,8 +2,8 @@
 
 use std::ffi::CString;
 
-use crate::gil::{Gil, Object, Raised};
-use crate::tensor::Managed;
+use crate::python::gil::{Gil, Object, Raised};
+use crate::python::tensor::Managed;
 
 /// A value that a script is given, or gives.
 #[derive(Debug, Default)]

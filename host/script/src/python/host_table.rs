@@ -7,7 +7,7 @@ use std::path::Path;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::failure::{Failure, Kind};
-use crate::loaded::cause;
+use crate::python::loaded::cause;
 
 /// Opens a copy of `libcrossdock.so.1`, for ever, and gives the function table that it hands out.
 ///

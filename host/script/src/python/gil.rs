@@ -5,9 +5,9 @@ use std::ffi::{CStr, c_long};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use crate::libpython::{Functions, New, PyObject, ThreadState};
 use crate::life;
-use crate::tensor::{self, Managed};
+use crate::python::libpython::{Functions, New, PyObject, ThreadState};
+use crate::python::tensor::{self, Managed};
 
 /// An exception of Python is set on this thread.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::ptr;
 
 use crate::failure::{Failure, Kind};
-use crate::open::Python;
+use crate::python::open::Python;
 
 impl Python {
     /// Runs Python with these arguments as its executable would, and gives its exit code. Python is

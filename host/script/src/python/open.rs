@@ -12,8 +12,8 @@ use libloading::os::unix::Library;
 use crate::failure::{Failure, Kind};
 use crate::finding::choice::{Choice, number, version};
 use crate::finding::search::{Options, search, search_for};
-use crate::libpython::{Functions, NoFunction};
-use crate::{host_module, loaded, package, running};
+use crate::python::libpython::{Functions, NoFunction};
+use crate::{python::host_module, python::loaded, python::package, python::running};
 
 /// The Python of this process: opened, and started by whoever needs it.
 pub struct Python {
