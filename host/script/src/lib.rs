@@ -7,20 +7,11 @@
 //! in which scripts run. There is one thread for scripts (`host`); callers leave letters on its desk
 //! (`desk`), and what happens to a letter in Python stands in `sessions.py`.
 
-mod desk;
 mod failure;
 mod finding;
-mod host;
-mod kin;
-mod letter;
-mod letters;
 mod life;
-mod native;
 mod python;
-mod session;
-mod signals;
-mod sink;
-mod worker;
+mod sessions;
 
 pub use failure::{Advice, Failure, Kind};
 pub use finding::choice::Choice;
@@ -28,11 +19,11 @@ pub use finding::reason::Reason;
 pub use finding::report::{Place, Search};
 pub use finding::requirements::{Missing, missing_requirements, script_of};
 pub use finding::search::{Options, search};
-pub use host::Host;
-pub use letter::{Limits, Outcome, State};
 pub use python::host_table::table_of;
 pub use python::open::Python;
 pub use python::tensor::Managed;
 pub use python::value::Value;
-pub use session::{Session, Settings};
-pub use sink::{Output, Stream};
+pub use sessions::host::Host;
+pub use sessions::job::{Limits, Outcome, State};
+pub use sessions::session::{Session, Settings};
+pub use sessions::sink::{Output, Stream};

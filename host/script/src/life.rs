@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossdock_sdk::fence::fence;
 
 use crate::failure::{Failure, Kind};
-use crate::host::Host;
+use crate::sessions::host::Host;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 

@@ -158,7 +158,7 @@ impl Gil {
     /// A function of ours as Python calls it. `definition` is kept for ever.
     pub(crate) fn function(
         &self,
-        definition: &'static crate::native::Definition,
+        definition: &'static crate::sessions::native::Definition,
     ) -> Result<Object<'_>, Raised> {
         let definition = ptr::from_ref(definition).cast_mut().cast();
         let none = ptr::null_mut();

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_int};
 
 use crate::failure::{Failure, Kind};
-use crate::host::Host;
-use crate::letter::{Answer, Work, stopped};
-use crate::native;
 use crate::python::gil::{Gil, Object, Raised};
 use crate::python::value::{Argument, Value, lossy};
+use crate::sessions::host::Host;
+use crate::sessions::job::{Answer, Work, stopped};
+use crate::sessions::native;
 
 /// The Python half: how namespaces are made and code is run in them.
 const SESSIONS: &CStr =

@@ -16,17 +16,17 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{Builder, ThreadId};
 use std::time::Duration;
 
-use crate::desk::Desk;
 use crate::failure::{Failure, Kind};
 use crate::finding::startup_check;
-use crate::kin::Mark;
 use crate::life;
 use crate::python::gil::{Gil, Raised, attached, is_known, without_lock};
 use crate::python::libpython::{Functions, PyObject};
 use crate::python::open::Python;
-use crate::signals::Signals;
-use crate::sink::{self, Sink, Stream};
-use crate::worker::Worker;
+use crate::sessions::queue::Desk;
+use crate::sessions::script_threads::Mark;
+use crate::sessions::signals::Signals;
+use crate::sessions::sink::{self, Sink, Stream};
+use crate::sessions::worker::Worker;
 
 /// Python as it runs in this process, with the thread that runs scripts.
 pub struct Host {

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::failure::{Failure, Kind};
-use crate::host::Host;
-use crate::letter::{Answer, Limits, Outcome, State, Turn, Work};
 use crate::life;
 use crate::python::gil::without_lock;
 use crate::python::tensor::Managed;
 use crate::python::value::{Argument, Value};
-use crate::sink::{Output, Sink};
+use crate::sessions::host::Host;
+use crate::sessions::job::{Answer, Limits, Outcome, State, Turn, Work};
+use crate::sessions::sink::{Output, Sink};
 
 /// How a session is made.
 #[derive(Default)]

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::desk::NOTICE;
 use crate::failure::Failure;
-use crate::letter::{Answer, Letter, Limits, Outcome, Phase, Running, Ticket};
+use crate::sessions::job::{Answer, Letter, Limits, Outcome, Phase, Running, Ticket};
+use crate::sessions::queue::NOTICE;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {

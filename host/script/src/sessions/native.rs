@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
 
-use crate::host::Host;
 use crate::life;
 use crate::python::gil::{Gil, Object, Raised};
 use crate::python::libpython::PyObject;
-use crate::sink::Stream;
+use crate::sessions::host::Host;
+use crate::sessions::sink::Stream;
 
 type Method = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
 

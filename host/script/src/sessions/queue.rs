@@ -6,12 +6,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Kind};
-use crate::letter::{
+use crate::sessions::job::{
     Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work,
     closed, stopped, stuck,
 };
-use crate::letters::{Life, Step, Table};
-use crate::signals::Signals;
+use crate::sessions::queue_state::{Life, Step, Table};
+use crate::sessions::signals::Signals;
 
 /// How long an interrupt is waited for: a script that runs Python code notices it within some
 /// milliseconds.
