@@ -4,12 +4,21 @@
 //! the address of its function table, and scripts reach it through the `crossdock` package.
 //!
 //! [`Python::open`] finds and opens it, [`Host::start`] starts it, and a [`Session`] is a namespace
-//! in which scripts run. There is one thread for scripts (`host`); callers leave letters on its desk
-//! (`desk`), and what happens to a letter in Python stands in `sessions.py`.
+//! in which scripts run. One thread runs scripts; callers put jobs into its queue, and what happens to a job
+//! in Python stands in `sessions/sessions.py`.
+//!
+//! A room uses only rooms above it:
+//!
+//! | room | what it is for |
+//! | --- | --- |
+//! | `process` | whether the process is a fork or exits |
+//! | `finding` | which Python is taken |
+//! | `python` | a Python in this process |
+//! | `sessions` | scripts |
 
 mod failure;
 mod finding;
-mod life;
+mod process;
 mod python;
 mod sessions;
 

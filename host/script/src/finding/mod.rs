@@ -1,4 +1,13 @@
-//! Which Python is taken, and why.
+//! Which Python is taken, and why the others are not.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `search`, `candidate` | the search, and the places where it looks, in their order |
+//! | `probe`, `probe_cache` | one question to an executable, and answers of earlier processes |
+//! | `shared_library` | where the library of a Python lies, and whether it can be opened here |
+//! | `startup_check` | whether Python starts at all: a failure would end the process |
+//! | `choice`, `reason`, `report` | what was chosen, why another was not, and both for people |
+//! | `requirements` | what a script says that it needs |
 
 pub(crate) mod candidate;
 pub(crate) mod choice;

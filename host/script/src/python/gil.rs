@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_long};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use crate::life;
+use crate::process;
 use crate::python::libpython::{Functions, New, PyObject, ThreadState};
+use crate::python::method::MethodDefinition;
 use crate::python::tensor::{self, Managed};
 
 /// An exception of Python is set on this thread.
@@ -158,7 +159,7 @@ impl Gil {
     /// A function of ours as Python calls it. `definition` is kept for ever.
     pub(crate) fn function(
         &self,
-        definition: &'static crate::sessions::native::Definition,
+        definition: &'static MethodDefinition,
     ) -> Result<Object<'_>, Raised> {
         let definition = ptr::from_ref(definition).cast_mut().cast();
         let none = ptr::null_mut();
@@ -189,7 +190,7 @@ impl Released {
 
 impl Drop for Released {
     fn drop(&mut self) {
-        life::stay_if_python_ends();
+        process::stay_if_python_ends();
         // SAFETY: the state of this thread, which let the lock go.
         unsafe { (self.functions.PyEval_RestoreThread)(self.state) };
     }

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use crate::failure::{Failure, Kind};
 use crate::finding::startup_check;
-use crate::life;
+use crate::process;
 use crate::python::gil::{Gil, Raised, attached, is_known, without_lock};
 use crate::python::libpython::{Functions, PyObject};
 use crate::python::open::Python;
-use crate::sessions::queue::Desk;
+use crate::sessions::queue::JobQueue;
 use crate::sessions::script_threads::Mark;
 use crate::sessions::signals::Signals;
 use crate::sessions::sink::{self, Sink, Stream};
@@ -31,7 +31,7 @@ use crate::sessions::worker::Worker;
 /// Python as it runs in this process, with the thread that runs scripts.
 pub struct Host {
     python: &'static Python,
-    pub(crate) desk: Desk,
+    pub(crate) queue: JobQueue,
     sinks: RwLock<HashMap<u64, Arc<Sink>>>,
     sessions: AtomicU64,
     /// Python's class `KeyboardInterrupt`.
@@ -40,7 +40,7 @@ pub struct Host {
     has_raised: AtomicBool,
     thread: OnceLock<(ThreadId, c_ulong)>,
     /// What tells the threads that scripts started.
-    kin: OnceLock<Option<Mark>>,
+    mark: OnceLock<Option<Mark>>,
 }
 
 static HOST: OnceLock<Host> = OnceLock::new();
@@ -61,16 +61,16 @@ impl Host {
     /// [`Kind::Forked`] in a fork of the process that started it, [`Kind::NoPython`] where
     /// a variable keeps it from starting, or parts of the standard library are missing.
     pub fn start(python: &'static Python) -> Result<&'static Self, Failure> {
-        life::refuse_forks()?;
+        process::refuse_forks()?;
         let host = HOST.get_or_init(|| Self {
             python,
-            desk: Desk::default(),
+            queue: JobQueue::default(),
             sinks: RwLock::default(),
             sessions: AtomicU64::new(0),
             interrupt: AtomicPtr::new(ptr::null_mut()),
             has_raised: AtomicBool::new(false),
             thread: OnceLock::new(),
-            kin: OnceLock::new(),
+            mark: OnceLock::new(),
         });
         let started = without_lock(host.functions(), || {
             STARTED.get_or_init(|| host.start_threads())
@@ -109,7 +109,14 @@ impl Host {
             .map_err(no_thread)?;
         let gone = |_| Failure::new(Kind::NoPython, "start Python: its thread ended");
         answer.recv().map_err(gone)??;
-        life::watch();
+        process::watch(process::Watched {
+            may_finish_script: || Self::started().is_some_and(Self::may_finish_script),
+            close: |limit| {
+                if let Some(host) = Self::started() {
+                    host.close(limit);
+                }
+            },
+        });
         let watcher = Builder::new().name("crossdock-watcher".to_owned());
         let _detached = watcher.spawn(move || self.watch()).map_err(no_thread)?;
         Ok(())
@@ -123,7 +130,7 @@ impl Host {
         // SAFETY: as above.
         let ident = unsafe { (self.functions().PyThread_get_thread_ident)() };
         let _set_once = self.thread.set((std::thread::current().id(), ident));
-        let _set_once = self.kin.set(Mark::this_thread());
+        let _set_once = self.mark.set(Mark::this_thread());
         let signals = Signals::of_this_thread(is_main);
         let worker = Worker::new(self, &gil, signals.numbers()).map_err(|raised| {
             gil.print(raised);
@@ -132,13 +139,13 @@ impl Host {
                 "recreate the environment",
             )
         });
-        self.desk.set_signals(signals);
+        self.queue.set_signals(signals);
         let _received = ready.send(worker.as_ref().map(|_| ()).map_err(Clone::clone));
         loop {
-            let letter = gil.released(|| self.desk.next());
+            let job = gil.released(|| self.queue.next());
             match &worker {
-                Ok(worker) => self.desk.finish(worker.work(letter.work)),
-                Err(failure) => self.desk.finish(Err(failure.clone())),
+                Ok(worker) => self.queue.finish(worker.work(job.work)),
+                Err(failure) => self.queue.finish(Err(failure.clone())),
             }
         }
     }
@@ -173,9 +180,9 @@ impl Host {
     /// The thread that raises exceptions in the script thread, for which it takes the lock.
     fn watch(&'static self) {
         loop {
-            let ticket = self.desk.overdue();
+            let ticket = self.queue.overdue();
             attached(self.functions(), |_gil| {
-                if self.desk.claim_for(ticket) {
+                if self.queue.claim_for(ticket) {
                     self.raise_in_script();
                 }
             });
@@ -233,13 +240,13 @@ impl Host {
 
     /// Whether it is a thread of Python that a script started: the script that runs may wait for it.
     pub(crate) fn is_started_by_script(&self) -> bool {
-        let mark = self.kin.get().copied().flatten();
+        let mark = self.mark.get().copied().flatten();
         is_known(self.functions()) && mark.is_some_and(Mark::is_here)
     }
 
     /// Whether this thread runs a script that is given the time to end.
     pub(crate) fn may_finish_script(&self) -> bool {
-        self.is_script_thread() && !self.desk.is_closed()
+        self.is_script_thread() && !self.queue.is_closed()
     }
 
     /// The number of a new session.
@@ -263,7 +270,7 @@ impl Host {
 
     /// Passes on what a script wrote.
     pub(crate) fn write(&self, session: u64, stream: Stream, bytes: &[u8]) {
-        if life::is_forked() {
+        if process::is_forked() {
             // The child has the descriptors, but not the threads that the host's function needs.
             let _broken = match stream {
                 Stream::Out => std::io::stdout().write_all(bytes),
@@ -281,7 +288,7 @@ impl Host {
 
     /// Ends the work of this process's scripts, as far as it ends within this time.
     pub(crate) fn close(&self, limit: Duration) {
-        self.desk.close(limit);
+        self.queue.close(limit);
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Work {
 
 /// A request on its way.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct Job {
     pub(crate) ticket: Ticket,
     pub(crate) work: Work,
     /// Somebody waits for the answer.
@@ -81,7 +81,7 @@ pub(crate) struct Stop {
     pub(crate) is_claimed: bool,
 }
 
-/// How far a letter is.
+/// How far a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its code does not run yet.

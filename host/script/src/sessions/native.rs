@@ -1,41 +1,20 @@
 //! The functions of the host that `sessions.py` is given.
 #![expect(unsafe_code, reason = "functions that Python calls")]
 
-use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
 
-use crate::life;
+use crate::process;
 use crate::python::gil::{Gil, Object, Raised};
 use crate::python::libpython::PyObject;
+use crate::python::method::MethodDefinition;
 use crate::sessions::host::Host;
 use crate::sessions::sink::Stream;
 
-type Method = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
-
-/// `PyMethodDef`, whose layout the stable ABI fixes.
-#[repr(C)]
-pub(crate) struct Definition {
-    name: *const c_char,
-    method: Method,
-    flags: c_int,
-    doc: *const c_char,
-}
-
-// SAFETY: it points to texts and functions that live for ever.
-unsafe impl Sync for Definition {}
-
-const POSITIONAL: c_int = 1;
-
 macro_rules! definitions {
     ($($constant:ident = $name:literal, $method:ident;)*) => {$(
-        pub(crate) static $constant: Definition = Definition {
-            name: $name.as_ptr(),
-            method: $method,
-            flags: POSITIONAL,
-            doc: std::ptr::null(),
-        };
+        pub(crate) static $constant: MethodDefinition = MethodDefinition::new($name, $method);
     )*};
 }
 
@@ -71,7 +50,7 @@ unsafe extern "C" fn emit(_module: *mut PyObject, arguments: *mut PyObject) -> *
 unsafe extern "C" fn wake(_module: *mut PyObject, _arguments: *mut PyObject) -> *mut PyObject {
     fence(|| {
         called(|host, gil| {
-            if !life::is_forked() && host.desk.claim() {
+            if !process::is_forked() && host.queue.claim() {
                 return Err(host.raise_interrupt(gil));
             }
             gil.truth(true)
@@ -84,8 +63,8 @@ unsafe extern "C" fn wake(_module: *mut PyObject, _arguments: *mut PyObject) -> 
 unsafe extern "C" fn ends(_module: *mut PyObject, _arguments: *mut PyObject) -> *mut PyObject {
     fence(|| {
         called(|host, gil| {
-            if !life::is_forked() {
-                life::python_ends();
+            if !process::is_forked() {
+                process::python_ends();
                 gil.released(|| host.close(LAST_WAIT));
             }
             gil.truth(true)

@@ -1,4 +1,4 @@
-//! Which letters wait, which one the script thread works on, and who asked it to stop.
+//! Which jobs wait, which one the script thread works on, and who asked it to stop.
 //!
 //! One table under one lock, which is never held while Python or a caller's function runs.
 
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Kind};
 use crate::sessions::job::{
-    Answer, Cause, Letter, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work,
-    closed, stopped, stuck,
+    Answer, Cause, Job, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work, closed,
+    stopped, stuck,
 };
 use crate::sessions::queue_state::{Life, Step, Table};
 use crate::sessions::signals::Signals;
@@ -25,7 +25,7 @@ const SIGNAL_ALONE: Duration = Duration::from_millis(20);
 const OUTCOMES: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct JobQueue {
     table: Mutex<Table>,
     changed: Condvar,
     signals: OnceLock<Signals>,
@@ -33,7 +33,7 @@ pub(crate) struct Desk {
 
 type Locked<'a> = MutexGuard<'a, Table>;
 
-impl Desk {
+impl JobQueue {
     pub(crate) fn set_signals(&self, signals: Signals) {
         let _set_once = self.signals.set(signals);
     }
@@ -80,7 +80,7 @@ impl Desk {
         }
         table.last += 1;
         let ticket = Ticket(table.last);
-        table.waiting.push_back(Letter {
+        table.waiting.push_back(Job {
             ticket,
             work,
             is_awaited,
@@ -90,22 +90,22 @@ impl Desk {
         Ok(ticket)
     }
 
-    /// The next request, for the script thread. It never comes once the desk is closed.
-    pub(crate) fn next(&self) -> Letter {
+    /// The next request, for the script thread. It never comes once the queue is closed.
+    pub(crate) fn next(&self) -> Job {
         let mut table = self.lock();
         loop {
             let is_open = table.life == Life::Open;
-            if let Some(letter) = table.waiting.pop_front().filter(|_| is_open) {
+            if let Some(job) = table.waiting.pop_front().filter(|_| is_open) {
                 table.running = Some(Running {
-                    ticket: letter.ticket,
-                    session: letter.work.session,
+                    ticket: job.ticket,
+                    session: job.work.session,
                     since: Instant::now(),
                     phase: Phase::Entering,
                     stop: None,
                     stuck: None,
-                    is_awaited: letter.is_awaited,
+                    is_awaited: job.is_awaited,
                 });
-                return letter;
+                return job;
             }
             table = self.wait_for_change(table, None);
         }
@@ -329,7 +329,7 @@ impl Desk {
             };
         }
         let mut waiting = table.waiting.iter();
-        match waiting.any(|letter| letter.work.session == session && letter.is_awaited) {
+        match waiting.any(|job| job.work.session == session && job.is_awaited) {
             true => State::Waiting,
             false => State::Idle,
         }

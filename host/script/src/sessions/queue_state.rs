@@ -1,15 +1,15 @@
-//! What lies on the desk, and what follows from it for those who wait. `desk.rs` keeps it under its lock.
+//! What is queued, and what follows from it for those who wait. `queue.rs` keeps it under its lock.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::failure::Failure;
-use crate::sessions::job::{Answer, Letter, Limits, Outcome, Phase, Running, Ticket};
+use crate::sessions::job::{Answer, Job, Limits, Outcome, Phase, Running, Ticket};
 use crate::sessions::queue::NOTICE;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub(crate) waiting: VecDeque<Letter>,
+    pub(crate) waiting: VecDeque<Job>,
     pub(crate) running: Option<Running>,
     pub(crate) answers: Vec<(Ticket, Answer)>,
     /// Of requests that were asked to stop: whether they noticed.
@@ -37,7 +37,7 @@ pub(crate) enum Step {
 }
 
 impl Table {
-    /// What who waits for a letter's answer does next.
+    /// What who waits for a job's answer does next.
     pub(crate) fn step(&self, ticket: Ticket, limits: Limits) -> Step {
         let running = self.running.as_ref();
         let Some(running) = running.filter(|running| running.ticket == ticket) else {
@@ -62,7 +62,7 @@ impl Table {
     /// The time of a script begins with its turn; but nobody waits for ever behind one that was
     /// asked to stop and does not end, whether it does not notice or catches what stops it.
     fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
-        let waits = self.waiting.iter().any(|letter| letter.ticket == ticket);
+        let waits = self.waiting.iter().any(|job| job.ticket == ticket);
         let running = self.running.as_ref().filter(|_| waits);
         let stopped = running.and_then(|running| Some((running.ticket, running.stop?.since)));
         let due = stopped.and_then(|(of, since)| Some((of, since.checked_add(limits.grace)?)));
@@ -93,18 +93,18 @@ impl Table {
         is_unclaimed
     }
 
-    /// Answers letters that wait without having begun them. They are given back, because their
+    /// Answers jobs that wait without having begun them. They are given back, because their
     /// arguments may hold tensors, whose deleters must not run under the lock.
     pub(crate) fn turn_away(
         &mut self,
         which: impl Fn(u64) -> bool,
         why: impl Fn() -> Failure,
-    ) -> Vec<Letter> {
+    ) -> Vec<Job> {
         let (gone, kept) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition::<Vec<_>, _>(|letter| letter.is_awaited && which(letter.work.session));
+            .partition::<Vec<_>, _>(|job| job.is_awaited && which(job.work.session));
         self.waiting = kept.into();
-        let awaited = gone.iter().map(|letter| (letter.ticket, Err(why())));
+        let awaited = gone.iter().map(|job| (job.ticket, Err(why())));
         self.answers.extend(awaited);
         gone
     }

@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_ulong};
 
-/// The mark of the script thread and of its kin.
+/// The mark of the script thread and of the threads that scripts started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(c_int);
 

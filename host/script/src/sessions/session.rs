@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::failure::{Failure, Kind};
-use crate::life;
+use crate::process;
 use crate::python::gil::without_lock;
 use crate::python::tensor::Managed;
 use crate::python::value::{Argument, Value};
@@ -66,7 +66,7 @@ impl Session {
     /// [`Kind::Exception`] where its name is in use; [`Kind::Closed`], [`Kind::Forked`] and
     /// [`Kind::Stuck`] as every call.
     pub fn open(host: &'static Host, settings: Settings) -> Result<Self, Failure> {
-        life::refuse_forks()?;
+        process::refuse_forks()?;
         let session = Self {
             host,
             number: host.number(),
@@ -189,9 +189,9 @@ impl Session {
     /// # Errors
     /// [`Kind::Forked`].
     pub fn interrupt(&self) -> Result<Outcome, Failure> {
-        life::refuse_forks()?;
+        process::refuse_forks()?;
         let may_wait = !self.host.is_inside_script();
-        let interrupt = || self.host.desk.interrupt(self.number, may_wait);
+        let interrupt = || self.host.queue.interrupt(self.number, may_wait);
         Ok(without_lock(self.host.functions(), interrupt))
     }
 
@@ -200,34 +200,34 @@ impl Session {
     /// # Errors
     /// [`Kind::Forked`].
     pub fn state(&self) -> Result<State, Failure> {
-        life::refuse_forks()?;
-        Ok(self.host.desk.state(self.number))
+        process::refuse_forks()?;
+        Ok(self.host.queue.state(self.number))
     }
 
     fn ask(&self, name: &'static str, arguments: Vec<Argument>, limits: Option<Limits>) -> Answer {
-        life::refuse_forks()?;
+        process::refuse_forks()?;
         self.host.refuse_inside_script()?;
         let work = Work {
             session: self.number,
             name,
             arguments,
         };
-        let desk = &self.host.desk;
+        let queue = &self.host.queue;
         let turn = match (self.host.is_started_by_script(), self.never_waits) {
             (true, _) => Turn::OfScript,
             (false, true) => Turn::Now,
             (false, false) => Turn::Any,
         };
         without_lock(self.host.functions(), || {
-            let ticket = desk.post(work, true, turn)?;
-            desk.answer(ticket, limits.unwrap_or(self.limits))
+            let ticket = queue.post(work, true, turn)?;
+            queue.answer(ticket, limits.unwrap_or(self.limits))
         })
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if life::is_forked() {
+        if process::is_forked() {
             return;
         }
         let work = Work {
@@ -237,8 +237,8 @@ impl Drop for Session {
         };
         without_lock(self.host.functions(), || {
             self.host.remove_sink(self.number);
-            // A closed desk has forgotten all namespaces.
-            let _closed = self.host.desk.post(work, false, Turn::Any);
+            // A closed queue has forgotten all namespaces.
+            let _closed = self.host.queue.post(work, false, Turn::Any);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! How a letter is worked on: into Python, and the answer out of it.
+//! How a job is worked on: into Python, and the answer out of it.
 
 use std::ffi::{CStr, c_int};
 
@@ -77,7 +77,7 @@ impl<'gil> Worker<'gil> {
         })
     }
 
-    /// Does what a letter asks for.
+    /// Does what a job asks for.
     pub(crate) fn work(&self, work: Work) -> Answer {
         if matches!(work.name, "create" | "free") {
             return self.inside(work);
@@ -100,13 +100,13 @@ impl<'gil> Worker<'gil> {
     fn inside(&self, work: Work) -> Answer {
         let title = title(&work);
         let arguments = self.arguments(work);
-        self.host.desk.begin().map_err(stopped)?;
+        self.host.queue.begin().map_err(stopped)?;
         let done = arguments.and_then(|arguments| self.perform.call(arguments));
         let kind = done
             .as_ref()
             .map_or(Err(Raised), |done| done.item(0)?.to_i64());
         let has_failed = !matches!(kind, Ok(0));
-        let cause = self.host.desk.end(has_failed);
+        let cause = self.host.queue.end(has_failed);
         self.settle(has_failed);
         let answer = match (done, kind) {
             (Ok(done), Ok(0)) => Self::value(&done).map(Ok),

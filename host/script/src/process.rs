@@ -9,15 +9,26 @@ use std::time::Duration;
 use crossdock_sdk::fence::fence;
 
 use crate::failure::{Failure, Kind};
-use crate::sessions::host::Host;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// The thread that ends Python, where somebody else started it.
 static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
 
+/// What the host of scripts does at the ends of others.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Whether this thread runs a script that is given the time to end.
+    pub(crate) may_finish_script: fn() -> bool,
+    /// Ends the work of scripts, as far as it ends within this time.
+    pub(crate) close: fn(Duration),
+}
+
+/// Empty until the host of scripts runs.
+static WATCHED: OnceLock<Watched> = OnceLock::new();
+
 /// How long exit waits for a script to end.
-pub(crate) const LAST_WAIT: Duration = Duration::from_millis(200);
+const LAST_WAIT: Duration = Duration::from_millis(200);
 
 /// Whether this is a child of the process that started Python here.
 pub(crate) fn is_forked() -> bool {
@@ -48,7 +59,7 @@ pub(crate) fn stay_if_python_ends() {
     let own = std::thread::current().id();
     let is_to_stay = || {
         let by_another = ENDED_BY.get().is_some_and(|by| *by != own);
-        by_another && !Host::started().is_some_and(Host::may_finish_script)
+        by_another && !WATCHED.get().is_some_and(|host| (host.may_finish_script)())
     };
     while is_to_stay() {
         std::thread::park();
@@ -56,8 +67,9 @@ pub(crate) fn stay_if_python_ends() {
 }
 
 /// Watches for fork and exit, once a process.
-pub(crate) fn watch() {
+pub(crate) fn watch(host: Watched) {
     static WATCH: Once = Once::new();
+    let _once = WATCHED.set(host);
     WATCH.call_once(|| {
         // SAFETY: `in_child` takes nothing and sets a flag.
         let fork = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -75,8 +87,8 @@ unsafe extern "C" fn in_child() {
 
 extern "C" fn at_exit() {
     fence(|| {
-        if let Some(host) = Host::started().filter(|_| !is_forked()) {
-            host.close(LAST_WAIT);
+        if let Some(host) = WATCHED.get().filter(|_| !is_forked()) {
+            (host.close)(LAST_WAIT);
         }
     })
     .unwrap_or_default();
