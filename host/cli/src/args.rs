@@ -29,24 +29,24 @@ pub(crate) enum Command {
     /// Copy the tensors of files to a device and back, verified bit for bit.
     Copy(command::copy::Arguments),
     /// Move tensors from every device to every device, verified bit for bit.
-    Matrix(command::matrix::Arguments),
+    Matrix(command::matrix::command::Arguments),
     /// Run Python inside the host: its scripts share the devices and tensors of this process.
-    Run(command::run::Arguments),
+    Run(command::run::command::Arguments),
     /// Check a plugin against the contract.
-    Conform(command::conform::Arguments),
+    Conform(command::conform::command::Arguments),
     /// Time exchange and copies on this machine.
-    Bench(command::bench::Arguments),
+    Bench(command::bench::command::Arguments),
     /// Print the completions for a shell.
     Completions(command::completions::Arguments),
     /// The cases of `conform`, one after another, told on stdout as they begin and end.
     #[command(hide = true)]
-    ConformChild(command::conform_child::Arguments),
+    ConformChild(command::conform::child::Arguments),
     /// A case of `conform` in a process that ends with the plugin open.
     #[command(hide = true)]
-    ConformEnding(command::conform_ending::Arguments),
+    ConformEnding(command::conform::ending::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
     #[command(hide = true)]
-    ProbeChild(command::probe_child::Arguments),
+    ProbeChild(command::probe::child::Arguments),
 }
 
 impl Command {
@@ -56,14 +56,14 @@ impl Command {
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
             Self::Route(arguments) => command::route::run(arguments, globals),
             Self::Copy(arguments) => command::copy::run(arguments, globals),
-            Self::Matrix(arguments) => command::matrix::run(arguments, globals),
-            Self::Run(arguments) => command::run::run(arguments, globals),
-            Self::Conform(arguments) => command::conform::run(arguments, globals),
-            Self::Bench(arguments) => command::bench::run(arguments, globals),
+            Self::Matrix(arguments) => command::matrix::command::run(arguments, globals),
+            Self::Run(arguments) => command::run::command::run(arguments, globals),
+            Self::Conform(arguments) => command::conform::command::run(arguments, globals),
+            Self::Bench(arguments) => command::bench::command::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),
-            Self::ConformChild(arguments) => command::conform_child::run(arguments),
-            Self::ConformEnding(arguments) => command::conform_ending::run(arguments),
-            Self::ProbeChild(arguments) => command::probe_child::run(arguments),
+            Self::ConformChild(arguments) => command::conform::child::run(arguments),
+            Self::ConformEnding(arguments) => command::conform::ending::run(arguments),
+            Self::ProbeChild(arguments) => command::probe::child::run(arguments),
         }
     }
 }

@@ -9,9 +9,9 @@ use crossdock::{
 };
 use serde::Serialize;
 
-use super::{
-    probe::{Probed, probe},
-    probe_child::Answer,
+use crate::command::{
+    probe::child::Answer,
+    probe::command::{Probed, probe},
 };
 use crate::{
     exit::Exit,

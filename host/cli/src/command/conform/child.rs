@@ -8,9 +8,9 @@ use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
 use rustix::{process::Signal, stdio};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    conform::{LevelArgument, own_devices},
-    conform_ending,
+use crate::command::{
+    conform::command::{LevelArgument, own_devices},
+    conform::ending,
 };
 use crate::{
     exit::{self, Exit},
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
-    let runtime = super::conform::open(&arguments.plugin)?;
+    let runtime = crate::command::conform::command::open(&arguments.plugin)?;
     let level = Level::from(arguments.level);
     let mut left_out = arguments.skip;
     for device in own_devices(&runtime, &arguments.plugin) {
@@ -93,7 +93,7 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
             let start = Instant::now();
             let outcome = match case.ending {
                 None => case.run(&subject),
-                Some(_) => conform_ending::outcome(&arguments.plugin, device, case.name)?,
+                Some(_) => ending::outcome(&arguments.plugin, device, case.name)?,
             };
             let seconds = start.elapsed().as_secs_f64();
             tell(parent, &Told::End { outcome, seconds })?;

@@ -14,11 +14,11 @@ use std::{
 use crossdock_conformance::{CaseReport, Level, Outcome, Report, selected};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::{
-    conform::Arguments,
-    conform_child::{Told, tell},
-    conform_shown::Shown,
-    probe::signal_name,
+use crate::command::{
+    conform::child::{Told, tell},
+    conform::command::Arguments,
+    conform::shown::Shown,
+    probe::command::signal_name,
 };
 use crate::failure::{Failure, Problem};
 

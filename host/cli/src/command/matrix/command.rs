@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{
-    matrix_page,
-    matrix_run::{Matrix, Outcome, Pair, run_pairs},
+use crate::command::{
+    matrix::page,
+    matrix::run::{Matrix, Outcome, Pair, run_pairs},
     route::RouteArgument,
 };
 use crate::{
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         write(path, &screen::json_text(&matrix)?)?;
     }
     if let Some(path) = &arguments.html {
-        write(path, &matrix_page::page(&matrix))?;
+        write(path, &page::page(&matrix))?;
     }
     let bad = matrix.pairs.iter().filter(|pair| pair.outcome.is_bad());
     let bad: Vec<&Pair> = bad.collect();

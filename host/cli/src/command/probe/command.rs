@@ -13,9 +13,9 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use super::{
-    probe_child::{Answer, closed},
-    probe_process,
+use crate::command::{
+    probe::child::{Answer, closed},
+    probe::process,
 };
 use crate::failure::{Problem, one_line};
 
@@ -42,7 +42,7 @@ fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     let answer_file = folder.path().join("answer.json");
     let mut command = Command::new(env::current_exe()?);
     command.arg("probe-child").args([path, &answer_file]);
-    probe_process::prepare(&mut command);
+    process::prepare(&mut command);
     let mut child = command.spawn()?;
     let outputs = [
         child.stdout.take().map(drain).transpose()?,
@@ -182,7 +182,7 @@ fn last_line(output: &[u8]) -> Option<String> {
     Some(line.chars().take(200).collect())
 }
 
-pub(super) fn signal_name(number: i32) -> String {
+pub(crate) fn signal_name(number: i32) -> String {
     let names = [
         (libc::SIGABRT, "SIGABRT"),
         (libc::SIGSEGV, "SIGSEGV"),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crossdock_api::{Out, Owned, Text, XdApi, XdDevice, XdError, XdRuntime, XdRuntimeOptions};
 use crossdock_script::{Choice, Options, Python, table_of};
 
-use super::run_log;
+use crate::command::run::logging;
 use crate::{
     failure::{Failure, Problem},
     globals::Globals,
@@ -36,7 +36,7 @@ impl Shared {
             // SAFETY: what a library of ours hands out is a table, which lives as long as the process.
             match unsafe { XdApi::from_raw(table) } {
                 Ok(table) => {
-                    run_log::connect(table);
+                    logging::connect(table);
                     return Self(table);
                 }
                 Err(why) => log::warn!("`{}` {why}", file.display()),

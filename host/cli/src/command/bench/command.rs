@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::bench_run::{Bench, CopyRow, SIZES, run_all};
+use crate::command::bench::run::{Bench, CopyRow, SIZES, run_all};
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},

@@ -6,7 +6,7 @@ use crossdock::{Device, Error, RouteKind, Runtime, Tensor};
 use crossdock_sdk::dlpack::Layout;
 use serde::Serialize;
 
-use super::route::RouteArgument;
+use crate::command::route::RouteArgument;
 use crate::{
     failure::{Failure, Problem},
     files::FileTensor,

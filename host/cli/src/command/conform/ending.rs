@@ -16,10 +16,10 @@ use clap::Args;
 use crossdock::{Device, Error};
 use crossdock_conformance::{Outcome, Subject, cases, tell_at_exit};
 
-use super::{
-    conform::{open, own_devices},
-    conform_child::{Told, take_stdout, tell},
-    conform_process,
+use crate::command::{
+    conform::child::{Told, take_stdout, tell},
+    conform::command::{open, own_devices},
+    conform::process,
 };
 use crate::{
     exit::{self, Exit},
@@ -73,7 +73,7 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
         Some(failure) => failure,
         None if status.signal() == Some(libc::SIGALRM) => Outcome::Failed(HANGS.to_owned()),
         None if is_over && status.success() => Outcome::Passed,
-        None => Outcome::Failed(format!("at its exit {}", conform_process::ended(status))),
+        None => Outcome::Failed(format!("at its exit {}", process::ended(status))),
     }
 }
 
@@ -129,7 +129,7 @@ fn device(plugin: &Path, index: u32) -> Result<Option<Device>, Error> {
 
 /// Before the limit of the cases, so that what is told names the end of the process.
 fn limit() -> Duration {
-    conform_process::limit() / 3
+    process::limit() / 3
 }
 
 const LAST_WORD: &[u8] = b"\"Done\"\n";

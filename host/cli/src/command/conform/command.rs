@@ -6,7 +6,9 @@ use clap::Args;
 use crossdock::{Device, Error, Runtime};
 use crossdock_conformance::{Level, Report, Subject, run_each};
 
-use super::{conform_process, conform_shown::Shown, known_failures::KnownFailures};
+use crate::command::{
+    conform::known_failures::KnownFailures, conform::process, conform::shown::Shown,
+};
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},
@@ -90,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let reports = if arguments.in_process {
         in_process(arguments, &mut shown)?
     } else {
-        conform_process::run(arguments, globals.quiet, &mut shown)?
+        process::run(arguments, globals.quiet, &mut shown)?
     };
     shown.finish(&reports)?;
     if reports.is_empty() {

@@ -9,7 +9,7 @@ use clap::Args;
 use crossdock_script::{Choice, Options, missing_requirements, script_of, search};
 use crossdock_sdk::shown::shell_word;
 
-use super::run_runtime::{self, Shared};
+use crate::command::run::runtime::{self, Shared};
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     }
     let shared = Shared::beside_this_program();
     // Kept until Python is over: the script's runtime is this one.
-    let _opened = run_runtime::open(shared, globals)?;
+    let _opened = runtime::open(shared, globals)?;
     let python = shared.open_python(choice, &options)?;
     Ok(exit::of_program(python.main(&arguments.arguments)?))
 }

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use crossdock_sdk::shown::escaped;
 
-use super::matrix_run::{Matrix, Outcome, Pair};
+use crate::command::matrix::run::{Matrix, Outcome, Pair};
 use crate::screen;
 
 /// The whole page. Every text from outside goes through [`escape`].
@@ -218,7 +218,7 @@ fn table(headings: &[&str], rows: Vec<String>) -> String {
     )
 }
 
-const HEAD: &str = include_str!("matrix_page_head.html");
+const HEAD: &str = include_str!("page_head.html");
 
 #[cfg(test)]
 mod tests {
