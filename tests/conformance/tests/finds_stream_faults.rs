@@ -10,6 +10,8 @@
 
 #[path = "faulty/table.rs"]
 mod faulty;
+#[path = "faulty/streams.rs"]
+mod streams;
 #[path = "faulty/suite.rs"]
 mod suite;
 
@@ -26,7 +28,8 @@ use crossdock_sdk::abi::{
 };
 
 use faulty::{ErrorOut, group, sound};
-use suite::{finds, report_of_case, sound_streams, with_streams};
+use streams::{sound_streams, with_streams};
+use suite::{finds, report_of_case};
 
 /// The failure of work that a plugin told by an event; each fault is on one stream.
 static FAILURES: Mutex<BTreeMap<u64, Status>> = Mutex::new(BTreeMap::new());

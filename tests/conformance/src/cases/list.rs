@@ -16,6 +16,7 @@ pub fn cases() -> &'static [Case] {
             super::copy::CASES,
             super::strided::CASES,
             super::fill::CASES,
+            super::sides::CASES,
             super::streams::CASES,
             super::begins::CASES,
             super::events::CASES,

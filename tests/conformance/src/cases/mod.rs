@@ -19,6 +19,7 @@ mod pointers;
 mod pool;
 mod register;
 mod retire;
+mod sides;
 mod streams;
 mod strided;
 mod threads;
