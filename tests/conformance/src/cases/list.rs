@@ -28,6 +28,7 @@ pub fn cases() -> &'static [Case] {
             super::register::CASES,
             super::attributes::CASES,
             super::pool::CASES,
+            super::waits::CASES,
             super::threads::CASES,
             super::errors::CASES,
             super::retire::CASES,

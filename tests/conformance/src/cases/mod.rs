@@ -23,6 +23,7 @@ mod sides;
 mod streams;
 mod strided;
 mod threads;
+mod waits;
 mod wrap;
 
 pub use list::cases;
