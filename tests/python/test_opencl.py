@@ -541,6 +541,16 @@ def test_a_stream_of_ours_is_named_by_its_handle(queue: Any) -> None:
         xd.ones(4).__dlpack__(stream=wrong, max_version=(1, 3))
 
 
+def test_what_pyopencl_has_hears_of_from_opencl() -> None:
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    arrays = pytest.importorskip("pyopencl.array")
+    for theirs in (arrays.zeros(queue, 4, np.float32), cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64)):
+        for take, kind in ((xd.asarray, TypeError), (xd.from_dlpack, AttributeError)):
+            wrong: Any = theirs
+            with pytest.raises(kind, match=r"`xd\.from_opencl` takes memory of OpenCL$"):
+                take(wrong)
+
+
 @pytest.mark.parametrize("name", ["SIGABRT", "SIGQUIT", "SIGTERM"])
 def test_a_signal_ends_the_process_where_a_driver_would_take_it(child: Child, name: str) -> None:
     """LLVM's handlers take the first that comes, and the process goes on."""
