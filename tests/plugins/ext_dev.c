@@ -189,7 +189,10 @@ static xd_status reach(const xd_side *side, uint64_t bytes) {
     if (side->kind == XD_MEMORY_HOST) {
         return XD_OK;
     }
-    if (side->kind != XD_MEMORY_DEVICE || side->device != 0) {
+    if (side->device != 0) {
+        return XD_INVALID;
+    }
+    if (side->kind != XD_MEMORY_DEVICE) {
         return XD_UNSUPPORTED;
     }
     uint64_t start = xd_plugin_pointer(&side->address);

@@ -60,7 +60,7 @@ static xd_status lends_pointer_query(xd_plugin_handle plugin, const xd_address *
 /** A side in adopted memory is host memory to the copies of `ext_dev.c`. */
 static xd_side as_host(xd_side side, uint64_t bytes) {
     pthread_mutex_lock(&lock);
-    if (find_adopted(side.address.word + side.address.offset, bytes)) {
+    if (side.device == 0 && find_adopted(side.address.word + side.address.offset, bytes)) {
         side.kind = XD_MEMORY_HOST;
     }
     pthread_mutex_unlock(&lock);

@@ -104,6 +104,9 @@ static xd_status as_host(xd_side *side, uint64_t bytes) {
     if (side->kind == XD_MEMORY_HOST) {
         return XD_OK;
     }
+    if (side->device != 0) {
+        return XD_INVALID;
+    }
     int is_handle = side->address.form == XD_ADDRESS_HANDLE;
     uint64_t asked = xd_plugin_pointer(&side->address);
     xd_status status = XD_NOT_OWNER;

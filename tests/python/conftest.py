@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,9 +19,22 @@ ENDS = 20 if os.environ.get("CROSSDOCK_LONG") == "1" else 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    hear_signals()
     config.addinivalue_line("markers", f"ends: a process or a child runs to its real end, {ENDS} times")
     # NumPy's own tests parametrize by iterators.
     config.addinivalue_line("filterwarnings", "ignore:Passing a non-Collection iterable")
+
+
+def hear_signals() -> None:
+    """Lets programs that tests start end by signals, also where a shell or `nohup` has them ignored.
+
+    What is ignored stays so in a program that is started, and what is handled begins as the default.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

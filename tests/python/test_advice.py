@@ -41,6 +41,35 @@ def test_a_stream_of_ours_is_not_wrapped() -> None:
         xd.Stream(CPU, native=xd.Stream(CPU))
 
 
+def test_what_is_no_stream_hears_of_ours() -> None:
+    wrong: Any = "default"
+    for call in (lambda: vector().to("cpu", stream=wrong), lambda: xd.Stream(CPU, native=wrong)):
+        with pytest.raises(TypeError, match=r"str is no stream: give a crossdock\.Stream, "):
+            call()
+
+
+def test_the_name_of_a_class_that_is_no_device_is_whole() -> None:
+    Framework: Any = type("device", (), {"__module__": "framework"})
+    for wrong, name in [(Framework(), r"framework\.device"), (1.5, "float")]:
+        with pytest.raises(TypeError, match=rf"not {name}$"):
+            vector().to(wrong)
+
+
+def test_a_number_that_is_no_memory_of_opencl_hears_what_is() -> None:
+    if OPENCL is None:
+        pytest.skip("there is no OpenCL device")
+    with pytest.raises(BufferError, match=r"give the object itself \(a pyopencl\.Buffer\)"):
+        xd.from_opencl(1234, shape=3, dtype="float32")
+
+
+def test_a_file_of_pytorchs_hears_who_reads_it(tmp_path: Path) -> None:
+    for ending in (".pt", ".pth", ".bin", ".ckpt"):
+        with pytest.raises(ValueError, match=r"npz and \.safetensors: `torch\.load` reads PyTorch's own"):
+            xd.load(tmp_path / f"model{ending}")
+    with pytest.raises(ValueError, match=r"npz and \.safetensors$"):
+        xd.load(tmp_path / "model.txt")
+
+
 def test_a_tensor_is_no_address() -> None:
     info: Any = xd.pointer_info
     with pytest.raises(TypeError, match=r"pass `t\.data_ptr\(\)`"):

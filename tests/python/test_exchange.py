@@ -43,7 +43,7 @@ def test_explain_says_how_an_array_becomes_a_tensor() -> None:
     with pytest.raises(TypeError, match=r"not ndarray: `xd\.asarray\(x\)`"):
         xd.explain(array, "cpu")  # type: ignore[arg-type]
     assert xd.explain(xd.asarray(array), "cpu").kind == "alias"
-    with pytest.raises(TypeError, match="a device is a Device, .*, not ndarray"):
+    with pytest.raises(TypeError, match="a device is a Device, .*, not numpy.ndarray"):
         xd.explain(xd.asarray(array), array)  # type: ignore[arg-type]
 
 

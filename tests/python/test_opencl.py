@@ -1,6 +1,7 @@
 """OpenCL memory of PyOpenCL in, and ours out."""
 
 import gc
+import signal
 import sys
 import textwrap
 import threading
@@ -538,6 +539,33 @@ def test_a_stream_of_ours_is_named_by_its_handle(queue: Any) -> None:
     tensor.__dlpack__(stream=stream.native_handle, max_version=(1, 3))
     with pytest.raises(TypeError, match="DLPack has no streams for this device"):
         xd.ones(4).__dlpack__(stream=wrong, max_version=(1, 3))
+
+
+def test_what_pyopencl_has_hears_of_from_opencl() -> None:
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    arrays = pytest.importorskip("pyopencl.array")
+    for theirs in (arrays.zeros(queue, 4, np.float32), cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64)):
+        for take, kind in ((xd.asarray, TypeError), (xd.from_dlpack, AttributeError)):
+            wrong: Any = theirs
+            with pytest.raises(kind, match=r"`xd\.from_opencl` takes memory of OpenCL$"):
+                take(wrong)
+
+
+@pytest.mark.parametrize("name", ["SIGABRT", "SIGQUIT", "SIGTERM"])
+def test_a_signal_ends_the_process_where_a_driver_would_take_it(child: Child, name: str) -> None:
+    """LLVM's handlers take the first that comes, and the process goes on."""
+    run = child(f"""
+import resource, signal
+import crossdock as xd
+
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+# As it is without faulthandler, or a parent that ignores it.
+signal.signal(signal.{name}, signal.SIG_DFL)
+xd.zeros(3, device="opencl:0").tolist()
+signal.raise_signal(signal.{name})
+print("goes on")
+""")
+    assert (run.stdout, run.returncode) == ("", -getattr(signal, name)), run.stderr
 
 
 def test_signals_stay_the_scripts_where_a_driver_would_take_them(child: Child) -> None:

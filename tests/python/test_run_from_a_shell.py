@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,16 @@ def test_a_shell_sees_no_difference(name: str, line: str, folder: Path) -> None:
     python = usable(name)
     ours = said(LINES[line], [COMMAND, "run", "--python", python], folder)
     assert ours == said(LINES[line], [python], folder)
+
+
+def test_these_tests_may_run_where_signals_are_ignored() -> None:
+    """A shell without job control ignores interrupts for what it runs in the background, and `nohup` hangups."""
+    line = "trap '' INT QUIT HUP; exec \"$@\""
+    chosen = f"{Path(__file__).with_name('test_run.py')}::test_ctrl_c_on_a_terminal_ends_a_run_as_it_ends_python[venv]"
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", chosen]
+    # No terminal is to be left behind that waits for an interrupt.
+    done = run(["timeout", "-k", "1", "60", "bash", "-c", line, "bash", *words])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])

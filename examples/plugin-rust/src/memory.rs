@@ -12,6 +12,8 @@ use crossdock_sdk::handles::Handles;
 use crossdock_sdk::plugin::Error;
 use crossdock_sdk::pointers::{PointerEntry, PointerTable};
 
+use crate::check_index;
+
 /// The live blocks. A query takes no lock: the table of addresses leads to a block's handle, and a
 /// handle that is out of date leads to nothing.
 #[derive(Default)]
@@ -158,6 +160,9 @@ impl Memory {
             .address
             .as_pointer()
             .ok_or_else(|| Error::unsupported(operation))?;
+        if side.kind != MemoryKind::HOST {
+            check_index(operation, side.device)?;
+        }
         let known = self.at(word);
         if let Some((word, entry, block)) = known {
             if entry.base + entry.size - word < bytes {

@@ -261,6 +261,26 @@ fn a_process_that_does_not_exit_well_fails_the_case_about_its_exit() {
 }
 
 #[test]
+fn a_function_that_begins_after_at_exit_fails_the_case_about_the_exit() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = ["--case", "a_process_exits_well"];
+    let source = format!(
+        "#include \"{}\"\n",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plugins/runs_on.c")
+    );
+    let stops = c_plugin::compile(folder.path(), "stops", &source, &["-DSTOPS"]);
+    let output = conform_at("full", &stops, &case);
+    assert_eq!((output.status.code(), failures(&output)), (Some(0), vec![]));
+    let goes_on = c_plugin::compile(folder.path(), "goes_on", &source, &[]);
+    let failed = failures(&conform_at("full", &goes_on, &case));
+    let says = "a function of the host began after `at_exit` had returned";
+    assert!(
+        failed.len() == 1 && failed[0].1.contains(says),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn a_child_of_a_fork_that_has_its_parents_state_fails_the_case_about_forks() {
     let case = "a_child_of_a_fork";
     let faults = [

@@ -27,6 +27,7 @@ pub(crate) struct Device {
     adoptions: Mutex<Adoptions>,
     forked: AtomicBool,
     retired: AtomicBool,
+    exiting: AtomicBool,
 }
 
 /// Adopted addresses, each with the known ranges that its adoptions lie in.
@@ -47,6 +48,7 @@ impl Device {
             adoptions: Mutex::default(),
             forked: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            exiting: AtomicBool::new(false),
         }
     }
 
@@ -58,6 +60,17 @@ impl Device {
     /// Refuses new work from now on.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses new work too, now that the process exits.
+    pub(crate) fn exit(&self) {
+        self.exiting.store(true, Ordering::Release);
+        self.retire();
+    }
+
+    /// Whether the process exits: functions of the host do not begin any more.
+    pub(crate) fn is_exiting(&self) -> bool {
+        self.exiting.load(Ordering::Acquire)
     }
 
     /// Fails in the child of a fork.

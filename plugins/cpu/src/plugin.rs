@@ -122,7 +122,8 @@ impl Plugin for Cpu {
 
     fn at_exit(&self) {
         if self.device.check_process("at_exit").is_ok() {
-            self.device.retire();
+            // What is queued besides is done: a thread that waits for it may be waited for in turn.
+            self.device.exit();
             drop(self.streams.drain());
             self.threads.close();
         }

@@ -232,8 +232,11 @@ impl HostCalls for Cpu {
         let stream = self.stream(operation, stream)?;
         // SAFETY: the caller lets the function be called once with its word on any thread.
         let call = unsafe { HostCall::new(operation, function, word) }?;
+        let device = Arc::clone(&self.device);
         let submitted = stream.submit(move || {
-            call.run();
+            if !device.is_exiting() {
+                call.run();
+            }
             Ok(())
         });
         outcome(operation, submitted)

@@ -15,7 +15,7 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::Mark,
-    place::{End, Place, Shared, pair, too_far},
+    place::{End, Place, pair, too_far},
     progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
@@ -115,12 +115,13 @@ pub(crate) fn fill(
     pattern: &[u8],
 ) -> Result<(), Fault> {
     let (seen, pattern) = (dst.seen_by(device, Reach::run(bytes))?, shortest(pattern));
-    let start = match (&seen, seen.end()?) {
-        (Place::Host(_), _) => {
-            return Err(Fault::unsupported("fill", "the host fills its own memory"));
-        }
-        (_, End::Object { offset, .. }) => offset,
-        (_, End::Address(at)) => at.addr(),
+    if let Place::Host(_) = seen {
+        return Err(Fault::unsupported("fill", "the host fills its own memory"));
+    }
+    let to = seen.end()?;
+    let start = match to {
+        End::Object { offset, .. } => offset,
+        End::Address(at) => at.addr(),
     };
     let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
     if start % pattern.len() != 0 || length % pattern.len() != 0 {
@@ -129,23 +130,18 @@ pub(crate) fn fill(
             "the start is no multiple of the pattern",
         ));
     }
-    finish("fill", device, stream, [dst, dst], |stream, _| {
-        if let Place::Shared(shared) = &seen {
-            return fill_shared(stream, shared, pattern, length);
-        }
-        fill_object(stream, seen.end()?, pattern, length)
+    finish("fill", device, stream, [dst, dst], |stream, _| match to {
+        End::Object { raw, offset } => fill_object(stream, (raw, offset), pattern, length),
+        End::Address(at) => fill_shared(device, stream, at, pattern, length),
     })
 }
 
 fn fill_object(
     stream: &Stream,
-    end: End,
+    (raw, offset): (*mut c_void, usize),
     pattern: &[u8],
     length: usize,
 ) -> Result<Arc<Mark>, Fault> {
-    let End::Object { raw, offset } = end else {
-        return Err(Fault::unsupported("fill", "the host fills its own memory"));
-    };
     stream.submit("clEnqueueFillBuffer", |queue| {
         // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range inside
         // the object, and a pattern that lives for the call: `fill` checked all.
@@ -165,13 +161,13 @@ fn fill_object(
 }
 
 fn fill_shared(
+    device: &Device,
     stream: &Stream,
-    shared: &Shared,
+    at: *mut c_void,
     pattern: &[u8],
     length: usize,
 ) -> Result<Arc<Mark>, Fault> {
-    let at = shared.at;
-    if let Some(usm) = shared.device.platform.usm {
+    if let Some(usm) = device.platform.usm {
         return stream.submit("clEnqueueMemFillINTEL", |queue| {
             // SAFETY: `fill` needs a live queue of the memory's context, and a range inside of that on
             // the pattern's grid: all were checked by the caller.

@@ -10,7 +10,7 @@ use crossdock_sdk::{fence::fence, plugin::HostCall};
 
 use crate::{
     fault::Fault,
-    handle::Mark,
+    handle::{Gate, Mark},
     progress::{Progress, on_done, progress},
     stream::Stream,
 };
@@ -28,7 +28,10 @@ impl HostCalls {
     /// Runs `call` when `stream` gets there.
     pub(crate) fn queue(&self, stream: &Stream, call: HostCall) -> Result<(), Fault> {
         let mark = stream.mark()?;
-        let call = Arc::new(Once(Mutex::new(Some(call))));
+        let call = Arc::new(Once {
+            gate: Arc::clone(mark.gate()),
+            call: Mutex::new(Some(call)),
+        });
         let carried = Arc::into_raw(Arc::clone(&call));
         on_done(&mark, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
             // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
@@ -67,12 +70,23 @@ impl HostCalls {
 }
 
 /// A host function until it runs: the driver may tell of its command, and so may its failure be seen.
+/// Once the process exits it does not run any more.
 #[derive(Debug)]
-struct Once(Mutex<Option<HostCall>>);
+struct Once {
+    gate: Arc<Gate>,
+    call: Mutex<Option<HostCall>>,
+}
 
 impl Once {
     fn run(&self) {
-        let call = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.gate.check("stream_host_call").is_err() {
+            return;
+        }
+        let call = self
+            .call
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         // The lock is gone by now.
         if let Some(call) = call {
             call.run();

@@ -222,6 +222,7 @@ impl OpenCl {
         if side.kind == MemoryKind::HOST {
             return pointer_of(side.address).map(Place::Host);
         }
+        self.device(side.device, "copy")?;
         if side.address.form == AddressForm::HANDLE {
             let (allocation, offset) = self.object_at(side.address, "copy")?;
             return Ok(Place::Object { allocation, offset });

@@ -171,6 +171,10 @@ typedef struct xd_plugin_table {
      * would, the plugin takes the bytes through memory of its own when the stream gets there. The
      * stream may be of another device of the plugin than the memory: `XD_UNSUPPORTED` where that cannot be.
      *
+     * An allocation of the plugin that is of another kind or device than its side says is copied as what it
+     * is, or refused by `XD_NOT_OWNER`, `XD_INVALID` or `XD_UNSUPPORTED`, with nothing copied. A side that
+     * says `XD_MEMORY_HOST` may be taken on trust.
+     *
      * Threads: any; one call at a time for one stream.
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and both memories until the work is done.
@@ -196,7 +200,8 @@ typedef struct xd_plugin_table {
     /** Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects.
      * Memory stays freeable. The deadline counts from the call on, in nanoseconds, and
      * `UINT64_MAX` is none; work that ran on past the deadline can still be waited for, and
-     * the plugin is retired all the same.
+     * the plugin is retired all the same. The host calls it at most once for each handle, after
+     * `XD_TIMEOUT` too.
      *
      * Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`,
      * `copy`, `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`,

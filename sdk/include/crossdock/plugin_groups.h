@@ -263,7 +263,8 @@ typedef struct xd_strided_hooks {
      * Blocks:  only without a stream.
      * Owns:    borrows `args` for the call and both memories until the work is done.
      * Errors:  `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed. `XD_INVALID` and
-     *          `XD_NOT_OWNER` as `copy` answers them. The host asks for none whose sides overlap.
+     *          `XD_NOT_OWNER` as `copy` answers them, and `XD_INVALID` too where a side reaches before the
+     *          beginning. The host asks for none whose sides overlap.
      * Since:   table 1.0.
      */
     xd_status (*copy_strided)(xd_plugin_handle plugin, const xd_strided_args *args,
@@ -323,6 +324,10 @@ typedef struct xd_adopt_hooks {
      * form handle), for which the caller vouches. `flags` are `XD_ADOPT_*`; the vendor's own
      * object has none.
      *
+     * What it gives may be the host's own address. A query then answers for that as device memory with
+     * `XD_POINTER_FOREIGN`, unless the plugin knew the memory before, and the host still takes it for host
+     * memory. `free` refuses it: its owner frees it, once `release_adopted` has ended each adoption.
+     *
      * Threads: any.
      * Blocks:  may.
      * Owns:    the memory stays the owner's and outlives the adoption; the plugin may retain
@@ -351,6 +356,10 @@ typedef struct xd_map_hooks {
      *
      * One memory may be mapped several times at once, also at one address; each ends by its own
      * `unmap`.
+     *
+     * The host does not keep a program from asking for a copy or a fill of memory that is mapped. Where the
+     * vendor forbids one it is answered by `XD_CONFLICT`, with nothing copied; where the device works in the
+     * bytes that the host sees, it may be done.
      *
      * Threads: any.
      * Blocks:  yes, until the memory's earlier work is done.

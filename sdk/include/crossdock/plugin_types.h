@@ -127,7 +127,7 @@ typedef uint32_t xd_default_stream;
 /** That of the calling thread, of which each has its own. The host does not ask for it. */
 #define XD_DEFAULT_STREAM_PER_THREAD 1u
 
-/** What works on a device. A bit for a group that the plugin lacks refuses the plugin. */
+/** What works on a device. A bit for a group that the plugin lacks refuses the plugin, with all its devices. */
 typedef uint64_t xd_capabilities;
 /** Device memory can be read and written by the host at its address. */
 #define XD_CAP_HOST_ACCESSIBLE (UINT64_C(1) << 0)

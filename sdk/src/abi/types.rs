@@ -172,7 +172,7 @@ macro_rules! bits {
 }
 
 bits!(
-    /// What works on a device. A bit for a group that the plugin lacks refuses the plugin.
+    /// What works on a device. A bit for a group that the plugin lacks refuses the plugin, with all its devices.
     Capabilities(u64) {
         /// Device memory can be read and written by the host at its address.
         HOST_ACCESSIBLE = 0;

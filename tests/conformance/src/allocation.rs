@@ -132,6 +132,14 @@ impl<'h> Allocation<'h> {
         self.side.address.advanced(bytes).unwrap_or_default()
     }
 
+    /// The same memory as a side of a copy, from the byte at `bytes` on.
+    pub(crate) fn side_at(&self, bytes: u64) -> Side {
+        Side {
+            address: self.at(bytes),
+            ..self.side
+        }
+    }
+
     /// Asks who owns the byte at `offset`.
     pub(crate) fn query(&self, offset: u64) -> Result<PointerInfo, Error> {
         self.hooks.pointer_query(self.at(offset))
@@ -267,47 +275,6 @@ pub(crate) fn free_address(hooks: &Hooks, address: Address, kind: MemoryKind) ->
     unsafe { hooks.free(address, kind) }
 }
 
-/// Reads 16 bytes of what a word claims to be: one that no plugin gave has to be refused.
-pub(crate) fn read_claimed(hooks: &Hooks, device: u32, word: u64) -> Result<(), Error> {
-    let mut bytes = [0_u8; 16];
-    let mut dst = Place::Target(&mut bytes, 0);
-    let src = Side {
-        address: Address::handle(word, 0),
-        kind: MemoryKind::DEVICE,
-        device,
-    };
-    let args = CopyArgs {
-        dst: dst.side(0, 16)?,
-        src,
-        bytes: 16,
-    };
-    // SAFETY: `copy` needs
-    // - both sides valid: `bytes` is; the contract has the plugin look the word up in its own
-    //   table before it is used, and refuse it, so the other side is never touched.
-    unsafe { hooks.copy(args, StreamHandle::NONE) }
-}
-
-/// Reads more than an allocation has behind `offset`: that has to be refused.
-pub(crate) fn read_beyond(
-    memory: &Allocation<'_>,
-    offset: u64,
-    bytes: &mut [u8],
-) -> Result<(), Error> {
-    let count = bytes.len() as u64;
-    let args = CopyArgs {
-        dst: Place::Target(bytes, 0).side(0, count)?,
-        src: Side {
-            address: memory.at(offset),
-            ..memory.side
-        },
-        bytes: count,
-    };
-    // SAFETY: `copy` needs
-    // - both sides valid: `bytes` is; the contract has the plugin compare the other side with what it
-    //   knows of the allocation, and refuse it, so that what is behind its end is not touched.
-    unsafe { memory.hooks.copy(args, StreamHandle::NONE) }
-}
-
 /// One end of a copy: memory of the plugin or of the host, with the byte where it begins.
 #[derive(Debug)]
 pub(crate) enum Place<'a> {
@@ -317,39 +284,35 @@ pub(crate) enum Place<'a> {
     Source(&'a [u8], u64),
     /// Host memory that is written.
     Target(&'a mut [u8], u64),
+    /// What a plugin is told of memory, and may have to refuse: whose it is, or that there is so much of it.
+    /// Where it is written, a plugin that does not look writes over bytes of the suite's, or a few behind an
+    /// allocation.
+    Claimed(Side),
 }
 
 impl Place<'_> {
-    const fn reach(&self) -> (u64, u64) {
-        match self {
-            Self::Memory(memory, offset) => (*offset, memory.size),
-            Self::Source(bytes, offset) => (*offset, bytes.len() as u64),
-            Self::Target(bytes, offset) => (*offset, bytes.len() as u64),
-        }
-    }
-
-    /// The side, when bytes from `before` before to `after` behind its beginning are inside.
+    /// The side, when bytes from `before` before to `after` behind its beginning are inside. What is claimed
+    /// is not looked at.
     fn side(&mut self, before: u64, after: u64) -> Result<Side, Error> {
-        let (offset, size) = self.reach();
+        let (whole, offset, size) = match self {
+            Self::Claimed(side) => return Ok(*side),
+            Self::Memory(memory, offset) => (memory.side, *offset, memory.size),
+            Self::Source(bytes, offset) => {
+                let start = bytes.as_ptr().expose_provenance();
+                (host_side(start), *offset, bytes.len() as u64)
+            }
+            Self::Target(bytes, offset) => {
+                let start = bytes.as_mut_ptr().expose_provenance();
+                (host_side(start), *offset, bytes.len() as u64)
+            }
+        };
         let inside = offset >= before && offset.checked_add(after).is_some_and(|end| end <= size);
         if !inside {
             return Err(misuse("a copy of the suite leaves its memory"));
         }
-        let start = match self {
-            Self::Memory(memory, _) => {
-                return Ok(Side {
-                    address: memory.at(offset),
-                    ..memory.side
-                });
-            }
-            Self::Source(bytes, _) => bytes.as_ptr().expose_provenance(),
-            Self::Target(bytes, _) => bytes.as_mut_ptr().expose_provenance(),
-        };
-        let address = Address::pointer((start as u64).saturating_add(offset));
         Ok(Side {
-            address,
-            kind: MemoryKind::HOST,
-            device: 0,
+            address: whole.address.advanced(offset).unwrap_or_default(),
+            ..whole
         })
     }
 
@@ -372,7 +335,8 @@ pub(crate) fn copy(
         bytes,
     };
     // SAFETY: `copy` needs
-    // - both sides valid for `bytes`: `side` checked both, and the places borrow their memory;
+    // - both sides valid for `bytes`: `side` checked both, and the places borrow their memory; what is claimed
+    //   the contract has the plugin compare with its own table, and refuse where it is not so;
     // - until the copy is done: it is done when a call without a stream returns.
     unsafe { hooks.copy(args, StreamHandle::NONE) }
 }
@@ -399,7 +363,8 @@ pub(crate) fn copy_strided(
     };
     // SAFETY: `copy_strided` needs
     // - arrays of `rank` numbers: a `Region` holds three of equal length;
-    // - every element valid: `side` checked the reach of both, and the places borrow their memory;
+    // - every element valid: `side` checked the reach of both, and the places borrow their memory; what is
+    //   claimed is compared and refused, as by `copy`;
     // - until done: it is done when a call without a stream returns.
     unsafe { hooks.copy_strided(args, StreamHandle::NONE) }
 }
@@ -422,9 +387,19 @@ pub(crate) fn fill(
         reserved: 0,
     };
     // SAFETY: `fill` needs
-    // - the range valid for writes: `side` checked it, and the place borrows its memory;
+    // - the range valid for writes: `side` checked it, and the place borrows its memory; what is claimed is
+    //   compared and refused, as by `copy`;
     // - until done: it is done when a call without a stream returns.
     unsafe { hooks.fill(args, StreamHandle::NONE) }
+}
+
+/// Host memory from this address on.
+pub(crate) fn host_side(start: usize) -> Side {
+    Side {
+        address: Address::pointer(start as u64),
+        kind: MemoryKind::HOST,
+        device: 0,
+    }
 }
 
 fn writable(place: &Place<'_>) -> Result<(), Error> {

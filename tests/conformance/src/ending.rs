@@ -7,20 +7,23 @@
     reason = "forks, starts a timer and registers a C function for the exit"
 )]
 
+use std::ffi::c_void;
 use std::fs::File;
 use std::io::Write as _;
 use std::process::ExitStatus;
-use std::sync::OnceLock;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{io, mem::ManuallyDrop, os::unix::process::ExitStatusExt as _};
 
 use crossdock::{Device, Error};
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{HostFunction, Status, StreamHandle};
+use crossdock_sdk::fence::fence;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::Outcome;
-use crate::case::{Verdict, failed, same_bytes};
+use crate::case::{Verdict, ensure, failed, is_unsupported, same_bytes};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -34,14 +37,14 @@ pub enum Ending {
     Fork,
 }
 
-/// Writes `word` into `told` when the process has come through what plugins do at its exit. To be
-/// called once, before a plugin is opened: what is registered first runs last.
+/// Writes into `told` what `word` makes of the exit, when the process has come through what plugins do
+/// then. To be called once, before a plugin is opened: what is registered first runs last.
 ///
 /// # Errors
 /// When the system refuses to register it.
-pub fn tell_at_exit(told: File, word: &'static [u8]) -> io::Result<()> {
+pub fn tell_at_exit(told: File, word: Word) -> io::Result<()> {
     let first = LAST_WORD.set((told, word)).is_ok();
-    // SAFETY: the function takes nothing and calls only `write`.
+    // SAFETY: the function takes nothing, may run on any thread, and no panic leaves it.
     let registered = first && unsafe { libc::atexit(last_word) } == 0;
     if registered {
         return Ok(());
@@ -49,7 +52,10 @@ pub fn tell_at_exit(told: File, word: &'static [u8]) -> io::Result<()> {
     Err(io::Error::other("the exit of the process is not noticed"))
 }
 
-static LAST_WORD: OnceLock<(File, &[u8])> = OnceLock::new();
+/// What is written of an outcome.
+type Word = fn(Outcome) -> Vec<u8>;
+
+static LAST_WORD: OnceLock<(File, Word)> = OnceLock::new();
 /// A child of a fork has no word to say: its parent sees how it ended.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
@@ -57,8 +63,9 @@ extern "C" fn last_word() {
     if let Some((mut told, word)) = LAST_WORD.get().map(|(told, word)| (told, *word))
         && !IS_CHILD.load(Ordering::Relaxed)
     {
+        let word = fence(|| word(after_exit().into())).unwrap_or_default();
         // Without the word the case fails, which is all that can be done.
-        let _written = told.write_all(word);
+        let _written = told.write_all(&word);
     }
 }
 
@@ -99,10 +106,114 @@ fn leave_work(subject: &Subject<'_>) -> Verdict {
     if subject.needs_streams().is_ok() {
         let mut lane = subject.lane()?;
         lane.upload(&memory, pattern(2, BYTES))?;
-        let _left = ManuallyDrop::new(lane);
+        let left = ManuallyDrop::new(lane);
+        leave_functions(subject, left.handle())?;
     }
     let _left = ManuallyDrop::new(memory);
     Ok(())
+}
+
+/// Leaves a function behind that is running when the process exits, and one behind it on the stream.
+fn leave_functions(subject: &Subject<'_>, stream: StreamHandle) -> Verdict {
+    if subject.hooks().table().host_calls().is_none() {
+        return Ok(());
+    }
+    let functions: [unsafe extern "C" fn(*mut c_void); 2] = [lasts, begins];
+    for function in functions {
+        let before = CALLS.begun();
+        // SAFETY: `stream_host_call` needs
+        // - a function for any thread and any word: both use what is static, and no word.
+        let queued = unsafe {
+            let function = HostFunction(Some(function));
+            subject
+                .hooks()
+                .stream_host_call(stream, function, null_mut())
+        };
+        if is_unsupported(&queued) {
+            return Ok(());
+        }
+        queued?;
+        // A stream that does nothing until somebody waits leaves nothing to be looked at. And a plugin whose
+        // driver does not keep the functions in order calls the second one now, or never.
+        CALLS.wait_for_more(before);
+    }
+    Ok(())
+}
+
+/// Demands that no function begins once `at_exit` has returned.
+fn after_exit() -> Verdict {
+    let begun = CALLS.begun();
+    CALLS.end();
+    CALLS.wait_for_more(begun);
+    let later = CALLS.begun() - begun;
+    ensure!(
+        later == 0,
+        "a function of the host began after `at_exit` had returned"
+    );
+    Ok(())
+}
+
+/// The functions that were left on a stream.
+struct Calls {
+    state: Mutex<(u32, bool)>,
+    changed: Condvar,
+}
+
+static CALLS: Calls = Calls {
+    state: Mutex::new((0, false)),
+    changed: Condvar::new(),
+};
+
+impl Calls {
+    /// How many have begun.
+    fn begun(&self) -> u32 {
+        self.state().0
+    }
+
+    /// Notes that one begins.
+    fn begin(&self) {
+        self.state().0 += 1;
+        self.changed.notify_all();
+    }
+
+    /// Lets those end that last.
+    fn end(&self) {
+        self.state().1 = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits a moment for another one to begin.
+    fn wait_for_more(&self, begun: u32) {
+        let waits = |state: &mut (u32, bool)| state.0 <= begun;
+        let waited = self.changed.wait_timeout_while(self.state(), MOMENT, waits);
+        drop(waited);
+    }
+
+    /// Waits until those that last may end: not for long, since a driver may wait for its threads at its own
+    /// exit.
+    fn last(&self) {
+        let waits = |state: &mut (u32, bool)| !state.1;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.state(), LONGEST, waits);
+        drop(waited);
+    }
+
+    /// A count is changed by one assignment, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, (u32, bool)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+unsafe extern "C" fn lasts(_: *mut c_void) {
+    let _caught = fence(|| {
+        CALLS.begin();
+        CALLS.last();
+    });
+}
+
+unsafe extern "C" fn begins(_: *mut c_void) {
+    let _caught = fence(|| CALLS.begin());
 }
 
 /// Forks children while another thread is inside of the plugin, and uses the plugin once more.
@@ -187,8 +298,7 @@ fn end_after(limit: Duration) {
         it_value,
     };
     // SAFETY: the timer is read during the call, and the old one is not asked for.
-    let _started =
-        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+    let _started = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, null_mut()) };
 }
 
 /// How a child ended that did not end well.
@@ -207,6 +317,10 @@ fn shown(ended: ExitStatus) -> String {
 }
 
 const BYTES: usize = 4096;
+/// How long something may take that happens at once or never.
+const MOMENT: Duration = Duration::from_millis(100);
+/// How long a function lasts that nobody ends.
+const LONGEST: Duration = Duration::from_millis(500);
 const FORKS: usize = 4;
 
 /// The exit code of a child of a fork that ended well, which one that a plugin ends does not have.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{
-    Address, CopyArgs, DefaultStream, FillArgs, MemoryKind, Side, Status, StreamHandle, StridedArgs,
+    Address, CopyArgs, DefaultStream, FillArgs, Status, StreamHandle, StridedArgs,
 };
 
-use crate::allocation::{Allocation, misuse};
+use crate::allocation::{Allocation, host_side, misuse};
 use crate::case::status_of;
 use crate::point::{Gate, LIMIT_NS, Point, note};
 use crate::registration::Registration;
@@ -147,7 +147,7 @@ impl<'h> Lane<'h> {
         self.registered.push(Arc::clone(src));
         let args = CopyArgs {
             dst: dst.side(),
-            src: pointer_side(src.word()),
+            src: src.side(),
             bytes: src.bytes().len() as u64,
         };
         self.start(dst.size(), args)
@@ -162,7 +162,7 @@ impl<'h> Lane<'h> {
         self.memories.push(Arc::clone(src));
         self.registered.push(Arc::clone(dst));
         let args = CopyArgs {
-            dst: pointer_side(dst.word()),
+            dst: dst.side(),
             src: src.side(),
             bytes: src.size(),
         };
@@ -312,18 +312,6 @@ impl Drop for Lane<'_> {
         if self.is_owned {
             note(self.hooks.stream_destroy(self.handle));
         }
-    }
-}
-
-fn host_side(address: usize) -> Side {
-    pointer_side(address as u64)
-}
-
-fn pointer_side(address: u64) -> Side {
-    Side {
-        address: Address::pointer(address),
-        kind: MemoryKind::HOST,
-        device: 0,
     }
 }
 

@@ -1,16 +1,20 @@
 //! Events that give themselves back.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{EventHandle, Status};
 
-use crate::case::status_of;
+use crate::case::{Unmet, failed, status_of};
 
 /// The longest wait of the suite; a wait that needs it has failed.
 pub(crate) const LIMIT_NS: u64 = 20_000_000_000;
 /// A wait that is meant to end by its limit.
 pub(crate) const SHORT_NS: u64 = 2_000_000;
+
+/// How long a call may take that waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An event that is recorded on streams; destroyed when dropped.
 #[derive(Debug)]
@@ -86,6 +90,39 @@ impl<'h> Gate<'h> {
 }
 
 impl Gate<'_> {
+    /// Makes a call that has to return while the event is pending. One that does not would wait for ever, so
+    /// the event is completed then, and the call has failed.
+    pub(crate) fn pending_during<T>(
+        &mut self,
+        what: &str,
+        call: impl FnOnce() -> T,
+    ) -> Result<T, Unmet> {
+        let (returned, is_over) = mpsc::channel();
+        let (answer, waited) = std::thread::scope(|scope| {
+            let watch = scope.spawn(move || {
+                let waited = is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+                if waited {
+                    self.complete(Status::OK).map(|()| true)
+                } else {
+                    Ok(false)
+                }
+            });
+            let answer = call();
+            // The watch may have ended before.
+            let _told = returned.send(());
+            (answer, watch.join())
+        });
+        let Ok(waited) = waited else {
+            return failed("a thread of the suite panicked");
+        };
+        if waited? {
+            return failed(format!(
+                "{what} did not return until the host let the stream go on"
+            ));
+        }
+        Ok(answer)
+    }
+
     /// Destroys the event while it is pending, and says what the hook answered.
     pub(crate) fn destroy(mut self) -> Result<(), Error> {
         self.open = true;

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crossdock::{Error, Hooks};
+use crossdock_sdk::abi::{Address, MemoryKind, Side};
 
 use crate::allocation::misuse;
 use crate::host_memory::HostMemory;
@@ -58,6 +59,15 @@ impl<'h> Registration<'h> {
     /// The address of the first byte.
     pub(crate) const fn word(&self) -> u64 {
         self.word
+    }
+
+    /// All of it, as copies name it.
+    pub(crate) const fn side(&self) -> Side {
+        Side {
+            address: Address::pointer(self.word),
+            kind: MemoryKind::HOST,
+            device: 0,
+        }
     }
 
     /// The memory, at its registered address.

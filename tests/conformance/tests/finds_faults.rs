@@ -10,6 +10,8 @@
 
 #[path = "faulty/table.rs"]
 mod faulty;
+#[path = "faulty/streams.rs"]
+mod streams;
 #[path = "faulty/suite.rs"]
 mod suite;
 
@@ -26,7 +28,8 @@ use crossdock_sdk::abi::{
 };
 
 use faulty::{ErrorOut, group, open, sound};
-use suite::{finds, report_of_case, sound_streams, with_streams};
+use streams::{sound_streams, with_streams};
+use suite::{finds, report_of_case};
 
 /// Runs the suite on a table with a fault.
 fn report_of(change: impl FnOnce(&mut PluginTable)) -> Report {

@@ -10,6 +10,8 @@
 
 #[path = "faulty/table.rs"]
 mod faulty;
+#[path = "faulty/streams.rs"]
+mod streams;
 #[path = "faulty/suite.rs"]
 mod suite;
 
@@ -21,7 +23,8 @@ use crossdock_sdk::abi::{
 };
 
 use faulty::{ErrorOut, group, sound};
-use suite::{finds, report_of_case, sound_streams, with_streams};
+use streams::{sound_streams, with_streams};
+use suite::{finds, report_of_case};
 
 fn sound_pool() -> PoolHooks {
     // SAFETY: the sound plugin's group is a constant.

@@ -10,6 +10,8 @@
 
 #[path = "faulty/table.rs"]
 mod faulty;
+#[path = "faulty/streams.rs"]
+mod streams;
 #[path = "faulty/suite.rs"]
 mod suite;
 
@@ -26,7 +28,8 @@ use crossdock_sdk::abi::{
 };
 
 use faulty::{ErrorOut, group, sound};
-use suite::{finds, report_of_case, sound_streams, with_streams};
+use streams::{sound_streams, with_streams};
+use suite::{finds, report_of_case};
 
 /// The failure of work that a plugin told by an event; each fault is on one stream.
 static FAILURES: Mutex<BTreeMap<u64, Status>> = Mutex::new(BTreeMap::new());
@@ -368,4 +371,139 @@ fn a_time_that_is_nothing_where_it_goes_backwards_is_found() {
         });
     });
     finds(&report, case);
+}
+
+fn ask(plugin: PluginHandle, event: EventHandle) -> Status {
+    // SAFETY: the arguments of the caller, who is the host.
+    unsafe { sound_streams().event_query.unwrap()(plugin, event, null_mut()) }
+}
+
+/// Both ways to ask an event, with what is made of the sound answer.
+macro_rules! events {
+    ($query:ident, $wait:ident: $fault:expr) => {
+        unsafe extern "C" fn $query(p: PluginHandle, event: EventHandle, _: ErrorOut) -> Status {
+            let fault: fn(EventHandle, Status) -> Status = $fault;
+            fault(event, ask(p, event))
+        }
+        unsafe extern "C" fn $wait(
+            plugin: PluginHandle,
+            event: EventHandle,
+            timeout_ns: u64,
+            _: ErrorOut,
+        ) -> Status {
+            let fault: fn(EventHandle, Status) -> Status = $fault;
+            let wait = sound_streams().event_synchronize.unwrap();
+            // SAFETY: the caller's arguments.
+            fault(event, unsafe {
+                wait(plugin, event, timeout_ns, null_mut())
+            })
+        }
+    };
+}
+
+/// Notes in `is_told` that a stream told of a failure.
+fn telling(is_told: &AtomicBool, status: Status) -> Status {
+    is_told.fetch_or(status.is_failure_of_work(), Ordering::Relaxed);
+    status
+}
+
+#[test]
+fn an_event_that_forgets_its_failure_once_its_stream_told_it_is_found() {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn tells(p: PluginHandle, s: StreamHandle, ns: u64, e: ErrorOut) -> Status {
+        telling(&IS_TOLD, synchronize(p, s, ns, e))
+    }
+    events!(query, wait: |_, status| {
+        let is_lost = status.is_failure_of_work() && IS_TOLD.load(Ordering::Relaxed);
+        if is_lost { Status::OK } else { status }
+    });
+    let case = "a_failure_is_told_by_an_event_that_is_looked_at_late";
+    is_found_by(case, |streams| {
+        streams.stream_synchronize = Some(tells);
+        streams.event_query = Some(query);
+        streams.event_synchronize = Some(wait);
+    });
+}
+
+#[test]
+fn a_wait_for_an_event_that_failed_before_and_does_nothing_is_found() {
+    unsafe extern "C" fn skips(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        event: EventHandle,
+        error: ErrorOut,
+    ) -> Status {
+        if ask(plugin, event) != Status::NOT_READY {
+            return Status::OK;
+        }
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().stream_wait_event.unwrap()(plugin, stream, event, error) }
+    }
+    let case = "a_failure_is_told_by_an_event_that_is_looked_at_late";
+    is_found_by(case, |streams| streams.stream_wait_event = Some(skips));
+}
+
+#[test]
+fn an_event_that_does_not_see_what_failed_before_its_record_is_found() {
+    static LATE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    unsafe extern "C" fn records(
+        plugin: PluginHandle,
+        event: EventHandle,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        if query(plugin, stream, null_mut()).is_failure_of_work() {
+            LATE.lock().unwrap().insert(event.raw());
+        }
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().event_record.unwrap()(plugin, event, stream, error) }
+    }
+    events!(asks, waits: |event, status| {
+        let is_late = LATE.lock().unwrap().contains(&event.raw());
+        if is_late && status.is_failure_of_work() { Status::OK } else { status }
+    });
+    let case = "an_event_that_is_recorded_behind_failed_work_has_its_failure";
+    is_found_by(case, |streams| {
+        streams.event_record = Some(records);
+        streams.event_query = Some(asks);
+        streams.event_synchronize = Some(waits);
+    });
+}
+
+#[test]
+fn an_event_that_has_the_failure_of_later_work_is_found() {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn tells(p: PluginHandle, s: StreamHandle, ns: u64, e: ErrorOut) -> Status {
+        telling(&IS_TOLD, synchronize(p, s, ns, e))
+    }
+    events!(asks, waits: |_, status| {
+        let spreads = status.is_ok() && IS_TOLD.load(Ordering::Relaxed);
+        if spreads { Status::VENDOR } else { status }
+    });
+    let case = "an_event_before_failed_work_has_no_failure";
+    is_found_by(case, |streams| {
+        streams.stream_synchronize = Some(tells);
+        streams.event_query = Some(asks);
+        streams.event_synchronize = Some(waits);
+    });
+}
+
+#[test]
+fn an_event_that_is_well_once_its_stream_is_gone_is_found() {
+    static IS_GONE: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn goes(p: PluginHandle, stream: StreamHandle, error: ErrorOut) -> Status {
+        IS_GONE.store(true, Ordering::Relaxed);
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().stream_destroy.unwrap()(p, stream, error) }
+    }
+    events!(asks, waits: |_, status| {
+        let is_lost = status.is_failure_of_work() && IS_GONE.load(Ordering::Relaxed);
+        if is_lost { Status::OK } else { status }
+    });
+    let case = "a_failure_is_told_by_an_event_of_a_destroyed_stream";
+    is_found_by(case, |streams| {
+        streams.stream_destroy = Some(goes);
+        streams.event_query = Some(asks);
+        streams.event_synchronize = Some(waits);
+    });
 }

@@ -680,7 +680,8 @@ const char *xd_error_text(const xd_error *error);
  */
 const char *xd_error_exception(const xd_error *error);
 
-/** \brief The traceback of a script's exception, as Python prints it, causes included; else empty.
+/** \brief The traceback of a script's exception, as Python prints it, causes included; else empty. Of a
+ * million characters and more the beginning and the end.
  */
 const char *xd_error_traceback(const xd_error *error);
 

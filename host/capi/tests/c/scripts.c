@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 typedef struct heard {
     char out[256];
@@ -108,6 +110,38 @@ static void failures(const xd_session *session) {
     CHECK(value.kind == 99);
 }
 
+/* Lets this process have so many bytes more than it has, or as many as there are. */
+static void limit_memory(long more) {
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld", &pages) == 1 && !fclose(file));
+    if (more)
+        limit.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + more);
+    CHECK(!setrlimit(RLIMIT_AS, &limit));
+}
+
+/* One copy is enough, the NUL behind it included; without memory for it there is an error. */
+static void large_values(const xd_session *session) {
+    const long size = 1l << 27;
+    xd_value value = {99, 0, 0, 0, NULL, 0, NULL};
+    /* Valgrind ends a program that gets no memory. */
+    if (getenv("CROSSDOCK_TEST_RUNNER"))
+        return;
+    /* Loads what a failure is told with. */
+    FAILS(XD_ERROR_SCRIPT, XD_INVALID,
+          xd_session_run_text(session, "raise MemoryError", NULL, NULL));
+    run(session, "large = bytes(1 << 27)");
+    limit_memory(size / 4);
+    FAILS(XD_ERROR_OTHER, XD_OOM_HOST, xd_session_get(session, "large", &value));
+    limit_memory(size + size / 4);
+    OK(xd_session_get(session, "large", &value));
+    limit_memory(0);
+    CHECK(value.kind == XD_VALUE_BYTES && value.size == (uint64_t)size && !value.data[size]);
+    xd_value_clear(&value);
+    run(session, "del large");
+}
+
 /* As the header says of hosts in C: with the default of `SIGPIPE` this would end the process. */
 static void closed_pipes(const xd_session *session) {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
@@ -177,6 +211,7 @@ int main(int argc, char **argv) {
     CHECK(!strcmp(heard.out, "hello\n") && !strcmp(heard.err, "there\n"));
     values(session);
     failures(session);
+    large_values(session);
     closed_pipes(session);
     stops(session);
     xd_session_free(session);

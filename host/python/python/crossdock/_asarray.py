@@ -276,9 +276,11 @@ def number(obj: Any) -> Any:
     for name, convert in (("__index__", int), ("__float__", float), ("__complex__", complex)):
         if hasattr(type(obj), name):
             return convert(obj)
+    of_opencl = type(obj).__module__.startswith("pyopencl")
     raise TypeError(
         f"{type(obj).__name__} is no number and speaks no protocol (DLPack, the CUDA array "
         "interface, buffers, __array_interface__, __array__)"
+        f"{': `xd.from_opencl` takes memory of OpenCL' if of_opencl else ''}"
     )
 
 

@@ -49,6 +49,9 @@ _SAFETENSORS = {
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in _SAFETENSORS.items()}
 
+_OF_PYTORCH = ": `torch.load` reads PyTorch's own, and `asarray` takes its tensors"
+_WHO_READS = dict.fromkeys((".pt", ".pth", ".bin", ".ckpt"), _OF_PYTORCH)
+
 
 def load(
     path: str | os.PathLike[str], *, device: _DeviceLike | None = None
@@ -64,7 +67,7 @@ def load(
     ending = os.path.splitext(path)[1].lower()
     reader = _READERS.get(ending)
     if reader is None:
-        raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors")
+        raise ValueError(f"{path} ends in none of .npy, .npz and .safetensors{_WHO_READS.get(ending, '')}")
     try:
         found = reader(path)
     except _BROKEN as error:

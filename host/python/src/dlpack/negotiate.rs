@@ -255,9 +255,15 @@ fn speaks_none(x: &Bound<'_, PyAny>, error: &PyErr) -> Option<PyErr> {
     if !is_missing || has("__dlpack_device__") || has("__dlpack__") {
         return None;
     }
+    let module = kind.module().map(|module| module.to_string());
+    let other = if module.is_ok_and(|module| module.starts_with("pyopencl")) {
+        "`xd.from_opencl` takes memory of OpenCL"
+    } else {
+        "`xd.asarray(x)` also takes the CUDA array interface, buffers, __array_interface__ and \
+         numbers"
+    };
     Some(PyAttributeError::new_err(format!(
-        "{} has no __dlpack_device__, so it does not speak DLPack: `xd.asarray(x)` also takes the \
-         CUDA array interface, buffers, __array_interface__ and numbers",
+        "{} has no __dlpack_device__, so it does not speak DLPack: {other}",
         kind.name().ok()?
     )))
 }

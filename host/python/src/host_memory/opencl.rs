@@ -63,7 +63,8 @@ fn check_known(py: Python<'_>, device: &Device, handle: usize) -> PyResult<()> {
         unsupported_device(
             py,
             format!(
-                "{handle:#x} is no memory object that is known here: give the other library's own"
+                "{handle:#x} is no memory object that is known here: give the object itself \
+                 (a pyopencl.Buffer)"
             ),
         )
     })

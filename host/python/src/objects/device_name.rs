@@ -18,7 +18,7 @@ pub(crate) fn device_from(spec: &Bound<'_, PyAny>) -> PyResult<Py<Device>> {
     }
     Err(PyTypeError::new_err(format!(
         "a device is a Device, a text like \"opencl:0\" or a DLPack pair (type, id), not {}",
-        spec.get_type().name()?
+        spec.get_type().fully_qualified_name()?
     )))
 }
 

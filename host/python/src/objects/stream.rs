@@ -150,7 +150,8 @@ fn native_word(native: &Bound<'_, PyAny>) -> PyResult<u64> {
         ));
     }
     Err(PyTypeError::new_err(format!(
-        "{} is no stream: give an integer, or an object with __cuda_stream__, ptr or int_ptr",
+        "{} is no stream: give a crossdock.Stream, a pyopencl.CommandQueue, an object with \
+         __cuda_stream__ or ptr, or an integer",
         native.get_type().name()?
     )))
 }

@@ -58,6 +58,20 @@ impl Gil {
         unsafe { (self.functions.PyErr_Clear)() };
     }
 
+    /// Raises `MemoryError`.
+    pub(crate) fn no_memory(&self) -> Raised {
+        // SAFETY: the lock is held; it answers NULL for callers that return objects.
+        unsafe { (self.functions.PyErr_NoMemory)() };
+        Raised
+    }
+
+    /// Whether the exception is of this very class.
+    pub(crate) fn is_of(&self, _raised: &Raised, class: &Object<'_>) -> bool {
+        // SAFETY: the lock is held; it answers the class of the exception, and lends it.
+        let raised = unsafe { (self.functions.PyErr_Occurred)() };
+        raised == class.as_ptr()
+    }
+
     /// Prints the exception with its traceback on standard error, and forgets it.
     pub(crate) fn print(&self, _raised: Raised) {
         // SAFETY: the lock is held, and an exception is set.
@@ -304,7 +318,8 @@ impl<'gil> Object<'gil> {
         Ok(number)
     }
 
-    /// The content of Python's `bytes`.
+    /// The content of Python's `bytes`, with room for one more behind it. Where there is no memory for
+    /// as many as the script made, that is Python's `MemoryError`.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Raised> {
         let (mut data, mut size) = (ptr::null_mut(), 0);
         let look = self.gil.functions.PyBytes_AsStringAndSize;
@@ -314,7 +329,11 @@ impl<'gil> Object<'gil> {
         }
         // SAFETY: as many bytes as it said, which live as long as the object and never change.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size.unsigned_abs()) };
-        Ok(bytes.to_vec())
+        let mut copied = Vec::new();
+        let room = copied.try_reserve_exact(bytes.len().saturating_add(1));
+        room.map_err(|_none| self.gil.no_memory())?;
+        copied.extend_from_slice(bytes);
+        Ok(copied)
     }
 
     /// Takes the tensor out of its capsule.

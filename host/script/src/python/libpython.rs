@@ -113,6 +113,7 @@ functions! {
     PyErr_Occurred: fn() -> *mut PyObject;
     PyErr_Clear: fn();
     PyErr_Print: fn();
+    PyErr_NoMemory: fn() -> *mut PyObject;
     PyErr_SetNone: fn(*mut PyObject);
     PyErr_SetString: fn(*mut PyObject, *const c_char);
     Py_IncRef: fn(*mut PyObject);

@@ -84,7 +84,7 @@ impl Value {
             1 => Self::Bool(content.to_i64()? != 0),
             2 => Self::Int(content.to_i64()?),
             3 => Self::Float(content.to_f64()?),
-            4 => Self::Text(lossy(&content.to_bytes()?)),
+            4 => Self::Text(lossy(content.to_bytes()?)),
             5 => Self::Bytes(content.to_bytes()?),
             6 => Self::Tensor(content.to_tensor()?),
             _ => Self::None,
@@ -92,7 +92,8 @@ impl Value {
     }
 }
 
-/// What Python encoded, which is UTF-8.
-pub(crate) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// What Python encoded, which is UTF-8, in the same memory.
+pub(crate) fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -24,6 +24,8 @@ _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
 
 # As many texts as this of a session are kept, to be shown in tracebacks.
 _SOURCES = 32
+# The characters that a host gets of a message or a traceback, at most: it has each of them several times.
+_LONGEST = 1 << 20
 # What `sys` says that a session has of its own, or that others need when it is gone.
 _OF_SYS = ("argv", "stdout", "stderr", "path")
 
@@ -383,13 +385,13 @@ def _described(error):
     except BaseException:
         name = "BaseException"
     try:
-        message = str(error)
+        message = _shortened(str(error))
     except BaseException:
         message = "(its text cannot be made)"
     try:
         while trace is not None and trace.tb_frame.f_code.co_filename == _OWN_FILE:
             trace = trace.tb_next
-        lines = "".join(traceback.format_exception(kind, error, trace))
+        lines = _shortened("".join(traceback.format_exception(kind, error, trace)))
     except BaseException:
         lines = f"{name}: {message}\n"
     if issubclass(kind, SystemExit):
@@ -400,6 +402,14 @@ def _described(error):
 def _name(kind):
     name = kind.__qualname__
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+
+
+def _shortened(text):
+    """The beginning and the end of a text that is longer than a host gets it."""
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{str(text[:half])}[.. {len(text) - 2 * half} characters ..]{str(text[-half:])}"
 
 
 def _texts(*texts):

@@ -35,6 +35,7 @@ pub(crate) struct Worker<'gil> {
     perform: Object<'gil>,
     leave: Object<'gil>,
     late: Object<'gil>,
+    memory_error: Object<'gil>,
     /// Stop functions of a script that trace this thread.
     untrace: [Object<'gil>; 2],
 }
@@ -52,7 +53,8 @@ impl<'gil> Worker<'gil> {
         names.put(c"__builtins__", &gil.import(c"builtins")?)?;
         gil.run(NAMESPACE, FILE, &names)?;
         gil.run(SESSIONS, FILE, &names)?;
-        let interrupt = gil.import(c"builtins")?.attribute(c"KeyboardInterrupt")?;
+        let builtins = gil.import(c"builtins")?;
+        let interrupt = builtins.attribute(c"KeyboardInterrupt")?;
         // Never given back: threads may still raise it while the process ends.
         host.set_interrupt(interrupt.into_raw());
         let (wake, place, pipe) = signals;
@@ -73,6 +75,7 @@ impl<'gil> Worker<'gil> {
             perform: names.get(c"perform")?,
             leave: names.get(c"leave")?,
             late: names.get(c"late")?,
+            memory_error: builtins.attribute(c"MemoryError")?,
             untrace: [untrace.item(0)?, untrace.item(1)?],
         })
     }
@@ -114,11 +117,9 @@ impl<'gil> Worker<'gil> {
             (Err(raised), _) | (_, Err(raised)) => Err(raised),
         };
         let answer = answer.unwrap_or_else(|raised| {
+            let failure = self.no_answer(&raised, &title);
             self.gil.clear(raised);
-            Err(Failure::new(Kind::Exception, title.as_str()).because(
-                "an exception came between the script and its host",
-                "try again; if it stays, report it as a bug of Crossdock",
-            ))
+            Err(failure)
         });
         match (answer, cause) {
             (Err(failure), Some(cause)) => Err(Failure {
@@ -128,6 +129,20 @@ impl<'gil> Worker<'gil> {
             }),
             (answer, _) => answer,
         }
+    }
+
+    /// Why there is an answer, and nobody gets it.
+    fn no_answer(&self, raised: &Raised, title: &str) -> Failure {
+        if self.gil.is_of(raised, &self.memory_error) {
+            return Failure::new(Kind::Exhausted, title).because(
+                "there is no host memory left for what the script gives",
+                "let it give less at a time, or a tensor, which is not copied",
+            );
+        }
+        Failure::new(Kind::Exception, title).because(
+            "an exception came between the script and its host",
+            "try again; if it stays, report it as a bug of Crossdock",
+        )
     }
 
     /// From here on no interrupt is sent: one that was not raised yet is raised where it hits nobody.
@@ -158,7 +173,7 @@ impl<'gil> Worker<'gil> {
     fn failure(done: &Object<'gil>, kind: i64, title: &str) -> Result<Failure, Raised> {
         const EXIT: i64 = 2;
         let code = i32::try_from(done.item(1)?.to_i64()?).unwrap_or(1);
-        let text = |place| Ok::<_, Raised>(lossy(&done.item(place)?.to_bytes()?));
+        let text = |place| Ok::<_, Raised>(lossy(done.item(place)?.to_bytes()?));
         let (class, message, traceback) = (text(2)?, text(3)?, text(4)?);
         let failure = if kind == EXIT {
             Failure::new(Kind::Exit(code), title).because(

@@ -18,6 +18,7 @@ in_children! {
     two_threads_call_at_once: threads;
     a_session_that_never_waits_is_busy: busy;
     calls_leave_nothing_behind: leaks;
+    what_a_script_gives_and_memory_does_not_hold_is_an_error: memory;
 }
 
 fn same(session: &Session, value: Value) {
@@ -291,6 +292,63 @@ fn busy(child: &Child) {
         assert_eq!(runs.join().unwrap().unwrap_err().kind, Kind::Interrupted);
     });
     run(&impatient, "assert x == 1");
+}
+
+/// Lets a process have so many bytes more than it has; `None`: as many as there are.
+fn limit_memory(more: Option<usize>) {
+    // SAFETY: asks for a number.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = text.split_whitespace().next().unwrap().parse().unwrap();
+    let limit = libc::rlimit {
+        rlim_cur: more.map_or(libc::RLIM_INFINITY, |more| (pages * page + more) as u64),
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a limit that is whole.
+    let failed = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    assert_eq!(failed, 0);
+}
+
+fn memory(child: &Child) {
+    const MANY: usize = 1 << 27;
+    let (session, lines) = child.heard(Settings::default());
+    // Loads what a failure is told with.
+    try_run(&session, "raise MemoryError").unwrap_err();
+    run(
+        &session,
+        &format!(
+            "import sys\nmany = {MANY}\nb = bytes(many)\nt = 'x' * many\nclass E(Exception):\n\
+             \x20   def __str__(self): return t\ndef f(): raise E"
+        ),
+    );
+    let (little, one_copy) = (Some(MANY / 4), Some(MANY + MANY / 4));
+    // Python encodes a text before it is copied.
+    for (name, more) in [("b", little), ("t", one_copy)] {
+        limit_memory(more);
+        let error = session.get(name).unwrap_err();
+        limit_memory(None);
+        assert_eq!(error.kind, Kind::Exhausted, "{name}: {error}");
+        assert_eq!(error.message, format!("get `{name}` of a script"));
+    }
+    // What is written is copied twice as well; the script is told.
+    limit_memory(one_copy);
+    let error = try_run(&session, "sys.stdout.buffer.write(b)").unwrap_err();
+    limit_memory(None);
+    assert_eq!(error.exception.as_deref(), Some("MemoryError"), "{error}");
+    // A message goes to the host several times; Python needs memory for a traceback of it, too.
+    for (more, place) in [(one_copy, ""), (None, "in f\n")] {
+        limit_memory(more);
+        let error = session.call("f", Vec::new(), Vec::new(), None).unwrap_err();
+        limit_memory(None);
+        assert_eq!(error.exception.as_deref(), Some("__main__.E"));
+        assert!(error.why().starts_with("__main__.E: xxx"));
+        let traceback = error.traceback.clone().unwrap();
+        assert!(traceback.contains(place), "{}", &traceback[..999]);
+        assert!(error.why().len().max(traceback.len()) < MANY / 8);
+    }
+    assert!(matches!(session.get("b"), Ok(Value::Bytes(bytes)) if bytes.len() == MANY));
+    run(&session, "print('on')");
+    assert!(lines.iter().any(|line| line == "on\n"));
 }
 
 /// Kilobytes of this process that are in memory.

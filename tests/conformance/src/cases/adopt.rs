@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{AdoptFlags, Capabilities, MemoryKind, PointerFlags, Status};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, free_address};
 use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
 use crate::host_memory::HostMemory;
 use crate::random::pattern;
@@ -30,6 +30,12 @@ pub(super) const CASES: &[Case] = &[
         "adopted_memory_is_known_as_foreign",
         "The plugin did not make it: the driver knows it from others in the process, or it was registered or adopted.",
         is_foreign,
+    ),
+    Case::full(
+        "adopted_memory_is_not_freed",
+        "`XD_NOT_OWNER` for another address or kind … `free` refuses it: its owner frees it, once \
+         `release_adopted` has ended each adoption.",
+        free_of_adopted,
     ),
     Case::core(
         "what_was_not_adopted_is_not_released",
@@ -124,6 +130,21 @@ fn is_foreign(subject: &Subject<'_>) -> Verdict {
     let same = after.kind != MemoryKind::UNOWNED && after.allocation_id == info.allocation_id;
     ensure!(!same, "after the release it is still answered for");
     Ok(())
+}
+
+fn free_of_adopted(subject: &Subject<'_>) -> Verdict {
+    let adopted = adopt(subject, 79)?;
+    for kind in [MemoryKind::DEVICE, MemoryKind::HOST] {
+        answers(
+            &format!("free of adopted memory as kind {}", kind.0),
+            &free_address(subject.hooks(), adopted.address(), kind),
+            &[Status::NOT_OWNER],
+        )?;
+    }
+    let found = adopted.read(0, BYTES)?;
+    same_bytes("what the device reads", &found, &pattern(79, BYTES))?;
+    let found = adopted.release()?.content();
+    same_bytes("host memory after the release", &found, &pattern(79, BYTES))
 }
 
 fn release_of_others(subject: &Subject<'_>) -> Verdict {

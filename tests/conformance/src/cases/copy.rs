@@ -1,6 +1,6 @@
 //! Contiguous copies that are done when they return.
 
-use crossdock_sdk::abi::{AddressForm, Status};
+use crossdock_sdk::abi::{Address, AddressForm, Side, Status};
 
 use crate::allocation::{Place, copy};
 use crate::case::{Case, Verdict, answers, is_unsupported, same_bytes, skipped, status_of};
@@ -143,15 +143,33 @@ fn overlap(subject: &Subject<'_>) -> Verdict {
 
 fn past_the_end(subject: &Subject<'_>) -> Verdict {
     let memory = subject.allocate(4096)?;
+    memory.write(0, &pattern(15, 4096))?;
     let size = memory.query(0)?.size;
     for offset in [size - 1, size - 16] {
         let mut bytes = [0xa5; 32];
-        let answer = crate::allocation::read_beyond(&memory, offset, &mut bytes);
+        let mut src = Place::Claimed(memory.side_at(offset));
+        let answer = copy(
+            subject.hooks(),
+            &mut Place::Target(&mut bytes, 0),
+            &mut src,
+            32,
+        );
         let what = format!("a copy of 32 bytes from byte {offset} of {size}");
         answers(&what, &answer, &[Status::INVALID])?;
         same_bytes("the destination", &bytes, &[0xa5; 32])?;
     }
-    Ok(())
+    for (offset, count) in [(size - 1, 2), (size - 8, 16)] {
+        let mut dst = Place::Claimed(memory.side_at(offset));
+        let answer = copy(
+            subject.hooks(),
+            &mut dst,
+            &mut Place::Source(&[9; 16], 0),
+            count,
+        );
+        let what = format!("a copy of {count} bytes to byte {offset} of {size}");
+        answers(&what, &answer, &[Status::INVALID])?;
+    }
+    same_bytes("the memory", &memory.read(0, 4096)?, &pattern(15, 4096))
 }
 
 fn host_to_host(subject: &Subject<'_>) -> Verdict {
@@ -179,8 +197,13 @@ fn unknown_handle(subject: &Subject<'_>) -> Verdict {
     let memory = subject.allocate(4096)?;
     let word = memory.address().word;
     for claimed in [word.wrapping_add(8), word ^ 0x10, 1] {
-        let answer = crate::allocation::read_claimed(subject.hooks(), subject.device(), claimed);
-        let status = status_of(&answer);
+        let mut bytes = [0_u8; 16];
+        let mut src = Place::Claimed(Side {
+            address: Address::handle(claimed, 0),
+            ..memory.side()
+        });
+        let mut dst = Place::Target(&mut bytes, 0);
+        let status = status_of(&copy(subject.hooks(), &mut dst, &mut src, 16));
         crate::case::ensure!(
             [Status::NOT_OWNER, Status::STALE, Status::INVALID].contains(&status),
             "a copy from the word {claimed:#x} answered {status}"

@@ -8,7 +8,7 @@ pub(super) const CASES: &[Case] = &[
     Case::full(
         "a_process_exits_well_while_the_plugin_has_work",
         "Runs when the process begins to exit: stops the plugin's own threads; no vendor call \
-         afterwards.",
+         afterwards. … functions of the host that have not begun never run",
         elsewhere,
     )
     .of_a_process(Ending::Exit),

@@ -49,6 +49,30 @@ pub(super) const CASES: &[Case] = &[
         "Work that failed is over, and the work behind it on its stream still runs.",
         goes_on,
     ),
+    Case::core(
+        "a_failure_is_told_by_an_event_that_is_looked_at_late",
+        "An event answers it each time: every later call of `event_query` and `event_synchronize` gives \
+         the same status. … A wait of a stream for an event that failed is work that failed with the same \
+         status",
+        looked_at_late,
+    ),
+    Case::core(
+        "an_event_that_is_recorded_behind_failed_work_has_its_failure",
+        "An event that is recorded behind failed work on its stream, and before `stream_synchronize` told of \
+         the failure, has that failure too.",
+        recorded_behind,
+    ),
+    Case::core(
+        "an_event_before_failed_work_has_no_failure",
+        "the failure of the work before it, the same each time.",
+        recorded_before,
+    ),
+    Case::core(
+        "a_failure_is_told_by_an_event_of_a_destroyed_stream",
+        "Destroys a stream; work already on it completes. … the failure of the work before it, the same \
+         each time.",
+        stream_is_gone,
+    ),
 ];
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
@@ -187,6 +211,80 @@ fn goes_on(subject: &Subject<'_>) -> Verdict {
     same_bytes(what, &early.read(0, 4096)?, &pattern(68, 4096))?;
     let what = "what was copied by work that came after the failure";
     same_bytes(what, &late.read(0, 100_000)?, &pattern(69, 100_000))
+}
+
+fn looked_at_late(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(4096)?;
+    let (mut lane, waiter) = (subject.lane()?, subject.lane()?);
+    let (asked, waited) = (subject.point()?, subject.point()?);
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    lane.record(&asked)?;
+    lane.upload(&memory, pattern(70, 4096))?;
+    lane.record(&waited)?;
+    gate.complete(Status::VENDOR)?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    // The stream has told of it, does other work, and nobody has asked the events so far.
+    lane.upload(&memory, pattern(71, 4096))?;
+    tells_no_more(&lane)?;
+    stays(&asked, Status::VENDOR)?;
+    waiter.wait(&waited)?;
+    let at_waiter = waiter.synchronize(LIMIT_NS);
+    let what = "stream_synchronize of a stream that waits for an event which failed before";
+    answers(what, &at_waiter, &[Status::VENDOR])?;
+    stays(&waited, Status::VENDOR)
+}
+
+fn recorded_behind(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (lane, point) = (subject.lane()?, subject.point()?);
+    let mut gate = subject.gate()?;
+    lane.wait_gate(&gate)?;
+    gate.complete(Status::OOM_DEVICE)?;
+    let over = once_over(|| lane.query());
+    answers("stream_query", &over, &[Status::OOM_DEVICE])?;
+    // All is over, and the stream keeps the failure for who waits for it.
+    lane.record(&point)?;
+    let told = point.synchronize(LIMIT_NS);
+    answers("event_synchronize", &told, &[Status::OOM_DEVICE])?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::OOM_DEVICE])?;
+    stays(&point, Status::OOM_DEVICE)
+}
+
+fn recorded_before(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let memory = subject.allocate(4096)?;
+    let (mut lane, point) = (subject.lane()?, subject.point()?);
+    let mut gate = subject.gate()?;
+    lane.upload(&memory, pattern(72, 4096))?;
+    lane.record(&point)?;
+    lane.wait_gate(&gate)?;
+    gate.complete(Status::VENDOR)?;
+    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_synchronize", &told, &[Status::VENDOR])?;
+    answers("event_query", &point.query(), &[Status::OK])?;
+    let told = point.synchronize(LIMIT_NS);
+    answers("event_synchronize", &told, &[Status::OK])
+}
+
+fn stream_is_gone(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let hooks = subject.hooks();
+    let point = subject.point()?;
+    let mut gate = subject.gate()?;
+    let stream = hooks.stream_create(subject.device())?;
+    let queued = hooks
+        .stream_wait_event(stream, gate.point().handle())
+        .and_then(|()| hooks.event_record(point.handle(), stream));
+    hooks.stream_destroy(stream)?;
+    queued?;
+    gate.complete(Status::VENDOR)?;
+    let told = point.synchronize(LIMIT_NS);
+    answers("event_synchronize", &told, &[Status::VENDOR])?;
+    stays(&point, Status::VENDOR)
 }
 
 /// Fails the first work of a stream, and holds what comes next until the gate is opened.

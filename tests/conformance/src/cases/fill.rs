@@ -28,6 +28,11 @@ pub(super) const CASES: &[Case] = &[
         "Length; a multiple of `pattern_bytes`, never 0.",
         large,
     ),
+    Case::full(
+        "a_fill_that_reaches_past_its_allocation_is_refused",
+        "`XD_INVALID` and `XD_NOT_OWNER` for its range as `copy` answers them.",
+        past_the_end,
+    ),
 ];
 
 const LENGTHS: [u32; 5] = [1, 2, 4, 8, 16];
@@ -125,6 +130,20 @@ fn large(subject: &Subject<'_>) -> Verdict {
         &memory.read(0, (1 << 20) + 16)?,
         &wanted,
     )
+}
+
+fn past_the_end(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::FILL)?;
+    let memory = subject.allocate(4096)?;
+    memory.write(0, &pattern(23, 4096))?;
+    let size = memory.query(0)?.size;
+    for (offset, bytes, length) in [(size - 1, 2, 1), (size - 8, 16, 8), (size - 4, 8, 4)] {
+        let mut dst = Place::Claimed(memory.side_at(offset));
+        let answer = fill(subject.hooks(), &mut dst, bytes, PATTERN, length);
+        let what = format!("a fill of {bytes} bytes from byte {offset} of {size}");
+        answers(&what, &answer, &[Status::INVALID])?;
+    }
+    same_bytes("the memory", &memory.read(0, 4096)?, &pattern(23, 4096))
 }
 
 const PATTERN: [u8; 16] = [

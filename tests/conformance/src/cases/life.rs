@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "capabilities_name_groups_that_exist",
-        "A bit for a group that the plugin lacks refuses the plugin.",
+        "A bit for a group that the plugin lacks refuses the plugin",
         capabilities_have_groups,
     ),
     Case::core(

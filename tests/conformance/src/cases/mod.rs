@@ -19,9 +19,11 @@ mod pointers;
 mod pool;
 mod register;
 mod retire;
+mod sides;
 mod streams;
 mod strided;
 mod threads;
+mod waits;
 mod wrap;
 
 pub use list::cases;

@@ -257,7 +257,7 @@ fn behind_work(subject: &Subject<'_>) -> Verdict {
     if can_free {
         lane.free(memory)?;
     }
-    trim(subject, 0)?;
+    gate.pending_during("memory_trim", || trim(subject, 0))??;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
     // Who takes the memory that a trim gave back too early writes over it.
     let other = subject.allocate(size)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, PointerFlags, Status};
 
+use crate::allocation::free_address;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, same_bytes};
 use crate::host_memory::HostMemory;
 use crate::random::pattern;
@@ -40,6 +41,16 @@ pub(super) const CASES: &[Case] = &[
         "registered_memory_is_known_as_foreign",
         "The plugin did not make it: the driver knows it from others in the process, or it was registered or adopted.",
         is_foreign,
+    ),
+    Case::full(
+        "registered_memory_is_not_freed",
+        "Frees what `allocate` gave, at its base. … `XD_NOT_OWNER` for another address or kind",
+        free_of_registered,
+    ),
+    Case::full(
+        "memory_that_was_allocated_is_not_unregistered",
+        "`XD_NOT_OWNER` when it was not registered.",
+        unregister_of_allocated,
     ),
     Case::core(
         "memory_is_not_registered_with_a_device_that_is_not_there",
@@ -148,6 +159,47 @@ fn unregister_of_others(subject: &Subject<'_>) -> Verdict {
         &wanted,
     )?;
     same_bytes("the memory", &memory.content(), &pattern(116, BYTES))
+}
+
+fn free_of_registered(subject: &Subject<'_>) -> Verdict {
+    let registered = register(subject, 119)?;
+    let address = Address::pointer(registered.word());
+    for kind in [MemoryKind::PINNED, MemoryKind::HOST, MemoryKind::DEVICE] {
+        answers(
+            &format!("free of registered memory as kind {}", kind.0),
+            &free_address(subject.hooks(), address, kind),
+            &[Status::NOT_OWNER],
+        )?;
+    }
+    // It is registered as before, and the caller's.
+    let device = subject.allocate(BYTES as u64)?;
+    device.write(0, registered.bytes())?;
+    let memory = registered.unregister()?;
+    same_bytes("the memory", &memory.content(), &pattern(119, BYTES))
+}
+
+fn unregister_of_allocated(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::REGISTER)?;
+    let kinds = [
+        (MemoryKind::DEVICE, true),
+        (MemoryKind::PINNED, subject.can(Capabilities::PINNED)),
+        (MemoryKind::MANAGED, subject.can(Capabilities::MANAGED)),
+    ];
+    for (kind, _) in kinds.into_iter().filter(|(_, is_offered)| *is_offered) {
+        let memory = subject.allocate_kind(kind, BYTES as u64)?;
+        memory.write(0, &pattern(120, BYTES))?;
+        let host_pointer = memory.query(0)?.host_pointer;
+        let words = [memory.address().as_pointer(), Some(host_pointer)];
+        for word in words.into_iter().flatten().filter(|word| *word != 0) {
+            answers(
+                &format!("unregister_host of allocated memory of kind {}", kind.0),
+                &unregister_word(subject.hooks(), subject.device(), word),
+                &[Status::NOT_OWNER],
+            )?;
+        }
+        same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(120, BYTES))?;
+    }
+    Ok(())
 }
 
 fn is_foreign(subject: &Subject<'_>) -> Verdict {

@@ -1,11 +1,8 @@
 //! Work in order on a stream, and between two.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
-
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::case::{Case, Verdict, answers, failed, same_bytes};
+use crate::case::{Case, Verdict, answers, same_bytes};
 use crate::lane::Lane;
 use crate::point::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
@@ -74,8 +71,6 @@ pub(super) const CASES: &[Case] = &[
 const BYTES: usize = 100_000;
 /// More than a driver takes along with a command.
 const LARGE: usize = 4 << 20;
-/// How long a call that does not wait may take.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 fn fresh(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
@@ -159,30 +154,12 @@ fn never_waits(subject: &Subject<'_>) -> Verdict {
     let mut gate = subject.gate()?;
     lane.wait_gate(&gate)?;
     let bytes = pattern(56, LARGE);
-    let (submitted, ended) = mpsc::channel();
-    let opened = &mut gate;
-    let (copied, waited) = std::thread::scope(|scope| {
-        // Lets a copy go on that waits for the host, which would wait for the copy.
-        let watch = scope.spawn(move || {
-            let waited = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
-            (waited, opened.complete(Status::OK))
-        });
-        let copied = lane
-            .upload(&memory, bytes)
-            .and_then(|()| lane.download(&memory));
-        // The watch may have ended before.
-        let _told = submitted.send(());
-        (copied, watch.join())
-    });
-    let Ok((waited, completed)) = waited else {
-        return failed("a thread of the suite panicked");
-    };
+    let copied = gate.pending_during("a copy on a stream", || {
+        lane.upload(&memory, bytes)
+            .and_then(|()| lane.download(&memory))
+    })?;
     copied?;
-    completed?;
-    crate::case::ensure!(
-        !waited,
-        "a copy on a stream did not return until the host let the stream go on"
-    );
+    gate.complete(Status::OK)?;
     for bytes in lane.finish()? {
         same_bytes("the bytes", &bytes, &pattern(56, LARGE))?;
     }

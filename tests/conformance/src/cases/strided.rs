@@ -1,11 +1,11 @@
 //! Strided copies against a slow model.
 
-use crossdock_sdk::abi::Capabilities;
+use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::allocation::{Place, copy_strided};
-use crate::case::{Case, Unmet, Verdict, ensure, failed, is_unsupported, same_bytes};
+use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, is_unsupported, same_bytes};
 use crate::layout::{Choice, Region};
-use crate::random::Random;
+use crate::random::{Random, pattern};
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -43,6 +43,12 @@ pub(super) const CASES: &[Case] = &[
         "`copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits",
         sub_byte,
     ),
+    Case::full(
+        "a_strided_copy_that_leaves_its_allocation_is_refused",
+        "`XD_INVALID` and `XD_NOT_OWNER` as `copy` answers them, and `XD_INVALID` too where a side reaches \
+         before the beginning.",
+        leaves_allocation,
+    ),
 ];
 
 const CONTRACT: &str = "Copies an n-dimensional region in stream order, or at once without a \
@@ -76,6 +82,66 @@ fn sub_byte(subject: &Subject<'_>) -> Verdict {
         "SUB_BYTE_STRIDES is claimed, but every region was UNSUPPORTED"
     );
     Ok(())
+}
+
+/// Two rows of 16 bytes that lie at `pitch` in the device's memory, and one behind the other in the host's.
+fn rows(pitch: i64) -> Region {
+    Region {
+        element_bits: 8,
+        shape: vec![2, 16],
+        dst_strides: vec![pitch, 1],
+        src_strides: vec![16, 1],
+    }
+}
+
+fn turned(region: &Region) -> Region {
+    Region {
+        dst_strides: region.src_strides.clone(),
+        src_strides: region.dst_strides.clone(),
+        ..region.clone()
+    }
+}
+
+fn leaves_allocation(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::STRIDED_COPY)?;
+    let hooks = subject.hooks();
+    let memory = subject.allocate(4096)?;
+    memory.write(0, &pattern(24, 4096))?;
+    let size = memory.query(0)?.size;
+    let (into, mut host) = (rows(64), [0xa5; 32]);
+    // The last row ends with the allocation; then it would reach 4 bytes further.
+    let whole = copy_strided(
+        hooks,
+        &mut Place::Target(&mut host, 0),
+        &mut Place::Claimed(memory.side_at(size - 80)),
+        &turned(&into),
+    );
+    subject.or_skip("a strided copy up to the end of an allocation", whole)?;
+    host = [0xa5; 32];
+    let end = memory.side_at(size - 76);
+    let refused = copy_strided(
+        hooks,
+        &mut Place::Target(&mut host, 0),
+        &mut Place::Claimed(end),
+        &turned(&into),
+    );
+    let what = "a strided copy from memory that ends before its last row";
+    answers(what, &refused, &[Status::INVALID])?;
+    // Rows that lie backwards, the second before the allocation.
+    let refused = copy_strided(
+        hooks,
+        &mut Place::Target(&mut host, 0),
+        &mut Place::Claimed(memory.side_at(32)),
+        &turned(&rows(-64)),
+    );
+    let what = "a strided copy from memory that begins behind its second row";
+    answers(what, &refused, &[Status::INVALID, Status::UNSUPPORTED])?;
+    same_bytes("the destination", &host, &[0xa5; 32])?;
+    let mut src = Place::Source(&host, 0);
+    let refused = copy_strided(hooks, &mut Place::Claimed(end), &mut src, &into);
+    let what = "a strided copy to memory that ends before its last row";
+    answers(what, &refused, &[Status::INVALID])?;
+    same_bytes("the memory", &memory.read(0, 4096)?, &pattern(24, 4096))
 }
 
 /// Copies generated regions in every direction, and counts those that the plugin copied.

@@ -1,14 +1,13 @@
 //! The suite on a table with a fault, and what a fault is made of.
-#![expect(unsafe_code, reason = "reads a group of the sound plugin")]
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where its plugin cannot be made"
 )]
 
 use crossdock_conformance::{Level, Report, Subject, run};
-use crossdock_sdk::abi::{PluginTable, StreamHooks};
+use crossdock_sdk::abi::PluginTable;
 
-use super::faulty::{group, open, sound};
+use super::faulty::open;
 
 /// Runs one case on a table with a fault.
 pub(crate) fn report_of_case(case: &str, change: impl FnOnce(&mut PluginTable)) -> Report {
@@ -27,20 +26,4 @@ pub(crate) fn finds(report: &Report, case: &str) {
         report.failures().any(|failure| failure.name == case),
         "{case}:\n{report}"
     );
-}
-
-/// A table's change to streams with other hooks.
-pub(crate) fn with_streams(change: impl FnOnce(&mut StreamHooks)) -> impl FnOnce(&mut PluginTable) {
-    move |table| {
-        // SAFETY: the sound plugin's group is a constant.
-        let mut streams = unsafe { table.streams.as_ptr().read() };
-        change(&mut streams);
-        table.streams = group(streams);
-    }
-}
-
-/// The sound plugin's streams.
-pub(crate) fn sound_streams() -> StreamHooks {
-    // SAFETY: the sound plugin's group is a constant.
-    unsafe { sound().streams.as_ptr().read() }
 }

@@ -87,7 +87,7 @@ pub(crate) extern "C" fn xd_script_explain(
 ) -> Failure {
     fence_into("xd_script_explain", out, || {
         let search = search(&python_options(options)?);
-        Ok(value::owned(ValueKind::TEXT, search.to_string().into()))
+        value::owned(ValueKind::TEXT, search.to_string().into())
     })
 }
 

@@ -53,10 +53,12 @@ pub(crate) unsafe fn taken(value: &XdValue) -> Result<Value, Refusal> {
 
 /// Memory does not hold what a caller has a second time.
 fn no_room(error: TryReserveError) -> Refusal {
-    Refusal::Runtime(Error::Exhausted {
-        operation: "copy a value for a script",
-        why: error.to_string(),
-    })
+    exhausted("copy a value for a script", error)
+}
+
+fn exhausted(operation: &'static str, error: TryReserveError) -> Refusal {
+    let why = error.to_string();
+    Refusal::Runtime(Error::Exhausted { operation, why })
 }
 
 /// A share of a tensor on its way into a script.
@@ -81,8 +83,8 @@ pub(crate) fn given(runtime: &Runtime, value: Value) -> Result<XdValue, Refusal>
         Value::Bool(truth) => XdValue::integer(ValueKind::BOOL, truth.into()),
         Value::Int(number) => XdValue::integer(ValueKind::INT, number),
         Value::Float(number) => XdValue::number(number),
-        Value::Text(text) => owned(ValueKind::TEXT, text.into_bytes()),
-        Value::Bytes(bytes) => owned(ValueKind::BYTES, bytes),
+        Value::Text(text) => owned(ValueKind::TEXT, text.into_bytes())?,
+        Value::Bytes(bytes) => owned(ValueKind::BYTES, bytes)?,
         Value::Tensor(tensor) => XdValue::tensor(imported(runtime, tensor)?),
         _ => {
             return Err(Refusal::argument(
@@ -93,14 +95,16 @@ pub(crate) fn given(runtime: &Runtime, value: Value) -> Result<XdValue, Refusal>
 }
 
 /// Bytes that a caller gets, with a NUL behind them.
-pub(crate) fn owned(kind: ValueKind, mut bytes: Vec<u8>) -> XdValue {
+pub(crate) fn owned(kind: ValueKind, mut bytes: Vec<u8>) -> Result<XdValue, Refusal> {
     let size = bytes.len() as u64;
+    let room = bytes.try_reserve_exact(1);
+    room.map_err(|error| exhausted("hand out a value", error))?;
     bytes.push(0);
-    XdValue {
+    Ok(XdValue {
         data: Box::into_raw(bytes.into_boxed_slice()).cast(),
         size,
         ..XdValue::integer(kind, 0)
-    }
+    })
 }
 
 /// Frees what `given` or `owned` put into a value.

@@ -79,7 +79,7 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let told = take_stdout()?;
-    tell_at_exit(told.try_clone()?, LAST_WORD)?;
+    tell_at_exit(told.try_clone()?, last_word)?;
     let outcome = run_case(arguments, &told);
     let told = &mut &told;
     match outcome {
@@ -132,7 +132,20 @@ fn limit() -> Duration {
     process::limit() / 3
 }
 
-const LAST_WORD: &[u8] = b"\"Done\"\n";
+/// That the process came to its end, and what was wrong with that.
+fn last_word(outcome: Outcome) -> Vec<u8> {
+    let mut word = Vec::new();
+    let told = match outcome {
+        Outcome::Failed(_) => Told::End {
+            outcome,
+            seconds: 0.0,
+        },
+        _ => Told::Done,
+    };
+    // Without the word the case fails, which is all that can be done.
+    let _written = tell(&mut word, &told);
+    word
+}
 
 const HANGS: &str = "the process does not come to its end: mostly `at_exit` waits for a thread that \
     waits for the driver, or for a lock that another thread holds";
