@@ -2,7 +2,7 @@
 //! become [`Error`], and a plugin whose hook panicked is quarantined.
 #![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crossdock_sdk::abi::{
@@ -24,11 +24,15 @@ pub struct Hooks {
     /// The plugin's own table: `probe` and `open` carry no handle, so no layer wraps them.
     closed: Target,
     opened: OnceLock<Opened>,
-    quarantined: AtomicBool,
+    /// The state of the process in which hooks are called; [`QUARANTINE`] after a panic.
+    called_in: AtomicU32,
     /// Who is told of a quarantine. Taken then, after which nobody is entered.
     watchers: Mutex<Option<Vec<Weak<dyn OnQuarantine>>>>,
     generation: u32,
 }
+
+/// No state of a process.
+const QUARANTINE: u32 = u32::MAX;
 
 /// What an open plugin is called through.
 #[derive(Debug)]
@@ -88,7 +92,7 @@ impl Hooks {
             name,
             closed: Target::new(table, PluginHandle::NONE),
             opened: OnceLock::new(),
-            quarantined: AtomicBool::new(false),
+            called_in: AtomicU32::new(life::generation()),
             watchers: Mutex::new(Some(Vec::new())),
             generation: life::generation(),
         }
@@ -136,7 +140,7 @@ impl Hooks {
     /// Whether a hook panicked, after which none is called any more but `event_complete`.
     #[inline]
     pub fn is_quarantined(&self) -> bool {
-        self.quarantined.load(Ordering::Acquire)
+        self.called_in.load(Ordering::Acquire) == QUARANTINE
     }
 
     /// Whether this process is a fork of the one that opened the plugin.
@@ -265,7 +269,7 @@ impl Hooks {
         hook: &str,
         call: impl FnOnce(ErrorOut) -> Status,
     ) -> Result<(), Error> {
-        if self.is_quarantined() || self.is_forked() || life::exiting() {
+        if !self.is_called() {
             return Err(self.not_called(hook));
         }
         let mut raw: *mut RawError = std::ptr::null_mut();
@@ -279,9 +283,15 @@ impl Hooks {
         Ok(())
     }
 
+    /// Whether hooks are called: after a panic, in the child of a fork and once the process exits they are not.
+    #[inline]
+    fn is_called(&self) -> bool {
+        self.called_in.load(Ordering::Acquire) == life::state()
+    }
+
     /// Fails as a hook does that is not called any more.
     pub(crate) fn check_called(&self, hook: &str) -> Result<(), Error> {
-        if self.is_quarantined() || self.is_forked() || life::exiting() {
+        if !self.is_called() {
             return Err(self.not_called(hook));
         }
         Ok(())
@@ -342,7 +352,7 @@ impl Hooks {
     /// Calls no hook any more after a panic, and tells those who wait for the plugin.
     fn quarantine_if_panicked(&self, error: Error) -> Error {
         if error.status() == Some(Status::PANIC) {
-            self.quarantined.store(true, Ordering::Release);
+            self.called_in.store(QUARANTINE, Ordering::Release);
             let watchers = self.watchers().take().unwrap_or_default();
             for watcher in watchers.iter().filter_map(Weak::upgrade) {
                 watcher.quarantined(&error);

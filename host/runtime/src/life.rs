@@ -11,8 +11,9 @@ use crossdock_sdk::fence::fence;
 use crate::error::Error;
 use crate::opened;
 
-static EXITING: AtomicBool = AtomicBool::new(false);
-static FORKS: AtomicU32 = AtomicU32::new(0);
+/// How often this process was forked off, and [`EXITS`]: one word, because each hook call looks at both.
+static STATE: AtomicU32 = AtomicU32::new(0);
+const EXITS: u32 = 1 << 31;
 /// The process that last began to watch for forks, or came out of one.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
@@ -31,7 +32,7 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 #[must_use]
 #[inline]
 pub fn exiting() -> bool {
-    EXITING.load(Ordering::Acquire)
+    state() & EXITS != 0
 }
 
 /// How many things were leaked and not given back: because the process was exiting, because it is a
@@ -46,7 +47,13 @@ pub fn counted_leaks() -> u64 {
 /// belongs to the parent.
 #[inline]
 pub(crate) fn generation() -> u32 {
-    FORKS.load(Ordering::Acquire)
+    state() & !EXITS
+}
+
+/// The same number in a process that does not exit, and another one in a process that does.
+#[inline]
+pub(crate) fn state() -> u32 {
+    STATE.load(Ordering::Acquire)
 }
 
 /// Whether a hook was not called because the process exits or is a fork; what it would have given
@@ -80,7 +87,7 @@ impl Drop for ExitDelay {
 pub(crate) fn begin_release() -> Option<ExitDelay> {
     let delay = delay_exit();
     // After the count went up: either this sees the exit, or the exit sees the count.
-    (!EXITING.load(Ordering::SeqCst)).then_some(delay)
+    (STATE.load(Ordering::SeqCst) & EXITS == 0).then_some(delay)
 }
 
 /// Whether this thread is giving something back, or looking at a plugin.
@@ -117,8 +124,8 @@ pub(crate) fn watch_exit() {
 }
 
 extern "C" fn at_exit() {
-    let begun = EXITING.swap(true, Ordering::SeqCst);
-    if !begun {
+    let before = STATE.fetch_or(EXITS, Ordering::SeqCst);
+    if before & EXITS == 0 {
         wait_for_delays();
         let _caught = fence(opened::tell_exit);
         let _caught = fence(crate::trace::finish);
@@ -138,7 +145,7 @@ unsafe extern "C" fn in_child() {
     if PROCESS.swap(process, Ordering::AcqRel) == process {
         return;
     }
-    FORKS.fetch_add(1, Ordering::AcqRel);
+    STATE.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
     DELAYS.store(DELAYS_HERE.get(), Ordering::SeqCst);
     let _caught = fence(opened::tell_fork);
