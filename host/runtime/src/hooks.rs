@@ -269,9 +269,7 @@ impl Hooks {
         hook: &str,
         call: impl FnOnce(ErrorOut) -> Status,
     ) -> Result<(), Error> {
-        if !self.is_called() {
-            return Err(self.not_called(hook));
-        }
+        self.check_called(hook)?;
         let mut raw: *mut RawError = std::ptr::null_mut();
         let status = call(&raw mut raw);
         if !status.is_ok() {
@@ -283,18 +281,14 @@ impl Hooks {
         Ok(())
     }
 
-    /// Whether hooks are called: after a panic, in the child of a fork and once the process exits they are not.
+    /// Fails as a hook does that is not called any more: after a panic, in the child of a fork and once the
+    /// process exits.
     #[inline]
-    fn is_called(&self) -> bool {
-        self.called_in.load(Ordering::Acquire) == life::state()
-    }
-
-    /// Fails as a hook does that is not called any more.
     pub(crate) fn check_called(&self, hook: &str) -> Result<(), Error> {
-        if !self.is_called() {
-            return Err(self.not_called(hook));
+        match self.called_in.load(Ordering::Acquire) == life::state() {
+            true => Ok(()),
+            false => Err(self.not_called(hook)),
         }
-        Ok(())
     }
 
     /// Why no hook is called any more.

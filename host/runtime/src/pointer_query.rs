@@ -164,7 +164,7 @@ impl Search {
     #[inline]
     fn ask(
         &mut self,
-        find: impl Fn(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
+        find: impl FnOnce(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
         plugin: &Arc<Plugin>,
         address: u64,
     ) -> Result<(), Error> {
@@ -174,10 +174,7 @@ impl Search {
             .pointer_query_into(Address::pointer(address), &mut info);
         match (asked, Title::of(&info)) {
             (Ok(()), None) => Ok(()),
-            (Ok(()), Some(title)) => {
-                let device = find(plugin, info.device);
-                self.weigh(title, device, plugin, info, address)
-            }
+            (Ok(()), Some(title)) => self.weigh(title, find, plugin, info, address),
             (Err(error), _) => {
                 self.failure.get_or_insert(error);
                 Ok(())
@@ -190,12 +187,12 @@ impl Search {
     fn weigh(
         &mut self,
         title: Title,
-        device: Result<Device, NoDevice>,
+        find: impl FnOnce(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
         plugin: &Arc<Plugin>,
         info: PointerInfo,
         address: u64,
     ) -> Result<(), Error> {
-        let device = match device {
+        let device = match find(plugin, info.device) {
             Ok(device) => device,
             // A plugin that was retired since it was asked keeps its memory, but not its devices.
             Err(NoDevice::NotListed) => return Ok(()),
