@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::{Borrowed, ffi, prelude::*};
 
 use crate::dlpack::export_format::{Form, form_of, form_of_draft, usual_form};
-use crate::dlpack::familiar::{is_familiar, remember};
+use crate::dlpack::kwargs_cache::{is_known, remember};
 use crate::dlpack::negotiate::HOST;
 use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, Entry, add_method, fence_entry};
@@ -23,7 +23,7 @@ use crate::link::error::{check, copy_required};
 use crate::link::handle::Handle;
 use crate::link::table::api;
 use crate::link::waiting;
-use crate::managed::capsule::{self, Draft, Traveller};
+use crate::managed::capsule::{self, CapsuleKind, Draft};
 use crate::objects::device::Device;
 use crate::objects::device_name::{device_from, pair_from};
 use crate::objects::stream_numbers::{self, Wanted};
@@ -77,7 +77,7 @@ unsafe extern "C" fn dlpack(
         // SAFETY: a method of the class alone.
         let tensor = unsafe { tensor_of(py, slf) };
         // SAFETY: what Python passes to such a method.
-        let plain = match unsafe { is_familiar(args, nargs, kwnames) } {
+        let plain = match unsafe { is_known(args, nargs, kwnames) } {
             true => tensor.plain_export()?,
             false => None,
         };
@@ -371,7 +371,7 @@ fn nothing() -> PyErr {
 }
 
 #[inline]
-fn hand_out<T: Traveller>(py: Python<'_>, managed: NonNull<T>) -> PyResult<Bound<'_, PyAny>> {
+fn hand_out<T: CapsuleKind>(py: Python<'_>, managed: NonNull<T>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: a fresh export that this call owns.
     unsafe { capsule::wrap(py, managed) }
 }

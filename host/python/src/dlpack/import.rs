@@ -18,7 +18,7 @@ use crate::dlpack::negotiate::{self, Found, HOST, Request};
 use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, fence_entry};
-use crate::interpreter::recursion_guard::Level;
+use crate::interpreter::recursion_guard::RecursionGuard;
 use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::table::api;
@@ -96,7 +96,7 @@ pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// The tensor of one whose last tensor was on the host.
 fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let asked = {
-        let _level = Level::enter()?;
+        let _guard = RecursionGuard::enter()?;
         names(x.py())?.ask_for_versioned(x)
     };
     let capsule = match asked {

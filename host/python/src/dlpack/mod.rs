@@ -3,15 +3,15 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `import`, `negotiate`, `producers`, `peek` | `from_dlpack`: the short way, how a producer is asked, what is known of its type |
-//! | `export`, `export_format`, `familiar` | `__dlpack__`: which struct a consumer asks for, and calls that were seen before |
+//! | `export`, `export_format`, `kwargs_cache` | `__dlpack__`: which struct a consumer asks for, and calls that were seen before |
 //! | `exchange_table` | the C exchange table of DLPack 1.3 |
 //! | `vectorcall` | calls of a producer's methods without a tuple, a dict or a new text |
 
 pub(crate) mod exchange_table;
 pub(crate) mod export;
 pub(crate) mod export_format;
-pub(crate) mod familiar;
 pub(crate) mod import;
+pub(crate) mod kwargs_cache;
 pub(crate) mod negotiate;
 pub(crate) mod peek;
 pub(crate) mod producers;

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::vectorcall::{VERSION, names};
 use crate::interpreter::calls;
-use crate::interpreter::recursion_guard::Level;
+use crate::interpreter::recursion_guard::RecursionGuard;
 use crate::interpreter::refusals::showing;
 use crate::link::error::check;
 use crate::link::handle::Handle;
@@ -60,7 +60,7 @@ pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Fou
     if let Some(incoming) = capsule::take(x, Asked::Today)? {
         return ordered(py, incoming, None);
     }
-    let _level = Level::enter()?;
+    let _guard = RecursionGuard::enter()?;
     let stated = stated_device(x)?;
     // A device that is unknown here fails before the producer does any work.
     if !HOST_READABLE.contains(&stated.device_type) {

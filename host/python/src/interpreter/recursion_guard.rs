@@ -16,9 +16,9 @@ thread_local! {
 }
 
 /// One level, until it is dropped.
-pub(crate) struct Level(());
+pub(crate) struct RecursionGuard(());
 
-impl Level {
+impl RecursionGuard {
     /// # Errors
     /// `RecursionError` below the deepest level.
     pub(crate) fn enter() -> PyResult<Self> {
@@ -33,7 +33,7 @@ impl Level {
     }
 }
 
-impl Drop for Level {
+impl Drop for RecursionGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get().saturating_sub(1));
     }

@@ -23,7 +23,7 @@ use crate::managed::incoming::{Incoming, Kind};
 pub(crate) type Deleter = unsafe extern "C" fn(tensor: *mut c_void);
 
 /// A managed tensor that can travel in a capsule.
-pub(crate) trait Traveller: Sized + 'static {
+pub(crate) trait CapsuleKind: Sized + 'static {
     /// The name of a capsule that still owns its tensor.
     const NAME: &'static CStr;
     /// The name of one whose tensor was taken.
@@ -48,9 +48,9 @@ pub(crate) trait Traveller: Sized + 'static {
     }
 }
 
-macro_rules! traveller {
+macro_rules! capsule_kind {
     ($struct:ident, $name:literal, $used:literal) => {
-        impl Traveller for $struct {
+        impl CapsuleKind for $struct {
             const NAME: &'static CStr = $name;
             const USED: &'static CStr = $used;
 
@@ -66,19 +66,19 @@ macro_rules! traveller {
     };
 }
 
-traveller!(
+capsule_kind!(
     DLManagedTensorVersioned,
     c"dltensor_versioned",
     c"used_dltensor_versioned"
 );
-traveller!(DLManagedTensor, c"dltensor", c"used_dltensor");
+capsule_kind!(DLManagedTensor, c"dltensor", c"used_dltensor");
 
 /// The struct of DLPack 1.x as the draft of the Python protocol let it travel: under the old name.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Draft(DLManagedTensorVersioned);
 
-impl Traveller for Draft {
+impl CapsuleKind for Draft {
     const NAME: &'static CStr = DLManagedTensor::NAME;
     const USED: &'static CStr = DLManagedTensor::USED;
 
@@ -95,7 +95,7 @@ pub(crate) const MAJOR: u32 = 1;
 ///
 /// # Safety
 /// - `tensor` is a live export of the runtime, and the caller owns it and gives it up, whatever the result.
-pub(crate) unsafe fn wrap<T: Traveller>(
+pub(crate) unsafe fn wrap<T: CapsuleKind>(
     py: Python<'_>,
     tensor: NonNull<T>,
 ) -> PyResult<Bound<'_, PyAny>> {
@@ -190,7 +190,7 @@ fn take_plain(object: &Bound<'_, PyAny>, asked: Asked) -> PyResult<Incoming> {
 }
 
 /// Reads the pointer and renames the capsule, before anything that can fail.
-fn rename<T: Traveller>(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<T>> {
+fn rename<T: CapsuleKind>(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<T>> {
     let object = capsule.as_ptr();
     // SAFETY: a capsule with this name.
     let pointer = unsafe { ffi::PyCapsule_GetPointer(object, T::NAME.as_ptr()) };
@@ -208,7 +208,7 @@ fn context_of(serial: u64) -> *mut c_void {
 }
 
 /// Called by Python when a capsule dies: releases a tensor that nobody took.
-unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn drop_unused<T: CapsuleKind>(capsule: *mut ffi::PyObject) {
     let release = || {
         // SAFETY: called by Python with a capsule of `wrap`.
         let name = unsafe { ffi::PyCapsule_GetName(capsule) };
@@ -236,7 +236,7 @@ unsafe extern "C" fn drop_unused<T: Traveller>(capsule: *mut ffi::PyObject) {
 ///
 /// # Safety
 /// - `name` is NULL or a text.
-unsafe fn is_name<T: Traveller>(name: *const c_char) -> bool {
+unsafe fn is_name<T: CapsuleKind>(name: *const c_char) -> bool {
     let ours = T::NAME.as_ptr();
     // SAFETY: two texts, by the caller's promise.
     name == ours || (!name.is_null() && unsafe { libc::strcmp(name, ours) } == 0)

@@ -12,7 +12,7 @@ use crate::link::error::Failed;
 use crate::link::handle::{Handle, made};
 use crate::link::process_runtime::{look_for, runtime};
 use crate::link::table::api;
-use crate::managed::capsule::{MAJOR, Traveller as _};
+use crate::managed::capsule::{CapsuleKind as _, MAJOR};
 use crate::managed::py_owner;
 
 /// A tensor that this code owns.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 /// The keywords and the last keyword's value of a call whose other values are `None`.
 ///
 /// Both objects are kept for ever, so that no other ever has their address.
-struct Familiar {
+struct KnownCall {
     /// How many keywords there are, once they are known.
     count: AtomicUsize,
     names: AtomicPtr<ffi::PyObject>,
@@ -19,9 +19,9 @@ struct Familiar {
 }
 
 /// The calls of so many consumers are remembered.
-static CALLS: [Familiar; 4] = [const { Familiar::new() }; 4];
+static CALLS: [KnownCall; 4] = [const { KnownCall::new() }; 4];
 
-impl Familiar {
+impl KnownCall {
     const fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
@@ -31,7 +31,7 @@ impl Familiar {
     }
 
     /// # Safety
-    /// - As [`is_familiar`], of a call without positions.
+    /// - As [`is_known`], of a call without positions.
     #[inline]
     unsafe fn is(&self, args: *const *mut ffi::PyObject, names: *mut ffi::PyObject) -> bool {
         // The count is written before the names.
@@ -67,20 +67,20 @@ impl Familiar {
 /// # Safety
 /// - They are what Python passes to a `METH_FASTCALL | METH_KEYWORDS` function, during its call.
 #[inline]
-pub(crate) unsafe fn is_familiar(
+pub(crate) unsafe fn is_known(
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> bool {
     // SAFETY: the caller's promise, and there are no positions.
-    let is = |call: &Familiar| unsafe { call.is(args, names) };
+    let is = |call: &KnownCall| unsafe { call.is(args, names) };
     nargs == 0 && !names.is_null() && CALLS.iter().any(is)
 }
 
 /// Remembers keywords and the last one's value, which never change, while there is room.
 /// A value is remembered once: some consumers make new keywords for each call.
 pub(crate) fn remember(names: (&Bound<'_, PyAny>, usize), value: &Bound<'_, PyAny>) {
-    let known = |call: &Familiar| call.value.load(Ordering::Relaxed) == value.as_ptr();
+    let known = |call: &KnownCall| call.value.load(Ordering::Relaxed) == value.as_ptr();
     if !CALLS.iter().any(known) {
         let _remembered = CALLS.iter().any(|call| call.take(names, value));
     }
