@@ -7,9 +7,9 @@ use crate::device_order::DeviceOrder;
 use crate::error::Error;
 use crate::host_services::log_level_changed;
 use crate::layers::{self, Layer};
-use crate::life;
 use crate::loader::Environment;
 use crate::opened;
+use crate::process::process_state;
 use crate::routing::Routing;
 use crate::runtime::Runtime;
 
@@ -94,7 +94,7 @@ impl RuntimeBuilder {
     /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {
         opened::check_reentry("open a runtime")?;
-        life::watch();
+        process_state::watch();
         log_level_changed();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;

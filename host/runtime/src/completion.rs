@@ -25,8 +25,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::OnQuarantine;
 use crate::internal_streams::{InternalStream, is_of_work};
-use crate::life;
 use crate::pending::Mark;
+use crate::process::process_state;
 use crate::release::{Release, Releases};
 use crate::worker::{Job, Worker};
 
@@ -257,7 +257,7 @@ fn by_host_call(
     called.map_err(|refused| {
         // A plugin that panicked may have taken the function before.
         if refused.status() == Some(Status::PANIC) {
-            life::count_leak();
+            process_state::count_leak();
             return None;
         }
         // SAFETY: by the contract a failed call never calls the function, so it is still ours.
@@ -284,7 +284,7 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         if let Err(lost) = worker.send(job) {
             // The thread is gone: dropping the job here would call hooks.
             Box::leak(lost.0);
-            life::count_leak();
+            process_state::count_leak();
         }
     };
     let _caught = fence(hand_over);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Then, after};
 use crate::event::Event;
-use crate::life;
+use crate::process::process_state;
 use crate::release::{Release, Releases};
 use crate::test_plugin_streams::{devices, given};
 
@@ -16,11 +16,11 @@ fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
     *given.calls_before_a_panic.lock().unwrap() = Some(Vec::new());
     let outstanding = Arc::clone(device.plugin().completions().outstanding());
     let release = Release::new(&outstanding, || ());
-    let leaks = life::counted_leaks();
+    let leaks = process_state::counted_leaks();
     let event = Event::create(&device).unwrap();
     let _how = after(event, Then::Release(release, Vec::new()));
     assert!(
-        life::counted_leaks() >= leaks + 2,
+        process_state::counted_leaks() >= leaks + 2,
         "the memory, and the function's word"
     );
     let calls = given.calls_before_a_panic.lock().unwrap().take();

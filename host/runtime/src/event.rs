@@ -8,7 +8,7 @@ use crossdock_sdk::abi::{EventHandle, Status};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::life;
+use crate::process::process_state;
 use crate::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
@@ -237,7 +237,7 @@ impl Drop for Inner {
             hooks.event_destroy(self.handle)
         };
         if let Err(error) = ended
-            && !life::is_exit_or_fork(&error)
+            && !process_state::is_exit_or_fork(&error)
         {
             // It is still alive, and may have waiters.
             if self.is_pending_by_host() {

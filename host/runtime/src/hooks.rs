@@ -12,10 +12,10 @@ use crossdock_sdk::abi::{
 use crate::error::Error;
 use crate::host_services::services;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
-use crate::life;
 use crate::plugin_text::read_text;
+use crate::process::process_state;
+use crate::process::trace;
 use crate::table::Table;
-use crate::trace;
 
 /// A plugin's table with the name that its errors carry, and the handle once it is open.
 #[derive(Debug)]
@@ -92,9 +92,9 @@ impl Hooks {
             name,
             closed: Target::new(table, PluginHandle::NONE),
             opened: OnceLock::new(),
-            called_in: AtomicU32::new(life::generation()),
+            called_in: AtomicU32::new(process_state::generation()),
             watchers: Mutex::new(Some(Vec::new())),
-            generation: life::generation(),
+            generation: process_state::generation(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Hooks {
     /// Whether this process is a fork of the one that opened the plugin.
     #[inline]
     pub fn is_forked(&self) -> bool {
-        self.generation != life::generation()
+        self.generation != process_state::generation()
     }
 
     /// Looks for the plugin's driver.
@@ -285,7 +285,7 @@ impl Hooks {
     /// process exits.
     #[inline]
     pub(crate) fn check_called(&self, hook: &str) -> Result<(), Error> {
-        match self.called_in.load(Ordering::Acquire) == life::state() {
+        match self.called_in.load(Ordering::Acquire) == process_state::state() {
             true => Ok(()),
             false => Err(self.not_called(hook)),
         }
@@ -297,7 +297,7 @@ impl Hooks {
         self.count_release(hook);
         if self.is_forked() {
             self.failure(hook, Status::FORKED, "the plugin was opened before a fork")
-        } else if life::exiting() {
+        } else if process_state::exiting() {
             self.failure(hook, Status::EXITING, EXITS)
         } else {
             self.failure(hook, Status::PANIC, QUARANTINED)
@@ -312,7 +312,7 @@ impl Hooks {
             self.count_release(hook);
         }
         // A plugin that was told of the exit while the hook ran has given up what the hook asks for.
-        if life::exiting() {
+        if process_state::exiting() {
             if !raw.is_null() {
                 Self::discard(target, raw);
             }
@@ -389,7 +389,7 @@ impl Hooks {
     /// What was not given back is a leak that is counted, whether the hook failed or was not called.
     fn count_release(&self, hook: &str) {
         if RELEASES.contains(&hook) {
-            life::count_leak();
+            process_state::count_leak();
         }
     }
 

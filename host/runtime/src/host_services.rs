@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crossdock_sdk::abi::{HostServices, Text};
 use crossdock_sdk::fence::fence;
 
-use crate::{late_log, life};
+use crate::{process::late_log, process::process_state};
 
 /// The services, alive until the process ends, with the level that the log takes now.
 pub(crate) fn services() -> *const HostServices {
@@ -56,7 +56,7 @@ unsafe extern "C" fn log(_context: *mut c_void, level: u32, target: Text, messag
         let target = unsafe { borrow(&target) };
         // SAFETY: as above.
         let message = unsafe { borrow(&message) };
-        if life::exiting() {
+        if process_state::exiting() {
             late_log::keep(&target, &message);
         } else {
             log::log!(target: "crossdock::plugin", level, "{target}: {message}");

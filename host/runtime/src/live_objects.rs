@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::life;
 use crate::memory::Memory;
+use crate::process::process_state;
 
 /// Memory by the word of its object. An entry is found while somebody holds the memory, and never
 /// longer: vendors use their handles again.
@@ -20,7 +20,7 @@ impl LiveObjects {
     pub(crate) fn new() -> Self {
         Self {
             entries: Mutex::default(),
-            generation: life::generation(),
+            generation: process_state::generation(),
         }
     }
 
@@ -61,7 +61,7 @@ impl LiveObjects {
 
     /// Does this under the lock, where no memory may end: its end calls hooks.
     fn with<T>(&self, work: impl FnOnce(&mut HashMap<u64, Weak<Memory>>) -> T) -> Option<T> {
-        let is_ours = self.generation == life::generation();
+        let is_ours = self.generation == process_state::generation();
         // Each change is one insertion, or a removal of what is gone.
         is_ours.then(|| work(&mut self.entries.lock().unwrap_or_else(PoisonError::into_inner)))
     }

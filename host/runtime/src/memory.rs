@@ -13,10 +13,10 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::inherited::Here;
-use crate::life;
 use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
 use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
+use crate::process::process_state;
 use crate::release::Release;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -173,7 +173,7 @@ impl Memory {
             owner,
             pending: Pending::default(),
             calls: Calls::default(),
-            generation: life::generation(),
+            generation: process_state::generation(),
             here: Here::default(),
         }
     }
@@ -190,7 +190,7 @@ impl Memory {
     /// Whether the parent of this process made it, before the fork.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.generation != life::generation()
+        self.generation != process_state::generation()
     }
 
     /// What a child of a fork has in its place.
@@ -334,7 +334,7 @@ impl Memory {
     fn leak(&mut self) {
         let owner = std::mem::replace(&mut self.owner, Owner::Empty);
         let _leaked = std::mem::ManuallyDrop::new(owner);
-        life::count_leak();
+        process_state::count_leak();
     }
 
     /// The work that may still be running on these bytes, whichever device's view it went through.
@@ -406,7 +406,7 @@ impl Drop for Memory {
         if matches!(self.owner, Owner::Empty | Owner::Inherited { .. }) {
             return;
         }
-        if life::exiting() || self.device.hooks().is_forked() {
+        if process_state::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
         if self.defer_to_calls() {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
-use crate::life;
 use crate::loader::{FileIdentity, FloatMode, KeptSignals, Preflight};
 use crate::plugin::{Found, Plugin, PluginState};
+use crate::process::process_state;
 
 /// What is open in this process, or in the one that it was forked from.
 static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
@@ -141,7 +141,7 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
             retired.never_start();
         }
         // An exit that begins meanwhile waits for it, so that the plugin is told.
-        let awaited = life::delay_exit();
+        let awaited = process_state::delay_exit();
         let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
         if matches!(found, Ok(PluginState::Ready)) && plugin.hooks().table().asks_driver() {
@@ -151,7 +151,7 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
         table.with_first_cause(plugin, found)
     });
     // What the plugin's library destroys at exit was registered before this.
-    life::watch_exit();
+    process_state::watch_exit();
     Ok(())
 }
 
@@ -245,7 +245,7 @@ fn tell(call: impl Fn(&Plugin)) {
 }
 
 fn table() -> Arc<Table> {
-    let generation = life::generation();
+    let generation = process_state::generation();
     loop {
         let now = TABLE.load();
         if let Some(table) = now.as_ref().filter(|table| table.generation == generation) {

@@ -9,7 +9,7 @@ use crate::claim::HostClaim;
 use crate::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
-use crate::life;
+use crate::process::process_state;
 use crate::tensor::Tensor;
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
@@ -89,7 +89,7 @@ pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, own
 
 /// Says why something was not given back, unless the process exits or is a fork.
 pub(crate) fn log_failure(error: &Error) {
-    if !life::is_exit_or_fork(error) {
+    if !process_state::is_exit_or_fork(error) {
         log::error!(target: "crossdock::memory", "{error}: {}", error.why());
     }
 }

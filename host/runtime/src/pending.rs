@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::{InternalStream, is_of_work};
-use crate::life;
+use crate::process::process_state;
 use crate::stream::Stream;
 
 /// What the next user of a memory has to wait for.
@@ -196,7 +196,7 @@ impl Pending {
     }
 
     fn of_process() -> u64 {
-        u64::from(life::generation()) + 1
+        u64::from(process_state::generation()) + 1
     }
 
     /// The ends of work with this access on a stream: what is put on the stream from now on comes after.

@@ -13,11 +13,11 @@ use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
-use crate::life;
 use crate::listing::Runtimes;
 use crate::live_objects::LiveObjects;
 use crate::loader::Remark;
 use crate::opened::{self, Inherited};
+use crate::process::process_state;
 use crate::stream_core::LiveStreams;
 use crate::table::Table;
 
@@ -349,16 +349,16 @@ impl Drop for Plugin {
         if *self.state() != PluginState::Ready {
             return;
         }
-        if life::exiting() || self.hooks.is_forked() {
+        if process_state::exiting() || self.hooks.is_forked() {
             // Its queues have locks, which threads may hold that a child does not have.
             let completions = std::mem::take(&mut self.completions);
             let _leaked = std::mem::ManuallyDrop::new(completions);
-            life::count_leak();
+            process_state::count_leak();
             return;
         }
         self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()
-            && !life::is_exit_or_fork(&error)
+            && !process_state::is_exit_or_fork(&error)
         {
             log::error!(target: "crossdock::load", "{error}: {}", error.why());
         }

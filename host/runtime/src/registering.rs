@@ -9,11 +9,11 @@ use crossdock_sdk::dlpack::DeviceType;
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::life;
 use crate::listing::Listing;
 use crate::loader::{self, Preflight};
 use crate::opened;
 use crate::plugin::{Plugin, PluginState};
+use crate::process::process_state;
 use crate::registry::{Entry, Registry};
 use crate::runtime::Runtime;
 
@@ -248,7 +248,8 @@ impl Runtime {
     /// meanwhile, or was not asked because the process exits.
     fn refuse(&self, registry: &mut Registry, plugin: &Arc<Plugin>, error: &Error) {
         let is_missing = |entry: &mut Entry| !entry.is_enumerated;
-        if registry.entry(plugin).is_some_and(is_missing) && !life::is_exit_or_fork(error) {
+        if registry.entry(plugin).is_some_and(is_missing) && !process_state::is_exit_or_fork(error)
+        {
             registry.refused.push(error.clone());
             self.take_out(registry, plugin);
         }

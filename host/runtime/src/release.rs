@@ -11,8 +11,8 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
-use crate::life;
 use crate::plugin::Plugin;
+use crate::process::process_state;
 
 /// Something that is given back once no work uses it any more.
 ///
@@ -42,7 +42,7 @@ impl Release {
 
     /// Gives it back; at exit it is leaked instead. The caller knows that all work on it is over.
     pub(crate) fn run(mut self) {
-        let Some(_releasing) = life::begin_release() else {
+        let Some(_releasing) = process_state::begin_release() else {
             return;
         };
         if let Some(give_back) = self.give_back.take() {
@@ -55,7 +55,7 @@ impl Drop for Release {
     fn drop(&mut self) {
         if let Some(kept) = self.give_back.take() {
             let _leaked = ManuallyDrop::new(kept);
-            life::count_leak();
+            process_state::count_leak();
         }
     }
 }
@@ -96,7 +96,7 @@ impl Releases {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
         while state.open.first().is_some_and(|oldest| *oldest < later) {
-            if life::exiting() {
+            if process_state::exiting() {
                 return false;
             }
             let Some(end) = end else {
@@ -143,7 +143,7 @@ pub(crate) fn wait_for_all(
     let Some(late) = chains.find(|plugin| !plugin.wait_for_releases(deadline)) else {
         return Ok(());
     };
-    if life::exiting() {
+    if process_state::exiting() {
         let why = "the process is exiting: what work still uses is left to the system";
         return Err(late.hooks().failure(operation, Status::EXITING, why));
     }

@@ -14,10 +14,10 @@ use crate::memory::Memory;
 use crate::order;
 use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
+use crate::process::trace;
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tensor::Tensor;
-use crate::trace;
 
 /// How a tensor reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

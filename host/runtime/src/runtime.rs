@@ -14,11 +14,11 @@ use crate::device_order::DeviceOrder;
 use crate::error::{self, Error, memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
-use crate::life;
 use crate::listing::Listing;
 use crate::loader::{self, Environment};
 use crate::opened;
 use crate::plugin::{Plugin, PluginState};
+use crate::process::process_state;
 use crate::published::Published;
 use crate::registry::{Entry, Registry};
 use crate::release;
@@ -88,7 +88,7 @@ impl Runtime {
             environment,
             layers,
             retired: Mutex::default(),
-            generation: life::generation(),
+            generation: process_state::generation(),
         }))
     }
 
@@ -336,7 +336,7 @@ impl Runtime {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
         opened::check_reentry(OPERATION)?;
-        if life::is_releasing() {
+        if process_state::is_releasing() {
             let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));
         }
@@ -359,7 +359,7 @@ impl Runtime {
 
     /// Whether this process opened the runtime: any lock of an inherited one may be held for ever.
     pub(crate) fn check_process(&self, operation: &'static str) -> Result<(), Error> {
-        if self.0.generation == life::generation() {
+        if self.0.generation == process_state::generation() {
             Ok(())
         } else {
             Err(Error::Forked { operation })

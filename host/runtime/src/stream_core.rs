@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::Hooks;
 use crate::internal_streams::is_of_work;
-use crate::life;
 use crate::plugin::Plugin;
+use crate::process::process_state;
 use crate::stream::done;
 use crate::stream_frees::{Frees, Place};
 
@@ -155,7 +155,7 @@ impl std::fmt::Debug for StreamCore {
 impl Drop for StreamCore {
     fn drop(&mut self) {
         if let Some(frees) = self.frees.last() {
-            if life::exiting() || self.plugin.hooks().is_forked() {
+            if process_state::exiting() || self.plugin.hooks().is_forked() {
                 let _nobody_waits = ManuallyDrop::new(frees);
             } else {
                 self.finish(frees);
@@ -171,7 +171,7 @@ impl Drop for StreamCore {
 /// Gives a stream back to its plugin. At exit and in the child of a fork it is a counted leak.
 pub(crate) fn destroy(hooks: &Hooks, stream: StreamHandle) {
     if let Err(error) = hooks.stream_destroy(stream)
-        && !life::is_exit_or_fork(&error)
+        && !process_state::is_exit_or_fork(&error)
     {
         log::error!(target: "crossdock::stream", "{error}: {}", error.why());
     }
@@ -210,7 +210,7 @@ impl LiveStreams {
     pub(crate) fn new() -> Self {
         Self {
             entries: Mutex::default(),
-            generation: life::generation(),
+            generation: process_state::generation(),
         }
     }
 
@@ -293,6 +293,6 @@ impl LiveStreams {
     fn entries(&self) -> Option<MutexGuard<'_, Vec<Entry>>> {
         // Each change is one push, one flag or a removal of what is gone.
         let lock = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.generation == life::generation()).then(lock)
+        (self.generation == process_state::generation()).then(lock)
     }
 }

@@ -7,7 +7,7 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, Strea
 
 use crate::error::Error;
 use crate::hooks::{ErrorOut, Hooks, group_hook};
-use crate::life;
+use crate::process::process_state;
 
 impl Hooks {
     /// Creates a stream.
@@ -167,7 +167,7 @@ impl Hooks {
         let Some(complete) = complete.and_then(|group| group.event_complete) else {
             return;
         };
-        if self.is_forked() || life::exiting() {
+        if self.is_forked() || process_state::exiting() {
             return;
         }
         let mut error = std::ptr::null_mut();

@@ -12,9 +12,9 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::order::{self, Touched};
+use crate::process::trace;
 use crate::stream::Stream;
 use crate::tensor::{Tensor, compact};
-use crate::trace;
 
 /// One end of a copy: where the first element is, and how the elements lie.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::class::Class;
 use super::table::WayCosts;
 use crate::device::Device;
-use crate::life;
+use crate::process::process_state;
 
 /// Reads and writes the file, where there is one.
 #[derive(Debug)]
@@ -97,7 +97,11 @@ impl Store {
 
     /// Keeps costs beside those that are in the file. A failure is told in the log.
     pub(super) fn write(&self, pair: &PairIdentity, class: Class, costs: &WayCosts) {
-        let Some(file) = self.file.as_deref().filter(|_| life::generation() == 0) else {
+        let Some(file) = self
+            .file
+            .as_deref()
+            .filter(|_| process_state::generation() == 0)
+        else {
             return;
         };
         let mut content = self.content().unwrap_or_default();

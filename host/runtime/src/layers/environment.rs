@@ -45,8 +45,8 @@ impl Layer {
 /// Begins the trace that `CROSSDOCK_TRACE` asks for.
 pub(crate) fn begin_trace(privileged: bool) {
     if let Some(file) = obeyed(TRACE, std::env::var_os(TRACE), privileged)
-        && !crate::trace::is_on()
-        && let Err(error) = crate::trace::start(&file)
+        && !crate::process::trace::is_on()
+        && let Err(error) = crate::process::trace::start(&file)
     {
         warn(&format!("{error}: {}", error.why()));
     }

@@ -68,7 +68,7 @@ impl Stack {
     /// The way that this call takes.
     #[inline]
     pub(crate) fn target(&self) -> &Target {
-        if crate::trace::is_on() {
+        if crate::process::trace::is_on() {
             &self.traced
         } else {
             &self.direct

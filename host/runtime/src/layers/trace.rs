@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::layer::{Answer, Around, Note};
-use crate::trace;
+use crate::process::trace;
 
 /// Traces the calls of one plugin.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use crossdock_sdk::abi::{Capabilities, Side};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::life;
 use crate::listing::Listed;
 use crate::plugin::Plugin;
+use crate::process::process_state;
 use crate::transfer::{address_of, host_length, host_side};
 
 /// Host memory through which staged bytes go; its content is undefined.
@@ -114,7 +114,7 @@ impl Chunk {
         let pointer = self.base.as_ptr().cast();
         let mut is_free = true;
         for lock in self.locks.drain(..).filter(|lock| lock.is_held) {
-            if life::exiting() || lock.plugin.hooks().is_forked() {
+            if process_state::exiting() || lock.plugin.hooks().is_forked() {
                 is_free = false;
                 continue;
             }
@@ -139,7 +139,7 @@ impl Drop for Chunk {
     fn drop(&mut self) {
         if !self.unlock() {
             // A vendor still believes that it has the pages.
-            life::count_leak();
+            process_state::count_leak();
             return;
         }
         // SAFETY: allocated with this layout; no device has it locked, and nobody else has it.

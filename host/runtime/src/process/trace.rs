@@ -26,7 +26,7 @@ use crossdock_sdk::regular;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
-use crate::life;
+use crate::process::process_state;
 
 /// Whether there is a trace; the one word that every call of a hook looks at.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -59,8 +59,8 @@ struct Trace {
 /// [`Error::Misuse`] when there is a trace already, another process writes this file, it cannot be
 /// written, or the process is a fork.
 pub fn start(path: impl AsRef<Path>) -> Result<(), Error> {
-    life::watch();
-    if life::generation() != 0 {
+    process_state::watch();
+    if process_state::generation() != 0 {
         return Err(refuse(
             "this process is a fork: trace it from its start".to_owned(),
         ));
@@ -87,7 +87,7 @@ pub fn start(path: impl AsRef<Path>) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Misuse`] when there is none, or the first failure to write it.
 pub fn stop() -> Result<(), Error> {
-    if life::generation() != 0 {
+    if process_state::generation() != 0 {
         return Err(refuse(
             "this process is a fork of the one that is traced".to_owned(),
         ));
@@ -117,7 +117,7 @@ pub fn is_on() -> bool {
 /// Writes out what is waiting: the process is exiting.
 pub(crate) fn finish() {
     if is_on()
-        && life::generation() == 0
+        && process_state::generation() == 0
         && let Some(trace) = lock().as_mut()
     {
         trace.flush();
@@ -184,7 +184,7 @@ pub(crate) fn record(
     began: u64,
     arguments: Map<String, Value>,
 ) {
-    if !is_on() || life::generation() != 0 {
+    if !is_on() || process_state::generation() != 0 {
         return;
     }
     let now = now();
@@ -247,7 +247,7 @@ impl Trace {
         self.pending.push_str(",\n");
         self.pending.push_str(event);
         let waited = now.saturating_sub(self.oldest_ns);
-        if self.pending.len() > BATCH_BYTES || waited > BATCH_NS || life::exiting() {
+        if self.pending.len() > BATCH_BYTES || waited > BATCH_NS || process_state::exiting() {
             self.flush();
         }
     }

@@ -128,7 +128,7 @@ extern "C" fn at_exit() {
     if before & EXITS == 0 {
         wait_for_delays();
         let _caught = fence(opened::tell_exit);
-        let _caught = fence(crate::trace::finish);
+        let _caught = fence(crate::process::trace::finish);
     }
 }
 
