@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::contract::host_services::log_level_changed;
 use crate::costs::CostCache;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
-use crate::host_services::log_level_changed;
 use crate::layers::{self, Layer};
 use crate::loader::Environment;
 use crate::opened;

@@ -10,6 +10,7 @@ use crossdock_plugin_cpu::Cpu;
 use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
+use crate::contract::table::Table;
 use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
@@ -18,7 +19,6 @@ use crate::loader::{Description, Environment};
 use crate::opened::{self, Source, open_once};
 use crate::plugin::{Plugin, PluginIdentity};
 use crate::routing::Routing;
-use crate::table::Table;
 
 /// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
 /// it.

@@ -9,13 +9,13 @@ use crossdock_sdk::abi::{
     Address, DeviceInfo, PluginHandle, PointerInfo, ProbeInfo, ProbeState, RawError, Status,
 };
 
+use crate::contract::host_services::services;
+use crate::contract::plugin_text::read_text;
+use crate::contract::table::Table;
 use crate::error::Error;
-use crate::host_services::services;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
-use crate::plugin_text::read_text;
 use crate::process::process_state;
 use crate::process::trace;
-use crate::table::Table;
 
 /// A plugin's table with the name that its errors carry, and the handle once it is open.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::completion::Completions;
+use crate::contract::table::Table;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::internal_streams::InternalStreams;
@@ -19,7 +20,6 @@ use crate::loader::Remark;
 use crate::opened::{self, Inherited};
 use crate::process::process_state;
 use crate::stream_core::LiveStreams;
-use crate::table::Table;
 
 /// What a plugin's probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]

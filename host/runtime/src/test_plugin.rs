@@ -8,8 +8,8 @@ use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::table_of;
 
+use crate::contract::table::Table;
 use crate::plugin::{Plugin, PluginIdentity};
-use crate::table::Table;
 
 /// The plugin `P` under this name, open.
 pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugin> {

@@ -12,9 +12,9 @@ use super::call::Call;
 use super::layer::{Answer, Around};
 use super::stack::Target;
 use super::validate::LiveObjects;
+use crate::contract::plugin_text::read_text;
+use crate::contract::table::Table;
 use crate::hooks::ErrorOut;
-use crate::plugin_text::read_text;
-use crate::table::Table;
 
 /// A layer around an open plugin, or around another layer. Its address is its handle.
 #[derive(Debug)]

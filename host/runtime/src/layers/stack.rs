@@ -12,7 +12,7 @@ use super::layer::{Around, Layer};
 use super::layered::Layered;
 use super::trace::Tracer;
 use super::validate::{LiveObjects, Validate};
-use crate::table::Table;
+use crate::contract::table::Table;
 
 /// A table with the handle that its hooks take.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ mod tests {
         // SAFETY: the sdk made this table; it is a constant of this program.
         let table = unsafe { Table::read(table_of::<crossdock_plugin_cpu::Cpu>()) }.unwrap();
         let mut handle = PluginHandle::NONE;
-        let host: *const HostServices = crate::host_services::services();
+        let host: *const HostServices = crate::contract::host_services::services();
         let mut error: *mut RawError = std::ptr::null_mut();
         let open = table.raw().open.unwrap();
         // SAFETY: the services are alive for ever; handle and error are ours.

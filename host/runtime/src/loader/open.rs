@@ -16,8 +16,8 @@ use super::image::RUST_ROOT;
 use super::layout_report::summary;
 use super::mapped::{PrivateCopy, is_mapped_from};
 use super::{Preflight, PreflightError, Remark};
+use crate::contract::table::Table;
 use crate::error::Error;
-use crate::table::Table;
 
 /// Loads a Rust plugin: compares the layouts of both sides, then reads its table.
 ///
