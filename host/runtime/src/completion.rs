@@ -23,7 +23,7 @@ use crossdock_sdk::fence::fence;
 use crate::chain::{Chain, OnFailure};
 use crate::error::Error;
 use crate::event::Event;
-use crate::hooks::OnQuarantine;
+use crate::hooks::plugin_hooks::OnQuarantine;
 use crate::internal_streams::{InternalStream, is_of_work};
 use crate::pending::Mark;
 use crate::process::process_state;

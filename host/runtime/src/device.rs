@@ -13,7 +13,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 use crate::listing::Listed;
 use crate::plugin::Plugin;
 use crate::routing::Routing;

@@ -13,7 +13,7 @@ use crate::chain::{self, Chain, OnFailure};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 use crate::stream::done;
 use crate::stream_core::destroy;
 

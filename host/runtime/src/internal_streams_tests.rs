@@ -8,9 +8,9 @@ use std::time::Duration;
 use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::Device;
+use crate::hooks::waits;
 use crate::internal_streams::InternalStream;
 use crate::test_plugin_streams::{self, Given, given};
-use crate::waits;
 
 /// The two devices of plugin `N`, and what the plugin gives.
 fn devices<const N: usize>() -> ([Device; 2], &'static Given) {

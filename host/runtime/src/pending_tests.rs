@@ -8,10 +8,10 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 use crate::error::Error;
+use crate::hooks::waits;
 use crate::order::{self, Touched};
 use crate::pending::{Access, Earlier, Mark, Pending};
 use crate::test_plugin_streams::{self, Given, given};
-use crate::waits;
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
 const LIMIT: Duration = Duration::from_secs(1000);

@@ -11,7 +11,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::completion::Completions;
 use crate::contract::table::Table;
 use crate::error::Error;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::listing::Runtimes;

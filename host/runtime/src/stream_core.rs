@@ -13,7 +13,7 @@ use crossdock_sdk::abi::StreamHandle;
 
 use crate::error::Error;
 use crate::event::Event;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 use crate::internal_streams::is_of_work;
 use crate::plugin::Plugin;
 use crate::process::process_state;

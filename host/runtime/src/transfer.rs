@@ -10,7 +10,7 @@ use crossdock_sdk::dlpack::Layout;
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 use crate::order::{self, Touched};
 use crate::process::trace;
 use crate::stream::Stream;

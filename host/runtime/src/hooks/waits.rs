@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
-use crate::hooks::Hooks;
+use crate::hooks::plugin_hooks::Hooks;
 
 /// How long the first slice is; each later one is twice as long as the one before.
 pub(crate) const FIRST: Duration = Duration::from_millis(250);

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
 
 use crate::error::Error;
-use crate::hooks::{ErrorOut, Hooks, group_hook};
+use crate::hooks::plugin_hooks::{ErrorOut, Hooks, group_hook};
 use crate::process::process_state;
 
 impl Hooks {

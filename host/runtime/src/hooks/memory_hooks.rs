@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{
 };
 
 use crate::error::Error;
-use crate::hooks::{ErrorOut, Hooks, group_hook, hook};
+use crate::hooks::plugin_hooks::{ErrorOut, Hooks, group_hook, hook};
 
 impl Hooks {
     /// Says how much memory a device has now.
