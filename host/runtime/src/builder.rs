@@ -8,7 +8,7 @@ use crate::device_order::DeviceOrder;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::Environment;
-use crate::opened;
+use crate::loader::open_plugins;
 use crate::process::process_state;
 use crate::routing::Routing;
 use crate::runtime::Runtime;
@@ -93,7 +93,7 @@ impl RuntimeBuilder {
     /// [`Runtime::refused`] instead. [`Error::Misuse`] for rules in `CROSSDOCK_FAULT` that cannot
     /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {
-        opened::check_reentry("open a runtime")?;
+        open_plugins::check_reentry("open a runtime")?;
         process_state::watch();
         log_level_changed();
         let environment = Environment::of_process();

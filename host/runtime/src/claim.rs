@@ -11,14 +11,14 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::loader::open_plugins;
+use crate::loader::plugin::Plugin;
 use crate::memory::Memory;
-use crate::opened;
-use crate::plugin::Plugin;
 use crate::pointer_query::{self, Claim};
 use crate::runtime::NoDevice;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its
-/// number among the plugins of the process that ask their driver ([`opened::drivers_behind`]): memory goes
+/// number among the plugins of the process that ask their driver ([`open_plugins::drivers_behind`]): memory goes
 /// from one runtime to another, and is a device's or not whoever lists the plugin.
 #[derive(Debug)]
 pub(crate) struct HostClaim(AtomicU32);
@@ -48,7 +48,7 @@ impl Memory {
     /// [`Error::Claim`] with both claims; what a pointer query answered that failed.
     #[inline]
     pub(crate) fn check_claim(&self) -> Result<(), Error> {
-        match opened::newest_driver() {
+        match open_plugins::newest_driver() {
             0 => Ok(()),
             newest => self.check_claim_of_root(newest),
         }
@@ -71,7 +71,7 @@ impl Memory {
 
     #[cold]
     fn ask_drivers(&self, asked_before: u32) -> Result<(), Error> {
-        let drivers = opened::drivers_behind(asked_before);
+        let drivers = open_plugins::drivers_behind(asked_before);
         let find = |plugin: &Arc<Plugin>, index| self.device_of(plugin, index);
         match pointer_query::owner_among(&drivers, self.address.word, find)? {
             Some(owner) => self.check_is_hosts(&owner),

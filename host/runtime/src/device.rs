@@ -14,8 +14,8 @@ use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::listing::Listed;
-use crate::plugin::Plugin;
+use crate::loader::listing::Listed;
+use crate::loader::plugin::Plugin;
 use crate::routing::Routing;
 use crate::stream::Stream;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 #[cfg(feature = "cpu")]
 use arc_swap::ArcSwapOption;
 
-#[cfg(feature = "cpu")]
-use crate::builtin;
 use crate::device::Device;
 #[cfg(feature = "cpu")]
 use crate::device::WeakDevice;
+#[cfg(feature = "cpu")]
+use crate::loader::builtin;
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossdock_sdk::dlpack;
 
 use crate::device::{Device, WeakDevice};
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::pointer_query::Asked;
 
 /// Devices in the order in which they were added.

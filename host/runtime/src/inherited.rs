@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::host_device;
+use crate::loader::open_plugins;
 use crate::memory::Memory;
-use crate::opened;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;
 /// else the inherited one, which answers `FORKED`.
@@ -64,7 +64,7 @@ impl Drop for Here {
 fn memory_of(inherited: &Memory) -> Option<Memory> {
     let has_driver = |view: &Memory| view.device.plugin().driver().is_some();
     let is_at_rest = |view: &Memory| !view.is_inherited() || view.was_at_rest();
-    let newest = opened::newest_inherited_driver();
+    let newest = open_plugins::newest_inherited_driver();
     let is_checked = |view: &Memory| view.claim().is_none_or(|claim| claim.is_checked_by(newest));
     if !inherited
         .views()

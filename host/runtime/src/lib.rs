@@ -18,8 +18,6 @@
 //! ```
 
 mod builder;
-#[cfg(feature = "cpu")]
-mod builtin;
 mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
@@ -45,12 +43,10 @@ mod internal_streams;
 #[cfg(test)]
 mod internal_streams_tests;
 mod layers;
-mod listing;
 mod live_objects;
 pub mod loader;
 mod memory;
 mod object_memory;
-mod opened;
 mod order;
 mod owner;
 mod patch;
@@ -59,7 +55,6 @@ mod pending;
 mod pending_tests;
 mod place;
 mod plan;
-mod plugin;
 mod pointer_query;
 mod process;
 mod published;
@@ -105,7 +100,7 @@ pub use event::Event;
 pub use foreign::{ReleaseGate, release_through};
 pub use hooks::plugin_hooks::Hooks;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
-pub use plugin::{Plugin, PluginIdentity, PluginState};
+pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
 pub use pointer_query::PointerAnswer;
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};

@@ -6,7 +6,7 @@ use crossdock_sdk::abi::{Address, MemoryKind, PointerFlags, PointerInfo};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::runtime::{NoDevice, Runtime};
 
 /// Who owns an address.

@@ -9,10 +9,10 @@ use crossdock_sdk::dlpack::DeviceType;
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::listing::Listing;
+use crate::loader::listing::Listing;
+use crate::loader::open_plugins;
+use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Preflight};
-use crate::opened;
-use crate::plugin::{Plugin, PluginState};
 use crate::process::process_state;
 use crate::registry::{Entry, Registry};
 use crate::runtime::Runtime;
@@ -30,7 +30,7 @@ impl Runtime {
     #[cfg(feature = "cpu")]
     pub(crate) fn register_builtin(&self) {
         let layers = || Ok(self.0.layers.clone());
-        let open = || crate::builtin::cpu(layers);
+        let open = || loader::builtin::cpu(layers);
         if let Err(error) = self.open_and_register(open) {
             self.change(|registry| registry.refused.push(error.clone()));
         }
@@ -82,7 +82,7 @@ impl Runtime {
             let plugin = loader::load(found, &self.0.layers)?;
             // No driver is started before somebody needs it.
             if plugin.driver().is_none() {
-                opened::start(&plugin)?;
+                open_plugins::start(&plugin)?;
             }
             Ok(plugin)
         };
@@ -211,7 +211,10 @@ impl Runtime {
                 return self.0.registry.settle();
             }
             // A plugin that asks for devices while it is opened is told so elsewhere.
-            if plugins.iter().any(|plugin| opened::start(plugin).is_err()) {
+            if plugins
+                .iter()
+                .any(|plugin| open_plugins::start(plugin).is_err())
+            {
                 return;
             }
             let others = self.enumerate(&plugins);

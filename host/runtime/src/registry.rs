@@ -8,8 +8,8 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::listing::Listing;
-use crate::plugin::Plugin;
+use crate::loader::listing::Listing;
+use crate::loader::plugin::Plugin;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Registry {

@@ -11,7 +11,7 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::process::process_state;
 
 /// Something that is given back once no work uses it any more.

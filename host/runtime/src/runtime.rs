@@ -14,10 +14,10 @@ use crate::device_order::DeviceOrder;
 use crate::error::{self, Error, memory_called};
 use crate::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
-use crate::listing::Listing;
+use crate::loader::listing::Listing;
+use crate::loader::open_plugins;
+use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Environment};
-use crate::opened;
-use crate::plugin::{Plugin, PluginState};
 use crate::process::process_state;
 use crate::published::Published;
 use crate::registry::{Entry, Registry};
@@ -261,11 +261,11 @@ impl Runtime {
     /// being loaded.
     pub fn load(&self, path: &Path) -> Result<Arc<Plugin>, Error> {
         self.check_process("load a plugin")?;
-        opened::check_reentry("load a plugin")?;
+        open_plugins::check_reentry("load a plugin")?;
         let inspect = || loader::inspect(path, &self.0.environment);
         let open = |found| {
             let plugin = loader::load(found, &self.0.layers)?;
-            opened::start(&plugin)?;
+            open_plugins::start(&plugin)?;
             plugin.failure().cloned().map_or(Ok(plugin), Err)
         };
         self.load_inspected(inspect()?, inspect, open)
@@ -284,7 +284,7 @@ impl Runtime {
     pub fn retire(&self, plugin: &Arc<Plugin>) -> Result<(), Error> {
         const OPERATION: &str = "retire a plugin";
         self.check_process(OPERATION)?;
-        opened::check_reentry(OPERATION)?;
+        open_plugins::check_reentry(OPERATION)?;
         let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
             let why = format!(
                 "`{}` is not registered in this runtime: retire it where it is",
@@ -335,7 +335,7 @@ impl Runtime {
     pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
         const OPERATION: &str = "wait for releases";
         self.check_process(OPERATION)?;
-        opened::check_reentry(OPERATION)?;
+        open_plugins::check_reentry(OPERATION)?;
         if process_state::is_releasing() {
             let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
             return Err(Error::misuse(OPERATION, why));

@@ -9,7 +9,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::{Error, Runtime};
 use crate::device::Device;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::pointer_query::Asked;
 use crate::registering::Entered;
 use crate::stream::Stream;

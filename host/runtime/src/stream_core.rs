@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::internal_streams::is_of_work;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::process::process_state;
 use crate::stream::done;
 use crate::stream_frees::{Frees, Place};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::test_plugin_streams::{self, Step, given};
 use crate::{Device, Runtime, Stream, Tensor};
 

@@ -9,7 +9,7 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::table_of;
 
 use crate::contract::table::Table;
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::loader::plugin::{Plugin, PluginIdentity};
 
 /// The plugin `P` under this name, open.
 pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugin> {

@@ -17,7 +17,7 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::device::Device;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::routing::Routing;
 use crate::test_plugin;
 

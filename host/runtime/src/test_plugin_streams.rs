@@ -14,7 +14,7 @@ use crossdock_sdk::abi::{
 };
 use crossdock_sdk::plugin::{Error, Groups, Host, HostCalls, HostEvents, Streams, Wrap, describe};
 
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::test_plugin;
 use crate::{Device, Runtime};
 

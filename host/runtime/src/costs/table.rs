@@ -17,7 +17,7 @@ use super::curve::Curve;
 use super::measure::{BUDGET, measure};
 use super::store::{PairIdentity, Store};
 use crate::device::Device;
-use crate::plugin::Plugin;
+use crate::loader::plugin::Plugin;
 use crate::way::Way;
 
 /// The curves of the ways of one class of copies between two devices.

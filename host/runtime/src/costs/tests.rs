@@ -163,7 +163,10 @@ fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("costs.json");
     let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
-    let (from, to) = (device::<20>(&routing), crate::builtin::device().unwrap());
+    let (from, to) = (
+        device::<20>(&routing),
+        crate::loader::builtin::device().unwrap(),
+    );
     let mut costs = costs();
     costs.set(Way::BySource, curve(&[(1, 3.0), (1 << 30, 3.0)]).ok());
     let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
@@ -227,7 +230,10 @@ fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("costs.json");
     let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
-    let (from, to) = (device::<26>(&routing), crate::builtin::device().unwrap());
+    let (from, to) = (
+        device::<26>(&routing),
+        crate::loader::builtin::device().unwrap(),
+    );
     let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
     let pair = PairIdentity::new(&from, &to);
     let mut pinned = COMPACT;

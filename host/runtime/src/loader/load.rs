@@ -10,8 +10,8 @@ use super::surroundings::Surroundings;
 use super::{AbiVersion, Environment, Flavour, Preflight, preflight};
 use crate::error::Error;
 use crate::layers::Layer;
-use crate::opened::{self, Source, open_once};
-use crate::plugin::{Plugin, PluginIdentity};
+use crate::loader::open_plugins::{self, Source, open_once};
+use crate::loader::plugin::{Plugin, PluginIdentity};
 
 /// Looks at a file without running any of its code.
 ///
@@ -71,7 +71,7 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
 
 /// The open plugin of the same file, or of one with equal bytes.
 fn already_open(found: &Preflight) -> Result<Option<Arc<Plugin>>, Error> {
-    for open in opened::files() {
+    for open in open_plugins::files() {
         let (Some(file), Some(plugin)) = (&open.file, open.plugin()) else {
             continue;
         };

@@ -9,7 +9,7 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
-use crate::opened;
+use crate::loader::open_plugins;
 
 /// How often this process was forked off, and [`EXITS`]: one word, because each hook call looks at both.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -127,7 +127,7 @@ extern "C" fn at_exit() {
     let before = STATE.fetch_or(EXITS, Ordering::SeqCst);
     if before & EXITS == 0 {
         wait_for_delays();
-        let _caught = fence(opened::tell_exit);
+        let _caught = fence(open_plugins::tell_exit);
         let _caught = fence(crate::process::trace::finish);
     }
 }
@@ -148,5 +148,5 @@ unsafe extern "C" fn in_child() {
     STATE.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
     DELAYS.store(DELAYS_HERE.get(), Ordering::SeqCst);
-    let _caught = fence(opened::tell_fork);
+    let _caught = fence(open_plugins::tell_fork);
 }

@@ -12,8 +12,8 @@ use crossdock_sdk::abi::{Capabilities, Side};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::listing::Listed;
-use crate::plugin::Plugin;
+use crate::loader::listing::Listed;
+use crate::loader::plugin::Plugin;
 use crate::process::process_state;
 use crate::transfer::{address_of, host_length, host_side};
 

@@ -15,9 +15,9 @@ use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
 use crate::layers::{self, Layer};
+use crate::loader::open_plugins::{self, Source, open_once};
+use crate::loader::plugin::{Plugin, PluginIdentity};
 use crate::loader::{Description, Environment};
-use crate::opened::{self, Source, open_once};
-use crate::plugin::{Plugin, PluginIdentity};
 use crate::routing::Routing;
 
 /// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
@@ -26,7 +26,7 @@ pub(crate) fn cpu(
     layers: impl FnOnce() -> Result<Vec<Layer>, Error>,
 ) -> Result<Arc<Plugin>, Error> {
     let plugin = open_once(Source::BuiltIn, None, |_| read(&layers()?))?;
-    opened::start(&plugin)?;
+    open_plugins::start(&plugin)?;
     Ok(plugin)
 }
 

@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
-use crate::listing::Runtimes;
 use crate::live_objects::LiveObjects;
 use crate::loader::Remark;
-use crate::opened::{self, Inherited};
+use crate::loader::listing::Runtimes;
+use crate::loader::open_plugins::{self, Inherited};
 use crate::process::process_state;
 use crate::stream_core::LiveStreams;
 
@@ -216,7 +216,7 @@ impl Plugin {
         let (hooks, identity) = (&self.hooks, &self.identity);
         // A probe asks the driver already.
         if let Some(driver) = &identity.driver {
-            opened::start_driver(driver)
+            open_plugins::start_driver(driver)
                 .map_err(|Inherited| driver_is_inherited(identity, driver))?;
         }
         let found = hooks.probe()?;
@@ -226,7 +226,7 @@ impl Plugin {
                 identity
                     .driver
                     .iter()
-                    .for_each(|driver| opened::forget_driver(driver));
+                    .for_each(|driver| open_plugins::forget_driver(driver));
                 Ok(PluginState::Absent { detail })
             }
             ProbeState::BROKEN => Ok(PluginState::Broken { why: detail }),
