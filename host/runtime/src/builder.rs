@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use crate::contract::host_services::log_level_changed;
-use crate::costs::CostCache;
 use crate::device_order::DeviceOrder;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::Environment;
 use crate::loader::open_plugins;
 use crate::process::process_state;
-use crate::routing::Routing;
+use crate::routing::costs::CostCache;
+use crate::routing::shared::Routing;
 use crate::runtime::Runtime;
 
 /// Says where a new runtime looks for plugins.

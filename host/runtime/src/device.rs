@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::loader::listing::Listed;
 use crate::loader::plugin::Plugin;
-use crate::routing::Routing;
+use crate::routing::shared::Routing;
 use crate::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of

@@ -6,7 +6,6 @@ use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{self, Layout};
 
 use crate::chain;
-use crate::costs::Cost;
 use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
@@ -15,6 +14,7 @@ use crate::order;
 use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::process::trace;
+use crate::routing::costs::Cost;
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tensor::Tensor;

@@ -22,7 +22,7 @@ use crate::process::process_state;
 use crate::published::Published;
 use crate::registry::{Entry, Registry};
 use crate::release;
-use crate::routing::Routing;
+use crate::routing::shared::Routing;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;

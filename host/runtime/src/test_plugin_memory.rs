@@ -18,7 +18,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::device::Device;
 use crate::loader::plugin::Plugin;
-use crate::routing::Routing;
+use crate::routing::shared::Routing;
 use crate::test_plugin;
 
 /// The plugin with this number; each has its own memory and its own counts.

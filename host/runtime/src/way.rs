@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::order;
 use crate::plan::End;
 use crate::route::RouteKind;
-use crate::staging;
+use crate::routing::staging;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::transfer;

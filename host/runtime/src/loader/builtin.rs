@@ -11,14 +11,14 @@ use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
 use crate::contract::table::Table;
-use crate::costs::CostCache;
 use crate::device::Device;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::open_plugins::{self, Source, open_once};
 use crate::loader::plugin::{Plugin, PluginIdentity};
 use crate::loader::{Description, Environment};
-use crate::routing::Routing;
+use crate::routing::costs::CostCache;
+use crate::routing::shared::Routing;
 
 /// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
 /// it.

@@ -17,8 +17,8 @@ use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 use crate::device::Device;
 use crate::error::Error;
 use crate::order::Touched;
-use crate::staging::chunk::PAGE_BYTES;
-use crate::staging::chunks::{Lease, PER_COPY};
+use crate::routing::staging::chunk::PAGE_BYTES;
+use crate::routing::staging::chunks::{Lease, PER_COPY};
 use crate::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.

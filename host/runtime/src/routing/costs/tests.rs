@@ -17,7 +17,7 @@ use super::table::WayCosts;
 use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
 use crate::memory::Memory;
 use crate::route::{Route, RouteChoice, RouteKind, explain};
-use crate::routing::Routing;
+use crate::routing::shared::Routing;
 use crate::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
 use crate::way::Way;

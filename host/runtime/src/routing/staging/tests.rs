@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::costs::CostCache;
 use crate::route::{RouteChoice, RouteKind};
-use crate::routing::Routing;
-use crate::staging::chunks::PER_COPY;
+use crate::routing::costs::CostCache;
+use crate::routing::shared::Routing;
+use crate::routing::staging::chunks::PER_COPY;
 use crate::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
 

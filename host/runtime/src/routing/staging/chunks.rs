@@ -7,7 +7,7 @@ use crossdock_sdk::abi::Side;
 use crate::device::Device;
 use crate::error::Error;
 use crate::loader::plugin::Plugin;
-use crate::staging::chunk::{Chunk, PAGE_BYTES};
+use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
 /// many are kept for the next one.
