@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::EventHandle;
 
 use crate::completion::{self, Then};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 

@@ -12,8 +12,8 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{Error, Groups, Host, Strided, describe};
 
 use super::{copy_edge, packed, read_into, unpack, write};
-use crate::device::Device;
-use crate::runtime::Runtime;
+use crate::devices::device::Device;
+use crate::devices::runtime::Runtime;
 use crate::tensor::Tensor;
 use crate::test_plugin;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
 use crate::stream::done;

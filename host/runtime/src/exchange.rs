@@ -12,13 +12,13 @@ use crossdock_sdk::dlpack::{
     TensorView, VERSION, take_owner,
 };
 
-use crate::claim::{HostClaim, other_owner, start_in};
-use crate::device::Device;
+use crate::devices::claim::{HostClaim, other_owner, start_in};
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::owner::HostOwner;
-use crate::pointer_query::{Asked, Claim};
-use crate::runtime::Runtime;
+use crate::devices::pointer_query::{Asked, Claim};
+use crate::devices::runtime::Runtime;
 use crate::tensor::Tensor;
 
 impl Tensor {

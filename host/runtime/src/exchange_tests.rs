@@ -16,7 +16,7 @@ use crossdock_sdk::dlpack::{
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
 use crate::place;
-use crate::runtime::Runtime;
+use crate::devices::runtime::Runtime;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin;

@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::host_device;
+use crate::devices::host_device;
 use crate::loader::open_plugins;
 use crate::memory::Memory;
 

@@ -10,7 +10,7 @@ use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
 use crate::chain::{self, Chain, OnFailure};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::hooks::plugin_hooks::Hooks;

@@ -17,17 +17,14 @@
 //! # Ok::<(), crossdock::Error>(())
 //! ```
 
-mod builder;
+mod devices;
 mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
 mod chain;
-mod claim;
 mod completion;
 mod contract;
 mod counted;
-mod device;
-mod device_order;
 mod elements;
 mod error;
 mod event;
@@ -35,8 +32,6 @@ mod exchange;
 mod foreign;
 mod hooks;
 mod host_bytes;
-mod host_device;
-mod index;
 mod inherited;
 mod internal_streams;
 #[cfg(test)]
@@ -54,18 +49,13 @@ mod pending;
 mod pending_tests;
 mod place;
 mod plan;
-mod pointer_query;
 mod process;
-mod published;
 #[cfg(all(test, loom))]
 mod published_loom_tests;
-mod registering;
 mod registration;
-mod registry;
 mod release;
 mod route;
 mod routing;
-mod runtime;
 mod sorted;
 mod span;
 mod stream;
@@ -87,25 +77,25 @@ mod walk;
 mod way;
 mod worker;
 
-pub use builder::RuntimeBuilder;
+pub use devices::builder::RuntimeBuilder;
 pub use chain::Chain;
 pub use contract::host_services::log_level_changed;
 pub use contract::table::{Table, TableError};
-pub use device::Device;
+pub use devices::device::Device;
 pub use error::Error;
 pub use event::Event;
 pub use foreign::{ReleaseGate, release_through};
 pub use hooks::plugin_hooks::Hooks;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
-pub use pointer_query::PointerAnswer;
+pub use devices::pointer_query::PointerAnswer;
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
 pub use registration::Registration;
 pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use routing::costs::{Cost, CostCache, CostOrigin};
-pub use runtime::Runtime;
+pub use devices::runtime::Runtime;
 pub use stream::Stream;
 pub use target::Target;
 pub use tensor::Tensor;

@@ -7,9 +7,9 @@ use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryK
 use crossdock_sdk::dlpack::{self, Ownership};
 
 use crate::calls::Calls;
-use crate::claim::HostClaim;
+use crate::devices::claim::HostClaim;
 use crate::completion;
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::inherited::Here;

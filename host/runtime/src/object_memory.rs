@@ -4,7 +4,7 @@
 use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, PointerFlags};
 use crossdock_sdk::dlpack::Ownership;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::memory::Memory;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::chain::{Chain, OnFailure};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::InternalStream;

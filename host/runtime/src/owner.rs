@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use crossdock_sdk::abi::{Address, MemoryKind};
 
-use crate::claim::HostClaim;
-use crate::device::Device;
+use crate::devices::claim::HostClaim;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::process::process_state;

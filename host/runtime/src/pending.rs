@@ -11,7 +11,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::chain::OnFailure;
 use crate::completion::{self, End};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::internal_streams::{InternalStream, is_of_work};

@@ -12,7 +12,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 
 use super::may_overlap;
-use crate::runtime::Runtime;
+use crate::devices::runtime::Runtime;
 use crate::tensor::Tensor;
 use crate::test_plugin;
 

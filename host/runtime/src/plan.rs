@@ -3,9 +3,9 @@
 use crossdock_sdk::abi::{Capabilities, MemoryKind};
 use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
-use crate::host_device;
+use crate::devices::host_device;
 use crate::memory::Memory;
 use crate::route::{RouteChoice, RouteKind};
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};

@@ -3,7 +3,7 @@
 
 use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, Status};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::owner::{Owner, Pointer};

@@ -6,7 +6,7 @@ use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{self, Layout};
 
 use crate::chain;
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::memory::Memory;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::chain::{self, Chain, OnFailure};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::stream_core::{Origin, StreamCore};

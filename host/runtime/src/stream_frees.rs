@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::completion::{self, Then};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::release::Release;

@@ -5,10 +5,10 @@ use std::fmt;
 use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::{self, Error};
 use crate::memory::Memory;
-use crate::runtime::Runtime;
+use crate::devices::runtime::Runtime;
 
 /// A device, and the kind of its memory where one is asked for. Written as DLPack calls such memory, with
 /// the device's own number: `cuda_host:1` is pinned memory of `cuda:1`.

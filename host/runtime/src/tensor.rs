@@ -15,7 +15,7 @@ use crossdock_sdk::dlpack::{
 };
 
 use crate::counted::Counted;
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::inherited;

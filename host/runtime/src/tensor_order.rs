@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossdock_sdk::abi::FillArgs;
 use crossdock_sdk::dlpack::{Layout, Produced};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::event::Event;

@@ -16,7 +16,7 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;
 use crate::routing::shared::Routing;
 use crate::test_plugin;

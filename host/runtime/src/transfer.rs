@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::order::{self, Touched};

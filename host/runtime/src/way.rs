@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::order;

@@ -11,7 +11,7 @@ use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
 use crate::contract::table::Table;
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::open_plugins::{self, Source, open_once};

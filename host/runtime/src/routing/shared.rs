@@ -2,7 +2,7 @@
 
 use crate::routing::costs::{CostCache, Costs};
 use crate::routing::staging::Chunks;
-use crate::runtime::{Runtime, WeakRuntime};
+use crate::devices::runtime::{Runtime, WeakRuntime};
 
 /// The staging memory and the known costs of a runtime, and the runtime itself.
 #[derive(Debug)]

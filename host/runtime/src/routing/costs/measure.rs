@@ -7,7 +7,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use super::class::{Arrangement, EndClass, SHORTEST_ROW};
 use super::curve::{Curve, Point};
 use super::table::{Asked, WayCosts};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::tensor::Tensor;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::class::Class;
 use super::table::WayCosts;
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::process::process_state;
 
 /// Reads and writes the file, where there is one.

@@ -16,7 +16,7 @@ use super::cost::{Cost, CostOrigin};
 use super::curve::Curve;
 use super::measure::{BUDGET, measure};
 use super::store::{PairIdentity, Store};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;
 use crate::way::Way;
 

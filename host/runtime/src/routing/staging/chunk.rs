@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Capabilities, Side};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::loader::listing::Listed;
 use crate::loader::plugin::Plugin;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossdock_sdk::abi::Side;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::loader::plugin::Plugin;
 use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};

@@ -14,7 +14,7 @@ use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::order::Touched;
 use crate::routing::staging::chunk::PAGE_BYTES;

@@ -1,6 +1,6 @@
 //! The order that people give devices: `CROSSDOCK_DEVICE_ORDER`.
 
-use crate::device::Device;
+use crate::devices::device::Device;
 
 /// Devices that get the first ids of their types, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,7 +113,7 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Runtime;
+    use crate::devices::runtime::Runtime;
     use crate::test_plugin_memory;
 
     #[test]

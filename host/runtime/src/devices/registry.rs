@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::dlpack::{self, DeviceType};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::loader::listing::Listing;
 use crate::loader::plugin::Plugin;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 #[cfg(feature = "cpu")]
 use arc_swap::ArcSwapOption;
 
-use crate::device::Device;
+use crate::devices::device::Device;
 #[cfg(feature = "cpu")]
-use crate::device::WeakDevice;
+use crate::devices::device::WeakDevice;
 #[cfg(feature = "cpu")]
 use crate::loader::builtin;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, MemoryKind, PointerFlags, PointerInfo};
 
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::loader::plugin::Plugin;
-use crate::runtime::{NoDevice, Runtime};
+use crate::devices::runtime::{NoDevice, Runtime};
 
 /// Who owns an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crossdock_sdk::dlpack;
 
-use crate::device::{Device, WeakDevice};
+use crate::devices::device::{Device, WeakDevice};
 use crate::loader::plugin::Plugin;
-use crate::pointer_query::Asked;
+use crate::devices::pointer_query::Asked;
 
 /// Devices in the order in which they were added.
 #[derive(Debug, Default)]

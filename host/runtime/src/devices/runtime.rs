@@ -8,19 +8,19 @@ use std::time::Duration;
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
-use crate::builder::RuntimeBuilder;
-use crate::device::Device;
-use crate::device_order::DeviceOrder;
+use crate::devices::builder::RuntimeBuilder;
+use crate::devices::device::Device;
+use crate::devices::device_order::DeviceOrder;
 use crate::error::{self, Error, memory_called};
-use crate::index::{DeviceIndex, PluginIndex};
+use crate::devices::index::{DeviceIndex, PluginIndex};
 use crate::layers::Layer;
 use crate::loader::listing::Listing;
 use crate::loader::open_plugins;
 use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Environment};
 use crate::process::process_state;
-use crate::published::Published;
-use crate::registry::{Entry, Registry};
+use crate::devices::published::Published;
+use crate::devices::registry::{Entry, Registry};
 use crate::release;
 use crate::routing::shared::Routing;
 

@@ -8,10 +8,10 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::{Error, Runtime};
-use crate::device::Device;
+use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;
-use crate::pointer_query::Asked;
-use crate::registering::Entered;
+use crate::devices::pointer_query::Asked;
+use crate::devices::registering::Entered;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin_streams::{self, MEMORY, Step, given};
