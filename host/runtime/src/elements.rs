@@ -9,7 +9,7 @@ use crossdock_sdk::dlpack::Layout;
 use crate::error::Error;
 use crate::order;
 use crate::span;
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use crate::tensor::Tensor;
 use crate::transfer;
 

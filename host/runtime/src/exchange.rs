@@ -14,11 +14,11 @@ use crossdock_sdk::dlpack::{
 
 use crate::devices::claim::{HostClaim, other_owner, start_in};
 use crate::devices::device::Device;
+use crate::devices::pointer_query::{Asked, Claim};
+use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::owner::HostOwner;
-use crate::devices::pointer_query::{Asked, Claim};
-use crate::devices::runtime::Runtime;
 use crate::tensor::Tensor;
 
 impl Tensor {

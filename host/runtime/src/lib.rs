@@ -17,25 +17,19 @@
 //! # Ok::<(), crossdock::Error>(())
 //! ```
 
-mod devices;
 mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
-mod chain;
-mod completion;
 mod contract;
 mod counted;
+mod devices;
 mod elements;
 mod error;
-mod event;
 mod exchange;
 mod foreign;
 mod hooks;
 mod host_bytes;
 mod inherited;
-mod internal_streams;
-#[cfg(test)]
-mod internal_streams_tests;
 mod layers;
 mod live_objects;
 pub mod loader;
@@ -50,19 +44,13 @@ mod pending_tests;
 mod place;
 mod plan;
 mod process;
-#[cfg(all(test, loom))]
-mod published_loom_tests;
 mod registration;
 mod release;
 mod route;
 mod routing;
 mod sorted;
 mod span;
-mod stream;
-mod stream_core;
-mod stream_frees;
-#[cfg(test)]
-mod stream_tests;
+mod streams;
 mod target;
 mod tensor;
 mod tensor_order;
@@ -75,28 +63,27 @@ mod test_plugin_streams;
 mod transfer;
 mod walk;
 mod way;
-mod worker;
 
-pub use devices::builder::RuntimeBuilder;
-pub use chain::Chain;
 pub use contract::host_services::log_level_changed;
 pub use contract::table::{Table, TableError};
+pub use devices::builder::RuntimeBuilder;
 pub use devices::device::Device;
+pub use devices::pointer_query::PointerAnswer;
+pub use devices::runtime::Runtime;
 pub use error::Error;
-pub use event::Event;
 pub use foreign::{ReleaseGate, release_through};
 pub use hooks::plugin_hooks::Hooks;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
-pub use devices::pointer_query::PointerAnswer;
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
 pub use registration::Registration;
 pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use routing::costs::{Cost, CostCache, CostOrigin};
-pub use devices::runtime::Runtime;
-pub use stream::Stream;
+pub use streams::chain::Chain;
+pub use streams::event::Event;
+pub use streams::stream::Stream;
 pub use target::Target;
 pub use tensor::Tensor;
 

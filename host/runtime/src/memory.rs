@@ -8,7 +8,6 @@ use crossdock_sdk::dlpack::{self, Ownership};
 
 use crate::calls::Calls;
 use crate::devices::claim::HostClaim;
-use crate::completion;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::foreign::Foreign;
@@ -18,7 +17,8 @@ use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
 use crate::process::process_state;
 use crate::release::Release;
-use crate::stream::Stream;
+use crate::streams::completion;
+use crate::streams::stream::Stream;
 use crate::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::chain::{Chain, OnFailure};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
-use crate::internal_streams::InternalStream;
 use crate::memory::Memory;
 use crate::pending::{Access, Earlier, Mark, Pending};
-use crate::stream::Stream;
+use crate::streams::chain::{Chain, OnFailure};
+use crate::streams::event::Event;
+use crate::streams::internal_streams::InternalStream;
+use crate::streams::stream::Stream;
 use crate::tensor::Tensor;
 
 /// The tensors that some work reads and writes.

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::OnFailure;
-use crate::completion::{self, End};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
-use crate::internal_streams::{InternalStream, is_of_work};
 use crate::process::process_state;
-use crate::stream::Stream;
+use crate::streams::chain::OnFailure;
+use crate::streams::completion::{self, End};
+use crate::streams::event::Event;
+use crate::streams::internal_streams::{InternalStream, is_of_work};
+use crate::streams::stream::Stream;
 
 /// What the next user of a memory has to wait for.
 #[derive(Debug, Default)]

@@ -4,12 +4,12 @@ use crossdock_sdk::abi::{Capabilities, MemoryKind};
 use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 
 use crate::devices::device::Device;
-use crate::error::Error;
 use crate::devices::host_device;
+use crate::error::Error;
 use crate::memory::Memory;
 use crate::route::{RouteChoice, RouteKind};
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use crate::target::Target;
 use crate::tensor::Tensor;
 use crate::way::Way;

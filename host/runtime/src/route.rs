@@ -5,7 +5,6 @@ use std::fmt;
 use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{self, Layout};
 
-use crate::chain;
 use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
@@ -15,7 +14,8 @@ use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::process::trace;
 use crate::routing::costs::Cost;
-use crate::stream::Stream;
+use crate::streams::chain;
+use crate::streams::stream::Stream;
 use crate::target::Target;
 use crate::tensor::Tensor;
 

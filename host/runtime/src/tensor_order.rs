@@ -9,14 +9,14 @@ use crossdock_sdk::dlpack::{Layout, Produced};
 use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
-use crate::event::Event;
 use crate::host_bytes::repeated;
 use crate::memory::Memory;
 use crate::order::{self, Touched};
 use crate::pending::Access;
 use crate::place;
 use crate::route::{self, Route, RouteChoice};
-use crate::stream::Stream;
+use crate::streams::event::Event;
+use crate::streams::stream::Stream;
 use crate::tensor::{Tensor, compact};
 use crate::transfer;
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::order::{self, Touched};
 use crate::process::trace;
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use crate::tensor::{Tensor, compact};
 
 /// One end of a copy: where the first element is, and how the elements lie.

@@ -9,7 +9,7 @@ use crate::order;
 use crate::plan::End;
 use crate::route::RouteKind;
 use crate::routing::staging;
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 use crate::tensor::Tensor;
 use crate::transfer;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::contract::host_services::log_level_changed;
 use crate::devices::device_order::DeviceOrder;
+use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::Environment;
@@ -11,7 +12,6 @@ use crate::loader::open_plugins;
 use crate::process::process_state;
 use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
-use crate::devices::runtime::Runtime;
 
 /// Says where a new runtime looks for plugins.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use crate::hooks::plugin_hooks::Hooks;
 use crate::loader::listing::Listed;
 use crate::loader::plugin::Plugin;
 use crate::routing::shared::Routing;
-use crate::stream::Stream;
+use crate::streams::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossdock_sdk::dlpack;
 
 use crate::devices::device::{Device, WeakDevice};
-use crate::loader::plugin::Plugin;
 use crate::devices::pointer_query::Asked;
+use crate::loader::plugin::Plugin;
 
 /// Devices in the order in which they were added.
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@ pub(crate) mod host_device;
 pub(crate) mod index;
 pub(crate) mod pointer_query;
 pub(crate) mod published;
+#[cfg(all(test, loom))]
+mod published_loom_tests;
 pub(crate) mod registering;
 pub(crate) mod registry;
 pub(crate) mod runtime;

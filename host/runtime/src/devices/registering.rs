@@ -8,14 +8,14 @@ use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::DeviceType;
 
 use crate::devices::device::Device;
+use crate::devices::registry::{Entry, Registry};
+use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::loader::listing::Listing;
 use crate::loader::open_plugins;
 use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Preflight};
 use crate::process::process_state;
-use crate::devices::registry::{Entry, Registry};
-use crate::devices::runtime::Runtime;
 
 /// What became of a plugin that was to be entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::{Error, Runtime};
 use crate::devices::device::Device;
-use crate::loader::plugin::Plugin;
 use crate::devices::pointer_query::Asked;
 use crate::devices::registering::Entered;
-use crate::stream::Stream;
+use crate::loader::plugin::Plugin;
+use crate::streams::stream::Stream;
 use crate::tensor::Tensor;
 use crate::test_plugin_streams::{self, MEMORY, Step, given};
 use crate::{PointerAnswer, test_plugin_memory};

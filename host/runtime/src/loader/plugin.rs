@@ -8,18 +8,18 @@ use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
 
-use crate::completion::Completions;
 use crate::contract::table::Table;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::internal_streams::InternalStreams;
 use crate::layers::Layer;
 use crate::live_objects::LiveObjects;
 use crate::loader::Remark;
 use crate::loader::listing::Runtimes;
 use crate::loader::open_plugins::{self, Inherited};
 use crate::process::process_state;
-use crate::stream_core::LiveStreams;
+use crate::streams::completion::Completions;
+use crate::streams::internal_streams::InternalStreams;
+use crate::streams::stream_core::LiveStreams;
 
 /// What a plugin's probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What the devices of one runtime share for moving tensors.
 
+use crate::devices::runtime::{Runtime, WeakRuntime};
 use crate::routing::costs::{CostCache, Costs};
 use crate::routing::staging::Chunks;
-use crate::devices::runtime::{Runtime, WeakRuntime};
 
 /// The staging memory and the known costs of a runtime, and the runtime itself.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::error::Error;
-use crate::event::Event;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::internal_streams::is_of_work;
 use crate::loader::plugin::Plugin;
 use crate::process::process_state;
-use crate::stream::done;
-use crate::stream_frees::{Frees, Place};
+use crate::streams::event::Event;
+use crate::streams::internal_streams::is_of_work;
+use crate::streams::stream::done;
+use crate::streams::stream_frees::{Frees, Place};
 
 /// A stream of one device of a plugin, whatever runtime asked for it.
 pub(crate) struct StreamCore {

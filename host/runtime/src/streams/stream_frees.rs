@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::completion::{self, Then};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
 use crate::release::Release;
+use crate::streams::completion::{self, Then};
+use crate::streams::event::Event;
 
 /// What a stream was told to free: one place among its plugin's outstanding releases.
 #[derive(Debug, Default)]

@@ -287,7 +287,7 @@ fn nobody_has_to_wait_between_streams_of_one_plugin() {
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
-    assert_eq!(crate::chain::who_waits(&one, &other), None);
+    assert_eq!(crate::streams::chain::who_waits(&one, &other), None);
 }
 
 #[test]

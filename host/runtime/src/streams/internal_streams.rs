@@ -9,13 +9,13 @@ use std::time::Duration;
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
-use crate::chain::{self, Chain, OnFailure};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::stream::done;
-use crate::stream_core::destroy;
+use crate::streams::chain::{self, Chain, OnFailure};
+use crate::streams::event::Event;
+use crate::streams::stream::done;
+use crate::streams::stream_core::destroy;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
-use crate::chain::{self, Chain, OnFailure};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
-use crate::stream_core::{Origin, StreamCore};
+use crate::streams::chain::{self, Chain, OnFailure};
+use crate::streams::event::Event;
+use crate::streams::stream_core::{Origin, StreamCore};
 
 /// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
 /// after the last clone was dropped. Equal devices of two runtimes have equal streams.

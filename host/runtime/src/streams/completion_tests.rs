@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Then, after};
-use crate::event::Event;
 use crate::process::process_state;
 use crate::release::{Release, Releases};
+use crate::streams::event::Event;
 use crate::test_plugin_streams::{devices, given};
 
 #[test]

@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{EventHandle, Status};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
-use crate::stream::done;
+use crate::streams::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
 #[derive(Debug, Clone)]

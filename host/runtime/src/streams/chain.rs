@@ -1,16 +1,16 @@
 //! How a stream waits for an event of another plugin.
 //!
 //! The waiting side gets an event that the host completes when the other side's work is
-//! [over](crate::completion).
+//! [over](crate::streams::completion).
 
 use std::sync::Arc;
 
 use crossdock_sdk::abi::EventHandle;
 
-use crate::completion::{self, Then};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::event::Event;
+use crate::streams::completion::{self, Then};
+use crate::streams::event::Event;
 
 /// How a wait was arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

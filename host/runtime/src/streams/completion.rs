@@ -20,15 +20,15 @@ use crossdock_sdk::abi::{HostFunction, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
-use crate::chain::{Chain, OnFailure};
 use crate::error::Error;
-use crate::event::Event;
 use crate::hooks::plugin_hooks::OnQuarantine;
-use crate::internal_streams::{InternalStream, is_of_work};
 use crate::pending::Mark;
 use crate::process::process_state;
 use crate::release::{Release, Releases};
-use crate::worker::{Job, Worker};
+use crate::streams::chain::{Chain, OnFailure};
+use crate::streams::event::Event;
+use crate::streams::internal_streams::{InternalStream, is_of_work};
+use crate::streams::worker::{Job, Worker};
 
 /// The threads that act when a plugin's events happen, and its outstanding releases.
 #[derive(Debug, Default)]
