@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::order;
 use crate::span;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::transfer;
 
 /// The tensor itself where it is compact, else a compact copy on its own device.

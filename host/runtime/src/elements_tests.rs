@@ -14,7 +14,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, Strided, describe};
 use super::{copy_edge, packed, read_into, unpack, write};
 use crate::devices::device::Device;
 use crate::devices::runtime::Runtime;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin;
 
 /// A plugin that copies nothing, and fails when a test wants. It makes strided copies of whatever

@@ -17,9 +17,9 @@ use crate::devices::device::Device;
 use crate::devices::pointer_query::{Asked, Claim};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
-use crate::memory::Memory;
-use crate::owner::HostOwner;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::owner::HostOwner;
+use crate::tensors::tensor::Tensor;
 
 impl Tensor {
     /// Takes a managed tensor over, whoever made it. Our own exports give their tensor back, and

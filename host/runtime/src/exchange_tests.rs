@@ -16,9 +16,9 @@ use crossdock_sdk::dlpack::{
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
 use crate::devices::runtime::Runtime;
-use crate::place;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::place;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin;
 use crate::test_plugin_streams::{devices, given};
 

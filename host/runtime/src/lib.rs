@@ -17,43 +17,26 @@
 //! # Ok::<(), crossdock::Error>(())
 //! ```
 
-mod calls;
-#[cfg(all(test, loom))]
-mod calls_loom_tests;
 mod contract;
-mod counted;
 mod devices;
 mod elements;
 mod error;
 mod exchange;
-mod foreign;
 mod hooks;
 mod host_bytes;
-mod inherited;
 mod layers;
-mod live_objects;
 pub mod loader;
-mod memory;
-mod object_memory;
 mod order;
-mod owner;
 mod patch;
-mod pending;
-#[cfg(test)]
-mod pending_tests;
-mod place;
 mod plan;
 mod process;
-mod registration;
-mod release;
 mod route;
 mod routing;
 mod sorted;
 mod span;
 mod streams;
-mod target;
-mod tensor;
 mod tensor_order;
+mod tensors;
 #[cfg(test)]
 mod test_plugin;
 #[cfg(test)]
@@ -71,21 +54,21 @@ pub use devices::device::Device;
 pub use devices::pointer_query::PointerAnswer;
 pub use devices::runtime::Runtime;
 pub use error::Error;
-pub use foreign::{ReleaseGate, release_through};
 pub use hooks::plugin_hooks::Hooks;
 pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
-pub use registration::Registration;
 pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use routing::costs::{Cost, CostCache, CostOrigin};
 pub use streams::chain::Chain;
 pub use streams::event::Event;
 pub use streams::stream::Stream;
-pub use target::Target;
-pub use tensor::Tensor;
+pub use tensors::foreign::{ReleaseGate, release_through};
+pub use tensors::registration::Registration;
+pub use tensors::target::Target;
+pub use tensors::tensor::Tensor;
 
 /// Host bytes that somebody else owns: what [`Tensor::from_host_memory`] takes.
-pub use owner::HostOwner;
+pub use tensors::owner::HostOwner;

@@ -10,13 +10,13 @@ use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::memory::Memory;
-use crate::pending::{Access, Earlier, Mark, Pending};
 use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::InternalStream;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::pending::{Access, Earlier, Mark, Pending};
+use crate::tensors::tensor::Tensor;
 
 /// The tensors that some work reads and writes.
 #[derive(Clone, Copy)]

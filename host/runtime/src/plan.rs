@@ -6,12 +6,12 @@ use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::route::{RouteChoice, RouteKind};
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::streams::stream::Stream;
-use crate::target::Target;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::target::Target;
+use crate::tensors::tensor::Tensor;
 use crate::way::Way;
 
 /// How memory becomes another device's without a copy.

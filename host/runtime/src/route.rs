@@ -8,16 +8,16 @@ use crossdock_sdk::dlpack::{self, Layout};
 use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::order;
-use crate::pending::Access;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::process::trace;
 use crate::routing::costs::Cost;
 use crate::streams::chain;
 use crate::streams::stream::Stream;
-use crate::target::Target;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::pending::Access;
+use crate::tensors::target::Target;
+use crate::tensors::tensor::Tensor;
 
 /// How a tensor reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

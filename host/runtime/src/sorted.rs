@@ -3,7 +3,7 @@
 use crossdock_sdk::dlpack::Layout;
 
 use crate::error::Error;
-use crate::tensor::compact;
+use crate::tensors::tensor::compact;
 
 /// The axes of a layout, reversed where their stride is negative, the largest stride outermost.
 #[derive(Debug)]

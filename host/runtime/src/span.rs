@@ -15,7 +15,7 @@ use crate::host_bytes::zeroed;
 use crate::order::{self, Touched};
 use crate::patch::Patch;
 use crate::sorted::{Parts, Sorted};
-use crate::tensor::{Tensor, compact};
+use crate::tensors::tensor::{Tensor, compact};
 use crate::transfer::{address_of, host_length, host_side};
 use crate::walk::{self, Places};
 

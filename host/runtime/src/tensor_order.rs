@@ -10,14 +10,14 @@ use crate::devices::device::Device;
 use crate::elements;
 use crate::error::Error;
 use crate::host_bytes::repeated;
-use crate::memory::Memory;
 use crate::order::{self, Touched};
-use crate::pending::Access;
-use crate::place;
 use crate::route::{self, Route, RouteChoice};
 use crate::streams::event::Event;
 use crate::streams::stream::Stream;
-use crate::tensor::{Tensor, compact};
+use crate::tensors::memory::Memory;
+use crate::tensors::pending::Access;
+use crate::tensors::place;
+use crate::tensors::tensor::{Tensor, compact};
 use crate::transfer;
 
 impl Tensor {

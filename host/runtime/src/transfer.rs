@@ -14,7 +14,7 @@ use crate::hooks::plugin_hooks::Hooks;
 use crate::order::{self, Touched};
 use crate::process::trace;
 use crate::streams::stream::Stream;
-use crate::tensor::{Tensor, compact};
+use crate::tensors::tensor::{Tensor, compact};
 
 /// One end of a copy: where the first element is, and how the elements lie.
 #[derive(Clone, Copy)]

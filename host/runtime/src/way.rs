@@ -10,7 +10,7 @@ use crate::plan::End;
 use crate::route::RouteKind;
 use crate::routing::staging;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::transfer;
 
 /// Who makes a copy.

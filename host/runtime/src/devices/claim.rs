@@ -15,7 +15,7 @@ use crate::devices::runtime::NoDevice;
 use crate::error::Error;
 use crate::loader::open_plugins;
 use crate::loader::plugin::Plugin;
-use crate::memory::Memory;
+use crate::tensors::memory::Memory;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its
 /// number among the plugins of the process that ask their driver ([`open_plugins::drivers_behind`]): memory goes

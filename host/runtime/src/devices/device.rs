@@ -344,7 +344,7 @@ impl Device {
     }
 
     /// Whether the host can dereference the addresses of device memory that is allocated here. What it
-    /// reaches of memory that exists, that memory says ([`Memory::reach`](crate::memory::Memory::reach)).
+    /// reaches of memory that exists, that memory says ([`Memory::reach`](crate::tensors::memory::Memory::reach)).
     pub(crate) fn is_host_accessible(&self) -> bool {
         self.0.info.address_form == AddressForm::POINTER
             && self.capabilities().contains(Capabilities::HOST_ACCESSIBLE)

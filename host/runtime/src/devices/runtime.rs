@@ -21,8 +21,8 @@ use crate::loader::open_plugins;
 use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Environment};
 use crate::process::process_state;
-use crate::release;
 use crate::routing::shared::Routing;
+use crate::tensors::release;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;

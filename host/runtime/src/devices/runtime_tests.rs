@@ -13,7 +13,7 @@ use crate::devices::pointer_query::Asked;
 use crate::devices::registering::Entered;
 use crate::loader::plugin::Plugin;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin_streams::{self, MEMORY, Step, given};
 use crate::{PointerAnswer, test_plugin_memory};
 

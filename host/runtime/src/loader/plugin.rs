@@ -12,7 +12,6 @@ use crate::contract::table::Table;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::layers::Layer;
-use crate::live_objects::LiveObjects;
 use crate::loader::Remark;
 use crate::loader::listing::Runtimes;
 use crate::loader::open_plugins::{self, Inherited};
@@ -20,6 +19,7 @@ use crate::process::process_state;
 use crate::streams::completion::Completions;
 use crate::streams::internal_streams::InternalStreams;
 use crate::streams::stream_core::LiveStreams;
+use crate::tensors::live_objects::LiveObjects;
 
 /// What a plugin's probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Then, after};
 use crate::process::process_state;
-use crate::release::{Release, Releases};
 use crate::streams::event::Event;
+use crate::tensors::release::{Release, Releases};
 use crate::test_plugin_streams::{devices, given};
 
 #[test]

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::release::Release;
 use crate::streams::completion::{self, Then};
 use crate::streams::event::Event;
+use crate::tensors::release::Release;
 
 /// What a stream was told to free: one place among its plugin's outstanding releases.
 #[derive(Debug, Default)]

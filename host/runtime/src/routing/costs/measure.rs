@@ -9,7 +9,7 @@ use super::curve::{Curve, Point};
 use super::table::{Asked, WayCosts};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Times each way, and says how long that takes on a machine with nothing else to do. What fails, or is too
 /// slow to be timed, is not measured.

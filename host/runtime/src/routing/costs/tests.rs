@@ -15,10 +15,10 @@ use super::curve::{Curve, Point};
 use super::store::{PairIdentity, Store};
 use super::table::WayCosts;
 use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
-use crate::memory::Memory;
 use crate::route::{Route, RouteChoice, RouteKind, explain};
 use crate::routing::shared::Routing;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
 use crate::way::Way;
 

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::order::Touched;
 use crate::routing::staging::chunk::PAGE_BYTES;
 use crate::routing::staging::chunks::{Lease, PER_COPY};
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {

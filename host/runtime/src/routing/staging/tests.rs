@@ -8,7 +8,7 @@ use crate::route::{RouteChoice, RouteKind};
 use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
 use crate::routing::staging::chunks::PER_COPY;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
 
 const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);

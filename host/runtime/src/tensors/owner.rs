@@ -8,9 +8,9 @@ use crossdock_sdk::abi::{Address, MemoryKind};
 use crate::devices::claim::HostClaim;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::foreign::Foreign;
 use crate::process::process_state;
-use crate::tensor::Tensor;
+use crate::tensors::foreign::Foreign;
+use crate::tensors::tensor::Tensor;
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
 pub type HostOwner = Box<dyn AsRef<[u8]> + Send + Sync>;

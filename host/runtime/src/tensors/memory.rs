@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::{self, Ownership};
 
-use crate::calls::Calls;
 use crate::devices::claim::HostClaim;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::foreign::Foreign;
-use crate::inherited::Here;
-use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
-use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
 use crate::process::process_state;
-use crate::release::Release;
 use crate::streams::completion;
 use crate::streams::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensors::calls::Calls;
+use crate::tensors::foreign::Foreign;
+use crate::tensors::inherited::Here;
+use crate::tensors::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
+use crate::tensors::pending::{Access, Mark, Pending};
+use crate::tensors::release::Release;
+use crate::tensors::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
 pub(crate) struct Memory {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::devices::host_device;
 use crate::loader::open_plugins;
-use crate::memory::Memory;
+use crate::tensors::memory::Memory;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;
 /// else the inherited one, which answers `FORKED`.

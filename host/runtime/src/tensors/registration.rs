@@ -5,9 +5,9 @@ use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, Status};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::memory::Memory;
-use crate::owner::{Owner, Pointer};
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::owner::{Owner, Pointer};
+use crate::tensors::tensor::Tensor;
 
 /// Host memory that is locked for a device: copies between the two are fast, and one on a stream returns
 /// before it is made.

@@ -6,10 +6,10 @@ use crossdock_sdk::dlpack::Ownership;
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::foreign::Foreign;
-use crate::memory::Memory;
-use crate::owner::Owner;
-use crate::tensor::Tensor;
+use crate::tensors::foreign::Foreign;
+use crate::tensors::memory::Memory;
+use crate::tensors::owner::Owner;
+use crate::tensors::tensor::Tensor;
 
 impl Memory {
     /// Adopts a native memory object of others, whose handle is `word`. Where it is a part of the object

@@ -10,7 +10,7 @@ use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 use crate::error::Error;
 use crate::hooks::waits;
 use crate::order::{self, Touched};
-use crate::pending::{Access, Earlier, Mark, Pending};
+use crate::tensors::pending::{Access, Earlier, Mark, Pending};
 use crate::test_plugin_streams::{self, Given, given};
 use crate::{Device, Event, Runtime, Stream, Tensor};
 

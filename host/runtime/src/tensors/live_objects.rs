@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::memory::Memory;
 use crate::process::process_state;
+use crate::tensors::memory::Memory;
 
 /// Memory by the word of its object. An entry is found while somebody holds the memory, and never
 /// longer: vendors use their handles again.

@@ -13,7 +13,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 
 use super::may_overlap;
 use crate::devices::runtime::Runtime;
-use crate::tensor::Tensor;
+use crate::tensors::tensor::Tensor;
 use crate::test_plugin;
 
 /// The plugin with this number: its memory is wherever a test says, and so is what it knows of it.

@@ -8,7 +8,7 @@ use crossdock_sdk::dlpack;
 use crate::devices::device::Device;
 use crate::devices::runtime::Runtime;
 use crate::error::{self, Error};
-use crate::memory::Memory;
+use crate::tensors::memory::Memory;
 
 /// A device, and the kind of its memory where one is asked for. Written as DLPack calls such memory, with
 /// the device's own number: `cuda_host:1` is pinned memory of `cuda:1`.

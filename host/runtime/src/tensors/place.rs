@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerInfo};
 
-use crate::memory::Memory;
-use crate::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::tensor::Tensor;
 
 /// Whether the elements of both may share bytes. What one memory is called by its own plugin says
 /// nothing of another's, so plugins are asked where their names differ: memory of a device may have
