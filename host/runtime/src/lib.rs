@@ -18,22 +18,17 @@
 //! ```
 
 mod contract;
+mod copies;
 mod devices;
-mod elements;
 mod error;
 mod exchange;
 mod hooks;
-mod host_bytes;
 mod layers;
 pub mod loader;
-mod order;
-mod patch;
 mod plan;
 mod process;
 mod route;
 mod routing;
-mod sorted;
-mod span;
 mod streams;
 mod tensor_order;
 mod tensors;
@@ -43,8 +38,6 @@ mod test_plugin;
 mod test_plugin_memory;
 #[cfg(test)]
 mod test_plugin_streams;
-mod transfer;
-mod walk;
 mod way;
 
 pub use contract::host_services::log_level_changed;

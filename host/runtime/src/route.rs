@@ -5,10 +5,10 @@ use std::fmt;
 use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{self, Layout};
 
+use crate::copies::elements;
+use crate::copies::order;
 use crate::devices::device::Device;
-use crate::elements;
 use crate::error::Error;
-use crate::order;
 use crate::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::process::trace;
 use crate::routing::costs::Cost;

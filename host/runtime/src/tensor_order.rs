@@ -6,11 +6,12 @@ use std::time::Duration;
 use crossdock_sdk::abi::FillArgs;
 use crossdock_sdk::dlpack::{Layout, Produced};
 
+use crate::copies::elements;
+use crate::copies::host_bytes::repeated;
+use crate::copies::order::{self, Touched};
+use crate::copies::transfer;
 use crate::devices::device::Device;
-use crate::elements;
 use crate::error::Error;
-use crate::host_bytes::repeated;
-use crate::order::{self, Touched};
 use crate::route::{self, Route, RouteChoice};
 use crate::streams::event::Event;
 use crate::streams::stream::Stream;
@@ -18,7 +19,6 @@ use crate::tensors::memory::Memory;
 use crate::tensors::pending::Access;
 use crate::tensors::place;
 use crate::tensors::tensor::{Tensor, compact};
-use crate::transfer;
 
 impl Tensor {
     /// Allocates a compact tensor on the stream's device, in the order of the stream: an allocation that the

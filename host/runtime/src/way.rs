@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::copies::elements;
+use crate::copies::order;
+use crate::copies::transfer;
 use crate::devices::device::Device;
-use crate::elements;
 use crate::error::Error;
-use crate::order;
 use crate::plan::End;
 use crate::route::RouteKind;
 use crate::routing::staging;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
-use crate::transfer;
 
 /// Who makes a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Claims of host memory. What a producer calls the host's may be a device's, and some plugins have to
 //! ask their driver to know: they are asked once a memory, before it is first used, and not at its import.
 //!
-//! Copies ([`order::run`](crate::order::run)), routes, exports, waits and registrations all come here first.
+//! Copies ([`order::run`](crate::copies::order::run)), routes, exports, waits and registrations all come here first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,6 +1,6 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
 //!
-//! Each memory keeps a [`Mark`] for each such work. [`order`](crate::order) enters the marks, and
+//! Each memory keeps a [`Mark`] for each such work. [`order`](crate::copies::order) enters the marks, and
 //! makes later work wait for those that matter to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
+use crate::copies::order::{self, Touched};
 use crate::error::Error;
 use crate::hooks::waits;
-use crate::order::{self, Touched};
 use crate::tensors::pending::{Access, Earlier, Mark, Pending};
 use crate::test_plugin_streams::{self, Given, given};
 use crate::{Device, Event, Runtime, Stream, Tensor};

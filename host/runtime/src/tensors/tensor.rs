@@ -14,15 +14,15 @@ use crossdock_sdk::dlpack::{
     self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
+use crate::copies::elements;
+use crate::copies::transfer;
 use crate::devices::device::Device;
-use crate::elements;
 use crate::error::Error;
 use crate::route::{Route, RouteChoice};
 use crate::tensors::counted::Counted;
 use crate::tensors::inherited;
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::HostOwner;
-use crate::transfer;
 
 /// A typed view of memory on one device. Cheap to clone: clones share the memory.
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Capabilities, Side};
 
+use crate::copies::transfer::{address_of, host_length, host_side};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::loader::listing::Listed;
 use crate::loader::plugin::Plugin;
 use crate::process::process_state;
-use crate::transfer::{address_of, host_length, host_side};
 
 /// Host memory through which staged bytes go; its content is undefined.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 
+use crate::copies::order::Touched;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::order::Touched;
 use crate::routing::staging::chunk::PAGE_BYTES;
 use crate::routing::staging::chunks::{Lease, PER_COPY};
 use crate::tensors::tensor::Tensor;

@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 
 use crossdock_sdk::dlpack::Layout;
 
+use crate::copies::order;
+use crate::copies::span;
+use crate::copies::transfer;
 use crate::error::Error;
-use crate::order;
-use crate::span;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
-use crate::transfer;
 
 /// The tensor itself where it is compact, else a compact copy on its own device.
 pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor, Error> {

@@ -10,14 +10,14 @@ use std::mem::MaybeUninit;
 use crossdock_sdk::abi::{CopyArgs, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
+use crate::copies::host_bytes::zeroed;
+use crate::copies::order::{self, Touched};
+use crate::copies::patch::Patch;
+use crate::copies::sorted::{Parts, Sorted};
+use crate::copies::transfer::{address_of, host_length, host_side};
+use crate::copies::walk::{self, Places};
 use crate::error::Error;
-use crate::host_bytes::zeroed;
-use crate::order::{self, Touched};
-use crate::patch::Patch;
-use crate::sorted::{Parts, Sorted};
 use crate::tensors::tensor::{Tensor, compact};
-use crate::transfer::{address_of, host_length, host_side};
-use crate::walk::{self, Places};
 
 /// The elements as compact bytes.
 ///

@@ -1,9 +1,9 @@
 //! Read-modify-write of a run of bytes: new values for some of their bits, the others stay.
 #![expect(unsafe_code, reason = "copies bits between slices")]
 
+use crate::copies::host_bytes::{grow, zeroed};
+use crate::copies::walk;
 use crate::error::Error;
-use crate::host_bytes::{grow, zeroed};
-use crate::walk;
 
 /// New values for some bits of neighbouring bytes.
 #[derive(Debug, Default)]

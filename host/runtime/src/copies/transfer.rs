@@ -1,5 +1,5 @@
 //! Copies between memories by one call of one hook each; what a plugin declines is for
-//! [`elements`](crate::elements) to make in other steps.
+//! [`elements`](crate::copies::elements) to make in other steps.
 #![expect(unsafe_code, reason = "hands memory that it keeps alive to copy hooks")]
 
 use std::mem::MaybeUninit;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
+use crate::copies::order::{self, Touched};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::order::{self, Touched};
 use crate::process::trace;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::{Tensor, compact};
