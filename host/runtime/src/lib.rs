@@ -25,12 +25,10 @@ mod exchange;
 mod hooks;
 mod layers;
 pub mod loader;
-mod plan;
 mod process;
-mod route;
+mod routes;
 mod routing;
 mod streams;
-mod tensor_order;
 mod tensors;
 #[cfg(test)]
 mod test_plugin;
@@ -38,7 +36,6 @@ mod test_plugin;
 mod test_plugin_memory;
 #[cfg(test)]
 mod test_plugin_streams;
-mod way;
 
 pub use contract::host_services::log_level_changed;
 pub use contract::table::{Table, TableError};
@@ -53,7 +50,7 @@ pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
-pub use route::{Route, RouteChoice, RouteKind, explain, explain_on};
+pub use routes::route::{Route, RouteChoice, RouteKind, explain, explain_on};
 pub use routing::costs::{Cost, CostCache, CostOrigin};
 pub use streams::chain::Chain;
 pub use streams::event::Event;

@@ -18,7 +18,7 @@ use crate::copies::elements;
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::route::{Route, RouteChoice};
+use crate::routes::route::{Route, RouteChoice};
 use crate::tensors::counted::Counted;
 use crate::tensors::inherited;
 use crate::tensors::memory::Memory;

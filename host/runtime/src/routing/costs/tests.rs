@@ -15,12 +15,12 @@ use super::curve::{Curve, Point};
 use super::store::{PairIdentity, Store};
 use super::table::WayCosts;
 use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
-use crate::route::{Route, RouteChoice, RouteKind, explain};
+use crate::routes::route::{Route, RouteChoice, RouteKind, explain};
+use crate::routes::way::Way;
 use crate::routing::shared::Routing;
 use crate::tensors::memory::Memory;
 use crate::tensors::tensor::Tensor;
 use crate::test_plugin_memory::{asked, device};
-use crate::way::Way;
 
 fn curve(points: &[(u64, f64)]) -> Result<Curve, String> {
     let point = |(bytes, seconds): &(u64, f64)| Point {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::route::{RouteChoice, RouteKind};
+use crate::routes::route::{RouteChoice, RouteKind};
 use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
 use crate::routing::staging::chunks::PER_COPY;

@@ -6,13 +6,13 @@ use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
-use crate::route::{RouteChoice, RouteKind};
+use crate::routes::route::{RouteChoice, RouteKind};
+use crate::routes::way::Way;
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
 use crate::tensors::target::Target;
 use crate::tensors::tensor::Tensor;
-use crate::way::Way;
 
 /// How memory becomes another device's without a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]

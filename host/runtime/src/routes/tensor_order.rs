@@ -12,7 +12,7 @@ use crate::copies::order::{self, Touched};
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::route::{self, Route, RouteChoice};
+use crate::routes::route::{self, Route, RouteChoice};
 use crate::streams::event::Event;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
