@@ -1,0 +1,3 @@
+//! DLPack, in.
+
+pub(crate) mod import;
