@@ -30,12 +30,7 @@ mod routes;
 mod routing;
 mod streams;
 mod tensors;
-#[cfg(test)]
-mod test_plugin;
-#[cfg(test)]
-mod test_plugin_memory;
-#[cfg(test)]
-mod test_plugin_streams;
+mod test_plugins;
 
 pub use contract::host_services::log_level_changed;
 pub use contract::table::{Table, TableError};

@@ -15,7 +15,7 @@ use super::{copy_edge, packed, read_into, unpack, write};
 use crate::devices::device::Device;
 use crate::devices::runtime::Runtime;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin;
+use crate::test_plugins::test_plugin;
 
 /// A plugin that copies nothing, and fails when a test wants. It makes strided copies of whatever
 /// (0), of its own memory (1), of nothing (2, 3).

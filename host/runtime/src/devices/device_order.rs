@@ -114,7 +114,7 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 mod tests {
     use super::*;
     use crate::devices::runtime::Runtime;
-    use crate::test_plugin_memory;
+    use crate::test_plugins::test_plugin_memory;
 
     #[test]
     fn the_three_forms_are_read_and_what_is_odd_becomes_a_warning() {

@@ -14,8 +14,8 @@ use crate::devices::registering::Entered;
 use crate::loader::plugin::Plugin;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin_streams::{self, MEMORY, Step, given};
-use crate::{PointerAnswer, test_plugin_memory};
+use crate::test_plugins::test_plugin_streams::{self, MEMORY, Step, given};
+use crate::{PointerAnswer, test_plugins::test_plugin_memory};
 
 fn runtime() -> Runtime {
     Runtime::builder().search(false).open().unwrap()

@@ -19,8 +19,8 @@ use crate::devices::runtime::Runtime;
 use crate::streams::stream::Stream;
 use crate::tensors::place;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin;
-use crate::test_plugin_streams::{devices, given};
+use crate::test_plugins::test_plugin;
+use crate::test_plugins::test_plugin_streams::{devices, given};
 
 /// A plugin whose device has handles and addresses; test 3 knows no handle. Its test has a number, so that
 /// tests at once do not count each other's.

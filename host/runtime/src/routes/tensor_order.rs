@@ -322,7 +322,7 @@ mod tests {
 
     use crossdock_sdk::dlpack::{Dtype, Layout};
 
-    use crate::test_plugin_streams::{devices, given};
+    use crate::test_plugins::test_plugin_streams::{devices, given};
     use crate::{Stream, Tensor};
 
     #[test]

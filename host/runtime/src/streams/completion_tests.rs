@@ -8,7 +8,7 @@ use super::{Then, after};
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::tensors::release::{Release, Releases};
-use crate::test_plugin_streams::{devices, given};
+use crate::test_plugins::test_plugin_streams::{devices, given};
 
 #[test]
 fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {

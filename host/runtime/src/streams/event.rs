@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::Runtime;
     use crate::Stream;
-    use crate::test_plugin_streams::{self, given};
+    use crate::test_plugins::test_plugin_streams::{self, given};
 
     #[test]
     fn events_of_the_host_end_with_a_failure_after_a_panic_and_at_no_other_time() {

@@ -8,7 +8,7 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::loader::plugin::Plugin;
-use crate::test_plugin_streams::{self, Step, given};
+use crate::test_plugins::test_plugin_streams::{self, Step, given};
 use crate::{Device, Runtime, Stream, Tensor};
 
 fn runtime() -> Runtime {

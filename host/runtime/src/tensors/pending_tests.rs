@@ -11,7 +11,7 @@ use crate::copies::order::{self, Touched};
 use crate::error::Error;
 use crate::hooks::waits;
 use crate::tensors::pending::{Access, Earlier, Mark, Pending};
-use crate::test_plugin_streams::{self, Given, given};
+use crate::test_plugins::test_plugin_streams::{self, Given, given};
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
 const LIMIT: Duration = Duration::from_secs(1000);

@@ -14,7 +14,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 use super::may_overlap;
 use crate::devices::runtime::Runtime;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin;
+use crate::test_plugins::test_plugin;
 
 /// The plugin with this number: its memory is wherever a test says, and so is what it knows of it.
 struct Told<const N: usize>;

@@ -20,7 +20,7 @@ use crate::routes::way::Way;
 use crate::routing::shared::Routing;
 use crate::tensors::memory::Memory;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin_memory::{asked, device};
+use crate::test_plugins::test_plugin_memory::{asked, device};
 
 fn curve(points: &[(u64, f64)]) -> Result<Curve, String> {
     let point = |(bytes, seconds): &(u64, f64)| Point {

@@ -9,7 +9,7 @@ use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
 use crate::routing::staging::chunks::PER_COPY;
 use crate::tensors::tensor::Tensor;
-use crate::test_plugin_memory::{asked, device};
+use crate::test_plugins::test_plugin_memory::{asked, device};
 
 const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
 const CHUNK: i64 = 32 << 10;

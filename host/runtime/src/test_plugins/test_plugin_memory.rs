@@ -19,7 +19,7 @@ use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;
 use crate::routing::shared::Routing;
-use crate::test_plugin;
+use crate::test_plugins::test_plugin;
 
 /// The plugin with this number; each has its own memory and its own counts.
 pub(crate) struct Far<const N: usize>;

@@ -15,7 +15,7 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::plugin::{Error, Groups, Host, HostCalls, HostEvents, Streams, Wrap, describe};
 
 use crate::loader::plugin::Plugin;
-use crate::test_plugin;
+use crate::test_plugins::test_plugin;
 use crate::{Device, Runtime};
 
 /// The plugin with this number; each has its own streams. Its natives are its own: 0 and 1 both name
