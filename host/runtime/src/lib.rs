@@ -16,6 +16,18 @@
 //! assert_eq!(moved.read()?, tensor.read()?);
 //! # Ok::<(), crossdock::Error>(())
 //! ```
+//!
+//! | room | what it is for |
+//! | --- | --- |
+//! | `process` | whether the process exits or is a fork; the trace |
+//! | `contract`, `hooks`, `layers` | a plugin's table, its hooks called safely, and tables around it |
+//! | `loader` | from a file to an open plugin |
+//! | `devices` | a runtime: its plugins, its devices, and who owns an address |
+//! | `streams` | order on one device, and waits between plugins |
+//! | `tensors` | tensors, and the memory that they view |
+//! | `copies` | bytes from here to there |
+//! | `routing`, `routes` | what copies cost; how a tensor becomes another device's |
+//! | `exchange` | tensors of others, in |
 
 mod contract;
 mod copies;
@@ -30,6 +42,7 @@ mod routes;
 mod routing;
 mod streams;
 mod tensors;
+#[cfg(test)]
 mod test_plugins;
 
 pub use contract::host_services::log_level_changed;

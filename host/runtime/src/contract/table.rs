@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, Capabilities, FillHooks,
-    HostCallHooks, HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RegisterHooks,
-    StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    HostCallHooks, HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RawError,
+    RegisterHooks, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Why a table was refused.
@@ -53,6 +53,9 @@ pub enum TableError {
         words: [u32; 2],
     },
 }
+
+/// Where a hook leaves its error object.
+pub(crate) type ErrorOut = *mut *mut RawError;
 
 /// A checked copy of a plugin's table. What lies beyond the plugin's own size reads as absent.
 #[derive(Debug, Clone, Copy)]

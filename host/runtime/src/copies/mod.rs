@@ -1,4 +1,12 @@
 //! Bytes from here to there.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `order` | what work has to wait for: every copy is made through it |
+//! | `transfer` | one hook call |
+//! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
+//! | `span`, `sorted`, `patch`, `walk` | the last of these steps: by bytes on the host |
+//! | `host_bytes` | host memory that may be too large to be had |
 
 pub(crate) mod elements;
 pub(crate) mod host_bytes;

@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::layers::{self, Layer};
 use crate::loader::Environment;
 use crate::loader::open_plugins;
-use crate::process::process_state;
 use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
 
@@ -94,7 +93,7 @@ impl RuntimeBuilder {
     /// be read, and from a plugin that is being loaded.
     pub fn open(self) -> Result<Runtime, Error> {
         open_plugins::check_reentry("open a runtime")?;
-        process_state::watch();
+        open_plugins::watch();
         log_level_changed();
         let environment = Environment::of_process();
         let asked = layers::requested(environment.privileged)?;

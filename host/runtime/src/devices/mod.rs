@@ -1,4 +1,12 @@
-//! The registry of a runtime: its plugins, its devices, and who owns an address.
+//! A runtime: its plugins, its devices, and who owns an address.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `runtime`, `builder` | the runtime, and how one is opened |
+//! | `registry`, `registering`, `published` | what it lists, how that comes there, and how it is read without a lock |
+//! | `device`, `device_order`, `host_device` | a device, the order that people give devices, and the host's own |
+//! | `pointer_query`, `index` | who owns an address, and who is asked |
+//! | `claim` | memory that others call the host's, checked before it is first used |
 
 pub(crate) mod builder;
 pub(crate) mod claim;

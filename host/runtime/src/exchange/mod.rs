@@ -1,3 +1,3 @@
-//! DLPack, in.
+//! Tensors of others, in.
 
 pub(crate) mod import;

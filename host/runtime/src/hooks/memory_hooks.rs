@@ -8,8 +8,9 @@ use crossdock_sdk::abi::{
     StreamHandle, StridedArgs,
 };
 
+use crate::contract::table::ErrorOut;
 use crate::error::Error;
-use crate::hooks::plugin_hooks::{ErrorOut, Hooks, group_hook, hook};
+use crate::hooks::plugin_hooks::{Hooks, group_hook, hook};
 
 impl Hooks {
     /// Says how much memory a device has now.

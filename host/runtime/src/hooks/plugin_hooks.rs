@@ -11,7 +11,7 @@ use crossdock_sdk::abi::{
 
 use crate::contract::host_services::services;
 use crate::contract::plugin_text::read_text;
-use crate::contract::table::Table;
+use crate::contract::table::{ErrorOut, Table};
 use crate::error::Error;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::process::process_state;
@@ -48,8 +48,6 @@ pub(crate) trait OnQuarantine: std::fmt::Debug + Send + Sync {
     /// A hook panicked, as this error says: none is called any more but `event_complete`.
     fn quarantined(&self, error: &Error);
 }
-
-pub(crate) type ErrorOut = *mut *mut RawError;
 
 /// Calls a mandatory hook: `hook!(self, free, (address, kind))`.
 macro_rules! hook {

@@ -18,8 +18,8 @@ use crossdock_sdk::fence::{fence, fence_with_message};
 use super::arguments::Argument;
 use super::describe::Describe;
 use super::layered::{Layered, answer, error_free};
+use crate::contract::table::ErrorOut;
 use crate::contract::table::Table;
-use crate::hooks::plugin_hooks::ErrorOut;
 
 /// The C function of a hook, which `$find`s the same hook of the table inside.
 macro_rules! shim {

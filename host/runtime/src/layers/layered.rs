@@ -13,8 +13,8 @@ use super::layer::{Answer, Around};
 use super::stack::Target;
 use super::validate::LiveObjects;
 use crate::contract::plugin_text::read_text;
+use crate::contract::table::ErrorOut;
 use crate::contract::table::Table;
-use crate::hooks::plugin_hooks::ErrorOut;
 
 /// A layer around an open plugin, or around another layer. Its address is its handle.
 #[derive(Debug)]

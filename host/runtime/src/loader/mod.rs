@@ -20,6 +20,12 @@ mod segments;
 mod signals;
 mod surroundings;
 
+#[cfg(feature = "cpu")]
+pub(crate) mod builtin;
+pub(crate) mod listing;
+pub(crate) mod open_plugins;
+pub(crate) mod plugin;
+
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
@@ -34,8 +40,3 @@ pub use self::paths::{Candidate, Environment, Origin, Search, check_ownership, s
 pub use self::preflight::{FileIdentity, Flavour, Preflight, Remark, preflight};
 pub use self::refused::PreflightError;
 pub(crate) use self::signals::KeptSignals;
-#[cfg(feature = "cpu")]
-pub(crate) mod builtin;
-pub(crate) mod listing;
-pub(crate) mod open_plugins;
-pub(crate) mod plugin;

@@ -221,8 +221,17 @@ pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
     open.filter(|plugin| !plugin.is_retired()).collect()
 }
 
+/// Watches for exit and fork, of which every open plugin is told.
+pub(crate) fn watch() {
+    process_state::tell(process_state::Told {
+        exit: tell_exit,
+        fork: tell_fork,
+    });
+    process_state::watch();
+}
+
 /// Tells every open plugin that the process exits.
-pub(crate) fn tell_exit() {
+fn tell_exit() {
     tell(|plugin| {
         plugin.hooks().at_exit();
         plugin.completions().outstanding().wake();
@@ -230,7 +239,7 @@ pub(crate) fn tell_exit() {
 }
 
 /// Tells every inherited plugin that this is the child of a fork.
-pub(crate) fn tell_fork() {
+fn tell_fork() {
     tell(|plugin| plugin.hooks().at_fork_child());
 }
 

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "registers C callbacks for exit and fork")]
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
-use crate::loader::open_plugins;
 
 /// How often this process was forked off, and [`EXITS`]: one word, because each hook call looks at both.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -19,6 +19,26 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
 /// What runs code of others and is to be over before the exit: releases, and looks at plugins.
 static DELAYS: AtomicU32 = AtomicU32::new(0);
+
+/// Who is told of the exit, and in the child of a fork: the open plugins.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) exit: fn(),
+    pub(crate) fork: fn(),
+}
+
+static TOLD: OnceLock<Told> = OnceLock::new();
+
+/// Has them told, from the first call on.
+pub(crate) fn tell(told: Told) {
+    let _once = TOLD.set(told);
+}
+
+fn told(tell: impl FnOnce(&Told)) {
+    if let Some(told) = TOLD.get() {
+        tell(told);
+    }
+}
 
 thread_local! {
     /// How many of them this thread is inside of, one nested in the other.
@@ -127,7 +147,7 @@ extern "C" fn at_exit() {
     let before = STATE.fetch_or(EXITS, Ordering::SeqCst);
     if before & EXITS == 0 {
         wait_for_delays();
-        let _caught = fence(open_plugins::tell_exit);
+        let _caught = fence(|| told(|told| (told.exit)()));
         let _caught = fence(crate::process::trace::finish);
     }
 }
@@ -148,5 +168,5 @@ unsafe extern "C" fn in_child() {
     STATE.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
     DELAYS.store(DELAYS_HERE.get(), Ordering::SeqCst);
-    let _caught = fence(open_plugins::tell_fork);
+    let _caught = fence(|| told(|told| (told.fork)()));
 }

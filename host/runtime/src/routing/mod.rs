@@ -1,4 +1,10 @@
-//! What the devices of a runtime share for moving tensors.
+//! What the devices of one runtime share for moving tensors.
+//!
+//! | file or folder | what it holds |
+//! | --- | --- |
+//! | `shared` | what they share |
+//! | `costs` | what copies cost: measured, kept, and looked up |
+//! | `staging` | copies through host memory, in chunks |
 
 pub(crate) mod costs;
 pub(crate) mod shared;

@@ -1,4 +1,12 @@
 //! Order on one device, and waits between plugins.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `stream`, `event` | streams and events as callers have them |
+//! | `stream_core`, `stream_frees` | a stream as its plugin knows it, and memory that it frees |
+//! | `chain` | how a stream waits for an event of another plugin |
+//! | `completion`, `worker` | what is done when work is over, and the thread that does it |
+//! | `internal_streams` | streams that the runtime makes for itself |
 
 pub(crate) mod chain;
 pub(crate) mod completion;

@@ -1,4 +1,15 @@
 //! Tensors, and the memory that they view.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `tensor`, `target` | a typed view of memory on one device; where it may go |
+//! | `memory`, `counted` | memory with an owner; the pointer that counts it |
+//! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others |
+//! | `pending`, `calls` | work that may still run on a memory; calls that use it now |
+//! | `release` | giving back what work may still use |
+//! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
+//! | `registration` | host memory that is locked for a device |
+//! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
 
 pub(crate) mod calls;
 #[cfg(all(test, loom))]

@@ -1,8 +1,5 @@
-//! Plugins for the tests of this crate.
+//! Plugins for the tests of this crate, each opened from a table of its own.
 
-#[cfg(test)]
 pub(crate) mod test_plugin;
-#[cfg(test)]
 pub(crate) mod test_plugin_memory;
-#[cfg(test)]
 pub(crate) mod test_plugin_streams;
