@@ -3,12 +3,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use crossdock_sdk::abi::{
     AddressForm, Capabilities, DeviceInfo, MemoryInfo, MemoryKind, MemoryUsage, Status,
 };
-use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
@@ -17,7 +15,6 @@ use crate::hooks::plugin_hooks::Hooks;
 use crate::loader::listing::Listed;
 use crate::loader::plugin::Plugin;
 use crate::routing::shared::Routing;
-use crate::streams::stream::Stream;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
@@ -240,30 +237,6 @@ impl Device {
             return Ok(());
         }
         self.hooks().memory_reset_peaks(self.0.index)
-    }
-
-    /// Makes the CPU wait until the work on all streams that live on it is done, its default stream
-    /// and those of other runtimes among them; `None` is no limit.
-    ///
-    /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
-    pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
-        // Held until the end, so that it is among those that live.
-        let _default = match Stream::default_of(self) {
-            // Without streams every copy was done when it returned, and a retired plugin makes none.
-            Err(error) if !error.is_unsupported() && error.status() != Some(Status::RETIRED) => {
-                return Err(error);
-            }
-            default => default.ok(),
-        };
-        let deadline = Deadline::after(limit);
-        let mut outcome = Ok(());
-        for stream in Stream::all_of(self) {
-            // A stream that failed, perhaps another runtime's, hides no work of those behind it.
-            outcome = outcome.and(stream.synchronize(deadline.left()));
-        }
-        let internal = self.plugin().internal_streams();
-        outcome.and(internal.synchronize(self.hooks(), self.index(), deadline))
     }
 
     /// The plugin that offers it.

@@ -6,10 +6,8 @@
 //! | `registry`, `registering`, `published` | what it lists, how that comes there, and how it is read without a lock |
 //! | `device`, `device_order`, `host_device` | a device, the order that people give devices, and the host's own |
 //! | `pointer_query`, `index` | who owns an address, and who is asked |
-//! | `claim` | memory that others call the host's, checked before it is first used |
 
 pub(crate) mod builder;
-pub(crate) mod claim;
 pub(crate) mod device;
 pub(crate) mod device_order;
 pub(crate) mod host_device;

@@ -12,11 +12,11 @@ use crossdock_sdk::dlpack::{
     TensorView, VERSION, take_owner,
 };
 
-use crate::devices::claim::{HostClaim, other_owner, start_in};
 use crate::devices::device::Device;
 use crate::devices::pointer_query::{Asked, Claim};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
+use crate::tensors::claim::{HostClaim, other_owner, start_in};
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::HostOwner;
 use crate::tensors::tensor::Tensor;

@@ -12,59 +12,13 @@ use crate::error::Error;
 use crate::process::trace;
 use crate::routes::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::routing::costs::Cost;
+use crate::routing::kinds::{RouteChoice, RouteKind};
 use crate::streams::chain;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
 use crate::tensors::pending::Access;
 use crate::tensors::target::Target;
 use crate::tensors::tensor::Tensor;
-
-/// How a tensor reaches a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RouteKind {
-    /// The same memory; nothing is copied.
-    Alias,
-    /// One copy, made by one plugin.
-    Direct,
-    /// Through host memory, in chunks.
-    Staged,
-    /// None works.
-    Refused,
-}
-
-impl fmt::Display for RouteKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Alias => "alias",
-            Self::Direct => "direct",
-            Self::Staged => "staged",
-            Self::Refused => "refused",
-        })
-    }
-}
-
-/// Which routes are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RouteChoice {
-    /// An alias where there can be one, else the cheapest copy.
-    Best,
-    /// New memory in any case, by the cheapest copy.
-    Copy,
-    /// This one, or an error that says why not.
-    Only(RouteKind),
-}
-
-impl RouteChoice {
-    pub(crate) fn allows(self, kind: RouteKind) -> bool {
-        match self {
-            Self::Best => true,
-            Self::Copy => kind != RouteKind::Alias,
-            Self::Only(only) => only == kind,
-        }
-    }
-}
 
 /// A route with its explanation, which is also its `Display`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,35 +8,12 @@ use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::routes::plan::End;
-use crate::routes::route::RouteKind;
+use crate::routing::kinds::Way;
 use crate::routing::staging;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
 
-/// Who makes a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// The plugin of the source.
-    BySource,
-    /// The plugin of the destination.
-    ByDestination,
-    /// The plugin of the source, once what is strided was packed where it is.
-    PackedBySource,
-    /// The plugin of the destination, in the same way.
-    PackedByDestination,
-    /// Both, through host memory.
-    Staged,
-}
-
 impl Way {
-    pub(crate) const EACH: [Self; 5] = [
-        Self::BySource,
-        Self::ByDestination,
-        Self::PackedBySource,
-        Self::PackedByDestination,
-        Self::Staged,
-    ];
-
     /// What both ends allow, in the order in which to try it when no cost is known.
     pub(crate) fn all(from: &End<'_>, to: &End<'_>) -> Vec<Self> {
         let is_shared = Arc::ptr_eq(from.device.plugin(), to.device.plugin());
@@ -51,27 +28,6 @@ impl Way {
         }
         all.push(Self::Staged);
         all
-    }
-
-    pub(crate) const fn kind(self) -> RouteKind {
-        match self {
-            Self::Staged => RouteKind::Staged,
-            _ => RouteKind::Direct,
-        }
-    }
-
-    /// The same with what is strided packed first. It is worth asking about where costs are known: a
-    /// plugin that declines a strided copy has it packed anyway.
-    pub(crate) const fn packed(self) -> Option<Self> {
-        match self {
-            Self::BySource => Some(Self::PackedBySource),
-            Self::ByDestination => Some(Self::PackedByDestination),
-            _ => None,
-        }
-    }
-
-    pub(crate) const fn is_packed(self) -> bool {
-        matches!(self, Self::PackedBySource | Self::PackedByDestination)
     }
 
     /// Whether it takes memory beside that of both ends, to pack what is strided.

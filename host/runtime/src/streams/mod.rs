@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `stream`, `event` | streams and events as callers have them |
+//! | `device_wait` | waits for all work on a device |
 //! | `stream_core`, `stream_frees` | a stream as its plugin knows it, and memory that it frees |
 //! | `chain` | how a stream waits for an event of another plugin |
 //! | `completion`, `worker` | what is done when work is over, and the thread that does it |
@@ -10,6 +11,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod completion;
+mod device_wait;
 pub(crate) mod event;
 pub(crate) mod internal_streams;
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
 use crossdock_sdk::dlpack::{self, Ownership};
 
-use crate::devices::claim::HostClaim;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
@@ -14,6 +13,7 @@ use crate::routes::plan::{Maps, Reach};
 use crate::streams::completion;
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
+use crate::tensors::claim::HostClaim;
 use crate::tensors::foreign::Foreign;
 use crate::tensors::inherited::Here;
 use crate::tensors::owner::{HostOwner, Owner, Pointer, give_back, log_failure};

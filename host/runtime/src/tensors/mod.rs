@@ -9,11 +9,13 @@
 //! | `release` | giving back what work may still use |
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |
+//! | `claim` | memory that others call the host's, checked before it is first used |
 //! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
 
 pub(crate) mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
+pub(crate) mod claim;
 pub(crate) mod counted;
 pub(crate) mod foreign;
 pub(crate) mod inherited;

@@ -5,10 +5,10 @@ use std::ffi::c_void;
 
 use crossdock_sdk::abi::{Address, MemoryKind};
 
-use crate::devices::claim::HostClaim;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
+use crate::tensors::claim::HostClaim;
 use crate::tensors::foreign::Foreign;
 use crate::tensors::tensor::Tensor;
 

@@ -18,7 +18,7 @@ use super::measure::{BUDGET, measure};
 use super::store::{PairIdentity, Store};
 use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;
-use crate::routes::way::Way;
+use crate::routing::kinds::Way;
 
 /// The curves of the ways of one class of copies between two devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::routes::route::{RouteChoice, RouteKind};
 use crate::routing::costs::CostCache;
+use crate::routing::kinds::{RouteChoice, RouteKind};
 use crate::routing::shared::Routing;
 use crate::routing::staging::chunks::PER_COPY;
 use crate::tensors::tensor::Tensor;
