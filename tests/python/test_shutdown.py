@@ -91,16 +91,19 @@ class Cycle:
         for _ in range(20):
             sleep(0.0005)
 
-slow, inside = SlowToEnd(), threading.Event()
+slow, inside, begin = SlowToEnd(), threading.Event(), threading.Event()
 array = np.arange(6.0).reshape(2, 3)
 tensor = xd.asarray(array)
 
 def run():
+    begin.wait()
     while True:
         {body}
 
 for _ in range(2):
     threading.Thread(target=run, daemon=True).start()
+# From here on the main thread makes no objects: a collection here would have all the cycles to end, slowly.
+begin.set()
 assert inside.wait(20)
 sys.exit(3)
 """
