@@ -494,6 +494,62 @@ fn a_registration_that_takes_and_ends_anything_is_found() {
 }
 
 #[test]
+fn an_unregistration_that_ends_what_was_adopted_is_found() {
+    static ADOPTED: Mutex<Vec<Address>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn notes(
+        plugin: PluginHandle,
+        device: u32,
+        foreign: *const Address,
+        kind: MemoryKind,
+        size: u64,
+        flags: AdoptFlags,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let sound = unsafe { sound().adopt.as_ptr().read() }.adopt.unwrap();
+        // SAFETY: the call is handed on.
+        let status = unsafe { sound(plugin, device, foreign, kind, size, flags, out, error) };
+        // SAFETY: the caller's room for the answer, which the sound plugin gave.
+        ADOPTED.lock().unwrap().push(unsafe { out.read() });
+        status
+    }
+    unsafe extern "C" fn ends(
+        plugin: PluginHandle,
+        device: u32,
+        pointer: *mut c_void,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let adopt = unsafe { sound().adopt.as_ptr().read() };
+        for adopted in ADOPTED.lock().unwrap().drain(..) {
+            let none = std::ptr::null_mut();
+            // SAFETY: an address that the sound plugin gave, and no room for an error.
+            unsafe { adopt.release_adopted.unwrap()(plugin, device, &raw const adopted, none) };
+        }
+        // SAFETY: as above.
+        let register = unsafe { sound().register.as_ptr().read() };
+        // SAFETY: the call is handed on.
+        unsafe { register.unregister_host.unwrap()(plugin, device, pointer, error) }
+    }
+    let case = "what_was_adopted_of_registered_memory_stays_adopted";
+    let report = report_of_case(case, |table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let (adopt, register) = unsafe { (table.adopt.as_ptr().read(), table.register.as_ptr()) };
+        table.adopt = group(AdoptHooks {
+            adopt: Some(notes),
+            ..adopt
+        });
+        table.register = group(RegisterHooks {
+            unregister_host: Some(ends),
+            // SAFETY: as above.
+            ..unsafe { register.read() }
+        });
+    });
+    finds(&report, case);
+}
+
+#[test]
 fn a_free_on_a_stream_that_takes_anything_is_found() {
     unsafe extern "C" fn trusting(
         _: PluginHandle,
