@@ -353,6 +353,8 @@ pub(crate) fn read_beyond(
 pub(crate) enum Place<'a> {
     /// Memory of the plugin.
     Memory(&'a Allocation<'a>, u64),
+    /// The host memory that was adopted, by the host's own address.
+    Beneath(&'a Allocation<'a>, u64),
     /// Host memory that is read.
     Source(&'a [u8], u64),
     /// Host memory that is written.
@@ -362,7 +364,7 @@ pub(crate) enum Place<'a> {
 impl Place<'_> {
     const fn reach(&self) -> (u64, u64) {
         match self {
-            Self::Memory(memory, offset) => (*offset, memory.size),
+            Self::Memory(memory, offset) | Self::Beneath(memory, offset) => (*offset, memory.size),
             Self::Source(bytes, offset) => (*offset, bytes.len() as u64),
             Self::Target(bytes, offset) => (*offset, bytes.len() as u64),
         }
@@ -382,6 +384,10 @@ impl Place<'_> {
                     ..memory.side
                 });
             }
+            Self::Beneath(memory, _) => match &memory.state {
+                State::Adopted(host) => host.bytes().as_ptr().addr(),
+                _ => return Err(misuse("the memory was not adopted")),
+            },
             Self::Source(bytes, _) => bytes.as_ptr().expose_provenance(),
             Self::Target(bytes, _) => bytes.as_mut_ptr().expose_provenance(),
         };

@@ -16,12 +16,13 @@ mod suite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
     DeviceInfo, EventHandle, FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle,
-    PluginTable, PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs,
+    PluginTable, PointerInfo, RegisterHooks, Side, Status, StreamHandle, StreamHooks, StridedArgs,
     StridedHooks,
 };
 
@@ -466,6 +467,57 @@ fn an_adoption_that_writes_into_read_only_memory_is_found() {
         &report,
         "host_memory_that_is_adopted_read_only_is_read_and_stays_as_it_is",
     );
+}
+
+#[test]
+fn a_copy_that_takes_the_first_address_of_adopted_memory_for_the_other_end_is_found() {
+    static FIRST: AtomicU64 = AtomicU64::new(0);
+    unsafe extern "C" fn notes(
+        plugin: PluginHandle,
+        device: u32,
+        foreign: *const Address,
+        kind: MemoryKind,
+        size: u64,
+        flags: AdoptFlags,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the suite gives an address.
+        FIRST.store(unsafe { foreign.read() }.word, Ordering::SeqCst);
+        // SAFETY: the sound plugin's group is a constant.
+        let sound = unsafe { sound().adopt.as_ptr().read() }.adopt.unwrap();
+        // SAFETY: the call is handed on.
+        unsafe { sound(plugin, device, foreign, kind, size, flags, out, error) }
+    }
+    unsafe extern "C" fn takes(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let ends = unsafe { args.read() };
+        let is_first = |side: Side| {
+            side.kind == MemoryKind::HOST
+                && side.address.as_pointer() == Some(FIRST.load(Ordering::SeqCst))
+        };
+        if is_first(ends.dst) || is_first(ends.src) {
+            return Status::OK;
+        }
+        // SAFETY: the call is handed on.
+        unsafe { sound().copy.unwrap()(plugin, args, stream, error) }
+    }
+    let case = "a_copy_inside_adopted_memory_is_made_whichever_end_is_called_the_hosts";
+    let report = report_of_case(case, |table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let adopt = unsafe { table.adopt.as_ptr().read() };
+        table.adopt = group(AdoptHooks {
+            adopt: Some(notes),
+            ..adopt
+        });
+        table.copy = Some(takes);
+    });
+    finds(&report, case);
 }
 
 #[test]
