@@ -1,6 +1,6 @@
 //! The device's memory: what is allocated, registered and adopted, and who may touch what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,8 +34,11 @@ pub(crate) struct Device {
 #[derive(Debug, Default)]
 struct Adoptions {
     ranges: HashMap<usize, Vec<usize>>,
-    /// How many adoptions lie in a range that is known only because of them.
+    /// How many adoptions lie in a range that is the memory of others.
     users: HashMap<usize, usize>,
+    /// The ranges whose registration has ended: they are known only because of the adoptions in them. To
+    /// enter them anew as adopted would leave a moment in which a copy does not find its memory.
+    unregistered: HashSet<usize>,
 }
 
 impl Device {
@@ -189,11 +192,26 @@ impl Device {
     pub(crate) fn unregister(&self, base: usize) -> Result<(), Error> {
         let operation = "unregister_host";
         self.check_process(operation)?;
-        let not_owner = || Error::new(Status::NOT_OWNER, operation, "this was not registered");
-        self.pointers
-            .forget(base, Origin::Registered)
-            .map(|_| ())
-            .ok_or_else(not_owner)
+        let mut adoptions = lock(&self.adoptions);
+        let is_registered = |known: &Known| {
+            known.base == base
+                && known.origin == Origin::Registered
+                && !adoptions.unregistered.contains(&base)
+        };
+        if !self
+            .pointers
+            .query(base)
+            .is_some_and(|known| is_registered(&known))
+        {
+            let why = "this was not registered";
+            return Err(Error::new(Status::NOT_OWNER, operation, why));
+        }
+        if adoptions.users.contains_key(&base) {
+            adoptions.unregistered.insert(base);
+        } else {
+            self.pointers.forget(base, Origin::Registered);
+        }
+        Ok(())
     }
 
     /// Adopts host memory, also memory that is known already, and gives its own address back.
@@ -213,7 +231,7 @@ impl Device {
             Err(why) => return Err(convert::not_entered(operation, why)),
         };
         adoptions.ranges.entry(base).or_default().push(known.base);
-        if known.origin == Origin::Adopted {
+        if known.origin != Origin::Allocated {
             *adoptions.users.entry(known.base).or_default() += 1;
         }
         Ok(address(base))
@@ -237,7 +255,13 @@ impl Device {
         });
         if last {
             adoptions.users.remove(&range);
-            self.pointers.forget(range, Origin::Adopted);
+            let origin = if adoptions.unregistered.remove(&range) {
+                Origin::Registered
+            } else {
+                Origin::Adopted
+            };
+            // What is registered still stays.
+            self.pointers.forget(range, origin);
         }
         Ok(())
     }

@@ -295,6 +295,34 @@ fn memory_that_is_adopted_twice_stays_known_until_both_end() {
 }
 
 #[test]
+fn what_was_adopted_of_registered_memory_is_known_until_the_last_adoption_ends() {
+    let cpu = open();
+    let mut memory = [5_u8; 64];
+    let pointer: *mut c_void = memory.as_mut_ptr().cast();
+    let part = host(memory.as_ptr()).address.advanced(16).unwrap();
+    for unregisters_first in [true, false] {
+        // SAFETY: the array outlives the registration.
+        unsafe { cpu.register_host(0, pointer, 64) }.unwrap();
+        // SAFETY: the array outlives both adoptions.
+        let adopt = || unsafe { cpu.adopt(0, part, MemoryKind::HOST, 8, AdoptFlags::empty()) };
+        let adopted = [adopt().unwrap(), adopt().unwrap()];
+        for (adopted, is_last) in adopted.into_iter().zip([false, true]) {
+            if is_last == unregisters_first {
+                let known = cpu.pointer_query(part).unwrap();
+                assert!(known.flags.contains(PointerFlags::FOREIGN));
+            } else {
+                cpu.unregister_host(0, pointer).unwrap();
+                let again = cpu.unregister_host(0, pointer);
+                assert_eq!(again.map_err(|e| e.status()), Err(Status::NOT_OWNER));
+                assert_ne!(cpu.pointer_query(part).unwrap().kind, MemoryKind::UNOWNED);
+            }
+            cpu.release_adopted(0, adopted).unwrap();
+        }
+        assert_eq!(cpu.pointer_query(part).unwrap().kind, MemoryKind::UNOWNED);
+    }
+}
+
+#[test]
 fn a_registration_that_overlaps_another_is_a_conflict() {
     let cpu = open();
     let mut memory = [0_u8; 64];

@@ -15,7 +15,7 @@ use crate::{
     device::Device,
     fault::{Fault, Kind},
     handle::Mark,
-    place::{End, Place, pair, too_far},
+    place::{End, Place, ends, pair, too_far},
     progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
     stream::Stream,
@@ -34,7 +34,7 @@ pub(crate) unsafe fn contiguous(
 ) -> Result<(), Fault> {
     let reach = Reach::run(bytes);
     let seen = pair(dst.seen_by(device, reach)?, src.seen_by(device, reach)?)?;
-    let (to, from) = (seen.0.end()?, seen.1.end()?);
+    let (to, from) = ends((&seen.0, reach), (&seen.1, reach))?;
     let length = usize::try_from(bytes).ok().ok_or_else(too_far)?;
     if let (End::Object { raw: a, offset: x }, End::Object { raw: b, offset: y }) = (to, from)
         && a == b
@@ -75,7 +75,7 @@ pub(crate) unsafe fn strided(
         dst.seen_by(device, plan.dst_reach)?,
         src.seen_by(device, plan.src_reach)?,
     )?;
-    match (to.end()?, from.end()?) {
+    match ends((&to, plan.dst_reach), (&from, plan.src_reach))? {
         (End::Address(_), End::Address(_)) => {
             return Err(Fault::unsupported(
                 "copy_strided",

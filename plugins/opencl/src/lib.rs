@@ -31,6 +31,7 @@ mod deferred;
 mod device;
 mod driver;
 mod event;
+mod facts;
 mod fault;
 mod handle;
 mod host_call;

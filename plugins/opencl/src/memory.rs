@@ -19,10 +19,12 @@ use opencl3::memory as cl;
 use crate::{
     backing,
     device::Device,
+    facts::{Beneath, Part, fact},
     fault::{Fault, Kind},
     handle::{Mark, Memory, TARGET, word_of},
     pool::Counted,
     progress::{self, Progress},
+    rect::Reach,
     users::Users,
     view::{Access, Range, Views, map, unmap},
 };
@@ -55,6 +57,8 @@ pub(crate) struct Allocation {
     pub(crate) memory: Option<Memory>,
     /// Where the object lies in another one, which it keeps alive.
     part: Option<Part>,
+    /// The host memory that the object was made over, or the one that it is a part of.
+    beneath: Option<Beneath>,
     pub(crate) host: Option<HostAddress>,
     /// What the driver gave, where `host` is an aligned place inside it.
     whole: Option<HostAddress>,
@@ -228,9 +232,17 @@ impl Allocation {
         }
         let is_read_only = fact(&memory, cl::CL_MEM_FLAGS)? & cl::CL_MEM_HOST_READ_ONLY != 0;
         let part = Part::of(&memory)?;
+        let beneath = match part {
+            // A driver may keep bytes of its own, and then the host's are others.
+            _ if !device.aliases_host => None,
+            // SAFETY: `retain` needs a live memory object: its part keeps it alive.
+            Some(part) => Beneath::of(&unsafe { Memory::retain(part.whole(), device.gate()) }?)?,
+            None => Beneath::of(&memory)?,
+        };
         let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
         made.adopted = true;
         made.part = part;
+        made.beneath = beneath;
         if is_read_only {
             made.access = Access::Read;
         }
@@ -281,14 +293,20 @@ impl Allocation {
     pub(crate) fn named(&self) -> Option<(*mut c_void, u64)> {
         let object = self.object()?;
         Some(match self.part {
-            Some(Part { whole, origin }) => (std::ptr::with_exposed_provenance_mut(whole), origin),
+            Some(part) => (part.whole(), part.origin),
             None => (object.raw(), 0),
         })
     }
 
+    /// Where an address is in the object that commands name, if all of `reach` around it is memory that the
+    /// object was made over.
+    pub(crate) fn offset_in_named(&self, at: *mut c_void, reach: Reach) -> Option<usize> {
+        self.beneath?.offset_of(at, reach)
+    }
+
     /// The object that it is a part of, as the word by which others know that.
     pub(crate) fn whole_word(&self) -> Option<u64> {
-        self.part.map(|part| part.whole as u64)
+        self.part.map(|part| word_of(part.whole()))
     }
 
     /// The word by which others know it, where that is a memory object.
@@ -344,6 +362,7 @@ impl Allocation {
         host: Option<HostAddress>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let beneath = host.map(|host| Beneath::new(host.0, size));
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
@@ -354,6 +373,7 @@ impl Allocation {
             counted: None,
             memory,
             part: None,
+            beneath,
             host,
             whole: None,
             users: Users::default(),
@@ -444,31 +464,6 @@ fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
         .map_err(|code| Fault::native(OPERATION, code))?;
     let short = || Fault::new(Kind::OutOfDeviceMemory, OPERATION, "the driver gave no SVM");
     NonNull::new(raw).ok_or_else(short)
-}
-
-/// Where an object lies in the one that it was made a part of.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    /// Its word; the part keeps it alive.
-    whole: usize,
-    origin: u64,
-}
-
-impl Part {
-    fn of(memory: &Memory) -> Result<Option<Self>, Fault> {
-        let whole = usize::try_from(fact(memory, cl::CL_MEM_ASSOCIATED_MEMOBJECT)?).unwrap_or(0);
-        let origin = fact(memory, cl::CL_MEM_OFFSET)?;
-        Ok((whole != 0).then_some(Self { whole, origin }))
-    }
-}
-
-fn fact(memory: &Memory, which: u32) -> Result<u64, Fault> {
-    let bytes = cl::get_mem_object_data(memory.raw(), which)
-        .map_err(|code| Fault::native("clGetMemObjectInfo", code))?;
-    let wide = <[u8; 8]>::try_from(bytes.as_slice()).map(u64::from_ne_bytes);
-    let narrow = <[u8; 4]>::try_from(bytes.as_slice()).map(u32::from_ne_bytes);
-    let unexpected = |_| Fault::invalid("clGetMemObjectInfo", "a fact of an unexpected size");
-    wide.or_else(|_| narrow.map(u64::from)).map_err(unexpected)
 }
 
 /// Drivers align to their largest type only, so room is added to align inside.

@@ -148,6 +148,22 @@ pub(crate) fn pair(to: Place, from: Place) -> Result<(Place, Place), Fault> {
     Ok((to, from))
 }
 
+/// What a command names for both ends, each with the bytes around it.
+///
+/// An address in the memory that the other end's object was made over is named as that object too: what a
+/// driver makes of the address, beside the object, is undefined. `PoCL` takes the object's first address for
+/// the other end, wherever in the object that is, and copies nothing.
+pub(crate) fn ends(
+    (to, to_reach): (&Place, Reach),
+    (from, from_reach): (&Place, Reach),
+) -> Result<(End, End), Fault> {
+    let (dst, src) = (to.end()?, from.end()?);
+    Ok((
+        dst.in_object_of(from, to_reach).unwrap_or(dst),
+        src.in_object_of(to, from_reach).unwrap_or(src),
+    ))
+}
+
 /// What a command names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
@@ -156,6 +172,16 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// An address as a place in the object of another end, if it is one.
+    fn in_object_of(self, other: &Place, reach: Reach) -> Option<Self> {
+        let (Self::Address(at), Place::Object { allocation, .. }) = (self, other) else {
+            return None;
+        };
+        let offset = allocation.offset_in_named(at, reach)?;
+        let (raw, _) = allocation.named()?;
+        Some(Self::Object { raw, offset })
+    }
+
     /// The driver's name for a copy of `from` to here.
     pub(crate) const fn operation(self, from: Self) -> &'static str {
         match (self, from) {

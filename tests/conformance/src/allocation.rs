@@ -11,6 +11,8 @@ use crossdock_sdk::abi::{
 
 use crate::host_memory::HostMemory;
 use crate::layout::Region;
+use crate::point::note;
+use crate::registration::Registration;
 
 /// Memory of a plugin: allocated, or adopted from the host. It gives itself back when dropped.
 #[derive(Debug)]
@@ -110,6 +112,44 @@ impl<'h> Allocation<'h> {
         Ok(Self {
             hooks,
             side,
+            size,
+            state: State::Adopted(memory),
+        })
+    }
+
+    /// Adopts `size` bytes of registered host memory at `offset`, and then ends the registration.
+    pub(crate) fn adopt_registered(
+        registered: Registration<'h>,
+        offset: u64,
+        size: u64,
+    ) -> Result<Self, Error> {
+        let whole = registered.bytes().len() as u64;
+        if offset.checked_add(size).is_none_or(|end| end > whole) {
+            return Err(misuse("an adoption of the suite leaves its memory"));
+        }
+        let (hooks, device) = (registered.hooks(), registered.device());
+        let foreign = Address::pointer(registered.word() + offset);
+        let flags = AdoptFlags::empty();
+        // SAFETY: `adopt` needs
+        // - memory that is valid until the adoption ends: `registered` has it, and hands it on below,
+        //   to who gives it back after `release_adopted` only, and leaks it when that fails.
+        let address = unsafe { hooks.adopt(device, foreign, MemoryKind::HOST, size, flags) }?;
+        let memory = match registered.unregister() {
+            Ok(memory) => memory,
+            Err(error) => {
+                // The memory was leaked, so it does not matter what becomes of the adoption.
+                note(hooks.release_adopted(device, address));
+                return Err(error);
+            }
+        };
+        let kind = MemoryKind::DEVICE;
+        Ok(Self {
+            hooks,
+            side: Side {
+                address,
+                kind,
+                device,
+            },
             size,
             state: State::Adopted(memory),
         })
@@ -280,6 +320,8 @@ pub(crate) fn free_address(hooks: &Hooks, address: Address, kind: MemoryKind) ->
 pub(crate) enum Place<'a> {
     /// Memory of the plugin.
     Memory(&'a Allocation<'a>, u64),
+    /// The host memory that was adopted, by the host's own address.
+    Beneath(&'a Allocation<'a>, u64),
     /// Host memory that is read.
     Source(&'a [u8], u64),
     /// Host memory that is written.
@@ -297,6 +339,13 @@ impl Place<'_> {
         let (whole, offset, size) = match self {
             Self::Claimed(side) => return Ok(*side),
             Self::Memory(memory, offset) => (memory.side, *offset, memory.size),
+            Self::Beneath(memory, offset) => match &memory.state {
+                State::Adopted(host) => {
+                    let start = host.bytes().as_ptr().addr();
+                    (host_side(start), *offset, memory.size)
+                }
+                _ => return Err(misuse("the memory was not adopted")),
+            },
             Self::Source(bytes, offset) => {
                 let start = bytes.as_ptr().expose_provenance();
                 (host_side(start), *offset, bytes.len() as u64)

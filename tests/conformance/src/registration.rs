@@ -56,6 +56,14 @@ impl<'h> Registration<'h> {
         unregister_word(self.hooks, self.device, self.word + offset)
     }
 
+    pub(crate) const fn hooks(&self) -> &'h Hooks {
+        self.hooks
+    }
+
+    pub(crate) const fn device(&self) -> u32 {
+        self.device
+    }
+
     /// The address of the first byte.
     pub(crate) const fn word(&self) -> u64 {
         self.word

@@ -18,12 +18,13 @@ mod suite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossdock_conformance::{Level, Report, Subject, run};
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
     DeviceInfo, EventHandle, FillHooks, HostCallHooks, HostFunction, MemoryKind, PluginHandle,
-    PluginTable, PointerInfo, RegisterHooks, Status, StreamHandle, StreamHooks, StridedArgs,
+    PluginTable, PointerInfo, RegisterHooks, Side, Status, StreamHandle, StreamHooks, StridedArgs,
     StridedHooks,
 };
 
@@ -472,6 +473,57 @@ fn an_adoption_that_writes_into_read_only_memory_is_found() {
 }
 
 #[test]
+fn a_copy_that_takes_the_first_address_of_adopted_memory_for_the_other_end_is_found() {
+    static FIRST: AtomicU64 = AtomicU64::new(0);
+    unsafe extern "C" fn notes(
+        plugin: PluginHandle,
+        device: u32,
+        foreign: *const Address,
+        kind: MemoryKind,
+        size: u64,
+        flags: AdoptFlags,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the suite gives an address.
+        FIRST.store(unsafe { foreign.read() }.word, Ordering::SeqCst);
+        // SAFETY: the sound plugin's group is a constant.
+        let sound = unsafe { sound().adopt.as_ptr().read() }.adopt.unwrap();
+        // SAFETY: the call is handed on.
+        unsafe { sound(plugin, device, foreign, kind, size, flags, out, error) }
+    }
+    unsafe extern "C" fn takes(
+        plugin: PluginHandle,
+        args: *const CopyArgs,
+        stream: StreamHandle,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's arguments.
+        let ends = unsafe { args.read() };
+        let is_first = |side: Side| {
+            side.kind == MemoryKind::HOST
+                && side.address.as_pointer() == Some(FIRST.load(Ordering::SeqCst))
+        };
+        if is_first(ends.dst) || is_first(ends.src) {
+            return Status::OK;
+        }
+        // SAFETY: the call is handed on.
+        unsafe { sound().copy.unwrap()(plugin, args, stream, error) }
+    }
+    let case = "a_copy_inside_adopted_memory_is_made_whichever_end_is_called_the_hosts";
+    let report = report_of_case(case, |table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let adopt = unsafe { table.adopt.as_ptr().read() };
+        table.adopt = group(AdoptHooks {
+            adopt: Some(notes),
+            ..adopt
+        });
+        table.copy = Some(takes);
+    });
+    finds(&report, case);
+}
+
+#[test]
 fn a_registration_that_takes_and_ends_anything_is_found() {
     unsafe extern "C" fn takes(
         _: PluginHandle,
@@ -494,6 +546,62 @@ fn a_registration_that_takes_and_ends_anything_is_found() {
     finds(&report, "registrations_do_not_overlap");
     finds(&report, "what_was_not_registered_is_not_unregistered");
     finds(&report, "registered_memory_is_known_as_foreign");
+}
+
+#[test]
+fn an_unregistration_that_ends_what_was_adopted_is_found() {
+    static ADOPTED: Mutex<Vec<Address>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn notes(
+        plugin: PluginHandle,
+        device: u32,
+        foreign: *const Address,
+        kind: MemoryKind,
+        size: u64,
+        flags: AdoptFlags,
+        out: *mut Address,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let sound = unsafe { sound().adopt.as_ptr().read() }.adopt.unwrap();
+        // SAFETY: the call is handed on.
+        let status = unsafe { sound(plugin, device, foreign, kind, size, flags, out, error) };
+        // SAFETY: the caller's room for the answer, which the sound plugin gave.
+        ADOPTED.lock().unwrap().push(unsafe { out.read() });
+        status
+    }
+    unsafe extern "C" fn ends(
+        plugin: PluginHandle,
+        device: u32,
+        pointer: *mut c_void,
+        error: ErrorOut,
+    ) -> Status {
+        // SAFETY: the sound plugin's group is a constant.
+        let adopt = unsafe { sound().adopt.as_ptr().read() };
+        for adopted in ADOPTED.lock().unwrap().drain(..) {
+            let none = std::ptr::null_mut();
+            // SAFETY: an address that the sound plugin gave, and no room for an error.
+            unsafe { adopt.release_adopted.unwrap()(plugin, device, &raw const adopted, none) };
+        }
+        // SAFETY: as above.
+        let register = unsafe { sound().register.as_ptr().read() };
+        // SAFETY: the call is handed on.
+        unsafe { register.unregister_host.unwrap()(plugin, device, pointer, error) }
+    }
+    let case = "what_was_adopted_of_registered_memory_stays_adopted";
+    let report = report_of_case(case, |table| {
+        // SAFETY: the sound plugin's group is a constant.
+        let (adopt, register) = unsafe { (table.adopt.as_ptr().read(), table.register.as_ptr()) };
+        table.adopt = group(AdoptHooks {
+            adopt: Some(notes),
+            ..adopt
+        });
+        table.register = group(RegisterHooks {
+            unregister_host: Some(ends),
+            // SAFETY: as above.
+            ..unsafe { register.read() }
+        });
+    });
+    finds(&report, case);
 }
 
 #[test]

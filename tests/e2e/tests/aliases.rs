@@ -295,3 +295,87 @@ fn what_copies_cost_never_decides_whether_memory_is_shared() {
         assert!(priced > 0, "the costs in the file were not taken");
     }
 }
+
+/// Memory of the CPU that OpenCL adopts, and memory of OpenCL that it shows the host, with these bytes: as
+/// the first one's, as the host's and as the object.
+fn in_both(bytes: &[u8]) -> Option<(Runtime, Vec<[Tensor; 3]>)> {
+    let (runtime, [cpu, opencl]) = cpu_and_opencl()?;
+    let layout = Layout::compact(Dtype::UINT8, &[i64::try_from(bytes.len()).unwrap()]).unwrap();
+    let shared = [(&cpu, &opencl), (&opencl, &cpu)].map(|(home, other)| {
+        let root = Tensor::from_bytes(home, &layout, bytes).unwrap();
+        let choice = RouteChoice::Only(RouteKind::Alias);
+        let (view, _) = root.to(other, choice).unwrap();
+        let (host, object) = if home == &cpu {
+            (root.clone(), view)
+        } else {
+            (view, root.clone())
+        };
+        [root, host, object]
+    });
+    Some((runtime, shared.into()))
+}
+
+fn part(of: &Tensor, start: usize, (count, step): (usize, usize)) -> Tensor {
+    let [start, step, len] = [start, step, count].map(|number| i64::try_from(number).unwrap());
+    of.slice(&[AxisSlice { start, step, len }]).unwrap()
+}
+
+#[test]
+fn a_copy_inside_memory_that_opencl_has_too_is_made() {
+    let numbers: Vec<u8> = (0..87).collect();
+    let Some((_runtime, shared)) = in_both(&numbers) else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for [root, host, object] in &shared {
+        for (to, from) in [(0, 63), (0, 1), (1, 63), (63, 0), (5, 40)] {
+            for (dst, src) in [(host, object), (object, host)] {
+                root.write(&numbers).unwrap();
+                let source = part(src, from, (1, 1));
+                part(dst, to, (1, 1)).copy_from(&source, None).unwrap();
+                let mut wanted = numbers.clone();
+                wanted[to] = from as u8;
+                if root.read().unwrap() != wanted {
+                    let (home, device) = (root.device(), dst.device());
+                    wrong.push(format!("{home}: element {from} to {to} on {device}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn a_strided_copy_inside_memory_that_opencl_has_too_is_made() {
+    let numbers: Vec<u8> = (0..96).collect();
+    let Some((_runtime, shared)) = in_both(&numbers) else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for [root, host, object] in &shared {
+        // Elements of both between each other, and apart.
+        for (to, from, steps) in [
+            (0, 1, (2, 2)),
+            (0, 48, (4, 1)),
+            (48, 0, (1, 4)),
+            (0, 40, (3, 5)),
+        ] {
+            for (dst, src) in [(host, object), (object, host)] {
+                root.write(&numbers).unwrap();
+                let source = part(src, from, (9, steps.1));
+                let target = part(dst, to, (9, steps.0));
+                target.copy_from(&source, None).unwrap();
+                let mut wanted = numbers.clone();
+                for element in 0..9 {
+                    let (to, from) = (to + element * steps.0, from + element * steps.1);
+                    wanted[to] = from as u8;
+                }
+                if root.read().unwrap() != wanted {
+                    let (home, device) = (root.device(), dst.device());
+                    wrong.push(format!("{home}: elements from {from} to {to} on {device}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}

@@ -9,7 +9,8 @@ use crossdock::{
     CostCache, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Stream, Target, Tensor,
 };
 use crossdock_e2e::outsiders::symbol;
-use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root};
+use crossdock_e2e::simulated::Simulated;
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root, with_environment};
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Device, Dtype, Flags, Layout, Produced, Received, TensorView,
@@ -465,4 +466,32 @@ fn a_kind_that_the_named_vendor_confirms_is_kept_though_others_made_the_memory()
     let claim = |says| import(&runtime, devices, (named(says), 64, Flags::NONE));
     assert_eq!(claim("cuda:1").unwrap().memory_kind(), MemoryKind::DEVICE);
     assert!(found(claim("cpu:0")).contains("cuda:1"));
+}
+
+#[test]
+fn pinned_memory_that_the_host_has_too_is_no_other_devices_of_its_plugin() {
+    let name = "pinned_memory_that_the_host_has_too_is_no_other_devices_of_its_plugin";
+    if with_environment(name, &[("CROSSDOCK_LAYERS", "validate")]) {
+        let rig = Simulated::new();
+        let [cpu, one, two] = ["cpu:0", "vpi:0", "vpi:1"].map(|id| rig.device(id));
+        let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+        let pinned = Tensor::empty_of(&two, &layout, MemoryKind::PINNED).unwrap();
+        pinned.write(&[1; 64]).unwrap();
+        let (host, _) = pinned.to(&cpu, ALIAS).unwrap();
+        for seen in [&pinned, &host] {
+            assert!(seen.to(&one, ALIAS).is_err());
+            let explained = seen.explain(&one, RouteChoice::Best);
+            assert_ne!(explained.kind, RouteKind::Alias, "{explained}");
+            let (moved, _) = seen.to(&one, RouteChoice::Best).unwrap();
+            moved.fill(&[2], None).unwrap();
+            assert_eq!(moved.read().unwrap(), [2; 64]);
+            assert_eq!(seen.read().unwrap(), [1; 64]);
+        }
+        // A device that has it gets it back.
+        let pinned = Tensor::empty_of(&one, &layout, MemoryKind::PINNED).unwrap();
+        let (host, _) = pinned.to(&cpu, ALIAS).unwrap();
+        let (back, _) = host.to(&one, ALIAS).unwrap();
+        assert_eq!(back.address(), pinned.address());
+        assert_eq!(back.memory_kind(), MemoryKind::PINNED);
+    }
 }

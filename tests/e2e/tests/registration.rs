@@ -9,7 +9,9 @@ use std::thread;
 use crossdock::{
     CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
 };
-use crossdock_e2e::lending::{ALL, LIMIT, filled, layout, lent, one_cpu, status};
+use crossdock_e2e::lending::{
+    ALL, LIMIT, filled, layout, lent, one_cpu, status, two_cpus, writable,
+};
 use crossdock_e2e::simulated::Simulated;
 use crossdock_e2e::{plugin_file, report};
 use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
@@ -218,4 +220,40 @@ fn the_cpu_and_opencl_register_host_memory() {
         registers_again(&source, device);
         assert_eq!(there.read().unwrap(), [9; ALL], "{device}");
     }
+}
+
+/// Registers memory, has it adopted, and ends the registration first.
+fn unregisters_before_the_adoption_ends(runtime: &Runtime, device: &Device) {
+    let (source, is_back) = writable(runtime);
+    let registered = source.register(device).unwrap();
+    let alias = RouteChoice::Only(RouteKind::Alias);
+    let (adopted, _) = source.to(device, alias).unwrap();
+    adopted.fill(&[3], None).unwrap();
+    drop(registered);
+    runtime.wait_for_releases(LIMIT).unwrap();
+    let filled = adopted.fill(&[4], None);
+    assert!(filled.is_ok(), "{}", filled.unwrap_err().why());
+    assert_eq!(adopted.read().unwrap(), [4; ALL]);
+    drop(adopted);
+    registers_again(&source, device);
+    drop(source);
+    assert!(is_back.load(Ordering::SeqCst));
+}
+
+#[test]
+fn what_the_cpu_adopted_of_registered_memory_stays_adopted() {
+    if let Some((runtime, _, other)) = two_cpus() {
+        unregisters_before_the_adoption_ends(&runtime, &other);
+    }
+}
+
+#[test]
+fn what_opencl_adopted_of_registered_memory_stays_adopted() {
+    let Some(file) = plugin_file("opencl") else {
+        return report("skipped: the OpenCL plugin was not built in this run");
+    };
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let runtime = builder.plugin(file).open().unwrap();
+    let device = runtime.device("opencl:0".parse().unwrap()).unwrap();
+    unregisters_before_the_adoption_ends(&runtime, &device);
 }

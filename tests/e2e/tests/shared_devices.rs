@@ -4,8 +4,9 @@
 
 use std::sync::Barrier;
 
-use crossdock::{Device, Error, Layer, Runtime, Stream, Tensor};
-use crossdock_e2e::everything_behind;
+use crossdock::{CostCache, Device, Error, Layer, RouteChoice, Runtime, Stream, Tensor};
+use crossdock_e2e::simulated::Simulated;
+use crossdock_e2e::{asynchronous, everything_behind, ext_dev};
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 /// A runtime whose plugins refuse two threads on one stream.
@@ -111,4 +112,69 @@ fn a_stream_is_found_and_wrapped_by_its_native_handle_in_every_runtime() {
         drop((found, wrapped));
         assert!(Stream::find(&one, native).is_none(), "{one}: nobody does");
     }
+}
+
+/// A runtime with this plugin.
+fn open_with(file: &std::path::Path) -> Runtime {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    builder.plugin(file).open().unwrap()
+}
+
+/// 4 by 4 numbers, and what they are with their axes exchanged.
+fn square() -> (Layout, Vec<u8>, Vec<u8>) {
+    let layout = Layout::compact(Dtype::UINT32, &[4, 4]).unwrap();
+    let rows = (0..16_u32).flat_map(u32::to_le_bytes);
+    let columns = (0..16_u32).map(|at| at % 4 * 4 + at / 4);
+    (
+        layout,
+        rows.collect(),
+        columns.flat_map(u32::to_le_bytes).collect(),
+    )
+}
+
+fn told<T>(result: Result<T, Error>) -> Result<T, String> {
+    result.map_err(|error| format!("{error}: {}", error.why()))
+}
+
+#[test]
+fn a_strided_tensor_is_used_while_another_runtime_keeps_its_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ext_dev(folder.path());
+    let [here, _there] = [&file; 2].map(|file| open_with(file));
+    let device = here.devices().pop().unwrap();
+    let (layout, rows, columns) = square();
+    let tensor = Tensor::from_bytes(&device, &layout, &rows).unwrap();
+    let turned = tensor.permute(&[1, 0]).unwrap();
+    here.retire(device.plugin()).unwrap();
+    assert!(!device.plugin().is_retired(), "the other runtime lists it");
+    assert_eq!(told(tensor.read()), Ok(rows.clone()));
+    assert_eq!(told(turned.read()), Ok(columns));
+    assert_eq!(told(turned.write(&rows)), Ok(()));
+    assert_eq!(told(turned.read()), Ok(rows));
+    // By a copy that is apart from both: they are one memory.
+    let before = tensor.read().unwrap();
+    assert_eq!(told(turned.copy_from(&tensor, None)), Ok(()));
+    assert_eq!(told(turned.read()), Ok(before));
+    assert_eq!(told(turned.fill(&[7; 4], None)), Ok(()));
+    assert_eq!(told(tensor.read()), Ok(vec![7; 64]));
+    let error = Tensor::empty(&device, &layout).unwrap_err();
+    assert!(error.why().contains("retired"), "{}", error.why());
+}
+
+#[test]
+fn a_strided_tensor_is_copied_away_while_another_runtime_keeps_its_plugin() {
+    let rig = Simulated::new();
+    let there = open_with(&asynchronous());
+    let (device, cpu) = (rig.device("vpi:1"), rig.device("cpu:0"));
+    let (layout, rows, columns) = square();
+    let tensor = Tensor::from_bytes(&device, &layout, &rows).unwrap();
+    let turned = tensor.permute(&[1, 0]).unwrap();
+    rig.runtime.retire(device.plugin()).unwrap();
+    let [read, turned_read] = [&tensor, &turned].map(|tensor| {
+        let home = told(tensor.to(&cpu, RouteChoice::Copy));
+        home.map(|(home, _)| home.read().unwrap())
+    });
+    rig.runtime.load(&asynchronous()).unwrap();
+    drop(there);
+    assert_eq!((read, turned_read), (Ok(rows), Ok(columns)));
 }

@@ -4,21 +4,50 @@
 
 use std::mem::MaybeUninit;
 
+use crossdock_sdk::abi::{AllocateArgs, MemoryKind};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::copies::order;
 use crate::copies::span;
 use crate::copies::transfer;
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::streams::stream::Stream;
-use crate::tensors::tensor::Tensor;
+use crate::tensors::memory::Memory;
+use crate::tensors::owner::Owner;
+use crate::tensors::tensor::{Tensor, compact};
+
+/// A compact tensor for a step of a copy or a fill: also on a device that its runtime has retired, whose
+/// tensors are used while another runtime keeps the plugin.
+pub(crate) fn room(device: &Device, layout: &Layout) -> Result<Tensor, Error> {
+    let (layout, kind) = (compact(layout)?, MemoryKind::DEVICE);
+    let size = layout.bytes();
+    if size == 0 {
+        return Tensor::empty(device, &layout);
+    }
+    let address = device.hooks().allocate(AllocateArgs {
+        size,
+        alignment: 256,
+        kind,
+        device: device.index(),
+    })?;
+    let memory = Memory::new(device.clone(), address, size, kind, Owner::Allocated);
+    Ok(Tensor::of(memory, layout, 0))
+}
+
+/// The same with these bytes, as many as it has.
+pub(crate) fn room_with(device: &Device, layout: &Layout, bytes: &[u8]) -> Result<Tensor, Error> {
+    let tensor = room(device, layout)?;
+    transfer::write(&tensor, bytes)?;
+    Ok(tensor)
+}
 
 /// The tensor itself where it is compact, else a compact copy on its own device.
 pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor, Error> {
     if tensor.layout().is_contiguous() {
         return Ok(tensor.clone());
     }
-    let packed = Tensor::empty(tensor.device(), tensor.layout())?;
+    let packed = room(tensor.device(), tensor.layout())?;
     match transfer::copy_tensor(tensor.device(), &packed, tensor, stream) {
         Err(error) if error.is_unsupported() => {
             order::synchronize(stream)?;
@@ -46,7 +75,7 @@ pub(crate) fn read_into(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Resul
         Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
         done => return done,
     }
-    let packed = Tensor::empty(tensor.device(), tensor.layout())?;
+    let packed = room(tensor.device(), tensor.layout())?;
     match transfer::copy_tensor(tensor.device(), &packed, tensor, None) {
         Err(error) if error.is_unsupported() => span::gather(tensor, bytes),
         done => done.and_then(|()| transfer::read(&packed, bytes)),
@@ -65,7 +94,7 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         Err(error) if error.is_unsupported() && !tensor.layout().is_contiguous() => {}
         done => return done,
     }
-    let packed = Tensor::from_bytes(tensor.device(), tensor.layout(), bytes)?;
+    let packed = room_with(tensor.device(), tensor.layout(), bytes)?;
     match transfer::copy_tensor(tensor.device(), tensor, &packed, None) {
         Err(error) if error.is_unsupported() => span::scatter(tensor, bytes),
         done => done,

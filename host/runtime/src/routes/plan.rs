@@ -50,6 +50,22 @@ pub(crate) enum Maps {
 }
 
 impl Reach {
+    /// Of memory that is to become `to`'s. Its plugin knows pinned and managed memory under every device of its
+    /// own. To adopt that as memory of the host's would be a claim that the plugin knows to be wrong, also
+    /// where the memory is a view through another device, as the host's of pinned memory is.
+    pub(crate) fn towards(memory: &Memory, to: &Device) -> Self {
+        let reach = memory.reach();
+        let is_known = |view: &Memory| view.reach().is_of_a_kind && to.is_of(view.device.plugin());
+        if memory.views().any(is_known) && memory.seen_through(to).is_none() {
+            return Self {
+                by_host: false,
+                maps: Maps::Never,
+                ..reach
+            };
+        }
+        reach
+    }
+
     /// For who only asks what would be done.
     pub(crate) fn asked(self) -> Self {
         let maps = match self.maps {
@@ -89,10 +105,6 @@ pub(crate) fn alias(
     if from == to {
         let step = "the same device: the same memory".to_owned();
         return Ok((Alias::Same, vec![step]));
-    }
-    // To adopt it as memory of the host's would be a claim that the plugin knows to be wrong.
-    if reach.is_of_a_kind && to.is_of(from.plugin()) {
-        return Err(impossible());
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
     let adopt = || format!("`{}` adopts the memory of `{from}`", to.plugin().name());

@@ -166,7 +166,8 @@ impl Tensor {
     fn explained(&self, to: &Target, choice: RouteChoice, stream: Option<&Stream>) -> Route {
         let memory = self.memory();
         let is_seen = is_seen(self, to.device());
-        let seen = (memory.reach().asked(), to.takes_alias_of(memory), is_seen);
+        let reach = Reach::towards(memory, to.device()).asked();
+        let seen = (reach, to.takes_alias_of(memory), is_seen);
         explain_from(self.layout(), (End::of(self), to), choice, seen, stream)
     }
 }
@@ -237,7 +238,8 @@ fn take_cheapest(
     let (from, to) = (tensor.device(), target.device());
     let mut route = Route::new(from.id(), target.id());
     let memory = tensor.memory();
-    let reach = target.takes_alias_of(memory).then(|| memory.reach());
+    let takes_alias = target.takes_alias_of(memory);
+    let reach = takes_alias.then(|| Reach::towards(memory, to));
     if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
         let awaited = stream.filter(|_| !is_seen(tensor, to));
         match take_alias(&alias, tensor, to, stream) {

@@ -89,7 +89,7 @@ impl Tensor {
             return Ok(());
         }
         if place::may_overlap(self, source) {
-            let apart = Self::empty(source.device(), from)?;
+            let apart = elements::room(source.device(), from)?;
             route::copy_into(&apart, source, stream)?;
             return route::copy_into(self, &apart, stream);
         }
@@ -117,7 +117,7 @@ impl Tensor {
         }
         order::check(stream)?;
         if !self.layout().is_contiguous() {
-            let compact = Self::empty(self.device(), self.layout())?;
+            let compact = elements::room(self.device(), self.layout())?;
             compact.fill_whole(pattern, stream)?;
             return self.copy_from(&compact, stream);
         }
@@ -128,7 +128,7 @@ impl Tensor {
         body.fill_whole(pattern, stream)?;
         // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
         let bytes = repeated(pattern, transfer::host_length(edge.nbytes())?)?;
-        let last = Self::from_bytes(edge.device(), edge.layout(), &bytes)?;
+        let last = elements::room_with(edge.device(), edge.layout(), &bytes)?;
         elements::copy_edge(&edge, &last, stream)
     }
 

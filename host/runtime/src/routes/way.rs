@@ -123,7 +123,7 @@ fn packed_first(
     if dst.layout().is_contiguous() {
         return once(dst, &src);
     }
-    let packed = Tensor::empty(dst.device(), dst.layout())?;
+    let packed = elements::room(dst.device(), dst.layout())?;
     once(&packed, &src)?;
     elements::unpack(dst, &packed, stream)
 }

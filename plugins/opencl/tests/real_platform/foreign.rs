@@ -4,7 +4,9 @@ use std::{ffi::c_void, ptr::null_mut};
 
 use crossdock_plugin_opencl::OpenCl;
 use crossdock_sdk::{
-    abi::{Address, AdoptFlags, AllocateArgs, MemoryKind, Side, Status, StreamHandle},
+    abi::{
+        Address, AdoptFlags, AllocateArgs, Capabilities, MemoryKind, Side, Status, StreamHandle,
+    },
     plugin::{Adopt, Plugin, Streams, Wrap},
 };
 use opencl3::{command_queue as cl_queue, context::context as cl_context, memory as cl_memory};
@@ -47,6 +49,72 @@ fn an_adopted_object_of_others_outlives_their_release() {
         plugin.pointer_query(foreign).unwrap().kind,
         MemoryKind::UNOWNED
     );
+}
+
+/// Copies inside host memory over which others made an object, adopted as `object` from byte `origin` on.
+fn copies_inside(plugin: &OpenCl, memory: &mut [u8], object: Address, origin: u64) {
+    let first = memory.as_mut_ptr();
+    let host_at = |at: u64| host(first.wrapping_add(usize::try_from(at).unwrap()));
+    let device_at = |at: u64| device(object.advanced(at - origin).unwrap());
+    let step = |dst, src| copy(plugin, dst, src, 64, StreamHandle::NONE);
+    for (at_host, at_device) in [
+        (0, 2048),
+        (0, 1100),
+        (1024, 2048),
+        (2048, 1024),
+        (100, 1500),
+    ] {
+        let (host, device) = (host_at(at_host), device_at(at_device));
+        for (dst, src, to, from) in [
+            (host, device, at_host, at_device),
+            (device, host, at_device, at_host),
+        ] {
+            // SAFETY: the test's own bytes, as many as it counts, and no command is in flight.
+            unsafe { first.copy_from_nonoverlapping(counted(4096).as_ptr(), 4096) };
+            assert_eq!(step(dst, src), Status::OK, "{from} to {to}");
+            let [to, from] = [to, from].map(|at| usize::try_from(at).unwrap());
+            let mut wanted = counted(4096);
+            wanted.copy_within(from..from + 64, to);
+            // SAFETY: as above.
+            let found = unsafe { std::slice::from_raw_parts(first, 4096) };
+            assert!(found == wanted, "{from} to {to}");
+        }
+    }
+    let twice = step(host_at(origin + 32), device_at(origin));
+    assert_eq!(twice, Status::INVALID, "the ends overlap");
+}
+
+#[test]
+fn a_copy_inside_host_memory_under_an_object_of_others_is_made() {
+    let plugin = open_or_skip!();
+    let capabilities = plugin.device_info(0).unwrap().capabilities;
+    if !capabilities.contains(Capabilities::ADOPT_HOST) {
+        println!("skipped: the device does not work in host memory itself");
+        return;
+    }
+    let (context, _) = vendor_names(&plugin);
+    let mut memory = counted(4096);
+    let flags = cl_memory::CL_MEM_READ_WRITE | cl_memory::CL_MEM_USE_HOST_PTR;
+    // SAFETY: a live context, and memory that outlives the object.
+    let whole =
+        unsafe { cl_memory::create_buffer(context, flags, 4096, memory.as_mut_ptr().cast()) };
+    let whole = whole.unwrap();
+    let (kind, region) = (cl_memory::CL_BUFFER_CREATE_TYPE_REGION, [1024_usize, 2048]);
+    // SAFETY: a live object, and the region that this kind of part is made from.
+    let part = unsafe { cl_memory::create_sub_buffer(whole, 0, kind, region.as_ptr().cast()) };
+    let part = part.unwrap();
+    for (raw, origin, size) in [(whole, 0, 4096), (part, 1024, 2048)] {
+        let foreign = Address::handle(raw.expose_provenance() as u64, 0);
+        let flags = AdoptFlags::empty();
+        // SAFETY: a live memory object.
+        let adopted = unsafe { plugin.adopt(0, foreign, MemoryKind::DEVICE, size, flags) }.unwrap();
+        copies_inside(&plugin, &mut memory, adopted, origin);
+        plugin.release_adopted(0, adopted).unwrap();
+    }
+    for raw in [part, whole] {
+        // SAFETY: the references that the creations gave, each given back once.
+        unsafe { cl_memory::release_mem_object(raw) }.unwrap();
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{AdoptFlags, Capabilities, MemoryKind, PointerFlags, Status};
 
-use crate::allocation::{Allocation, free_address};
+use crate::allocation::{Allocation, Place, copy, free_address};
 use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
 use crate::host_memory::HostMemory;
 use crate::random::pattern;
@@ -25,6 +25,11 @@ pub(super) const CASES: &[Case] = &[
         "the_host_reads_what_the_device_wrote_after_release",
         "Ends an adoption; host memory then holds what the device wrote.",
         host_reads,
+    ),
+    Case::core(
+        "a_copy_inside_adopted_memory_is_made_whichever_end_is_called_the_hosts",
+        "Copies bytes between host and device … Gives device memory that aliases `size` bytes at `foreign`",
+        copies_inside,
     ),
     Case::core(
         "adopted_memory_is_known_as_foreign",
@@ -106,6 +111,36 @@ fn host_reads(subject: &Subject<'_>) -> Verdict {
         *place = byte;
     }
     same_bytes("host memory after the release", &found, &wanted)
+}
+
+fn copies_inside(subject: &Subject<'_>) -> Verdict {
+    const SIZE: usize = 3000;
+    let adopted = adopt(subject, 79)?;
+    for (to, from) in [(0, 9000), (9000, 0), (200, 8000)] {
+        for is_to_host in [true, false] {
+            adopted.write(0, &pattern(79, BYTES))?;
+            let (mut dst, mut src) = if is_to_host {
+                (
+                    Place::Beneath(&adopted, to as u64),
+                    Place::Memory(&adopted, from as u64),
+                )
+            } else {
+                (
+                    Place::Memory(&adopted, to as u64),
+                    Place::Beneath(&adopted, from as u64),
+                )
+            };
+            let answer = copy(subject.hooks(), &mut dst, &mut src, SIZE as u64);
+            subject.or_skip("a copy inside adopted memory", answer)?;
+            let mut wanted = pattern(79, BYTES);
+            wanted.copy_within(from..from + SIZE, to);
+            let end = if is_to_host { "to" } else { "from" };
+            let what =
+                format!("the memory after a copy from {from} to {to}, {end} the host's address");
+            same_bytes(&what, &adopted.read(0, BYTES)?, &wanted)?;
+        }
+    }
+    Ok(())
 }
 
 fn is_foreign(subject: &Subject<'_>) -> Verdict {

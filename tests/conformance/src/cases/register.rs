@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, PointerFlags, Status};
 
-use crate::allocation::free_address;
+use crate::allocation::{Allocation, free_address};
 use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, same_bytes};
 use crate::host_memory::HostMemory;
 use crate::random::pattern;
@@ -51,6 +51,11 @@ pub(super) const CASES: &[Case] = &[
         "memory_that_was_allocated_is_not_unregistered",
         "`XD_NOT_OWNER` when it was not registered.",
         unregister_of_allocated,
+    ),
+    Case::core(
+        "what_was_adopted_of_registered_memory_stays_adopted",
+        "Undoes `register_host`. What was adopted of the memory stays adopted.",
+        adopted_stays,
     ),
     Case::core(
         "memory_is_not_registered_with_a_device_that_is_not_there",
@@ -219,6 +224,25 @@ fn is_foreign(subject: &Subject<'_>) -> Verdict {
     let same = after.kind != MemoryKind::UNOWNED && after.allocation_id == info.allocation_id;
     ensure!(!same, "unregistered memory is still answered for");
     Ok(())
+}
+
+fn adopted_stays(subject: &Subject<'_>) -> Verdict {
+    subject.needs(Capabilities::ADOPT_HOST)?;
+    let registered = register(subject, 119)?;
+    let answer = Allocation::adopt_registered(registered, 4096, 20_000);
+    let adopted = subject.or_skip("adopt, of registered memory,", answer)?;
+    same_bytes(
+        "what the device reads",
+        &adopted.read(0, 20_000)?,
+        pattern(119, 24_096).get(4096..).unwrap_or(&[]),
+    )?;
+    adopted.write(1000, &pattern(120, 5000))?;
+    let found = adopted.release()?.content();
+    let mut wanted = pattern(119, BYTES);
+    for (place, byte) in wanted.iter_mut().skip(5096).zip(pattern(120, 5000)) {
+        *place = byte;
+    }
+    same_bytes("host memory after the release", &found, &wanted)
 }
 
 fn no_device(subject: &Subject<'_>) -> Verdict {
