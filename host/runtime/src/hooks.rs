@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::host_services::services;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::life;
+use crate::panics;
 use crate::plugin_text::read_text;
 use crate::table::Table;
 use crate::trace;
@@ -306,6 +307,9 @@ impl Hooks {
         // What a stream declined to free is the host's still, which gives it back in another way.
         if (hook, status) != ("free_async", Status::UNSUPPORTED) {
             self.count_release(hook);
+        }
+        if status == Status::PANIC {
+            panics::note();
         }
         // A plugin that was told of the exit while the hook ran has given up what the hook asks for.
         if life::exiting() {

@@ -56,6 +56,7 @@ mod object_memory;
 mod opened;
 mod order;
 mod owner;
+mod panics;
 mod patch;
 mod pending;
 #[cfg(test)]

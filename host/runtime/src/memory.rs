@@ -15,6 +15,7 @@ use crate::foreign::Foreign;
 use crate::inherited::Here;
 use crate::life;
 use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
+use crate::panics::lend;
 use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
 use crate::release::Release;
@@ -112,15 +113,12 @@ impl Memory {
         } else {
             AdoptFlags::empty()
         };
+        let (hooks, index) = (device.hooks(), device.index());
         // SAFETY: the new memory holds a tensor of these bytes until the adoption has ended.
-        let address = unsafe {
-            device
-                .hooks()
-                .adopt(device.index(), of.address, MemoryKind::HOST, of.size, flags)
-        }?;
-        let owner = Owner::Adopted {
-            of: tensor.keeper().clone(),
-        };
+        let (kept, address) = lend(tensor.keeper().clone(), |_kept| unsafe {
+            hooks.adopt(index, of.address, MemoryKind::HOST, of.size, flags)
+        })?;
+        let owner = Owner::Adopted { of: kept };
         let adopted = Self::new(device.clone(), address, of.size, MemoryKind::DEVICE, owner);
         Ok(adopted.with_read_only(of.read_only))
     }
@@ -128,13 +126,13 @@ impl Memory {
     /// Makes host memory that is a view of device memory.
     pub(crate) fn map(host: &Device, tensor: &Tensor) -> Result<Self, Error> {
         let of = tensor.memory();
-        let pointer = of
-            .device
-            .hooks()
-            .map(of.device.index(), of.address, of.size)?;
+        let (kept, pointer) = lend(tensor.keeper().clone(), |_kept| {
+            let (hooks, index) = (of.device.hooks(), of.device.index());
+            hooks.map(index, of.address, of.size)
+        })?;
         let address = Address::pointer(pointer.expose_provenance() as u64);
         let owner = Owner::Mapped {
-            of: tensor.keeper().clone(),
+            of: kept,
             pointer: Pointer(pointer),
         };
         let mapped = Self::new(host.clone(), address, of.size, MemoryKind::HOST, owner);

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::foreign::Foreign;
 use crate::memory::Memory;
 use crate::owner::Owner;
+use crate::panics::lend;
 use crate::tensor::Tensor;
 
 impl Memory {
@@ -26,19 +27,11 @@ impl Memory {
         device.check_listed("adopt")?;
         let handle = Address::handle(word, 0);
         // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
-        let address = unsafe {
-            device.hooks().adopt(
-                device.index(),
-                handle,
-                MemoryKind::DEVICE,
-                1,
-                AdoptFlags::empty(),
-            )
-        }?;
-        let owner = Owner::Native {
-            _tensor: Foreign::new(tensor),
-            of: None,
-        };
+        let (_tensor, address) = lend(Foreign::new(tensor), |_lent| unsafe {
+            let (hooks, flags) = (device.hooks(), AdoptFlags::empty());
+            hooks.adopt(device.index(), handle, MemoryKind::DEVICE, 1, flags)
+        })?;
+        let owner = Owner::Native { _tensor, of: None };
         let mut adopted = Self::new(device.clone(), address, 1, MemoryKind::DEVICE, owner);
         let info = device.hooks().pointer_query(address)?;
         adopted.size = info.size;

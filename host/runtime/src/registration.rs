@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::owner::{Owner, Pointer};
+use crate::panics::lend;
 use crate::tensor::Tensor;
 
 /// Host memory that is locked for a device: copies between the two are fast, and one on a stream returns
@@ -60,9 +61,11 @@ impl Tensor {
         let pointer = std::ptr::with_exposed_provenance_mut(word);
         let (hooks, index) = (device.hooks(), device.index());
         // SAFETY: the tensor that the owner keeps has these bytes until the registration has ended.
-        let locked = unsafe { hooks.register_host(index, pointer, memory.size) };
-        locked.map_err(|error| known_already(error, device))?;
-        let (of, pointer) = (self.keeper().clone(), Pointer(pointer));
+        let locked = lend(self.keeper().clone(), |_kept| unsafe {
+            hooks.register_host(index, pointer, memory.size)
+        });
+        let (of, ()) = locked.map_err(|error| known_already(error, device))?;
+        let pointer = Pointer(pointer);
         Ok(Registration(registered(Owner::Registered { of, pointer })))
     }
 }

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::inherited;
 use crate::memory::Memory;
 use crate::owner::HostOwner;
+use crate::panics::lend;
 use crate::route::{Route, RouteChoice};
 use crate::transfer;
 
@@ -322,8 +323,10 @@ impl Tensor {
         let mut bytes = Vec::new();
         let none = |error| Error::exhausted("make host memory for a tensor", error);
         bytes.try_reserve_exact(length).map_err(none)?;
-        let room = bytes.spare_capacity_mut();
-        elements::read_into(self, room.get_mut(..length).unwrap_or_default())?;
+        let (mut bytes, ()) = lend(bytes, |bytes| {
+            let room = bytes.spare_capacity_mut();
+            elements::read_into(self, room.get_mut(..length).unwrap_or_default())
+        })?;
         // SAFETY: the copy wrote `length` bytes, which are the capacity at least.
         unsafe { bytes.set_len(length) };
         Ok(bytes)
@@ -332,7 +335,8 @@ impl Tensor {
     /// Reads its elements as compact bytes into memory of the caller's.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`].
+    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`]. After `PANIC` nobody knows
+    /// whether the plugin still writes `bytes`.
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<(), Error> {
         self.check_length("read a tensor", bytes.len())?;
         let length = bytes.len();

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::host_bytes::repeated;
 use crate::memory::Memory;
 use crate::order::{self, Touched};
+use crate::panics::lend;
 use crate::pending::Access;
 use crate::place;
 use crate::route::{self, Route, RouteChoice};
@@ -127,7 +128,8 @@ impl Tensor {
         body.fill_whole(pattern, stream)?;
         // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
         let bytes = repeated(pattern, transfer::host_length(edge.nbytes())?)?;
-        let last = Self::from_bytes(edge.device(), edge.layout(), &bytes)?;
+        let of_bytes = |bytes: &mut Vec<u8>| Self::from_bytes(edge.device(), edge.layout(), bytes);
+        let (_bytes, last) = lend(bytes, of_bytes)?;
         elements::copy_edge(&edge, &last, stream)
     }
 
@@ -140,7 +142,10 @@ impl Tensor {
             Err(error) if error.is_unsupported() => {
                 order::synchronize(stream)?;
                 let count = transfer::host_length(self.nbytes())? / pattern.len();
-                transfer::write(self, &repeated(pattern, count)?)
+                lend(repeated(pattern, count)?, |bytes| {
+                    transfer::write(self, bytes)
+                })
+                .map(drop)
             }
             filled => filled,
         }
