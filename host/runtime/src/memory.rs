@@ -11,6 +11,7 @@ use crate::claim::HostClaim;
 use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
+use crate::event::Event;
 use crate::foreign::Foreign;
 use crate::inherited::Here;
 use crate::life;
@@ -391,11 +392,51 @@ impl Memory {
             return false;
         }
         let of = of.clone();
-        of.memory().calls().defer(|| {
-            let owner = std::mem::replace(&mut self.owner, Owner::Empty);
-            let (address, kind) = (self.address, self.kind);
-            Self::new(self.device.clone(), address, self.size, kind, owner)
-        })
+        of.memory().calls().defer(|| self.take())
+    }
+
+    /// The memory with its owner, which this one has no more.
+    fn take(&mut self) -> Self {
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        let (address, kind) = (self.address, self.kind);
+        Self::new(self.device.clone(), address, self.size, kind, owner)
+    }
+
+    /// Gives it back at once; all work on it is over.
+    fn give_back(&mut self) {
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        give_back(&self.device, self.address, self.kind, owner);
+    }
+
+    /// Gives it back when this work is over. `over` happened before.
+    fn give_back_behind(self, work: Vec<Mark>, mut over: Vec<Event>) {
+        let outstanding = Arc::clone(self.device.plugin().completions().outstanding());
+        over.extend(work.iter().filter_map(|mark| mark.end.clone().ok()));
+        let release = Release::new(&outstanding, move || self.give_back_unless_used(over));
+        completion::release_after(work, release);
+    }
+
+    /// Gives it back when all work is over: whoever has what a plugin's view is of may have put more to work
+    /// on it than what is `over`.
+    fn give_back_unless_used(mut self, over: Vec<Event>) {
+        let is_view = matches!(
+            self.owner,
+            Owner::Adopted { .. } | Owner::Mapped { .. } | Owner::Registered { .. }
+        );
+        if !is_view {
+            return self.give_back();
+        }
+        if self.calls().is_any() {
+            // Dropped, it waits for the calls.
+            return;
+        }
+        let mut work = self.pending().before(Access::Write);
+        // What failed stays among the marks, and is over.
+        work.retain(|mark| !mark.is_done() && !over.iter().any(|one| mark.is_of(one)));
+        match work.is_empty() {
+            true => self.give_back(),
+            false => self.give_back_behind(work, over),
+        }
     }
 }
 
@@ -429,14 +470,10 @@ impl Drop for Memory {
         if work.is_empty() && is_lent {
             return;
         }
-        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
         if work.is_empty() {
-            return give_back(&self.device, self.address, self.kind, owner);
+            return self.give_back();
         }
-        let (device, address, kind) = (self.device.clone(), self.address, self.kind);
-        let outstanding = Arc::clone(device.plugin().completions().outstanding());
-        let give_back = move || give_back(&device, address, kind, owner);
-        completion::release_after(work, Release::new(&outstanding, give_back));
+        self.take().give_back_behind(work, Vec::new());
     }
 }
 

@@ -73,8 +73,8 @@ pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, own
             // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
-        // SAFETY: the device took this pointer, no copy of the memory is in flight, as this function says,
-        // and the owner was taken out of the registration, so nobody else ends it.
+        // SAFETY: the device took this pointer, and the owner was taken out of the registration, so nobody
+        // else ends it.
         Owner::Registered { pointer, .. } => unsafe {
             device.hooks().unregister_host(device.index(), pointer.0)
         },

@@ -13,8 +13,8 @@ use crate::tensor::Tensor;
 /// Host memory that is locked for a device: copies between the two are fast, and one on a stream returns
 /// before it is made.
 ///
-/// It keeps the memory. Dropped, it ends: the memory is unlocked once the work that uses it by then is over,
-/// for which the drop does not wait.
+/// It keeps the memory. Dropped, it ends: the memory is unlocked once no work uses it, for which the drop does
+/// not wait.
 #[derive(Debug)]
 pub struct Registration(
     /// A view of the memory, which ends as views do.

@@ -1134,8 +1134,7 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
                              xd_registration **registration);
 
-/** \brief Ends a registration: the memory is unlocked once the work that uses it by now is over, for which
- * this call does not wait. */
+/** \brief Ends a registration: the memory is unlocked once no work uses it, for which this call does not wait. */
 void xd_registration_free(xd_registration *registration);
 /**@}*/
 
