@@ -108,7 +108,7 @@ pub use costs::{Cost, CostCache, CostOrigin};
 pub use device::Device;
 pub use error::Error;
 pub use event::Event;
-pub use foreign::{ReleaseGate, release_through};
+pub use foreign::{ReleaseGate, release_lent, release_through};
 pub use hooks::Hooks;
 pub use host_services::log_level_changed;
 pub use late_log::late_log;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
-use crossdock_sdk::dlpack::{self, Ownership};
+use crossdock_sdk::dlpack;
 
 use crate::calls::Calls;
 use crate::claim::HostClaim;
@@ -12,10 +12,10 @@ use crate::completion;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, LentBytes};
 use crate::inherited::Here;
 use crate::life;
-use crate::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
+use crate::owner::{Owner, Pointer, give_back, log_failure};
 use crate::panics::lend;
 use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
@@ -86,19 +86,19 @@ impl Memory {
         device: Device,
         (address, size): (Address, u64),
         (kind, by_host): (MemoryKind, bool),
-        (tensor, claim): (Ownership, HostClaim),
+        (tensor, claim): (Foreign, HostClaim),
         read_only: bool,
     ) -> Self {
         let owner = Owner::Received {
-            _tensor: Foreign::new(tensor),
+            _tensor: tensor,
             claim,
         };
         Self::of_reach(device, (address, size), (kind, by_host), owner).with_read_only(read_only)
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
-    pub(crate) fn host(device: &Device, owner: HostOwner) -> Self {
-        let bytes = (*owner).as_ref();
+    pub(crate) fn host(device: &Device, owner: LentBytes) -> Self {
+        let bytes = owner.bytes();
         let address = Address::pointer(bytes.as_ptr().expose_provenance() as u64);
         let size = bytes.len() as u64;
         let owner = Owner::Host { _owner: owner };

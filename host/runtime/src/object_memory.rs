@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "adopts native objects")]
 
 use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, PointerFlags};
-use crossdock_sdk::dlpack::Ownership;
 
 use crate::device::Device;
 use crate::error::Error;
@@ -21,13 +20,13 @@ impl Memory {
     pub(crate) unsafe fn native(
         device: Device,
         word: u64,
-        tensor: Ownership,
+        tensor: Foreign,
         read_only: bool,
     ) -> Result<Self, Error> {
         device.check_listed("adopt")?;
         let handle = Address::handle(word, 0);
         // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
-        let (_tensor, address) = lend(Foreign::new(tensor), |_lent| unsafe {
+        let (_tensor, address) = lend(tensor, |_lent| unsafe {
             let (hooks, flags) = (device.hooks(), AdoptFlags::empty());
             hooks.adopt(device.index(), handle, MemoryKind::DEVICE, 1, flags)
         })?;
@@ -42,13 +41,15 @@ impl Memory {
     }
 
     /// The memory of a tensor, whose object others named in theirs.
-    pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
+    pub(crate) fn named(of: Tensor, others: Foreign, read_only: bool) -> Self {
         let memory = of.memory();
         let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
         let (address, size) = (memory.address, memory.size);
         let reach = (memory.kind, memory.reach().by_host);
-        let _tensor = Foreign::new(others);
-        let owner = Owner::Named { of, _tensor };
+        let owner = Owner::Named {
+            of,
+            _tensor: others,
+        };
         Self::of_reach(device, (address, size), reach, owner).with_read_only(read_only)
     }
 }

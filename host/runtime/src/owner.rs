@@ -8,7 +8,7 @@ use crossdock_sdk::abi::{Address, MemoryKind};
 use crate::claim::HostClaim;
 use crate::device::Device;
 use crate::error::Error;
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, LentBytes};
 use crate::life;
 use crate::tensor::Tensor;
 
@@ -30,7 +30,7 @@ pub(crate) enum Owner {
         of: Option<Tensor>,
     },
     /// Host bytes of others.
-    Host { _owner: HostOwner },
+    Host { _owner: LentBytes },
     /// An alias that the plugin made of other memory.
     Adopted { of: Tensor },
     /// A host view of device memory.

@@ -18,9 +18,9 @@ use crate::counted::Counted;
 use crate::device::Device;
 use crate::elements;
 use crate::error::Error;
+use crate::foreign::LentBytes;
 use crate::inherited;
 use crate::memory::Memory;
-use crate::owner::HostOwner;
 use crate::panics::lend;
 use crate::route::{Route, RouteChoice};
 use crate::transfer;
@@ -110,7 +110,7 @@ impl Tensor {
     /// [`Error::Misuse`] for another device; [`Error::Exchange`] when `layout` leaves the memory.
     pub(crate) fn from_host_owner(
         device: &Device,
-        owner: HostOwner,
+        owner: LentBytes,
         byte_offset: u64,
         layout: &Layout,
     ) -> Result<Self, Error> {
