@@ -19,7 +19,7 @@ use crate::owner::{Owner, Pointer, give_back, log_failure};
 use crate::panics::lend;
 use crate::pending::{Access, Mark, Pending};
 use crate::plan::{Maps, Reach};
-use crate::release::Release;
+use crate::release::{Release, RunAtDrop};
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 
@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     by_host: bool,
     owner: Owner,
     pending: Pending,
-    calls: Calls<Self>,
+    calls: Calls<RunAtDrop>,
     /// The generation of forks that it was made in, and what a later one has in its place.
     generation: u32,
     here: Here,
@@ -344,7 +344,7 @@ impl Memory {
 
     /// The calls that use these bytes, whichever device's view they go through.
     #[inline]
-    pub(crate) fn calls(&self) -> &Calls<Self> {
+    pub(crate) fn calls(&self) -> &Calls<RunAtDrop> {
         &self.root().calls
     }
 
@@ -392,7 +392,11 @@ impl Memory {
             return false;
         }
         let of = of.clone();
-        of.memory().calls().defer(|| self.take())
+        of.memory().calls().defer(|| {
+            let ended = self.take();
+            let outstanding = Arc::clone(ended.device.plugin().completions().outstanding());
+            RunAtDrop::new(Release::new(&outstanding, move || drop(ended)))
+        })
     }
 
     /// The memory with its owner, which this one has no more.
