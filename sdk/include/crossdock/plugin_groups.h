@@ -305,7 +305,9 @@ typedef struct xd_register_hooks {
      */
     xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
                                uint64_t size, xd_plugin_error **error);
-    /** Undoes `register_host`. What was adopted of the memory stays adopted.
+    /** Undoes `register_host`. What was adopted of the memory stays adopted. Work that uses the memory may be
+     * in flight, since another thread may submit some meanwhile: it is made all the same, and where it needs
+     * the lock, this waits for it.
      *
      * Threads: any.
      * Blocks:  may: for work on this memory, never for other work.

@@ -203,7 +203,9 @@ pub struct RegisterHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Undoes `register_host`. What was adopted of the memory stays adopted.
+    /// Undoes `register_host`. What was adopted of the memory stays adopted. Work that uses the memory may be
+    /// in flight, since another thread may submit some meanwhile: it is made all the same, and where it needs
+    /// the lock, this waits for it.
     ///
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.

@@ -42,24 +42,42 @@ impl Received {
     pub unsafe fn from_versioned(
         managed: NonNull<DLManagedTensorVersioned>,
     ) -> Result<Self, DlpackError> {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { Self::take_versioned(managed) }.map_err(|(error, _released)| error)
+    }
+
+    /// The same, but that a tensor which is refused is not released: it comes back with the reason.
+    ///
+    /// # Errors
+    /// As [`Received::from_versioned`].
+    ///
+    /// # Safety
+    /// As [`Received::from_versioned`].
+    #[inline(always)]
+    pub unsafe fn take_versioned(
+        managed: NonNull<DLManagedTensorVersioned>,
+    ) -> Result<Self, (DlpackError, Ownership)> {
         let taken = Ownership(Struct::Versioned(managed));
         // SAFETY: every version begins with its version.
         let version = unsafe { managed.as_ptr().cast::<DLPackVersion>().read_unaligned() };
         if version.major != VERSION.major {
-            return Err(DlpackError::Version {
+            let error = DlpackError::Version {
                 found_major: version.major,
                 found_minor: version.minor,
                 own_major: VERSION.major,
-            });
+            };
+            return Err((error, taken));
         }
         // SAFETY: the caller promises a live struct, and its layout is that of this major version.
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
-        let view = unsafe { validate(&copy.dl_tensor, Flags::from_raw(copy.flags)) }?;
-        Ok(Self {
-            view,
-            managed: taken,
-        })
+        match unsafe { validate(&copy.dl_tensor, Flags::from_raw(copy.flags)) } {
+            Ok(view) => Ok(Self {
+                view,
+                managed: taken,
+            }),
+            Err(error) => Err((error, taken)),
+        }
     }
 
     /// Takes over a tensor of DLPack 0.x. It counts as read-only, because its struct cannot say that it is not.
@@ -72,16 +90,34 @@ impl Received {
     /// - `managed` is a live managed tensor that the caller owns, and gives up with this call, whatever its result.
     /// - The tensor is as [`validate`] needs it, and its deleter may be called from any thread.
     pub unsafe fn from_legacy(managed: NonNull<DLManagedTensor>) -> Result<Self, DlpackError> {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { Self::take_legacy(managed) }.map_err(|(error, _released)| error)
+    }
+
+    /// The same, but that a tensor which is refused is not released: it comes back with the reason.
+    ///
+    /// # Errors
+    /// As [`Received::from_legacy`].
+    ///
+    /// # Safety
+    /// As [`Received::from_legacy`].
+    pub unsafe fn take_legacy(
+        managed: NonNull<DLManagedTensor>,
+    ) -> Result<Self, (DlpackError, Ownership)> {
         let taken = Ownership(Struct::Legacy(managed));
         // SAFETY: the caller promises a live struct.
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
-        let view = unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) }?;
+        let view = match unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) } {
+            Ok(view) => view,
+            Err(error) => return Err((error, taken)),
+        };
         if view.layout().dtype().bits() == 1 {
-            return Err(DlpackError::LegacyCannotSay {
+            let error = DlpackError::LegacyCannotSay {
                 what: "how elements of one bit lie",
                 version: "1.0 or later",
-            });
+            };
+            return Err((error, taken));
         }
         Ok(Self {
             view,

@@ -291,8 +291,8 @@ pub trait Register: Plugin {
         pointer: *mut c_void,
         size: u64,
     ) -> Result<(), Error>;
-    /// Undoes it. What was adopted of the memory stays adopted. It may wait for work on this memory, and
-    /// never for other work.
+    /// Undoes it. What was adopted of the memory stays adopted. Work on this memory may be in flight, and is
+    /// made all the same: it may wait for that, and never for other work.
     ///
     /// # Errors
     /// `NOT_OWNER`.

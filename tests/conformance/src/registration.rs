@@ -112,8 +112,7 @@ impl Drop for Registration<'_> {
 /// Calls the hook with any word: one that was not registered has to be refused.
 pub(crate) fn unregister_word(hooks: &Hooks, device: u32, word: u64) -> Result<(), Error> {
     // SAFETY: `unregister_host` needs
-    // - a registration with no copy in flight: this crate's copies are over before it unregisters,
-    //   and the contract has the plugin refuse any other word.
+    // - a registration that nobody has ended: the contract has the plugin refuse any other word.
     unsafe { hooks.unregister_host(device, pointer(word)) }
 }
 

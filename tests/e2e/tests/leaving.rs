@@ -1,10 +1,21 @@
 //! The end of a process and its forks, each in a process of its own: nothing crashes and nothing hangs.
+#![expect(
+    unsafe_code,
+    reason = "ends processes, and plays a producer that speaks C"
+)]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use crossdock_e2e::{asynchronous, compile_plugin, ends, ext_dev, plugin_file, report, root};
+use crossdock::{Runtime, Tensor, counted_leaks, exiting};
+use crossdock_e2e::{
+    asynchronous, compile_plugin, ends, ext_dev, plugin_file, report, root, with_environment,
+};
+use crossdock_sdk::dlpack::{DataWord, DeviceType, Dtype, Flags, Layout, Produced, TensorView};
 
 /// Ends the program some times, and gives what it said each time.
 fn leave(scenario: &str, plugins: &[PathBuf]) -> Vec<String> {
@@ -183,4 +194,123 @@ fn an_exit_waits_for_no_release_that_is_over_or_that_a_child_does_not_have() {
 #[test]
 fn an_exit_goes_on_without_a_release_that_does_not_end() {
     drop_lent_memory("stuck", ends());
+}
+
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Bytes whose release takes a while.
+struct Slow(Vec<u8>);
+
+impl AsRef<[u8]> for Slow {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        if exiting() {
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(8) };
+        }
+        HAS_BEGUN.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(300) {
+            std::thread::yield_now();
+        }
+        IS_OVER.store(true, Ordering::SeqCst);
+    }
+}
+
+extern "C" fn is_amid_a_release() {
+    if HAS_BEGUN.load(Ordering::SeqCst) && !IS_OVER.load(Ordering::SeqCst) {
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(9) };
+    }
+}
+
+#[test]
+fn an_exit_waits_for_a_release_that_a_thread_makes_itself() {
+    let name = "an_exit_waits_for_a_release_that_a_thread_makes_itself";
+    if !with_environment(name, &[]) {
+        return;
+    }
+    // Registered before the runtime, so it runs after it.
+    // SAFETY: a function of this program that takes nothing.
+    assert_eq!(unsafe { libc::atexit(is_amid_a_release) }, 0);
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let owner = Box::new(Slow(vec![1; 64]));
+    let tensor = Tensor::from_host_memory(&runtime, owner, 0, &layout).unwrap();
+    let runtime = Arc::new(runtime);
+    let kept = Arc::clone(&runtime);
+    std::thread::spawn(move || {
+        drop(tensor);
+        drop(kept);
+    });
+    while !HAS_BEGUN.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    // SAFETY: the process ends here, with what was registered for that.
+    unsafe { libc::exit(0) };
+}
+
+/// Ends the process where it is released.
+struct Kept;
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(8) };
+    }
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+
+extern "C" fn import_what_is_refused() {
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let nowhere = DeviceType::from_raw(0x7fff).device(0);
+    let data = DataWord::from_addr(64);
+    let view = TensorView::new(layout, data, 0, nowhere, Flags::NONE).unwrap();
+    let managed = || Produced::new(Kept, &view).unwrap().into_raw();
+    let runtime = RUNTIME.get().unwrap();
+    // SAFETY: a live export that nobody else owns.
+    let refused = unsafe { Tensor::import_managed(runtime, managed()) }.is_err();
+    let mut other = managed();
+    // SAFETY: alive, and nobody else has it.
+    unsafe { other.as_mut() }.version.major = 7;
+    // SAFETY: as above; of another version nothing but version and deleter is touched.
+    let again = unsafe { Tensor::import_managed(runtime, other) };
+    let without_owner = Tensor::from_host_memory(runtime, Box::new(Bytes(Kept)), 64, view.layout());
+    let all = refused && again.is_err() && without_owner.is_err();
+    if !(all && exiting() && counted_leaks() == 3) {
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(9) };
+    }
+}
+
+/// Bytes that are too few.
+struct Bytes(Kept);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        let Self(_kept) = self;
+        &[1; 64]
+    }
+}
+
+#[test]
+fn what_an_import_refuses_once_the_process_exits_is_leaked() {
+    let name = "what_an_import_refuses_once_the_process_exits_is_leaked";
+    if !with_environment(name, &[]) {
+        return;
+    }
+    // Registered before the runtime, so it runs after it.
+    // SAFETY: a function of this program that takes nothing.
+    assert_eq!(unsafe { libc::atexit(import_what_is_refused) }, 0);
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    RUNTIME.set(runtime).unwrap();
+    // SAFETY: the process ends here, with what was registered for that.
+    unsafe { libc::exit(0) };
 }

@@ -1,20 +1,22 @@
 //! Host memory that is registered with devices: when it is unregistered, and what is refused.
 //!
 //! All tests of this file share one open simulated plugin, so they run one after another.
+#![expect(unsafe_code, reason = "calls hooks that take raw memory")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking")]
 
-use std::sync::atomic::Ordering;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crossdock::{
     CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
 };
 use crossdock_e2e::lending::{
-    ALL, LIMIT, filled, layout, lent, one_cpu, status, two_cpus, writable,
+    ALL, LIMIT, MOMENT, filled, held, layout, lent, one_cpu, status, two_cpus, writable,
 };
 use crossdock_e2e::simulated::Simulated;
 use crossdock_e2e::{plugin_file, report};
-use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
+use crossdock_sdk::abi::{Address, Capabilities, CopyArgs, MemoryKind, Side, Status};
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 /// Registers it twice, one after another: the second one meets nothing of the first.
@@ -94,6 +96,83 @@ fn a_registration_that_is_dropped_during_a_copy_ends_behind_it() {
     registers_again(&source, &one);
     assert_eq!(there.read().unwrap(), [3; ALL]);
     drop((source, there));
+    rig.assert_clean();
+}
+
+#[test]
+fn a_registration_that_waits_for_work_waits_for_what_uses_the_memory_meanwhile() {
+    let rig = Simulated::new();
+    let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
+    let source = filled(&cpu, 7);
+    let copied = [(); 2].map(|()| Tensor::empty(&one, &layout()).unwrap());
+    let [(first, first_gate), (second, second_gate)] = [(); 2].map(|()| held(&one));
+    let [to, other] = &copied;
+    let (leaks, registered) = (counted_leaks(), source.register(&one).unwrap());
+    to.copy_from(&source, Some(&first)).unwrap();
+    drop(registered);
+    other.copy_from(&source, Some(&second)).unwrap();
+    first_gate.complete(Status::OK).unwrap();
+    first.synchronize(LIMIT).unwrap();
+    let ended = rig.runtime.wait_for_releases(Some(MOMENT));
+    assert_eq!(status(&ended), Some(Status::TIMEOUT));
+    second_gate.complete(Status::OK).unwrap();
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    assert_eq!(copied.map(|tensor| tensor.read().unwrap()), [[7; ALL]; 2]);
+    registers_again(&source, &one);
+    assert_eq!(counted_leaks(), leaks);
+    drop((source, first, second));
+    rig.assert_clean();
+}
+
+#[test]
+fn a_simulated_device_unlocks_no_memory_under_a_copy_that_was_submitted_meanwhile() {
+    let rig = Simulated::new();
+    let one = rig.device("vpi:0");
+    let (hooks, there) = (
+        one.plugin().hooks(),
+        Tensor::empty(&one, &layout()).unwrap(),
+    );
+    let mut bytes = vec![7_u8; ALL];
+    let pointer = bytes.as_mut_ptr().cast::<c_void>();
+    let copy = CopyArgs {
+        dst: Side {
+            address: there.address(),
+            kind: MemoryKind::DEVICE,
+            device: 0,
+        },
+        src: Side {
+            address: Address::pointer(pointer.expose_provenance() as u64),
+            kind: MemoryKind::HOST,
+            device: 0,
+        },
+        bytes: ALL as u64,
+    };
+    let stream = hooks.stream_create(0).unwrap();
+    let gate = hooks.event_create_host(0).unwrap();
+    hooks.stream_wait_event(stream, gate).unwrap();
+    // SAFETY: `bytes` and `there` outlive the registration and the copy, whose stream ends below.
+    unsafe { hooks.register_host(0, pointer, ALL as u64).unwrap() };
+    // SAFETY: as above.
+    unsafe { hooks.copy(copy, stream).unwrap() };
+    let word = pointer.expose_provenance();
+    let is_unlocked = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let pointer = std::ptr::with_exposed_provenance_mut(word);
+            // SAFETY: registered above, and this is its one end.
+            unsafe { hooks.unregister_host(0, pointer).unwrap() };
+            is_unlocked.store(true, Ordering::SeqCst);
+        });
+        let waited = hooks.stream_synchronize(stream, u64::try_from(MOMENT.as_nanos()).unwrap());
+        assert_eq!(status(&waited), Some(Status::TIMEOUT));
+        assert!(!is_unlocked.load(Ordering::SeqCst), "under the copy");
+        hooks.event_complete(gate, Status::OK).unwrap();
+    });
+    hooks.stream_synchronize(stream, u64::MAX).unwrap();
+    hooks.event_destroy(gate).unwrap();
+    hooks.stream_destroy(stream).unwrap();
+    assert_eq!(there.read().unwrap(), bytes);
+    drop(there);
     rig.assert_clean();
 }
 

@@ -10,6 +10,7 @@ use crossdock::{CostCache, Error, RouteChoice, RouteKind, Runtime, Stream, Tenso
 use crossdock_e2e::lending::{
     ALL, LIMIT, MOMENT, filled, held, layout, lent, one_cpu, status, two_cpus, writable,
 };
+use crossdock_e2e::simulated::Simulated;
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -64,6 +65,69 @@ fn memory_of_a_copy_that_panicked_without_a_stream_is_leaked() {
         assert!(source.synchronize(LIMIT).is_err());
         drop(source);
         assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
+    }
+}
+
+#[test]
+fn memory_of_a_staged_copy_that_panicked_is_leaked() {
+    let name = "memory_of_a_staged_copy_that_panicked_is_leaked";
+    if with_faults(name, "cpu.copy:*=PANIC") {
+        let rig = Simulated::new();
+        let (source, is_back) = lent(&rig.runtime, None);
+        let staged = RouteChoice::Only(RouteKind::Staged);
+        let moved = source.to(&rig.device("vpi:1"), staged);
+        assert_eq!(status(&moved), Some(Status::PANIC));
+        assert_eq!(
+            counted_leaks(),
+            2,
+            "the destination, and the host memory between the two"
+        );
+        assert!(source.synchronize(LIMIT).is_err());
+        drop(source);
+        assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() == 3);
+    }
+}
+
+#[test]
+fn host_memory_that_a_read_lent_to_a_hook_that_panicked_is_leaked_once() {
+    let name = "host_memory_that_a_read_lent_to_a_hook_that_panicked_is_leaked_once";
+    if with_faults(name, "asynchronous.copy:2=PANIC") {
+        let rig = Simulated::new();
+        let tensor = filled(&rig.device("vpi:1"), 3);
+        assert_eq!(status(&tensor.read()), Some(Status::PANIC));
+        assert_eq!(counted_leaks(), 1);
+        assert_eq!(status(&tensor.read()), Some(Status::PANIC));
+        assert_eq!(
+            counted_leaks(),
+            1,
+            "the hook was not called once more, and was given nothing"
+        );
+    }
+}
+
+#[test]
+fn memory_of_others_that_an_adoption_or_a_registration_which_panicked_was_given_is_leaked() {
+    let name =
+        "memory_of_others_that_an_adoption_or_a_registration_which_panicked_was_given_is_leaked";
+    let faults = "asynchronous.register_host:1=PANIC,cpu.adopt:1=PANIC";
+    if with_faults(name, faults) {
+        let rig = Simulated::new();
+        let (registered, first) = writable(&rig.runtime);
+        let refused = registered.register(&rig.device("vpi:0"));
+        assert_eq!(status(&refused), Some(Status::PANIC));
+        let Some((runtime, _, other)) = two_cpus() else {
+            return;
+        };
+        let (adopted, second) = writable(&runtime);
+        let alias = RouteChoice::Only(RouteKind::Alias);
+        assert_eq!(status(&adopted.to(&other, alias)), Some(Status::PANIC));
+        assert_eq!(counted_leaks(), 2);
+        // Nobody works on it, so it can still be read.
+        assert_eq!(registered.read().unwrap(), [7; ALL]);
+        drop((registered, adopted));
+        for is_back in [first, second] {
+            assert!(!is_back.load(Ordering::SeqCst));
+        }
     }
 }
 

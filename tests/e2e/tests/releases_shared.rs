@@ -1,17 +1,18 @@
 //! Memory that is dropped where two threads, two plugins or a fault meet: given back once, after all
 //! work on it.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+#![expect(unsafe_code, reason = "names a native object as others do")]
 
-use std::sync::Barrier;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_e2e::lending::{held, lent_with, status};
+use crossdock_e2e::lending::{held, is_late, lent_with, status};
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{Dtype, Layout};
+use crossdock_sdk::dlpack::{DataWord, Dtype, Flags, Layout, Produced, Received, TensorView};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 const MOMENT: Duration = Duration::from_millis(20);
@@ -181,6 +182,48 @@ fn waiting_for_releases_covers_what_an_alias_held() {
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(is_back.load(Ordering::SeqCst), "round {round}");
     }
+}
+
+/// Says when it is dropped.
+struct Told(Arc<AtomicBool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn waiting_for_releases_covers_what_ends_with_another_threads_call() {
+    let Some(runtime) = runtime_with("opencl") else {
+        return;
+    };
+    let opencl = device(&runtime, "opencl:0");
+    let tensor = filled(&opencl, 1);
+    let data = DataWord::from_addr(usize::try_from(tensor.address().word).unwrap());
+    let (stream, gate) = held(&opencl);
+    tensor.fill(&[2], Some(&stream)).unwrap();
+    let is_back = Arc::<AtomicBool>::default();
+    let view = TensorView::new(layout(), data, 0, opencl.id(), Flags::NONE).unwrap();
+    let produced = Produced::new(Told(Arc::clone(&is_back)), &view).unwrap();
+    // SAFETY: a live export that nobody else owns.
+    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
+    // SAFETY: the object is that of `tensor`, which outlives this.
+    let named = unsafe { Tensor::adopt_native(&runtime, received) }.unwrap();
+    let reader = {
+        let tensor = tensor.clone();
+        std::thread::spawn(move || tensor.read().unwrap())
+    };
+    // The other thread waits for the fill by then, inside of its call.
+    assert!((0..6).all(|_| is_late(&stream)));
+    drop(named);
+    let waited = runtime.wait_for_releases(Some(MOMENT));
+    let was_back = is_back.load(Ordering::SeqCst);
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(reader.join().unwrap(), [2; BYTES]);
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back.load(Ordering::SeqCst));
+    assert!(waited.is_err() || was_back, "its deleter has not run");
 }
 
 #[test]

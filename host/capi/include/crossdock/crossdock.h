@@ -964,7 +964,8 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  * Memory that is called a device's, or a kind of memory of one, starts the drivers that ::xd_runtime_device
  * starts for it; memory that is called the CPU's starts none.
  * \param[in] memory  Its owner is taken with this call whatever the result: `release` is called
- *                    once, when the last view is gone or before an error is returned. Only where
+ *                    once, when the last view is gone or before an error is returned; once the process
+ *                    exits it is not called, which is a counted leak. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
  */
 xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memory,
@@ -990,7 +991,8 @@ xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *mem
  * same tensor. It starts drivers as ::xd_tensor_from_memory does.
  * \param[in] managed  Taken with this call whatever the result: its deleter is called once, when
  *                     the last view is gone or before an error is returned, on any thread, with no
- *                     lock held. A NULL deleter is allowed. Of another major version nothing but
+ *                     lock held; once the process exits it is not called, which is a counted leak.
+ *                     A NULL deleter is allowed. Of another major version nothing but
  *                     version and deleter is touched.
  * \param[in] options  NULL: it is ready, and stays where it is.
  * \return `XD_ERROR_EXCHANGE`, `XD_ERROR_UNKNOWN_DEVICE`, or `XD_ERROR_CLAIM` where the memory is
@@ -1135,8 +1137,7 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
                              xd_registration **registration);
 
-/** \brief Ends a registration: the memory is unlocked once the work that uses it by now is over, for which
- * this call does not wait. */
+/** \brief Ends a registration: the memory is unlocked once no work uses it, for which this call does not wait. */
 void xd_registration_free(xd_registration *registration);
 /**@}*/
 

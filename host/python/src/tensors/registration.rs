@@ -20,8 +20,8 @@ struct Registration(Mutex<Option<Handle<XdRegistration>>>);
 
 #[pymethods]
 impl Registration {
-    /// Ends it: the memory is unlocked once the work that uses it by now is over, for which this does not
-    /// wait. Later calls do nothing.
+    /// Ends it: the memory is unlocked once no work uses it, for which this does not wait. Later calls do
+    /// nothing.
     fn close(&self, py: Python<'_>) {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = place.take();

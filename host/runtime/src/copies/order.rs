@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Status, StreamHandle};
+use crossdock_sdk::abi::StreamHandle;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::Panics;
 use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::InternalStream;
@@ -86,7 +87,7 @@ impl<'a> Touched<'a> {
                 replaced = Some((memory, failed));
             }
         }
-        work()?;
+        remember_panic(self, work)?;
         if let Some((memory, failed)) = replaced {
             memory.pending().replace(&failed);
         }
@@ -338,7 +339,7 @@ fn run_synchronously(
     touched: Touched<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    touched.synchronously(|| remember_panic(touched, work(StreamHandle::NONE)))
+    touched.synchronously(|| work(StreamHandle::NONE))
 }
 
 /// Submits work to a stream, after what it depends on, and remembers it.
@@ -348,7 +349,7 @@ fn submit(
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut uses = touched.come_after(target)?;
-    remember_panic(touched, target.submit(work))?;
+    remember_panic(touched, || target.submit(work))?;
     // The work is there, so a failure to record its end is worth a second try.
     let event = target
         .record()
@@ -387,15 +388,17 @@ fn carry_told_failure(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse
     }
 }
 
-/// The answer of a hook that was given work. A hook that panicked may have begun the work, so the
-/// memories remember the work for ever.
-fn remember_panic(touched: Touched<'_>, result: Result<(), Error>) -> Result<(), Error> {
-    if let Err(error) = &result
-        && error.status() == Some(Status::PANIC)
-    {
-        touched.remember_unrecorded(None, error);
-    }
-    result
+/// Does work by hooks. One that panicked may have begun it, so the memories remember the work for ever.
+fn remember_panic(
+    touched: Touched<'_>,
+    work: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let panics = Panics::from_now();
+    work().inspect_err(|error| {
+        if panics.is_any() {
+            touched.remember_unrecorded(None, error);
+        }
+    })
 }
 
 /// Makes `stream` wait for all that work with this access has to come after.

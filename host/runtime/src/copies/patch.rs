@@ -4,6 +4,7 @@
 use crate::copies::host_bytes::{grow, zeroed};
 use crate::copies::walk;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 
 /// New values for some bits of neighbouring bytes.
 #[derive(Debug, Default)]
@@ -60,8 +61,7 @@ impl Patch {
             let (part, rest) = bytes.split_at_mut(new.len());
             bytes = rest;
             if new.first() != Some(&u8::MAX) {
-                let mut old = zeroed(new.len())?;
-                read(at, &mut old)?;
+                let (old, ()) = lend(zeroed(new.len())?, |old| read(at, old))?;
                 for ((byte, new), old) in part.iter_mut().zip(new).zip(old) {
                     *byte = (*byte & new) | (old & !new);
                 }

@@ -17,6 +17,7 @@ use crate::copies::sorted::{Parts, Sorted};
 use crate::copies::transfer::{address_of, host_length, host_side};
 use crate::copies::walk::{self, Places};
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::tensors::tensor::{Tensor, compact};
 
 /// The elements as compact bytes.
@@ -24,9 +25,11 @@ use crate::tensors::tensor::{Tensor, compact};
 /// # Errors
 /// As [`Tensor::read`].
 pub(crate) fn gathered(tensor: &Tensor) -> Result<Vec<u8>, Error> {
-    let mut bytes = zeroed(host_length(tensor.nbytes())?)?;
+    let bytes = zeroed(host_length(tensor.nbytes())?)?;
     // SAFETY: the bytes are the vector's own, as many as the tensor has.
-    unsafe { gather_to(tensor, bytes.as_mut_ptr()) }?;
+    let (bytes, ()) = lend(bytes, |bytes| unsafe {
+        gather_to(tensor, bytes.as_mut_ptr())
+    })?;
     Ok(bytes)
 }
 
@@ -47,25 +50,28 @@ pub(crate) fn gather(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(
 /// - As many bytes as the tensor has are writable at `dst`, and nobody else uses them.
 unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
     let (layout, span) = (tensor.layout(), tensor.layout().span());
-    let mut all = zeroed(host_length(span.max.abs_diff(span.min))?)?;
+    let all = zeroed(host_length(span.max.abs_diff(span.min))?)?;
     let start = tensor.offset().wrapping_add_signed(span.min);
-    order::run(tensor.device(), None, Touched::reads(tensor), |stream| {
-        Bytes { tensor, stream }.get(start, &mut all)
-    })?;
     let strides = compact(layout)?;
     let to = Places {
         base: dst,
         first: 0,
         strides: strides.strides(),
     };
-    let from = Places {
-        base: all.as_ptr(),
-        // Of bytes that are there, 63 bits count the bits.
-        first: -span.min * 8,
-        strides: layout.strides(),
-    };
-    // SAFETY: `all` is what the elements reach, `dst` as long as the compact layout; they are apart.
-    unsafe { on_host(layout, layout.shape(), to, from) }
+    let gathered = lend(all, |all| {
+        order::run(tensor.device(), None, Touched::reads(tensor), |stream| {
+            Bytes { tensor, stream }.get(start, all)
+        })?;
+        let from = Places {
+            base: all.as_ptr(),
+            // Of bytes that are there, 63 bits count the bits.
+            first: -span.min * 8,
+            strides: layout.strides(),
+        };
+        // SAFETY: `all` is what the elements reach, `dst` as long as the compact layout; they are apart.
+        unsafe { on_host(layout, layout.shape(), to, from) }
+    });
+    gathered.map(drop)
 }
 
 /// Replaces the elements, which do not overlap, by compact bytes, and nothing between them.
@@ -75,40 +81,43 @@ unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
 pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
     let layout = tensor.layout();
     let sorted = Sorted::of(layout)?;
-    let moved;
-    let bytes = if sorted.is_as_given() {
-        bytes
-    } else {
-        moved = arranged(layout, &sorted, bytes)?;
-        moved.as_slice()
-    };
+    if sorted.is_as_given() {
+        return scatter_sorted(tensor, &sorted, bytes);
+    }
+    let moved = arranged(layout, &sorted, bytes)?;
+    lend(moved, |moved| scatter_sorted(tensor, &sorted, moved)).map(drop)
+}
+
+/// The same of bytes that are in address order.
+fn scatter_sorted(tensor: &Tensor, sorted: &Sorted, bytes: &[u8]) -> Result<(), Error> {
     let touched = Touched::writes(tensor);
     order::run(tensor.device(), None, touched, |stream| {
         let target = Bytes { tensor, stream };
-        if layout.element_bits().is_multiple_of(8) {
-            target.put_rows(&sorted, bytes)
+        if tensor.layout().element_bits().is_multiple_of(8) {
+            target.put_rows(sorted, bytes)
         } else {
-            target.put_packed(&sorted, bytes)
+            target.put_packed(sorted, bytes)
         }
     })
 }
 
 /// The elements in address order.
 fn arranged(layout: &Layout, sorted: &Sorted, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut moved = zeroed(bytes.len())?;
     let strides = Layout::compact(layout.dtype(), &sorted.shape)?;
-    let to = Places {
-        base: moved.as_mut_ptr(),
-        first: 0,
-        strides: strides.strides(),
-    };
     let from = Places {
         base: bytes.as_ptr(),
         first: sorted.given_first * i64::from(layout.element_bits()),
         strides: &sorted.given,
     };
-    // SAFETY: both sides are compact bytes of the same elements, and they are apart.
-    unsafe { on_host(layout, &sorted.shape, to, from) }?;
+    let (moved, ()) = lend(zeroed(bytes.len())?, |moved| {
+        let to = Places {
+            base: moved.as_mut_ptr(),
+            first: 0,
+            strides: strides.strides(),
+        };
+        // SAFETY: both sides are compact bytes of the same elements, and they are apart.
+        unsafe { on_host(layout, &sorted.shape, to, from) }
+    })?;
     Ok(moved)
 }
 
@@ -232,7 +241,7 @@ impl Bytes<'_> {
         let at = |byte: i64| self.tensor.offset().wrapping_add_signed(byte);
         patch.complete(|byte, bytes| self.get(at(byte), bytes))?;
         let (byte, bytes) = patch.take();
-        self.put(at(byte), &bytes)
+        lend(bytes, |bytes| self.put(at(byte), bytes)).map(drop)
     }
 
     fn put(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {

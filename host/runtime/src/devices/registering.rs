@@ -12,9 +12,8 @@ use crate::devices::registry::{Entry, Registry};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::loader::listing::Listing;
-use crate::loader::open_plugins;
 use crate::loader::plugin::{Plugin, PluginState};
-use crate::loader::{self, Preflight};
+use crate::loader::{self, Preflight, open_plugins};
 use crate::process::process_state;
 
 /// What became of a plugin that was to be entered.

@@ -8,8 +8,8 @@ use crossdock_sdk::abi::{
     Address, AddressForm, Capabilities, MemoryKind, PointerFlags, PointerInfo,
 };
 use crossdock_sdk::dlpack::{
-    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Ownership, Received,
-    TensorView, VERSION, take_owner,
+    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView,
+    VERSION, take_owner,
 };
 
 use crate::devices::device::Device;
@@ -17,6 +17,7 @@ use crate::devices::pointer_query::{Asked, Claim};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::tensors::claim::{HostClaim, other_owner, start_in};
+use crate::tensors::foreign::{Foreign, LentBytes};
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::HostOwner;
 use crate::tensors::tensor::Tensor;
@@ -26,7 +27,8 @@ impl Tensor {
     /// nothing of them is checked; others go through [`Tensor::import`].
     ///
     /// # Errors
-    /// As [`Received::from_versioned`] and [`Tensor::import`]; the managed tensor is released.
+    /// As [`Received::from_versioned`] and [`Tensor::import`]; the managed tensor is released, once the process
+    /// exits it is leaked.
     ///
     /// # Safety
     /// As [`Received::from_versioned`].
@@ -44,7 +46,13 @@ impl Tensor {
             }
         }
         // SAFETY: the caller's promise, passed on.
-        Self::import_foreign(runtime, unsafe { Received::from_versioned(managed) }?)
+        match unsafe { Received::take_versioned(managed) } {
+            Ok(received) => Self::import_foreign(runtime, received),
+            Err((error, refused)) => {
+                drop(Foreign::new(refused));
+                Err(error.into())
+            }
+        }
     }
 
     /// Takes a tensor of others, without a copy. Its deleter runs when the last view is dropped.
@@ -74,17 +82,24 @@ impl Tensor {
     #[inline]
     fn import_foreign(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         let (view, tensor) = received.into_parts();
+        // From here on every way out gives it back, or leaks it where the process exits.
+        let tensor = Foreign::new(tensor);
         let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
-            let nothing = Self::empty(&claimed, view.layout())?;
-            return Ok(nothing.view(view.into_layout(), 0));
+            return Self::of_nothing(&claimed, view);
         }
         let found = verify(runtime, claimed, &view)?;
         Ok(Self::of_verified(found, view, tensor))
     }
 
+    /// A tensor without an element, which has no memory.
+    fn of_nothing(device: &Device, view: TensorView) -> Result<Self, Error> {
+        let nothing = Self::empty(device, view.layout())?;
+        Ok(nothing.view(view.into_layout(), 0))
+    }
+
     #[inline(always)]
-    fn of_verified(found: Verified, view: TensorView, tensor: Ownership) -> Self {
+    fn of_verified(found: Verified, view: TensorView, tensor: Foreign) -> Self {
         let read_only = view.is_read_only();
         // Everything is put where it stays: what is moved once more costs as much as the checks.
         Self::made(
@@ -115,7 +130,8 @@ impl Tensor {
     /// # Safety
     /// - The handle is a live memory object of the device's vendor until the deleter runs.
     pub unsafe fn adopt_native(runtime: &Runtime, received: Received) -> Result<Self, Error> {
-        let view = received.view();
+        let (view, tensor) = received.into_parts();
+        let tensor = Foreign::new(tensor);
         let claimed = runtime.device(view.device())?;
         if !claimed.capabilities().contains(Capabilities::ADOPT_NATIVE) {
             let why = format!("{} takes no native objects of others", claimed.id());
@@ -123,10 +139,10 @@ impl Tensor {
         }
         let word = view.data().addr() as u64;
         if view.layout().numel() == 0 {
-            return Self::import(runtime, received);
+            return Self::of_nothing(&claimed, view);
         }
         if let Some(memory) = claimed.plugin().objects().find(word) {
-            return Self::of_known_object(memory, received);
+            return Self::of_known_object(memory, view, tensor);
         }
         let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
         let is_others = known.flags.contains(PointerFlags::FOREIGN)
@@ -137,7 +153,6 @@ impl Tensor {
             return Err(Error::misuse("adopt a native object", why));
         }
         let claimed = claimed.clone();
-        let (view, tensor) = received.into_parts();
         // SAFETY: the caller's promise, passed on.
         let memory = unsafe { Memory::native(claimed, word, tensor, view.is_read_only()) }?;
         view.check_within(0, memory.size)?;
@@ -146,8 +161,11 @@ impl Tensor {
     }
 
     /// A view of the memory that is this object, and that tensors here keep.
-    fn of_known_object(memory: Arc<Memory>, received: Received) -> Result<Self, Error> {
-        let (view, others) = received.into_parts();
+    fn of_known_object(
+        memory: Arc<Memory>,
+        view: TensorView,
+        others: Foreign,
+    ) -> Result<Self, Error> {
         view.check_within(0, memory.size)?;
         let (read_only, offset) = (view.is_read_only(), view.byte_offset());
         let layout = view.into_layout();
@@ -167,6 +185,7 @@ impl Tensor {
         byte_offset: u64,
         layout: &Layout,
     ) -> Result<Self, Error> {
+        let owner = LentBytes::new(owner);
         let cpu = runtime.device(dlpack::Device::CPU)?;
         Self::from_host_owner(&cpu, owner, byte_offset, layout)
     }

@@ -163,7 +163,7 @@ impl Hooks {
     /// What the hook answered.
     ///
     /// # Safety
-    /// - [`Self::register_host`] took `pointer`, and no copy of the memory is in flight.
+    /// - [`Self::register_host`] took `pointer`, and nobody has undone that.
     pub unsafe fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
         group_hook!(self, register.unregister_host, (device, pointer))
     }

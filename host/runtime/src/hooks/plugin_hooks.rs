@@ -13,6 +13,7 @@ use crate::contract::host_services::services;
 use crate::contract::plugin_text::read_text;
 use crate::contract::table::{ErrorOut, Table};
 use crate::error::Error;
+use crate::hooks::panics;
 use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::process::process_state;
 use crate::process::trace;
@@ -308,6 +309,9 @@ impl Hooks {
         // What a stream declined to free is the host's still, which gives it back in another way.
         if (hook, status) != ("free_async", Status::UNSUPPORTED) {
             self.count_release(hook);
+        }
+        if status == Status::PANIC {
+            panics::note();
         }
         // A plugin that was told of the exit while the hook ran has given up what the hook asks for.
         if process_state::exiting() {

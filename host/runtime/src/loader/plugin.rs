@@ -306,12 +306,10 @@ impl Plugin {
         &self.internal_streams
     }
 
-    /// Blocks until all releases of its memory that are outstanding now are over; `false` when the deadline
-    /// passed first, or the process began to exit.
-    pub(crate) fn wait_for_releases(&self, deadline: Deadline) -> bool {
+    /// Blocks until all outstanding releases of its memory with a smaller number than `later` are over; `false`
+    /// when the deadline passed first, or the process began to exit.
+    pub(crate) fn wait_for_releases(&self, later: u64, deadline: Deadline) -> bool {
         let outstanding = self.completions.outstanding();
-        // Before the streams are asked: a free after that ends when nobody knows.
-        let later = outstanding.next();
         self.streams.finish_frees();
         outstanding.wait(later, deadline.left())
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crossdock_sdk::abi::FillArgs;
 use crossdock_sdk::dlpack::{Layout, Produced};
 
-use crate::copies::elements;
 use crate::copies::host_bytes::repeated;
 use crate::copies::order::{self, Touched};
-use crate::copies::transfer;
+use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::routes::route::{self, Route};
 use crate::routing::kinds::RouteChoice;
 use crate::streams::event::Event;
@@ -128,7 +128,9 @@ impl Tensor {
         body.fill_whole(pattern, stream)?;
         // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
         let bytes = repeated(pattern, transfer::host_length(edge.nbytes())?)?;
-        let last = elements::room_with(edge.device(), edge.layout(), &bytes)?;
+        let of_bytes =
+            |bytes: &mut Vec<u8>| elements::room_with(edge.device(), edge.layout(), bytes);
+        let (_bytes, last) = lend(bytes, of_bytes)?;
         elements::copy_edge(&edge, &last, stream)
     }
 
@@ -141,7 +143,10 @@ impl Tensor {
             Err(error) if error.is_unsupported() => {
                 order::synchronize(stream)?;
                 let count = transfer::host_length(self.nbytes())? / pattern.len();
-                transfer::write(self, &repeated(pattern, count)?)
+                lend(repeated(pattern, count)?, |bytes| {
+                    transfer::write(self, bytes)
+                })
+                .map(drop)
             }
             filled => filled,
         }

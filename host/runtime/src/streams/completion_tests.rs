@@ -2,12 +2,15 @@
 #![expect(unsafe_code, reason = "calls what a plugin was given")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use crossdock_sdk::deadline::Deadline;
 
 use super::{Then, after};
 use crate::process::process_state;
 use crate::streams::event::Event;
-use crate::tensors::release::{Release, Releases};
+use crate::tensors::release::{Release, Releases, next_number, wait_for_all};
 use crate::test_plugins::test_plugin_streams::{devices, given};
 
 #[test]
@@ -35,10 +38,44 @@ fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
 fn who_waits_for_releases_waits_for_none_that_comes_later() {
     let releases = Arc::new(Releases::default());
     let earlier = Release::new(&releases, || ());
-    let begun = releases.next();
+    let begun = next_number();
     let later = Release::new(&releases, || ());
     assert!(!releases.wait(begun, Some(Duration::ZERO)));
     earlier.run();
     assert!(releases.wait(begun, Some(Duration::ZERO)));
     later.run();
+}
+
+/// A release that, while it is run, begins another one, and so on; each is run on another thread.
+fn chain(releases: &Arc<Releases>, length: u32, is_over: Arc<AtomicBool>) -> Release {
+    let outstanding = Arc::clone(releases);
+    Release::new(releases, move || {
+        if length == 0 {
+            return is_over.store(true, Ordering::SeqCst);
+        }
+        let next = chain(&outstanding, length - 1, is_over);
+        std::thread::spawn(move || {
+            // Long enough for who waits to come by.
+            for _ in 0..100 {
+                std::thread::yield_now();
+            }
+            next.run();
+        });
+    })
+}
+
+#[test]
+fn who_waits_for_releases_waits_for_those_that_begin_inside_of_them() {
+    let ([device, _], _) = (devices::<43>(), given::<43>());
+    let plugins = [Arc::clone(device.plugin())];
+    let is_over = Arc::<AtomicBool>::default();
+    let first = chain(
+        plugins[0].completions().outstanding(),
+        4,
+        Arc::clone(&is_over),
+    );
+    std::thread::spawn(move || first.run());
+    let limit = Deadline::after(Some(Duration::from_secs(20)));
+    wait_for_all("wait", &plugins, limit).unwrap();
+    assert!(is_over.load(Ordering::SeqCst));
 }

@@ -4,21 +4,23 @@
 use std::sync::Arc;
 
 use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
-use crossdock_sdk::dlpack::{self, Ownership};
+use crossdock_sdk::dlpack;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::process::process_state;
 use crate::routes::plan::{Maps, Reach};
 use crate::streams::completion;
+use crate::streams::event::Event;
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
 use crate::tensors::claim::HostClaim;
-use crate::tensors::foreign::Foreign;
+use crate::tensors::foreign::{Foreign, LentBytes};
 use crate::tensors::inherited::Here;
-use crate::tensors::owner::{HostOwner, Owner, Pointer, give_back, log_failure};
+use crate::tensors::owner::{Owner, Pointer, give_back, log_failure};
 use crate::tensors::pending::{Access, Mark, Pending};
-use crate::tensors::release::Release;
+use crate::tensors::release::{Release, RunAtDrop};
 use crate::tensors::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.
@@ -34,7 +36,7 @@ pub(crate) struct Memory {
     by_host: bool,
     owner: Owner,
     pending: Pending,
-    calls: Calls<Self>,
+    calls: Calls<RunAtDrop>,
     /// The generation of forks that it was made in, and what a later one has in its place.
     generation: u32,
     here: Here,
@@ -84,19 +86,19 @@ impl Memory {
         device: Device,
         (address, size): (Address, u64),
         (kind, by_host): (MemoryKind, bool),
-        (tensor, claim): (Ownership, HostClaim),
+        (tensor, claim): (Foreign, HostClaim),
         read_only: bool,
     ) -> Self {
         let owner = Owner::Received {
-            _tensor: Foreign::new(tensor),
+            _tensor: tensor,
             claim,
         };
         Self::of_reach(device, (address, size), (kind, by_host), owner).with_read_only(read_only)
     }
 
     /// Takes host bytes, read-only: their owner lends them as a shared slice.
-    pub(crate) fn host(device: &Device, owner: HostOwner) -> Self {
-        let bytes = (*owner).as_ref();
+    pub(crate) fn host(device: &Device, owner: LentBytes) -> Self {
+        let bytes = owner.bytes();
         let address = Address::pointer(bytes.as_ptr().expose_provenance() as u64);
         let size = bytes.len() as u64;
         let owner = Owner::Host { _owner: owner };
@@ -112,15 +114,12 @@ impl Memory {
         } else {
             AdoptFlags::empty()
         };
+        let (hooks, index) = (device.hooks(), device.index());
         // SAFETY: the new memory holds a tensor of these bytes until the adoption has ended.
-        let address = unsafe {
-            device
-                .hooks()
-                .adopt(device.index(), of.address, MemoryKind::HOST, of.size, flags)
-        }?;
-        let owner = Owner::Adopted {
-            of: tensor.keeper().clone(),
-        };
+        let (kept, address) = lend(tensor.keeper().clone(), |_kept| unsafe {
+            hooks.adopt(index, of.address, MemoryKind::HOST, of.size, flags)
+        })?;
+        let owner = Owner::Adopted { of: kept };
         let adopted = Self::new(device.clone(), address, of.size, MemoryKind::DEVICE, owner);
         Ok(adopted.with_read_only(of.read_only))
     }
@@ -128,13 +127,13 @@ impl Memory {
     /// Makes host memory that is a view of device memory.
     pub(crate) fn map(host: &Device, tensor: &Tensor) -> Result<Self, Error> {
         let of = tensor.memory();
-        let pointer = of
-            .device
-            .hooks()
-            .map(of.device.index(), of.address, of.size)?;
+        let (kept, pointer) = lend(tensor.keeper().clone(), |_kept| {
+            let (hooks, index) = (of.device.hooks(), of.device.index());
+            hooks.map(index, of.address, of.size)
+        })?;
         let address = Address::pointer(pointer.expose_provenance() as u64);
         let owner = Owner::Mapped {
-            of: tensor.keeper().clone(),
+            of: kept,
             pointer: Pointer(pointer),
         };
         let mapped = Self::new(host.clone(), address, of.size, MemoryKind::HOST, owner);
@@ -345,7 +344,7 @@ impl Memory {
 
     /// The calls that use these bytes, whichever device's view they go through.
     #[inline]
-    pub(crate) fn calls(&self) -> &Calls<Self> {
+    pub(crate) fn calls(&self) -> &Calls<RunAtDrop> {
         &self.root().calls
     }
 
@@ -394,10 +393,54 @@ impl Memory {
         }
         let of = of.clone();
         of.memory().calls().defer(|| {
-            let owner = std::mem::replace(&mut self.owner, Owner::Empty);
-            let (address, kind) = (self.address, self.kind);
-            Self::new(self.device.clone(), address, self.size, kind, owner)
+            let ended = self.take();
+            let outstanding = Arc::clone(ended.device.plugin().completions().outstanding());
+            RunAtDrop::new(Release::new(&outstanding, move || drop(ended)))
         })
+    }
+
+    /// The memory with its owner, which this one has no more.
+    fn take(&mut self) -> Self {
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        let (address, kind) = (self.address, self.kind);
+        Self::new(self.device.clone(), address, self.size, kind, owner)
+    }
+
+    /// Gives it back at once; all work on it is over.
+    fn give_back(&mut self) {
+        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
+        give_back(&self.device, self.address, self.kind, owner);
+    }
+
+    /// Gives it back when this work is over. `over` happened before.
+    fn give_back_behind(self, work: Vec<Mark>, mut over: Vec<Event>) {
+        let outstanding = Arc::clone(self.device.plugin().completions().outstanding());
+        over.extend(work.iter().filter_map(|mark| mark.end.clone().ok()));
+        let release = Release::new(&outstanding, move || self.give_back_unless_used(over));
+        completion::release_after(work, release);
+    }
+
+    /// Gives it back when all work is over: whoever has what a plugin's view is of may have put more to work
+    /// on it than what is `over`.
+    fn give_back_unless_used(mut self, over: Vec<Event>) {
+        let is_view = matches!(
+            self.owner,
+            Owner::Adopted { .. } | Owner::Mapped { .. } | Owner::Registered { .. }
+        );
+        if !is_view {
+            return self.give_back();
+        }
+        if self.calls().is_any() {
+            // Dropped, it waits for the calls.
+            return;
+        }
+        let mut work = self.pending().before(Access::Write);
+        // What failed stays among the marks, and is over.
+        work.retain(|mark| !mark.is_done() && !over.iter().any(|one| mark.is_of(one)));
+        match work.is_empty() {
+            true => self.give_back(),
+            false => self.give_back_behind(work, over),
+        }
     }
 }
 
@@ -431,14 +474,10 @@ impl Drop for Memory {
         if work.is_empty() && is_lent {
             return;
         }
-        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
         if work.is_empty() {
-            return give_back(&self.device, self.address, self.kind, owner);
+            return self.give_back();
         }
-        let (device, address, kind) = (self.device.clone(), self.address, self.kind);
-        let outstanding = Arc::clone(device.plugin().completions().outstanding());
-        let give_back = move || give_back(&device, address, kind, owner);
-        completion::release_after(work, Release::new(&outstanding, give_back));
+        self.take().give_back_behind(work, Vec::new());
     }
 }
 

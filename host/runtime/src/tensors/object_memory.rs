@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "adopts native objects")]
 
 use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, PointerFlags};
-use crossdock_sdk::dlpack::Ownership;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::tensors::foreign::Foreign;
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::Owner;
@@ -20,25 +20,17 @@ impl Memory {
     pub(crate) unsafe fn native(
         device: Device,
         word: u64,
-        tensor: Ownership,
+        tensor: Foreign,
         read_only: bool,
     ) -> Result<Self, Error> {
         device.check_listed("adopt")?;
         let handle = Address::handle(word, 0);
         // SAFETY: the caller's promise, and the new memory holds `tensor` until the adoption ends.
-        let address = unsafe {
-            device.hooks().adopt(
-                device.index(),
-                handle,
-                MemoryKind::DEVICE,
-                1,
-                AdoptFlags::empty(),
-            )
-        }?;
-        let owner = Owner::Native {
-            _tensor: Foreign::new(tensor),
-            of: None,
-        };
+        let (_tensor, address) = lend(tensor, |_lent| unsafe {
+            let (hooks, flags) = (device.hooks(), AdoptFlags::empty());
+            hooks.adopt(device.index(), handle, MemoryKind::DEVICE, 1, flags)
+        })?;
+        let owner = Owner::Native { _tensor, of: None };
         let mut adopted = Self::new(device.clone(), address, 1, MemoryKind::DEVICE, owner);
         let info = device.hooks().pointer_query(address)?;
         adopted.size = info.size;
@@ -49,13 +41,15 @@ impl Memory {
     }
 
     /// The memory of a tensor, whose object others named in theirs.
-    pub(crate) fn named(of: Tensor, others: Ownership, read_only: bool) -> Self {
+    pub(crate) fn named(of: Tensor, others: Foreign, read_only: bool) -> Self {
         let memory = of.memory();
         let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
         let (address, size) = (memory.address, memory.size);
         let reach = (memory.kind, memory.reach().by_host);
-        let _tensor = Foreign::new(others);
-        let owner = Owner::Named { of, _tensor };
+        let owner = Owner::Named {
+            of,
+            _tensor: others,
+        };
         Self::of_reach(device, (address, size), reach, owner).with_read_only(read_only)
     }
 }

@@ -9,7 +9,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
 use crate::tensors::claim::HostClaim;
-use crate::tensors::foreign::Foreign;
+use crate::tensors::foreign::{Foreign, LentBytes};
 use crate::tensors::tensor::Tensor;
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
@@ -30,7 +30,7 @@ pub(crate) enum Owner {
         of: Option<Tensor>,
     },
     /// Host bytes of others.
-    Host { _owner: HostOwner },
+    Host { _owner: LentBytes },
     /// An alias that the plugin made of other memory.
     Adopted { of: Tensor },
     /// A host view of device memory.
@@ -73,8 +73,8 @@ pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, own
             // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
-        // SAFETY: the device took this pointer, no copy of the memory is in flight, as this function says,
-        // and the owner was taken out of the registration, so nobody else ends it.
+        // SAFETY: the device took this pointer, and the owner was taken out of the registration, so nobody
+        // else ends it.
         Owner::Registered { pointer, .. } => unsafe {
             device.hooks().unregister_host(device.index(), pointer.0)
         },

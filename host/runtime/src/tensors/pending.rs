@@ -83,7 +83,8 @@ impl Mark {
         self.end.as_ref().is_ok_and(Event::is_known_done)
     }
 
-    fn is_of(&self, other: &Event) -> bool {
+    /// Whether the event is at the end of the work.
+    pub(crate) fn is_of(&self, other: &Event) -> bool {
         self.end.as_ref().is_ok_and(|event| event == other)
     }
 

@@ -5,6 +5,7 @@ use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, Status};
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::{Owner, Pointer};
 use crate::tensors::tensor::Tensor;
@@ -12,8 +13,8 @@ use crate::tensors::tensor::Tensor;
 /// Host memory that is locked for a device: copies between the two are fast, and one on a stream returns
 /// before it is made.
 ///
-/// It keeps the memory. Dropped, it ends: the memory is unlocked once the work that uses it by then is over,
-/// for which the drop does not wait.
+/// It keeps the memory. Dropped, it ends: the memory is unlocked once no work uses it, for which the drop does
+/// not wait.
 #[derive(Debug)]
 pub struct Registration(
     /// A view of the memory, which ends as views do.
@@ -60,9 +61,11 @@ impl Tensor {
         let pointer = std::ptr::with_exposed_provenance_mut(word);
         let (hooks, index) = (device.hooks(), device.index());
         // SAFETY: the tensor that the owner keeps has these bytes until the registration has ended.
-        let locked = unsafe { hooks.register_host(index, pointer, memory.size) };
-        locked.map_err(|error| known_already(error, device))?;
-        let (of, pointer) = (self.keeper().clone(), Pointer(pointer));
+        let locked = lend(self.keeper().clone(), |_kept| unsafe {
+            hooks.register_host(index, pointer, memory.size)
+        });
+        let (of, ()) = locked.map_err(|error| known_already(error, device))?;
+        let pointer = Pointer(pointer);
         Ok(Registration(registered(Owner::Registered { of, pointer })))
     }
 }

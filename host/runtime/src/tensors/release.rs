@@ -1,9 +1,11 @@
 //! Giving back what work may still use: once, when the work is over, and never while nobody knows
 //! whether it is.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,21 @@ use crossdock_sdk::deadline::Deadline;
 use crate::error::Error;
 use crate::loader::plugin::Plugin;
 use crate::process::process_state;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the next release, of all plugins: all that are outstanding now have a smaller one.
+pub(crate) fn next_number() -> u64 {
+    NEXT.load(Ordering::SeqCst)
+}
+
+/// How often a release began inside of another one, whose number it has: it is a part of it.
+static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The number of the release that this thread makes.
+    static WITHIN: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// Something that is given back once no work uses it any more.
 ///
@@ -46,7 +63,41 @@ impl Release {
             return;
         };
         if let Some(give_back) = self.give_back.take() {
+            let _within = Within::new(self._outstanding.number);
             give_back();
+        }
+    }
+}
+
+/// This thread makes a release, until this is dropped.
+struct Within(Option<u64>);
+
+impl Within {
+    fn new(number: u64) -> Self {
+        Self(WITHIN.replace(Some(number)))
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        WITHIN.set(self.0);
+    }
+}
+
+/// A release that is run when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RunAtDrop(Option<Release>);
+
+impl RunAtDrop {
+    pub(crate) const fn new(release: Release) -> Self {
+        Self(Some(release))
+    }
+}
+
+impl Drop for RunAtDrop {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            release.run();
         }
     }
 }
@@ -75,19 +126,14 @@ pub(crate) struct Releases {
 
 #[derive(Debug, Default)]
 struct State {
-    next: u64,
-    open: BTreeSet<u64>,
+    /// How many there are of each number.
+    open: BTreeMap<u64, usize>,
 }
 
 impl Releases {
-    /// The number of the next release: all that are outstanding now have a smaller one.
-    pub(crate) fn next(&self) -> u64 {
-        self.state().next
-    }
-
     /// How many are outstanding now.
     pub(crate) fn count(&self) -> usize {
-        self.state().open.len()
+        self.state().open.values().sum()
     }
 
     /// Blocks until all with a smaller number than `later` were run or leaked; `false` when the limit
@@ -95,7 +141,8 @@ impl Releases {
     pub(crate) fn wait(&self, later: u64, limit: Option<Duration>) -> bool {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
-        while state.open.first().is_some_and(|oldest| *oldest < later) {
+        let is_open = |state: &State| state.open.range(..later).next().is_some();
+        while is_open(&state) {
             if process_state::exiting() {
                 return false;
             }
@@ -136,11 +183,18 @@ pub(crate) fn wait_for_all(
     plugins: &[Arc<Plugin>],
     deadline: Deadline,
 ) -> Result<(), Error> {
-    // What is given back may have kept memory of another plugin, and each plugin is in such a chain
-    // once.
+    let later = next_number();
     let each = || plugins.iter();
-    let mut chains = each().flat_map(|_| each());
-    let Some(late) = chains.find(|plugin| !plugin.wait_for_releases(deadline)) else {
+    // What is given back may have kept memory of another plugin, which is asked once more then: none is left
+    // when all were asked and no release began inside of another one meanwhile.
+    let late = loop {
+        let handed_on = HANDED_ON.load(Ordering::SeqCst);
+        let late = each().find(|plugin| !plugin.wait_for_releases(later, deadline));
+        if late.is_some() || HANDED_ON.load(Ordering::SeqCst) == handed_on {
+            break late;
+        }
+    };
+    let Some(late) = late else {
         return Ok(());
     };
     if process_state::exiting() {
@@ -172,11 +226,13 @@ struct Outstanding {
 
 impl Outstanding {
     fn new(releases: &Arc<Releases>) -> Self {
-        let mut state = releases.state();
-        let number = state.next;
-        state.next = number.wrapping_add(1);
-        state.open.insert(number);
-        drop(state);
+        let within = WITHIN.get();
+        let number = within.unwrap_or_else(|| NEXT.fetch_add(1, Ordering::SeqCst));
+        *releases.state().open.entry(number).or_default() += 1;
+        if within.is_some() {
+            // After it was entered, and before the other one ends: who asks for either sees one of them, or this.
+            HANDED_ON.fetch_add(1, Ordering::SeqCst);
+        }
         let releases = Arc::clone(releases);
         Self { number, releases }
     }
@@ -184,7 +240,14 @@ impl Outstanding {
 
 impl Drop for Outstanding {
     fn drop(&mut self) {
-        self.releases.state().open.remove(&self.number);
+        let mut state = self.releases.state();
+        if let Some(count) = state.open.get_mut(&self.number) {
+            *count -= 1;
+            if *count == 0 {
+                state.open.remove(&self.number);
+            }
+        }
+        drop(state);
         self.releases.ended.notify_all();
     }
 }

@@ -14,16 +14,16 @@ use crossdock_sdk::dlpack::{
     self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
-use crate::copies::elements;
-use crate::copies::transfer;
+use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::routes::route::Route;
 use crate::routing::kinds::RouteChoice;
 use crate::tensors::counted::Counted;
+use crate::tensors::foreign::LentBytes;
 use crate::tensors::inherited;
 use crate::tensors::memory::Memory;
-use crate::tensors::owner::HostOwner;
 
 /// A typed view of memory on one device. Cheap to clone: clones share the memory.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl Tensor {
     /// [`Error::Misuse`] for another device; [`Error::Exchange`] when `layout` leaves the memory.
     pub(crate) fn from_host_owner(
         device: &Device,
-        owner: HostOwner,
+        owner: LentBytes,
         byte_offset: u64,
         layout: &Layout,
     ) -> Result<Self, Error> {
@@ -323,8 +323,10 @@ impl Tensor {
         let mut bytes = Vec::new();
         let none = |error| Error::exhausted("make host memory for a tensor", error);
         bytes.try_reserve_exact(length).map_err(none)?;
-        let room = bytes.spare_capacity_mut();
-        elements::read_into(self, room.get_mut(..length).unwrap_or_default())?;
+        let (mut bytes, ()) = lend(bytes, |bytes| {
+            let room = bytes.spare_capacity_mut();
+            elements::read_into(self, room.get_mut(..length).unwrap_or_default())
+        })?;
         // SAFETY: the copy wrote `length` bytes, which are the capacity at least.
         unsafe { bytes.set_len(length) };
         Ok(bytes)
@@ -333,7 +335,8 @@ impl Tensor {
     /// Reads its elements as compact bytes into memory of the caller's.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`].
+    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`]. After `PANIC` nobody knows
+    /// whether the plugin still writes `bytes`.
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<(), Error> {
         self.check_length("read a tensor", bytes.len())?;
         let length = bytes.len();

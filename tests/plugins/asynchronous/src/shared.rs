@@ -12,7 +12,7 @@ use crossdock_sim_engine::{self as sim, Access, Site};
 
 use crate::answer::refused;
 use crate::device::is_integrated;
-use crate::lent::Entered;
+use crate::lent::{Entered, Origin};
 use crate::plugin::Asynchronous;
 
 impl Asynchronous {
@@ -70,17 +70,21 @@ impl Register for Asynchronous {
         self.check_alive(operation)?;
         self.check_index(operation, device)?;
         let start = pointer.addr() as u64;
-        match self.lent.unregister(start, device) {
-            None => {
-                let why = "this was not registered";
-                return Err(Error::new(Status::NOT_OWNER, operation, why));
-            }
-            Some(is_known_no_more) if !is_known_no_more => return Ok(()),
-            Some(_) => {}
+        let not_owner = || Error::new(Status::NOT_OWNER, operation, "this was not registered");
+        if self.lent.origin(start) != Some(Origin::Registered(device)) {
+            return Err(not_owner());
         }
-        self.uses.forget(start);
-        let done = self.engine.unregister_host(Site::new(operation), start);
-        done.map_err(|error| refused(operation, &error))
+        let end = || {
+            let is_known_no_more = self.lent.unregister(start, device);
+            if !is_known_no_more.ok_or_else(not_owner)? {
+                return Ok(());
+            }
+            self.uses.forget(start);
+            let done = self.engine.unregister_host(Site::new(operation), start);
+            done.map_err(|error| refused(operation, &error))
+        };
+        let ended = self.uses.end(&self.engine, start, end);
+        ended.map_err(|error| refused(operation, &error))?
     }
 }
 

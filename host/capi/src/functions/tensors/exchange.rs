@@ -7,13 +7,13 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crossdock::{Error, Runtime, Tensor};
+use crossdock::{Error, Runtime, Tensor, release_lent};
 use crossdock_api::{
     CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags,
     MemoryKind, Order, Out, Owned, Ref, XdExportOptions, XdImportOptions, XdMemory, XdMoveOptions,
     XdRuntime, XdTensor,
 };
-use crossdock_sdk::dlpack::{DataWord, Device, DlpackError, Flags, Produced, Received, TensorView};
+use crossdock_sdk::dlpack::{DataWord, Device, Flags, Produced, Received, TensorView};
 
 use crate::crossing::boundary::{fence_call, fence_into, required};
 use crate::crossing::failure::Refusal;
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
             Ok(ready) => ready,
             Err(refusal) => {
                 // SAFETY: the caller passes a live managed tensor and gives it up with this call.
-                drop(unsafe { Received::from_versioned(managed) });
+                release_lent(|| drop(unsafe { Received::from_versioned(managed) }));
                 return Err(refusal);
             }
         };
@@ -79,21 +79,25 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     fence_call("xd_tensor_import_legacy", || {
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
-        let received = unsafe { Received::from_legacy(managed) };
-        import(runtime, received, options, out)
+        let received = match unsafe { Received::take_legacy(managed) } {
+            Ok(received) => received,
+            Err((error, refused)) => {
+                release_lent(|| drop(refused));
+                return Err(Error::from(error).into());
+            }
+        };
+        let ready = required(out).and_then(|place| Ok((place, borrow(runtime)?)));
+        let (place, runtime) = match ready {
+            Ok(ready) => ready,
+            Err(refusal) => {
+                release_lent(|| drop(received));
+                return Err(refusal);
+            }
+        };
+        let tensor = Tensor::import(runtime, received)?;
+        place.put(give_tensor(as_wanted(tensor, options)?));
+        Ok(())
     })
-}
-
-fn import(
-    runtime: Ref<'_, XdRuntime>,
-    received: Result<Received, DlpackError>,
-    options: Ref<'_, XdImportOptions<'_>>,
-    out: Out<'_, Owned<XdTensor>>,
-) -> Result<(), Refusal> {
-    let place = required(out)?;
-    let tensor = Tensor::import(borrow(runtime)?, received.map_err(Error::from)?)?;
-    place.put(give_tensor(as_wanted(tensor, options)?));
-    Ok(())
 }
 
 /// Whoever lent memory, told once that it is not used any more.
@@ -110,7 +114,7 @@ impl Drop for Lender {
         if let Some(release) = self.release {
             // SAFETY: the caller of `xd_tensor_from_memory` promised that it may be called once
             // with its own word, on any thread.
-            unsafe { release(self.owner) };
+            release_lent(|| unsafe { release(self.owner) });
         }
     }
 }

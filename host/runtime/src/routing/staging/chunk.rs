@@ -118,7 +118,7 @@ impl Chunk {
                 is_free = false;
                 continue;
             }
-            // SAFETY: this device took the pointer, and each copy was done when it returned.
+            // SAFETY: this device took the pointer, and each lock is drained once.
             let unlocked = unsafe { lock.plugin.hooks().unregister_host(lock.device, pointer) };
             if let Err(error) = unlocked {
                 log::error!(target: "crossdock::memory", "{error}: {}", error.why());

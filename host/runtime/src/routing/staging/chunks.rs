@@ -6,6 +6,7 @@ use crossdock_sdk::abi::Side;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::{self, Panics};
 use crate::loader::plugin::Plugin;
 use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};
 
@@ -18,12 +19,13 @@ pub(crate) struct Chunks {
     idle: Mutex<Vec<Chunk>>,
 }
 
-/// A chunk in use; it goes back to its runtime when dropped.
+/// A chunk in use; it goes back to its runtime when dropped, unless a hook that it was lent to panicked.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     /// `None` only while it is dropped.
     chunk: Option<Chunk>,
     side: Side,
+    panics: Panics,
     home: &'a Chunks,
 }
 
@@ -58,10 +60,12 @@ impl Chunks {
             Some(chunk) => chunk,
             None => Chunk::new(self.chunk_bytes)?,
         };
+        let panics = Panics::from_now();
         chunk.lock_for(devices);
         Ok(Lease {
             side: chunk.side(),
             chunk: Some(chunk),
+            panics,
             home: self,
         })
     }
@@ -116,7 +120,10 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let Some(chunk) = self.chunk.take() {
-            self.home.take_back(chunk);
+            match self.panics.is_any() {
+                true => panics::leak(chunk),
+                false => self.home.take_back(chunk),
+            }
         }
     }
 }

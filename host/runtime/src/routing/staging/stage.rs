@@ -9,7 +9,7 @@
 )]
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
@@ -17,6 +17,7 @@ use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 use crate::copies::order::Touched;
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::{self, Panics};
 use crate::routing::staging::chunk::PAGE_BYTES;
 use crate::routing::staging::chunks::{Lease, PER_COPY};
 use crate::tensors::tensor::Tensor;
@@ -34,12 +35,16 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
         return Ok(());
     }
     let parts = Parts::new(total, src.device().routing().chunks().chunk_bytes());
-    let failure = OnceLock::new();
+    let (failure, has_panicked) = (OnceLock::new(), AtomicBool::new(false));
     let lane = || {
+        let panics = Panics::from_now();
         if let Err(error) = move_parts(dst, src, &parts) {
             parts.end();
             // The first failure is what the others ended for.
             let _known = failure.set(error);
+        }
+        if panics.is_any() {
+            has_panicked.store(true, Ordering::Relaxed);
         }
     };
     thread::scope(|scope| {
@@ -54,6 +59,10 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
         }
         lane();
     });
+    // Of another lane's panic this thread does not know.
+    if has_panicked.into_inner() {
+        panics::note();
+    }
     failure.into_inner().map_or(Ok(()), Err)
 }
 
