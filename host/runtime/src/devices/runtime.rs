@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
-use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::devices::builder::RuntimeBuilder;
@@ -21,7 +19,6 @@ use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Environment, open_plugins};
 use crate::process::process_state;
 use crate::routing::shared::Routing;
-use crate::tensors::release;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
@@ -321,28 +318,6 @@ impl Runtime {
         self.0.index.retire(|device| device.is_of(plugin));
         self.0.asked.retire(plugin);
         Some(listing)
-    }
-
-    /// Blocks until all memory that was dropped before this call, while work on it was still running,
-    /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
-    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
-    ///
-    /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
-    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself, or by a plugin
-    /// that is being loaded; [`Error::Forked`] in the child of a fork.
-    pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
-        const OPERATION: &str = "wait for releases";
-        self.check_process(OPERATION)?;
-        open_plugins::check_reentry(OPERATION)?;
-        if process_state::is_releasing() {
-            let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
-            return Err(Error::misuse(OPERATION, why));
-        }
-        let deadline = Deadline::after(limit);
-        let mut plugins = self.plugins();
-        plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
-        release::wait_for_all(OPERATION, &plugins, deadline)
     }
 
     /// The plugins that were retired here and are still open.

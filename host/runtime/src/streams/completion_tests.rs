@@ -10,7 +10,7 @@ use crossdock_sdk::deadline::Deadline;
 use super::{Then, after};
 use crate::process::process_state;
 use crate::streams::event::Event;
-use crate::tensors::release::{Release, Releases, next_number, wait_for_all};
+use crate::streams::release::{Release, Releases, next_number, wait_for_all};
 use crate::test_plugins::test_plugin_streams::{devices, given};
 
 #[test]

@@ -8,7 +8,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::streams::completion::{self, Then};
 use crate::streams::event::Event;
-use crate::tensors::release::Release;
+use crate::streams::release::Release;
 
 /// What a stream was told to free: one place among its plugin's outstanding releases.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@
 //! | `memory`, `counted` | memory with an owner; the pointer that counts it |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others |
 //! | `pending`, `calls` | work that may still run on a memory; calls that use it now |
-//! | `release` | giving back what work may still use |
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |
 //! | `claim` | memory that others call the host's, checked before it is first used |
@@ -28,6 +27,5 @@ pub(crate) mod pending;
 mod pending_tests;
 pub(crate) mod place;
 pub(crate) mod registration;
-pub(crate) mod release;
 pub(crate) mod target;
 pub(crate) mod tensor;

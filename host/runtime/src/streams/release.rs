@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 
+use crate::devices::runtime::Runtime;
 use crate::error::Error;
+use crate::loader::open_plugins;
 use crate::loader::plugin::Plugin;
 use crate::process::process_state;
 
@@ -171,6 +173,30 @@ impl Releases {
     fn state(&self) -> MutexGuard<'_, State> {
         // Each change is one insertion or removal.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runtime {
+    /// Blocks until all memory that was dropped before this call, while work on it was still running,
+    /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
+    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
+    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself, or by a plugin
+    /// that is being loaded; [`Error::Forked`] in the child of a fork.
+    pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
+        const OPERATION: &str = "wait for releases";
+        self.check_process(OPERATION)?;
+        open_plugins::check_reentry(OPERATION)?;
+        if process_state::is_releasing() {
+            let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
+            return Err(Error::misuse(OPERATION, why));
+        }
+        let deadline = Deadline::after(limit);
+        let mut plugins = self.plugins();
+        plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
+        wait_for_all(OPERATION, &plugins, deadline)
     }
 }
 
