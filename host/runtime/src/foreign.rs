@@ -30,11 +30,17 @@ pub unsafe fn release_through(gate: ReleaseGate) -> bool {
 /// exits their code may be gone, and it is leaked and counted.
 #[inline]
 pub fn release_lent(release: impl FnOnce()) {
-    let Some(_releasing) = life::begin_release() else {
-        let _leaked = ManuallyDrop::new(release);
-        return life::count_leak();
-    };
-    release();
+    match life::begin_release() {
+        Some(_releasing) => release(),
+        None => leak(release),
+    }
+}
+
+/// Out of line, as hardly a release comes so late.
+#[cold]
+fn leak<M>(lent: M) {
+    let _leaked = ManuallyDrop::new(lent);
+    life::count_leak();
 }
 
 /// A tensor of others, given back when it is dropped.
