@@ -43,10 +43,11 @@ impl Received {
         managed: NonNull<DLManagedTensorVersioned>,
     ) -> Result<Self, DlpackError> {
         // SAFETY: the caller's promise, passed on.
-        unsafe { Self::take_versioned(managed) }.map_err(|(error, _released)| error)
+        let taken = unsafe { Self::take_versioned(managed) };
+        taken.inspect_err(|_refused| drop(Ownership(Struct::Versioned(managed))))
     }
 
-    /// The same, but that a tensor which is refused is not released: it comes back with the reason.
+    /// The same, but that a tensor which is refused stays the caller's.
     ///
     /// # Errors
     /// As [`Received::from_versioned`].
@@ -56,28 +57,24 @@ impl Received {
     #[inline(always)]
     pub unsafe fn take_versioned(
         managed: NonNull<DLManagedTensorVersioned>,
-    ) -> Result<Self, (DlpackError, Ownership)> {
-        let taken = Ownership(Struct::Versioned(managed));
+    ) -> Result<Self, DlpackError> {
         // SAFETY: every version begins with its version.
         let version = unsafe { managed.as_ptr().cast::<DLPackVersion>().read_unaligned() };
         if version.major != VERSION.major {
-            let error = DlpackError::Version {
+            return Err(DlpackError::Version {
                 found_major: version.major,
                 found_minor: version.minor,
                 own_major: VERSION.major,
-            };
-            return Err((error, taken));
+            });
         }
         // SAFETY: the caller promises a live struct, and its layout is that of this major version.
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
-        match unsafe { validate(&copy.dl_tensor, Flags::from_raw(copy.flags)) } {
-            Ok(view) => Ok(Self {
-                view,
-                managed: taken,
-            }),
-            Err(error) => Err((error, taken)),
-        }
+        let view = unsafe { validate(&copy.dl_tensor, Flags::from_raw(copy.flags)) }?;
+        Ok(Self {
+            view,
+            managed: Ownership(Struct::Versioned(managed)),
+        })
     }
 
     /// Takes over a tensor of DLPack 0.x. It counts as read-only, because its struct cannot say that it is not.
@@ -91,37 +88,31 @@ impl Received {
     /// - The tensor is as [`validate`] needs it, and its deleter may be called from any thread.
     pub unsafe fn from_legacy(managed: NonNull<DLManagedTensor>) -> Result<Self, DlpackError> {
         // SAFETY: the caller's promise, passed on.
-        unsafe { Self::take_legacy(managed) }.map_err(|(error, _released)| error)
+        let taken = unsafe { Self::take_legacy(managed) };
+        taken.inspect_err(|_refused| drop(Ownership(Struct::Legacy(managed))))
     }
 
-    /// The same, but that a tensor which is refused is not released: it comes back with the reason.
+    /// The same, but that a tensor which is refused stays the caller's.
     ///
     /// # Errors
     /// As [`Received::from_legacy`].
     ///
     /// # Safety
     /// As [`Received::from_legacy`].
-    pub unsafe fn take_legacy(
-        managed: NonNull<DLManagedTensor>,
-    ) -> Result<Self, (DlpackError, Ownership)> {
-        let taken = Ownership(Struct::Legacy(managed));
+    pub unsafe fn take_legacy(managed: NonNull<DLManagedTensor>) -> Result<Self, DlpackError> {
         // SAFETY: the caller promises a live struct.
         let copy = unsafe { managed.as_ptr().read_unaligned() };
         // SAFETY: the caller promises what `validate` needs.
-        let view = match unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) } {
-            Ok(view) => view,
-            Err(error) => return Err((error, taken)),
-        };
+        let view = unsafe { validate(&copy.dl_tensor, Flags::READ_ONLY) }?;
         if view.layout().dtype().bits() == 1 {
-            let error = DlpackError::LegacyCannotSay {
+            return Err(DlpackError::LegacyCannotSay {
                 what: "how elements of one bit lie",
                 version: "1.0 or later",
-            };
-            return Err((error, taken));
+            });
         }
         Ok(Self {
             view,
-            managed: taken,
+            managed: Ownership(Struct::Legacy(managed)),
         })
     }
 
@@ -215,6 +206,16 @@ unsafe impl Sync for Ownership {}
 pub type Deleter = unsafe extern "C" fn(tensor: *mut c_void);
 
 impl Ownership {
+    /// That of a tensor of DLPack 1.x.
+    ///
+    /// # Safety
+    /// - `managed` is a live managed tensor that the caller owns, and gives up with this call; its deleter may be
+    ///   called from any thread.
+    #[must_use]
+    pub const unsafe fn of_versioned(managed: NonNull<DLManagedTensorVersioned>) -> Self {
+        Self(Struct::Versioned(managed))
+    }
+
     /// The right and duty in other hands: the deleter, where there is one, is to be called once with the
     /// pointer, on any thread.
     #[must_use]

@@ -104,11 +104,7 @@ impl Versions {
     fn write_sdk(&self, version: &str, change: &dyn Fn(&str, &str) -> String) {
         let to = self.folder.join(format!("sdk-{version}"));
         let sdk = root().join("sdk");
-        for file in files(&sdk.join("src")) {
-            let name = file.strip_prefix(&sdk).unwrap();
-            let text = fs::read_to_string(&file).unwrap();
-            write(&to.join(name), &change(name.to_str().unwrap(), &text));
-        }
+        write_sources(&sdk, &to, change);
         let manifest = fs::read_to_string(sdk.join("Cargo.toml")).unwrap();
         // A root of its own, so that it inherits from nobody else.
         let workspace = workspace(&[], version);
@@ -119,14 +115,7 @@ impl Versions {
     fn write_workspace(&self) {
         let all = self.folder.join("all");
         let runtime = root().join("host/runtime");
-        for file in files(&runtime.join("src")) {
-            let text = fs::read_to_string(&file).unwrap();
-            write(
-                &all.join("runtime")
-                    .join(file.strip_prefix(&runtime).unwrap()),
-                &text,
-            );
-        }
+        write_sources(&runtime, &all.join("runtime"), &|_, text| text.to_owned());
         let manifest = fs::read_to_string(runtime.join("Cargo.toml")).unwrap();
         let without_cpu: Vec<_> = manifest
             .lines()
@@ -224,6 +213,23 @@ fn workspace(members: &[&str], version: &str) -> String {
 fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "no `{from}`");
     text.replace(from, to)
+}
+
+/// Copies the sources of a crate, changed. What an earlier run wrote and the crate has no more is removed.
+fn write_sources(from: &Path, to: &Path, change: &dyn Fn(&str, &str) -> String) {
+    let mut written = Vec::new();
+    for file in files(&from.join("src")) {
+        let name = file.strip_prefix(from).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        let copy = to.join(name);
+        write(&copy, &change(name.to_str().unwrap(), &text));
+        written.push(copy);
+    }
+    for old in files(&to.join("src")) {
+        if !written.contains(&old) {
+            fs::remove_file(old).unwrap();
+        }
+    }
 }
 
 /// Leaves a file that is as it should be, so that nothing is built again.

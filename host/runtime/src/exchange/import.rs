@@ -8,8 +8,8 @@ use crossdock_sdk::abi::{
     Address, AddressForm, Capabilities, MemoryKind, PointerFlags, PointerInfo,
 };
 use crossdock_sdk::dlpack::{
-    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Received, TensorView,
-    VERSION, take_owner,
+    self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Ownership, Received,
+    TensorView, VERSION, take_owner,
 };
 
 use crate::devices::device::Device;
@@ -48,8 +48,9 @@ impl Tensor {
         // SAFETY: the caller's promise, passed on.
         match unsafe { Received::take_versioned(managed) } {
             Ok(received) => Self::import_foreign(runtime, received),
-            Err((error, refused)) => {
-                drop(Foreign::new(refused));
+            Err(error) => {
+                // SAFETY: it was refused, so it is still the caller's, who gave it up.
+                drop(Foreign::new(unsafe { Ownership::of_versioned(managed) }));
                 Err(error.into())
             }
         }

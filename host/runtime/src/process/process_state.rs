@@ -90,20 +90,24 @@ pub(crate) fn count_leak() {
 #[derive(Debug)]
 pub(crate) struct ExitDelay(());
 
+#[inline]
 pub(crate) fn delay_exit() -> ExitDelay {
     DELAYS.fetch_add(1, Ordering::SeqCst);
-    DELAYS_HERE.set(DELAYS_HERE.get() + 1);
+    // One look for the thread's place, which in a library is a call.
+    DELAYS_HERE.with(|here| here.set(here.get().wrapping_add(1)));
     ExitDelay(())
 }
 
 impl Drop for ExitDelay {
+    #[inline]
     fn drop(&mut self) {
-        DELAYS_HERE.set(DELAYS_HERE.get().saturating_sub(1));
+        DELAYS_HERE.with(|here| here.set(here.get().wrapping_sub(1)));
         DELAYS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Begins to give something back; `None` once the process exits.
+#[inline]
 pub(crate) fn begin_release() -> Option<ExitDelay> {
     let delay = delay_exit();
     // After the count went up: either this sees the exit, or the exit sees the count.

@@ -30,11 +30,17 @@ pub unsafe fn release_through(gate: ReleaseGate) -> bool {
 /// exits their code may be gone, and it is leaked and counted.
 #[inline]
 pub fn release_lent(release: impl FnOnce()) {
-    let Some(_releasing) = process_state::begin_release() else {
-        let _leaked = ManuallyDrop::new(release);
-        return process_state::count_leak();
-    };
-    release();
+    match process_state::begin_release() {
+        Some(_releasing) => release(),
+        None => leak(release),
+    }
+}
+
+/// Out of line, as hardly a release comes so late.
+#[cold]
+fn leak<M>(lent: M) {
+    let _leaked = ManuallyDrop::new(lent);
+    process_state::count_leak();
 }
 
 /// A tensor of others, given back when it is dropped.

@@ -330,6 +330,7 @@ impl Memory {
     /// At exit, and in the child of a fork, no hook is called: what would be given back is a counted
     /// leak. So is what others lent: their code may be gone, and in a child it is the parent's, who
     /// gives it back.
+    #[cold]
     fn leak(&mut self) {
         let owner = std::mem::replace(&mut self.owner, Owner::Empty);
         let _leaked = std::mem::ManuallyDrop::new(owner);
@@ -381,9 +382,9 @@ impl Memory {
         }
     }
 
-    /// Defers the end of a view that is dropped to that of the last call that uses the memory; false where
-    /// there is none, or where this is no view. A call that begins later may still meet the view: by
-    /// contract, ending a view waits for the work that was submitted while it was there.
+    /// Defers the end of a view that is dropped to that of the last call that uses the memory; false where there
+    /// is none. A call that begins later may meet the view still: its plugin waits for what is submitted then.
+    #[inline(never)]
     fn defer_to_calls(&mut self) -> bool {
         let Some(of) = self.viewed() else {
             return false;
@@ -452,7 +453,7 @@ impl Drop for Memory {
         if process_state::exiting() || self.device.hooks().is_forked() {
             return self.leak();
         }
-        if self.defer_to_calls() {
+        if self.viewed().is_some() && self.defer_to_calls() {
             return;
         }
         // Others keep what is theirs until their own work on it is over. What they lent ends with the
@@ -461,17 +462,22 @@ impl Drop for Memory {
             self.owner,
             Owner::Received { .. } | Owner::Host { .. } | Owner::Named { .. }
         );
-        let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
         if is_lent && !self.pending().is_busy() {
             return;
         }
+        self.end(is_lent);
+    }
+}
+
+impl Memory {
+    /// Gives it back behind all work. Out of line: most memory of others never sees any.
+    #[inline(never)]
+    fn end(&mut self, is_lent: bool) {
+        let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
         let mut work = self.pending().before(Access::Write);
         work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
         let is_of_streams = self.is_allocated() && self.kind == MemoryKind::DEVICE;
         if is_of_streams && !work.is_empty() && self.free_in_order(&work).is_ok() {
-            return;
-        }
-        if work.is_empty() && is_lent {
             return;
         }
         if work.is_empty() {

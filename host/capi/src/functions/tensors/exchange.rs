@@ -81,8 +81,9 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
         let received = match unsafe { Received::take_legacy(managed) } {
             Ok(received) => received,
-            Err((error, refused)) => {
-                release_lent(|| drop(refused));
+            Err(error) => {
+                // SAFETY: it was refused, so it is still the caller's, who gave it up.
+                release_lent(|| drop(unsafe { Received::from_legacy(managed) }));
                 return Err(Error::from(error).into());
             }
         };
