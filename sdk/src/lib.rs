@@ -7,6 +7,7 @@
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
 //! | [`handles`] | a plugin's streams and events, by the words that hooks carry |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
+//! | `chunks` | memory of tables that grows and never moves |
 //! | [`deadline`] | waits with a limit |
 //! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
 //! | [`fence`] | the one place where a panic is stopped |

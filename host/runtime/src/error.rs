@@ -235,7 +235,7 @@ impl Error {
     }
 }
 
-/// DLPack gives pinned and managed memory device types of its own; here it belongs to its device.
+/// The devices that are here, and the plugins that nobody has looked at, as errors name them.
 pub(crate) fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
     let list: Vec<_> = known.iter().map(ToString::to_string).collect();
     let mut here = if list.is_empty() {
@@ -252,7 +252,8 @@ pub(crate) fn devices_here(known: &[Device], not_looked_at: &[String]) -> String
     here
 }
 
-/// The devices whose memory of a kind DLPack gives this type, and that kind.
+/// The devices whose memory of a kind DLPack gives this type, and that kind: here pinned and managed memory
+/// belongs to its device.
 pub(crate) const fn memory_called(ty: DeviceType) -> Option<(DeviceType, MemoryKind)> {
     match ty {
         DeviceType::CUDA_HOST => Some((DeviceType::CUDA, MemoryKind::PINNED)),

@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `attached` | whether this thread is attached, and work without the interpreter |
+//! | `attached` | whether this thread has the interpreter's lock (the GIL), and work without it |
 //! | `gate`, `ended_threads` | the interpreter's end waits for threads that give something back; threads that Python ends inside of Rust frames |
 //! | `calls`, `arguments` | calls of code that may be Python's; calls from Python without a tuple or a dict |
 //! | `refusals`, `integers` | errors of conversions in better words; shapes, strides and axes |

@@ -6,7 +6,7 @@
 //! | `transfer` | one hook call |
 //! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
 //! | `span`, `sorted`, `patch`, `walk` | the last of these steps: by bytes on the host |
-//! | `host_bytes` | host memory that may be too large to be had |
+//! | `host_bytes` | host memory of a size that others choose: an error where there is too little |
 
 pub(crate) mod elements;
 pub(crate) mod host_bytes;

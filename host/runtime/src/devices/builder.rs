@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::contract::host_services::log_level_changed;
-use crate::devices::device_order::DeviceOrder;
+use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::layers::{self, Layer};

@@ -8,7 +8,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::devices::builder::RuntimeBuilder;
 use crate::devices::device::Device;
-use crate::devices::device_order::DeviceOrder;
+use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::index::{DeviceIndex, PluginIndex};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};

@@ -1,4 +1,4 @@
-//! From a candidate file to a registered plugin: trust, preflight, negotiate, open, probe.
+//! From a candidate file to a loaded plugin, which is neither probed nor opened: trust, preflight, negotiation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) fn inspect(path: &Path, environment: &Environment) -> Result<Prefligh
     };
     found.check_version(host).map_err(|error| Error::Load {
         path: path.to_owned(),
-        why: error.why(),
+        why: format!("{error}: {}", error.why()),
         hint: error.hint(),
     })?;
     Ok(found)

@@ -1,4 +1,13 @@
-//! Finding plugin files, and looking at them before any of their code runs.
+//! From files to open plugins. Nothing of a file runs before it was looked at.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `paths` | where files are looked for, and whose files are trusted |
+//! | `preflight` | the look at a file: `content` its bytes, `image`, `segments`, `dynamic`, `names`, `root_symbol` what they must look like, `describe` what it says of itself, `needed` the libraries that it wants |
+//! | `refused` | why the look refused it |
+//! | `load`, `open` | loading it, down to its checked table; `mapped`, `layout_report`, and what is kept over its code: `float_mode`, `signals`, `surroundings` |
+//! | `plugin`, `open_plugins` | a loaded plugin: probed and opened at its first need; all that are open in the process |
+//! | `listing`, `builtin`, `process` | which runtimes list it; the CPU plugin that is linked in; facts about the process |
 
 mod content;
 mod describe;

@@ -1,4 +1,5 @@
-//! Why a file was refused before it was loaded: what, why and what to do, each in a line.
+//! Why a file was refused before it was loaded: what, why and what to do, each in a line. Why its table was
+//! refused afterwards is a `TableError` (`contract/table.rs`).
 
 use std::{io, path::PathBuf};
 

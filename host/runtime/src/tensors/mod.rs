@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `tensor`, `target` | a typed view of memory on one device; where it may go |
 //! | `memory`, `counted` | memory with an owner; the pointer that counts it |
-//! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others |
+//! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
 //! | `pending`, `calls` | work that may still run on a memory; calls that use it now |
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |

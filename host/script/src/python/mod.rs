@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `libpython` | the functions of the C API, looked up by name |
 //! | `loaded`, `running`, `open` | a Python that is here already, what it says of itself, and opening one |
-//! | `gil` | this thread's turn with the interpreter, and objects that are touched only during it |
+//! | `gil` | the interpreter's lock (the GIL) on this thread, how it is let go, and objects that need it |
 //! | `value`, `tensor`, `method` | values and tensors that cross, and functions of ours as Python calls them |
 //! | `host_module`, `host_table`, `package` | modules that the host builds in, its function table, and the package's files |
 //! | `run` | Python's own command line |

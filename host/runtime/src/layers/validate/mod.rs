@@ -3,22 +3,22 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `rules` | what is asked of each call before the plugin sees it |
-//! | `ends` | what is asked of each side of a copy |
+//! | `sides` | what is asked of each side of a copy |
 //! | `answers` | what is asked of the plugin's answer |
-//! | `objects` | calls that make or end an object: what the books learn of them |
+//! | `objects` | calls that make or end an object: what the registry learns of them |
 //! | `verdicts` | what events said of the work before them |
-//! | `books` | the live objects of one plugin, and those that were live lately |
+//! | `live_registry` | the live objects of one plugin, and those that were live lately |
 //! | `ranges`, `handles` | memory by address; streams and events by handle |
 //! | `live` | what is live, in words |
 
 mod answers;
-mod books;
-mod ends;
 mod handles;
 mod live;
+mod live_registry;
 mod objects;
 mod ranges;
 mod rules;
+mod sides;
 mod verdicts;
 
 pub use self::live::LiveObjects;

@@ -3,8 +3,8 @@
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, Status};
 use crossdock_sdk::plugin::Error;
 
-use super::books::{Mapping, Registration};
 use super::handles::Found;
+use super::live_registry::{Mapping, Registration};
 use super::ranges::Range;
 use super::rules::{Validate, invalid};
 use crate::layers::call::Call;

@@ -6,11 +6,11 @@ use crossdock_sdk::abi::{Address, AllocateArgs, CopyArgs, FillArgs, Status};
 use crossdock_sdk::plugin::Error;
 
 use super::answers;
-use super::books::Books;
-use super::ends::{Reach, extents};
 use super::handles::Found;
 use super::live::LiveObjects;
+use super::live_registry::Books;
 use super::ranges::offset;
+use super::sides::{Reach, extents};
 use crate::layers::call::Call;
 use crate::layers::layer::{Answer, Around, Note};
 use crate::layers::stack::Target;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::cache::CostCache;
 use super::class::Class;
 use super::cost::{Cost, CostOrigin};
 use super::curve::Curve;
 use super::measure::{BUDGET, measure};
+use super::setting::CostCache;
 use super::store::{PairIdentity, Store};
 use crate::devices::device::Device;
 use crate::loader::plugin::Plugin;

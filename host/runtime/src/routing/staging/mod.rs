@@ -1,4 +1,9 @@
 //! The staged route: host memory in chunks, and lanes that keep both links busy.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `stage` | the copy: it waits for earlier work in `copies/order.rs`; then each part is copied synchronously |
+//! | `chunk`, `chunks` | a piece of pinned host memory, and those that are idle |
 
 mod chunk;
 mod chunks;

@@ -1,4 +1,4 @@
-//! Where measured costs are kept between processes.
+//! The setting `CROSSDOCK_COSTS`: whether costs are measured, and where they are kept.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
