@@ -232,9 +232,9 @@ class Pretends:
 @pytest.mark.parametrize("pretends", [False, True], ids=["an integer", "an object"])
 def test_an_integer_that_is_no_object_is_refused(queue: Any, pretends: bool) -> None:
     tensor = xd.ones(4, device=OPENCL)
-    stranger = buffer(queue, np.zeros(4))
+    foreign = buffer(queue, np.zeros(4))
     idle = cl.CommandQueue(queue.context)
-    words = [*NO_OBJECTS, tensor.cl_mem, stranger.int_ptr, idle.int_ptr, id(queue)]
+    words = [*NO_OBJECTS, tensor.cl_mem, foreign.int_ptr, idle.int_ptr, id(queue)]
     for word in words:
         native: Any = Pretends(word) if pretends else word
         for call in (
@@ -457,8 +457,8 @@ def test_a_queue_given_with_memory_is_known_while_its_tensor_lives(queue: Any) -
 
 @pytest.mark.parametrize("stream", [1, 2, 4096, -2, "a buffer", "a queue of nobody"])
 def test_what_is_no_queue_of_ours_is_refused(queue: Any, stream: Any) -> None:
-    mem, stranger = buffer(queue, np.zeros(4, np.float32)), cl.CommandQueue(queue.context)
-    stream = {"a buffer": mem.int_ptr, "a queue of nobody": stranger.int_ptr}.get(stream, stream)
+    mem, foreign = buffer(queue, np.zeros(4, np.float32)), cl.CommandQueue(queue.context)
+    stream = {"a buffer": mem.int_ptr, "a queue of nobody": foreign.int_ptr}.get(stream, stream)
     with pytest.raises(ValueError, match="made or given here"):
         asked_with(xd.ones(4, device=OPENCL), stream)
 

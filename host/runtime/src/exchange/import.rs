@@ -431,5 +431,5 @@ fn foreign_host_memory(
 }
 
 #[cfg(test)]
-#[path = "exchange_tests.rs"]
+#[path = "import_tests.rs"]
 mod tests;

@@ -91,7 +91,7 @@ fn read(
     }
     let named = layers.iter().any(|layer| matches!(layer, Layer::Fault(_)));
     if let Some(plan) = plan.filter(|_| !named) {
-        // Outside of validation, whose books then hold what the plugin really did.
+        // Outside of validation, whose registry then holds what the plugin really did.
         layers.insert(0, Layer::Fault(plan));
     }
     Ok((layers, warnings))

@@ -27,7 +27,7 @@ pub(super) trait Around: Debug + Send + Sync {
     /// Looks at the plugin's answer; a refusal replaces it, and nothing reaches the caller.
     fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error>;
 
-    /// What the plugin's caller has not given back, where this layer keeps books.
+    /// What the plugin's caller has not given back, where this layer keeps a registry.
     fn live_objects(&self) -> Option<LiveObjects> {
         None
     }
@@ -51,7 +51,7 @@ pub(super) enum Note {
     },
     /// The live object that the call is about.
     Object {
-        /// Its entry in the books.
+        /// Its entry in the registry.
         serial: u64,
         /// The plugin's id of the allocation, or 0.
         id: u64,

@@ -75,7 +75,7 @@ impl Stack {
         }
     }
 
-    /// What was not given back, where a layer keeps books.
+    /// What was not given back, where a layer keeps a registry.
     pub(crate) fn live_objects(&self) -> Option<LiveObjects> {
         self.layers.iter().find_map(|layer| layer.live_objects())
     }

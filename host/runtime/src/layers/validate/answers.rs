@@ -63,7 +63,7 @@ impl Validate {
         }
     }
 
-    /// Takes new memory into the books, unless it cannot be.
+    /// Takes new memory into the registry, unless it cannot be.
     pub(super) fn add_range(&self, range: Range, alignment: u64) -> Result<(), Error> {
         let hook = range.from;
         let text = range.text();
@@ -77,13 +77,13 @@ impl Validate {
             let why = format!("gave {text}, which is not on a multiple of {alignment}");
             return Err(self.broken(hook, why));
         }
-        let mut books = self.books();
-        if let Some(other) = books.memory.overlapping(&range) {
+        let mut registry = self.registry();
+        if let Some(other) = registry.memory.overlapping(&range) {
             let why = format!("gave {text}, which overlaps the live {}", other.text());
             return Err(self.broken(hook, why));
         }
-        let serial = books.next_serial();
-        books.memory.add(Range { serial, ..range });
+        let serial = registry.next_serial();
+        registry.memory.add(Range { serial, ..range });
         Ok(())
     }
 
@@ -144,12 +144,12 @@ impl Validate {
         Ok(())
     }
 
-    /// The answer of a pointer query, against itself and against the books.
+    /// The answer of a pointer query, against itself and against the registry.
     fn ownership(&self, address: Address, info: &PointerInfo, note: Note) -> Result<(), Error> {
         let refuse = |why: String| Err(self.broken("pointer_query", why));
         let at = address_text(address);
         if info.kind == MemoryKind::UNOWNED {
-            return match (note, self.books().memory.find(address)) {
+            return match (note, self.registry().memory.find(address)) {
                 (Note::Object { serial, .. }, Some(range)) if range.serial == serial => {
                     refuse(format!("does not own {at}, and gave it: {}", range.text()))
                 }

@@ -12,7 +12,7 @@ use crate::layers::describe::address_text;
 
 /// What the plugin gave and has not got back.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct LiveRegistry {
     pub(super) memory: Ranges,
     /// Adopted memory may be adopted twice, so it may overlap.
     pub(super) adopted: Vec<Range>,
@@ -44,7 +44,7 @@ pub(super) struct Registration {
     pub(super) size: u64,
 }
 
-impl Books {
+impl LiveRegistry {
     /// A number for the next object.
     pub(super) const fn next_serial(&mut self) -> u64 {
         self.serials += 1;

@@ -1,4 +1,4 @@
-//! Calls that make or end an object: what may be ended, and what the books learn.
+//! Calls that make or end an object: what may be ended, and what the registry learn.
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, Status};
 use crossdock_sdk::plugin::Error;
@@ -12,7 +12,7 @@ use crate::layers::describe::{address_text, kind_name};
 use crate::layers::layer::Note;
 
 impl Validate {
-    /// Before: whether the object of an ending call is there, which then is taken out of the books.
+    /// Before: whether the object of an ending call is there, which then is taken out of the registry.
     pub(super) fn ends_object(&self, call: &Call<'_>) -> Result<Note, Error> {
         match *call {
             Call::Free {
@@ -37,14 +37,14 @@ impl Validate {
             }
             Call::StreamDestroy { stream } => self.begin_destroy(stream.raw()),
             Call::EventDestroy { event } => {
-                let mut books = self.books();
-                books.events.begin_end(event.raw());
-                books.verdicts.forget(event.raw());
+                let mut registry = self.registry();
+                registry.events.begin_end(event.raw());
+                registry.verdicts.forget(event.raw());
                 Ok(Note::Nothing)
             }
             // Forgotten after the call as well: until then an answer may be about either record.
             Call::EventRecord { event, .. } => {
-                self.books().verdicts.forget(event.raw());
+                self.registry().verdicts.forget(event.raw());
                 Ok(Note::Nothing)
             }
             Call::EventQuery { event } | Call::EventSynchronize { event, .. } => {
@@ -54,8 +54,11 @@ impl Validate {
                 address: Some(address),
                 ..
             } => {
-                let books = self.books();
-                let serial = books.memory.find(address).map_or(0, |range| range.serial);
+                let registry = self.registry();
+                let serial = registry
+                    .memory
+                    .find(address)
+                    .map_or(0, |range| range.serial);
                 Ok(Note::Object { serial, id: 0 })
             }
             _ => Ok(Note::Nothing),
@@ -69,10 +72,10 @@ impl Validate {
         kind: MemoryKind,
     ) -> Result<Note, Error> {
         let info = self.inner.pointer_query(address);
-        let mut books = self.books();
-        let Some(range) = books.memory.find(address).copied() else {
-            let gone = books.memory.find_gone(address).copied();
-            let adopted = books.ranges_at(address).first().copied();
+        let mut registry = self.registry();
+        let Some(range) = registry.memory.find(address).copied() else {
+            let gone = registry.memory.find_gone(address).copied();
+            let adopted = registry.ranges_at(address).first().copied();
             return Err(self.not_to_be_freed(hook, address, gone, adopted));
         };
         if range.offset_of(address) != Some(0) {
@@ -88,11 +91,11 @@ impl Validate {
             );
             return Err(Error::new(Status::NOT_OWNER, hook, why));
         }
-        if let Some(mapping) = books.mapping_in(&range) {
+        if let Some(mapping) = registry.mapping_in(&range) {
             let why = format!("it is still mapped: {}", mapping.text());
             return Err(Error::new(Status::CONFLICT, hook, why));
         }
-        books.memory.begin_end(range);
+        registry.memory.begin_end(range);
         let id = info.map_or(0, |info| info.allocation_id);
         Ok(Note::Object {
             serial: range.serial,
@@ -120,11 +123,11 @@ impl Validate {
     }
 
     fn begin_release(&self, device: u32, address: Address) -> Result<Note, Error> {
-        let mut books = self.books();
+        let mut registry = self.registry();
         let own = |range: &Range| range.device == device && range.offset_of(address) == Some(0);
-        let Some(place) = books.adopted.iter().rposition(own) else {
+        let Some(place) = registry.adopted.iter().rposition(own) else {
             let at = address_text(address);
-            let known = books.memory.find(address).map(Range::text);
+            let known = registry.memory.find(address).map(Range::text);
             let why = match known {
                 Some(text) => format!("{at} was not adopted: it is {text}"),
                 None => format!(
@@ -134,7 +137,7 @@ impl Validate {
             };
             return Err(Error::new(Status::NOT_OWNER, "release_adopted", why));
         };
-        let range = books.adopted.swap_remove(place);
+        let range = registry.adopted.swap_remove(place);
         Ok(Note::Object {
             serial: range.serial,
             id: range.size,
@@ -142,16 +145,16 @@ impl Validate {
     }
 
     fn begin_unmap(&self, device: u32, address: Address, pointer: u64) -> Result<Note, Error> {
-        let mut books = self.books();
+        let mut registry = self.registry();
         let own = |mapping: &Mapping| {
             (mapping.device, mapping.address, mapping.pointer) == (device, address, pointer)
         };
-        let Some(place) = books.mappings.iter().position(own) else {
+        let Some(place) = registry.mappings.iter().position(own) else {
             let at = address_text(address);
             let why = format!("{pointer:#x} is no live mapping of {at} on device {device}");
             return Err(Error::new(Status::NOT_OWNER, "unmap", why));
         };
-        let size = books.mappings.swap_remove(place).size;
+        let size = registry.mappings.swap_remove(place).size;
         Ok(Note::Object {
             serial: 0,
             id: size,
@@ -159,13 +162,13 @@ impl Validate {
     }
 
     fn begin_unregister(&self, device: u32, pointer: u64) -> Result<Note, Error> {
-        let mut books = self.books();
+        let mut registry = self.registry();
         let own = |entry: &Registration| (entry.device, entry.pointer) == (device, pointer);
-        let Some(place) = books.registered.iter().position(own) else {
+        let Some(place) = registry.registered.iter().position(own) else {
             let why = format!("{pointer:#x} is not registered for device {device}");
             return Err(Error::new(Status::NOT_OWNER, "unregister_host", why));
         };
-        let size = books.registered.swap_remove(place).size;
+        let size = registry.registered.swap_remove(place).size;
         Ok(Note::Object {
             serial: 0,
             id: size,
@@ -173,14 +176,14 @@ impl Validate {
     }
 
     fn begin_destroy(&self, word: u64) -> Result<Note, Error> {
-        let mut books = self.books();
-        if let Found::Live(stream) = books.streams.find(word)
+        let mut registry = self.registry();
+        if let Found::Live(stream) = registry.streams.find(word)
             && stream.is_kept
         {
             let why = format!("stream {word:#x} is a default stream: the plugin keeps it");
             return Err(invalid("stream_destroy", why));
         }
-        books.streams.begin_end(word);
+        registry.streams.begin_end(word);
         Ok(Note::Nothing)
     }
 
@@ -193,17 +196,17 @@ impl Validate {
         if let Call::Close {} = call {
             self.report();
         }
-        let mut books = self.books();
+        let mut registry = self.registry();
         match *call {
             Call::Free { .. } | Call::FreeAsync { .. } => {
-                let _range = books.memory.finish_end(serial, ended);
+                let _range = registry.memory.finish_end(serial, ended);
             }
             Call::ReleaseAdopted {
                 device,
                 address: Some(address),
             } if !ended => {
                 let range = adopted(device, address, size, serial);
-                books.adopted.push(range);
+                registry.adopted.push(range);
             }
             Call::Unmap {
                 device,
@@ -211,7 +214,7 @@ impl Validate {
                 pointer,
             } if !ended => {
                 let pointer = pointer.addr() as u64;
-                books.mappings.push(Mapping {
+                registry.mappings.push(Mapping {
                     device,
                     address,
                     pointer,
@@ -220,15 +223,15 @@ impl Validate {
             }
             Call::UnregisterHost { device, pointer } if !ended => {
                 let pointer = pointer.addr() as u64;
-                books.registered.push(Registration {
+                registry.registered.push(Registration {
                     device,
                     pointer,
                     size,
                 });
             }
-            Call::StreamDestroy { stream } if !ended => books.streams.take_back(stream.raw()),
-            Call::EventDestroy { event } if !ended => books.events.take_back(event.raw()),
-            Call::EventRecord { event, .. } => books.verdicts.forget(event.raw()),
+            Call::StreamDestroy { stream } if !ended => registry.streams.take_back(stream.raw()),
+            Call::EventDestroy { event } if !ended => registry.events.take_back(event.raw()),
+            Call::EventRecord { event, .. } => registry.verdicts.forget(event.raw()),
             _ => {}
         }
     }
@@ -252,7 +255,7 @@ impl Validate {
                 size,
                 address,
             } => {
-                let found = self.books().streams.find(stream.raw());
+                let found = self.registry().streams.find(stream.raw());
                 let device = match found {
                     Found::Live(stream) => stream.device,
                     Found::Gone | Found::Unknown => 0,
@@ -268,7 +271,7 @@ impl Validate {
     /// After a call that gave another view of memory.
     pub(super) fn learn_alias(&self, call: &Call<'_>) -> Result<(), Error> {
         let object_size = self.size_of_object(call);
-        let mut books = self.books();
+        let mut registry = self.registry();
         match *call {
             Call::Adopt {
                 device,
@@ -276,10 +279,10 @@ impl Validate {
                 address,
                 ..
             } => {
-                let serial = books.next_serial();
+                let serial = registry.next_serial();
                 let size = object_size.unwrap_or(size);
                 let range = adopted(device, address.answer(), size, serial);
-                books.adopted.push(range);
+                registry.adopted.push(range);
             }
             Call::Map {
                 device,
@@ -291,7 +294,7 @@ impl Validate {
                 if pointer == 0 {
                     return Err(self.broken("map", "answered OK and NULL".to_owned()));
                 }
-                books.mappings.push(Mapping {
+                registry.mappings.push(Mapping {
                     device,
                     address,
                     pointer,
@@ -304,7 +307,7 @@ impl Validate {
                 size,
             } => {
                 let pointer = pointer.addr() as u64;
-                books.registered.push(Registration {
+                registry.registered.push(Registration {
                     device,
                     pointer,
                     size,
@@ -339,10 +342,10 @@ impl Validate {
         if word == 0 {
             return Err(self.broken(hook, format!("answered OK and the {what} NONE")));
         }
-        let mut books = self.books();
+        let mut registry = self.registry();
         let handles = match what {
-            "stream" => &mut books.streams,
-            _ => &mut books.events,
+            "stream" => &mut registry.streams,
+            _ => &mut registry.events,
         };
         let is_shared = matches!(call, Call::StreamDefault { .. } | Call::StreamWrap { .. });
         handles.add(word, device, hook, is_shared).map_err(|live| {
@@ -355,7 +358,7 @@ impl Validate {
 
     /// At close: what is still live.
     fn report(&self) {
-        let live = self.books().live();
+        let live = self.registry().live();
         if live.count() > 0 {
             let plugin = &self.plugin;
             log::warn!(target: "crossdock::memory", "`{plugin}` is closed with objects {live}");
@@ -371,7 +374,7 @@ fn adopted(device: u32, base: Address, size: u64, serial: u64) -> Range {
     }
 }
 
-/// Device memory that the books do not have yet.
+/// Device memory that the registry do not have yet.
 fn device_range(device: u32, base: Address, size: u64) -> Range {
     Range {
         base,

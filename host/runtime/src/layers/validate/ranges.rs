@@ -13,7 +13,7 @@ pub(super) struct Range {
     pub(super) size: u64,
     pub(super) kind: MemoryKind,
     pub(super) device: u32,
-    /// Its number in the books.
+    /// Its number in the registry.
     pub(super) serial: u64,
     /// The hook that gave it.
     pub(super) from: &'static str,

@@ -8,7 +8,7 @@ use crossdock_sdk::plugin::Error;
 use super::answers;
 use super::handles::Found;
 use super::live::LiveObjects;
-use super::live_registry::Books;
+use super::live_registry::LiveRegistry;
 use super::ranges::offset;
 use super::sides::{Reach, extents};
 use crate::layers::call::Call;
@@ -22,7 +22,7 @@ pub(crate) struct Validate {
     pub(super) inner: Target,
     /// Fixed from `open` on; `None` when the plugin did not say.
     pub(super) devices: Option<u32>,
-    books: Mutex<Books>,
+    registry: Mutex<LiveRegistry>,
 }
 
 impl Validate {
@@ -31,13 +31,13 @@ impl Validate {
             plugin: plugin.to_owned(),
             inner,
             devices: inner.device_count(),
-            books: Mutex::default(),
+            registry: Mutex::default(),
         }
     }
 
-    /// The books; nobody calls a hook while this is held.
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The registry; nobody calls a hook while this is held.
+    pub(super) fn registry(&self) -> MutexGuard<'_, LiveRegistry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn arguments(&self, call: &Call<'_>) -> Result<(), Error> {
@@ -146,12 +146,12 @@ impl Validate {
     }
 
     fn stream(&self, hook: &'static str, word: u64) -> Result<(), Error> {
-        let found = self.books().streams.find(word);
+        let found = self.registry().streams.find(word);
         self.handle(hook, &format!("stream {word:#x}"), found)
     }
 
     fn event(&self, hook: &'static str, word: u64) -> Result<(), Error> {
-        let found = self.books().events.find(word);
+        let found = self.registry().events.find(word);
         self.handle(hook, &format!("event {word:#x}"), found)
     }
 
@@ -172,7 +172,7 @@ impl Validate {
         let Some(stream) = turn else {
             return Ok(());
         };
-        if self.books().busy.insert(stream) {
+        if self.registry().busy.insert(stream) {
             return Ok(());
         }
         let plugin = &self.plugin;
@@ -182,7 +182,7 @@ impl Validate {
 
     fn end_turn(&self, turn: Option<u64>) {
         if let Some(stream) = turn {
-            self.books().busy.remove(&stream);
+            self.registry().busy.remove(&stream);
         }
     }
 
@@ -265,7 +265,7 @@ impl Around for Validate {
     }
 
     fn live_objects(&self) -> Option<LiveObjects> {
-        Some(self.books().live())
+        Some(self.registry().live())
     }
 }
 

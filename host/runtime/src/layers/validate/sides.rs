@@ -61,7 +61,7 @@ impl Validate {
         if side.kind != MemoryKind::HOST {
             self.device(hook, side.device)?;
         }
-        let ranges = self.books().ranges_at(side.address);
+        let ranges = self.registry().ranges_at(side.address);
         let known = ranges.iter().find(|range| fits(range, side.address, reach));
         match known.or(ranges.first()) {
             Some(range) => self.known_end(hook, &subject, (side, reach), range),
@@ -69,7 +69,7 @@ impl Validate {
         }
     }
 
-    /// Memory of our books.
+    /// Memory of our registry.
     fn known_end(
         &self,
         hook: &'static str,
@@ -159,7 +159,7 @@ impl Validate {
         reach: Reach,
     ) -> Result<(), Error> {
         let subject = format!("`address` is {}", address_text(address));
-        let ranges = self.books().ranges_at(address);
+        let ranges = self.registry().ranges_at(address);
         if ranges.iter().any(|range| fits(range, address, reach)) {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Validate {
     /// The plugin says that it does not own it: it never did, or does no more.
     fn unowned(&self, hook: &'static str, subject: &str, address: Address) -> Error {
         let plugin = &self.plugin;
-        match self.books().memory.find_gone(address) {
+        match self.registry().memory.find_gone(address) {
             Some(range) => {
                 let why = format!("{subject}, and it was freed: {}", range.text());
                 Error::new(Status::STALE, hook, why)

@@ -50,9 +50,9 @@ impl Verdicts {
 impl Validate {
     /// Before an event is asked.
     pub(super) fn begin_question(&self, event: u64) -> Note {
-        let mut books = self.books();
-        let fresh = books.next_serial();
-        books.verdicts.begin(event, fresh)
+        let mut registry = self.registry();
+        let fresh = registry.next_serial();
+        registry.verdicts.begin(event, fresh)
     }
 
     /// An answer to whether work is over is one, and agrees with what the event said before.
@@ -69,8 +69,8 @@ impl Validate {
         let Note::Verdict { serial, failure } = note else {
             return Ok(());
         };
-        let mut books = self.books();
-        let Some(verdict) = books.verdicts.find(event, serial) else {
+        let mut registry = self.registry();
+        let Some(verdict) = registry.verdicts.find(event, serial) else {
             return Ok(());
         };
         let answers = status.is_failure_of_work() || STILL_OR_NOT.contains(&status);

@@ -1,4 +1,4 @@
-//! Costs as the planner uses them, and the file as a stranger could leave it.
+//! Costs as the planner uses them, and the file as others could leave it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -291,7 +291,7 @@ fn a_handle_whose_object_ended_does_not_hide_that_its_adoption_is_a_known_object
 #[test]
 fn a_part_of_an_object_shares_its_work_and_keeps_it_and_strangers_share_nothing() {
     let opened = opened::<8>();
-    let [whole, part, stranger, another] =
+    let [whole, part, foreign, another] =
         [WHOLE, PART, UNKNOWN, SEEN].map(|word| take_from::<8>(&opened, word, 16).unwrap());
     assert!(share_work(&whole, &part));
     let four = |tensor: &Tensor, start| {
@@ -301,9 +301,9 @@ fn a_part_of_an_object_shares_its_work_and_keeps_it_and_strangers_share_nothing(
     // Nobody here knows where in the whole the part lies.
     assert!(place::may_overlap(&four(&whole, 0), &four(&part, 8)));
     assert!(!place::may_overlap(&four(&whole, 0), &four(&whole, 8)));
-    assert!(!share_work(&stranger, &another));
-    assert!(!share_work(&stranger, &whole));
-    drop((stranger, another, whole));
+    assert!(!share_work(&foreign, &another));
+    assert!(!share_work(&foreign, &whole));
+    drop((foreign, another, whole));
     assert_eq!(ADOPTIONS[8].load(SeqCst), 2);
     drop(part);
     assert_eq!(ADOPTIONS[8].load(SeqCst), 0);
