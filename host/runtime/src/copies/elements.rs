@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 
-use crossdock_sdk::abi::{AllocateArgs, MemoryKind};
+use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::Layout;
 
 use crate::copies::order;
@@ -12,26 +12,15 @@ use crate::copies::span;
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::panics::lend;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
-use crate::tensors::owner::Owner;
 use crate::tensors::tensor::{Tensor, compact};
 
-/// A compact tensor for a step of a copy or a fill: also on a device that its runtime has retired, whose
-/// tensors are used while another runtime keeps the plugin.
+/// A compact tensor for a step of a copy or a fill ([`Memory::allocate_for_step`]).
 pub(crate) fn room(device: &Device, layout: &Layout) -> Result<Tensor, Error> {
-    let (layout, kind) = (compact(layout)?, MemoryKind::DEVICE);
-    let size = layout.bytes();
-    if size == 0 {
-        return Tensor::empty(device, &layout);
-    }
-    let address = device.hooks().allocate(AllocateArgs {
-        size,
-        alignment: 256,
-        kind,
-        device: device.index(),
-    })?;
-    let memory = Memory::new(device.clone(), address, size, kind, Owner::Allocated);
+    let layout = compact(layout)?;
+    let memory = Memory::allocate_for_step(device, layout.bytes(), MemoryKind::DEVICE)?;
     Ok(Tensor::of(memory, layout, 0))
 }
 
@@ -51,7 +40,8 @@ pub(crate) fn packed(tensor: &Tensor, stream: Option<&Stream>) -> Result<Tensor,
     match transfer::copy_tensor(tensor.device(), &packed, tensor, stream) {
         Err(error) if error.is_unsupported() => {
             order::synchronize(stream)?;
-            transfer::write(&packed, &span::gathered(tensor)?)?;
+            let bytes = span::gathered(tensor)?;
+            lend(bytes, |bytes| transfer::write(&packed, bytes))?;
         }
         done => done?,
     }
@@ -63,7 +53,7 @@ pub(crate) fn unpack(dst: &Tensor, packed: &Tensor, stream: Option<&Stream>) -> 
     match transfer::copy_tensor(dst.device(), dst, packed, stream) {
         Err(error) if error.is_unsupported() => {
             order::synchronize(stream)?;
-            span::scatter(dst, &packed.read()?)
+            lend(packed.read()?, |bytes| span::scatter(dst, bytes)).map(drop)
         }
         done => done,
     }
@@ -129,7 +119,7 @@ pub(crate) fn copy_edge(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> 
     match transfer::copy_packed(dst, src, stream) {
         Err(error) if error.is_unsupported() => {
             order::synchronize(stream)?;
-            span::scatter(dst, &src.read()?)
+            lend(src.read()?, |bytes| span::scatter(dst, bytes)).map(drop)
         }
         done => done,
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, AllocateArgs, MemoryKind, Side};
+use crossdock_sdk::abi::{Address, AddressForm, AdoptFlags, MemoryKind, Side};
 use crossdock_sdk::dlpack;
 
 use crate::devices::device::Device;
@@ -43,42 +43,6 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Allocates `size` bytes of memory of this kind. No byte needs no plugin.
-    pub(crate) fn allocate(device: &Device, size: u64, kind: MemoryKind) -> Result<Self, Error> {
-        let made = |address, owner| Self::new(device.clone(), address, size, kind, owner);
-        if size == 0 {
-            return Ok(made(Address::default(), Owner::Empty));
-        }
-        device.check_listed("allocate")?;
-        let args = AllocateArgs {
-            size,
-            alignment: 256,
-            kind,
-            device: device.index(),
-        };
-        let address = device.hooks().allocate(args)?;
-        Ok(made(address, Owner::Allocated))
-    }
-
-    /// Allocates device memory that may be used from this point of the stream on; `None` where the stream
-    /// cannot do that.
-    pub(crate) fn allocate_on(stream: &Stream, size: u64) -> Result<Option<Self>, Error> {
-        let device = stream.device();
-        if size == 0 || device.hooks().table().async_memory().is_none() {
-            return Ok(None);
-        }
-        device.check_listed("allocate_async")?;
-        let allocated = stream.take_turn(|stream| device.hooks().allocate_async(stream, size));
-        let kind = MemoryKind::DEVICE;
-        match allocated {
-            Err(error) if error.is_unsupported() => Ok(None),
-            allocated => {
-                let (device, owner) = (device.clone(), Owner::Allocated);
-                Ok(Some(Self::new(device, allocated?, size, kind, owner)))
-            }
-        }
-    }
-
     /// Takes a tensor of others whose memory is `size` bytes from `address`. Whether the host reaches it is
     /// what its plugin answered for it.
     #[inline]

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `tensor`, `target` | a typed view of memory on one device; where it may go |
 //! | `memory`, `counted` | memory with an owner; the pointer that counts it |
+//! | `allocate` | new memory of a device |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
 //! | `pending`, `calls` | work that may still run on a memory; calls that use it now |
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
@@ -11,6 +12,7 @@
 //! | `claim` | memory that others call the host's, checked before it is first used |
 //! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
 
+mod allocate;
 pub(crate) mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
