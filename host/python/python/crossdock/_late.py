@@ -11,14 +11,16 @@ import sys
 from importlib import import_module
 
 # What the functions of this package import of Python's.
-OF_PYTHON = ("ast", "contextvars", "io", "json", "mmap", "operator", "zipfile", "zlib")
+OF_PYTHON = ("ast", "contextvars", "io", "json", "mmap", "operator", "pickle", "zipfile", "zlib")
+# What those load late: names in archives are decoded.
+OF_THOSE = ("encodings.cp437",)
 # Packages that need not be here: only one that somebody has begun to load is waited for.
 OF_OTHERS = ("ml_dtypes", "numpy")
 
 
 def load() -> None:
     """Loads all of it."""
-    for name in (*OF_PYTHON, *(one for one in OF_OTHERS if one in sys.modules)):
+    for name in (*OF_PYTHON, *OF_THOSE, *(one for one in OF_OTHERS if one in sys.modules)):
         import_module(name)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import Any
-
 from . import _crossdock as xd
 from ._asarray import sequence_of
 from ._crossdock import Tensor
 from ._files import TYPES
+
+# Checkers take this as true; `typing` takes longer to load than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def raw(tensor: Tensor) -> Tensor:
@@ -26,6 +28,8 @@ def raw(tensor: Tensor) -> Tensor:
 
 def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
     """`Tensor.__reduce_ex__`: with protocol 5 the bytes may travel out of band."""
+    from pickle import PickleBuffer
+
     if not tensor._host_reachable:
         raise TypeError(
             f"cannot pickle a tensor on {tensor.device}: another process cannot reach its memory; "
@@ -33,7 +37,7 @@ def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
         )
     whole = tensor if tensor.contiguous else tensor.copy()
     view = raw(whole)
-    data: Any = pickle.PickleBuffer(view) if protocol >= 5 else bytes(view)
+    data: Any = PickleBuffer(view) if protocol >= 5 else bytes(view)
     return rebuild, (data, str(tensor.dtype), tensor.shape, tensor._padded, tensor.readonly)
 
 

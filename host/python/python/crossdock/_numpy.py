@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ._crossdock import Tensor
+
+# Checkers take this as true; `typing` takes longer to load than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _Memory:

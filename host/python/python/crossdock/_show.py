@@ -6,11 +6,15 @@ Many short axes, which are not elided, may leave too many: such a text has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from . import _values
 from ._crossdock import DeviceError, Dtype, Tensor
+
+# Checkers take this as true; `typing` takes longer to load than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 # As NumPy's print options.
 MOST = 1000

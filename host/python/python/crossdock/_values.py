@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
 
 from . import _small_floats as small
 from ._crossdock import Dtype, Tensor
+
+# Checkers take this as true; `typing` takes longer to load than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # struct's letters, which have fixed sizes after "<" and ">".
 _LETTERS = {
