@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 
 use crate::error::Error;
 use crate::process::process_state;
@@ -53,17 +52,11 @@ pub(crate) fn lend<M, T>(
         Ok(answer) => Ok((lent, answer)),
         Err(error) => {
             if panics.is_any() {
-                leak(lent);
+                process_state::leak(lent);
             }
             Err(error)
         }
     }
-}
-
-/// Leaks and counts what a hook was given that panicked.
-pub(crate) fn leak<M>(given: M) {
-    let _leaked = ManuallyDrop::new(given);
-    process_state::count_leak();
 }
 
 #[cfg(test)]

@@ -349,10 +349,7 @@ impl Drop for Plugin {
         }
         if process_state::exiting() || self.hooks.is_forked() {
             // Its queues have locks, which threads may hold that a child does not have.
-            let completions = std::mem::take(&mut self.completions);
-            let _leaked = std::mem::ManuallyDrop::new(completions);
-            process_state::count_leak();
-            return;
+            return process_state::leak(std::mem::take(&mut self.completions));
         }
         self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "registers C callbacks for exit and fork")]
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -80,6 +81,13 @@ pub(crate) fn state() -> u32 {
 /// back is a counted leak.
 pub(crate) fn is_exit_or_fork(error: &Error) -> bool {
     matches!(error.status(), Some(Status::EXITING | Status::FORKED))
+}
+
+/// Leaks something and counts it: a rare end, so it is out of line.
+#[cold]
+pub(crate) fn leak<T>(kept: T) {
+    let _leaked = ManuallyDrop::new(kept);
+    count_leak();
 }
 
 pub(crate) fn count_leak() {

@@ -32,15 +32,8 @@ pub unsafe fn release_through(gate: ReleaseGate) -> bool {
 pub fn release_lent(release: impl FnOnce()) {
     match process_state::begin_release() {
         Some(_releasing) => release(),
-        None => leak(release),
+        None => process_state::leak(release),
     }
-}
-
-/// Out of line, as hardly a release comes so late.
-#[cold]
-fn leak<M>(lent: M) {
-    let _leaked = ManuallyDrop::new(lent);
-    process_state::count_leak();
 }
 
 /// A tensor of others, given back when it is dropped.

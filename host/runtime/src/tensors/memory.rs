@@ -296,9 +296,7 @@ impl Memory {
     /// gives it back.
     #[cold]
     fn leak(&mut self) {
-        let owner = std::mem::replace(&mut self.owner, Owner::Empty);
-        let _leaked = std::mem::ManuallyDrop::new(owner);
-        process_state::count_leak();
+        process_state::leak(std::mem::replace(&mut self.owner, Owner::Empty));
     }
 
     /// The work that may still be running on these bytes, whichever device's view it went through.

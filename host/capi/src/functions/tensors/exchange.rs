@@ -15,7 +15,7 @@ use crossdock_api::{
 };
 use crossdock_sdk::dlpack::{DataWord, Device, Flags, Produced, Received, TensorView};
 
-use crate::crossing::boundary::{fence_call, fence_into, required};
+use crate::crossing::boundary::{Place, fence_call, fence_into, required};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{borrow, borrow_tensor, give_tensor, look};
@@ -30,20 +30,25 @@ pub(crate) unsafe extern "C" fn xd_tensor_import(
 ) -> Failure {
     fence_call("xd_tensor_import", || {
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
-        let ready = required(out).and_then(|place| Ok((place, borrow(runtime)?)));
-        let (place, runtime) = match ready {
-            Ok(ready) => ready,
-            Err(refusal) => {
-                // SAFETY: the caller passes a live managed tensor and gives it up with this call.
-                release_lent(|| drop(unsafe { Received::from_versioned(managed) }));
-                return Err(refusal);
-            }
-        };
+        // SAFETY: the caller passes a live managed tensor and gives it up with this call.
+        let give_back = || drop(unsafe { Received::from_versioned(managed) });
+        let (place, runtime) = importing(runtime, out, give_back)?;
         // SAFETY: as above.
         let tensor = unsafe { Tensor::import_managed(runtime, managed) }?;
         place.put(give_tensor(as_wanted(tensor, options)?));
         Ok(())
     })
+}
+
+/// Where an import's answer goes, and its runtime; where one of them is not there the tensor is given back.
+#[inline]
+fn importing<'a, 'o>(
+    runtime: Ref<'a, XdRuntime>,
+    out: Out<'o, Owned<XdTensor>>,
+    give_back: impl FnOnce(),
+) -> Result<(Place<'o, Owned<XdTensor>>, &'a Runtime), Refusal> {
+    let ready = required(out).and_then(|place| Ok((place, borrow(runtime)?)));
+    ready.inspect_err(|_refusal| release_lent(give_back))
 }
 
 /// What was taken, behind the producer's work and where it is wanted.
@@ -79,23 +84,13 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     fence_call("xd_tensor_import_legacy", || {
         let managed = NonNull::new(managed).ok_or_else(|| Refusal::null("tensor"))?;
         // SAFETY: the caller passes a live managed tensor and gives it up with this call.
-        let received = match unsafe { Received::take_legacy(managed) } {
-            Ok(received) => received,
-            Err(error) => {
-                // SAFETY: it was refused, so it is still the caller's, who gave it up.
-                release_lent(|| drop(unsafe { Received::from_legacy(managed) }));
-                return Err(Error::from(error).into());
-            }
-        };
-        let ready = required(out).and_then(|place| Ok((place, borrow(runtime)?)));
-        let (place, runtime) = match ready {
-            Ok(ready) => ready,
-            Err(refusal) => {
-                release_lent(|| drop(received));
-                return Err(refusal);
-            }
-        };
-        let tensor = Tensor::import(runtime, received)?;
+        let give_back = || drop(unsafe { Received::from_legacy(managed) });
+        let (place, runtime) = importing(runtime, out, give_back)?;
+        // SAFETY: as above.
+        let received = unsafe { Received::take_legacy(managed) };
+        // Refused, it is still the caller's, who gave it up.
+        let received = received.inspect_err(|_refused| release_lent(give_back));
+        let tensor = Tensor::import(runtime, received.map_err(Error::from)?)?;
         place.put(give_tensor(as_wanted(tensor, options)?));
         Ok(())
     })

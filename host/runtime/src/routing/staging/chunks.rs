@@ -6,8 +6,9 @@ use crossdock_sdk::abi::Side;
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::hooks::panics::{self, Panics};
+use crate::hooks::panics::Panics;
 use crate::loader::plugin::Plugin;
+use crate::process::process_state;
 use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
@@ -121,7 +122,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let Some(chunk) = self.chunk.take() {
             match self.panics.is_any() {
-                true => panics::leak(chunk),
+                true => process_state::leak(chunk),
                 false => self.home.take_back(chunk),
             }
         }
