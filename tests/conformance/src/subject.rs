@@ -54,6 +54,17 @@ impl<'h> Subject<'h> {
         self.info.capabilities.contains(capability)
     }
 
+    /// The kinds of memory that the device allocates.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = MemoryKind> {
+        let kinds = [
+            (MemoryKind::DEVICE, true),
+            (MemoryKind::PINNED, self.can(Capabilities::PINNED)),
+            (MemoryKind::MANAGED, self.can(Capabilities::MANAGED)),
+        ];
+        let offered = kinds.into_iter().filter(|(_, is_offered)| *is_offered);
+        offered.map(|(kind, _)| kind)
+    }
+
     /// Skips a case whose capability the device does not claim.
     pub(crate) fn needs(&self, capability: Capabilities) -> Verdict {
         if self.can(capability) {

@@ -185,12 +185,7 @@ fn free_of_registered(subject: &Subject<'_>) -> Verdict {
 
 fn unregister_of_allocated(subject: &Subject<'_>) -> Verdict {
     subject.needs(Capabilities::REGISTER)?;
-    let kinds = [
-        (MemoryKind::DEVICE, true),
-        (MemoryKind::PINNED, subject.can(Capabilities::PINNED)),
-        (MemoryKind::MANAGED, subject.can(Capabilities::MANAGED)),
-    ];
-    for (kind, _) in kinds.into_iter().filter(|(_, is_offered)| *is_offered) {
+    for kind in subject.kinds() {
         let memory = subject.allocate_kind(kind, BYTES as u64)?;
         memory.write(0, &pattern(120, BYTES))?;
         let host_pointer = memory.query(0)?.host_pointer;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossdock::Error;
-use crossdock_sdk::abi::{AdoptFlags, Capabilities, MemoryKind, Status};
+use crossdock_sdk::abi::{AdoptFlags, Capabilities, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, failed, same_bytes, skipped};
@@ -69,16 +69,7 @@ fn held<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, Gate<'h>), Unmet> {
 
 fn frees(subject: &Subject<'_>) -> Verdict {
     subject.needs_gates()?;
-    let kinds = [
-        (MemoryKind::DEVICE, None),
-        (MemoryKind::PINNED, Some(Capabilities::PINNED)),
-        (MemoryKind::MANAGED, Some(Capabilities::MANAGED)),
-    ];
-    let offered = |needed: Option<Capabilities>| needed.is_none_or(|needed| subject.can(needed));
-    for (kind, needed) in kinds {
-        if !offered(needed) {
-            continue;
-        }
+    for kind in subject.kinds() {
         let memory = subject.allocate_kind(kind, BYTES as u64)?;
         // Its own work is over.
         memory.write(0, &pattern(152, BYTES))?;
