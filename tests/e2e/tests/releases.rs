@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crossdock::{
@@ -123,6 +123,73 @@ fn what_a_stream_is_to_free_after_somebody_waited_is_waited_for_too() {
         assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
         gate.complete(Status::OK).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
+    }
+}
+
+/// Bytes with a tensor that ends with them.
+struct Owning {
+    bytes: Vec<u8>,
+    tensor: Option<Tensor>,
+    has_ended: Sender<()>,
+}
+
+impl AsRef<[u8]> for Owning {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Owning {
+    fn drop(&mut self) {
+        drop(self.tensor.take());
+        self.has_ended.send(()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_deleter_leaves_a_stream_to_free_is_waited_for_by_those_who_wait_already() {
+    for another_free_came_first in [false, true] {
+        let runtime = runtime();
+        let cpu = cpu(&runtime);
+        let (last, end) = held(&cpu);
+        let filled_on_last = || {
+            let tensor = Tensor::empty(&cpu, &layout()).unwrap();
+            tensor.fill(&[3], Some(&last)).unwrap();
+            tensor
+        };
+        let (has_ended, ended) = channel();
+        let owner = Owning {
+            bytes: vec![7; 1 << 16],
+            tensor: Some(filled_on_last()),
+            has_ended,
+        };
+        let source = Tensor::from_host_memory(&runtime, Box::new(owner), 0, &layout()).unwrap();
+        let (stream, gate) = held(&cpu);
+        let copied = source.to_on(&cpu, DIRECT, &stream).unwrap();
+        drop(source);
+
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                runtime.wait_for_releases(LIMIT).unwrap();
+                assert!(
+                    is_over.load(Ordering::SeqCst),
+                    "the stream had not freed it"
+                );
+            });
+            // Long enough for the waiter to begin.
+            let early = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
+            assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
+            if another_free_came_first {
+                drop(filled_on_last());
+            }
+            gate.complete(Status::OK).unwrap();
+            ended.recv().unwrap();
+            is_over.store(true, Ordering::SeqCst);
+            end.complete(Status::OK).unwrap();
+            waiter.join().unwrap();
+        });
+        drop(copied);
     }
 }
 

@@ -70,6 +70,11 @@ impl Release {
     }
 }
 
+/// Whether this thread makes a release: what it begins now is a part of that.
+pub(crate) fn is_within() -> bool {
+    WITHIN.get().is_some()
+}
+
 /// This thread makes a release, until this is dropped.
 struct Within(Option<u64>);
 

@@ -185,7 +185,7 @@ impl Stream {
 
     /// Notes that it was told to free memory, for those who wait for releases.
     pub(crate) fn note_free(&self) {
-        self.0.frees.note(self.device());
+        self.0.note_free(self.device());
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time.

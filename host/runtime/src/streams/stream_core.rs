@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
 
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::loader::plugin::Plugin;
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_streams::is_of_work;
+use crate::streams::release;
 use crate::streams::stream::done;
 use crate::streams::stream_frees::{Frees, Place};
 
@@ -35,7 +37,7 @@ pub(crate) struct StreamCore {
     /// under it, and where that plugin has no host events its holder blocks until the stream's
     /// earlier work is over.
     foreign_turn: Mutex<()>,
-    pub(crate) frees: Frees,
+    frees: Frees,
     /// How many waits told of a failure of its work, or may be about to.
     tellers: AtomicU64,
 }
@@ -115,6 +117,16 @@ impl StreamCore {
     ) -> Result<T, Error> {
         let _turn = self.lock(&self.foreign_turn);
         call()
+    }
+
+    /// Notes that the stream was told to free memory, for those who wait for releases.
+    pub(crate) fn note_free(&self, device: &Device) {
+        if release::is_within() {
+            // A part of that release, for which somebody may wait already, who looks here no more.
+            self.finish(Place::new(device));
+        } else {
+            self.frees.note(device);
+        }
     }
 
     /// Lets those who wait for releases go on once the stream is past all that it was told to free so

@@ -32,13 +32,9 @@ impl Frees {
         if self.is_noted.load(Ordering::Acquire) {
             return;
         }
-        let releases = device.plugin().completions().outstanding();
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         // Entered under the lock: who waits for it finds it here.
-        place.get_or_insert_with(|| Place {
-            device: device.clone(),
-            release: Release::by_plugin(releases),
-        });
+        place.get_or_insert_with(|| Place::new(device));
         self.is_noted.store(true, Ordering::Release);
     }
 
@@ -57,6 +53,13 @@ impl Frees {
 }
 
 impl Place {
+    pub(crate) fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            release: Release::by_plugin(device.plugin().completions().outstanding()),
+        }
+    }
+
     /// Gives the place up once the stream is past its present end, of which `record` gives an event;
     /// none where the stream is idle. Where nobody can say when that is, nobody waits for it.
     pub(crate) fn leave_behind(self, record: impl FnOnce(&Device) -> Result<Option<Event>, Error>) {
