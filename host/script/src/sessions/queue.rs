@@ -17,9 +17,12 @@ use crate::sessions::signals::Signals;
 /// milliseconds.
 pub(crate) const NOTICE: Duration = Duration::from_millis(100);
 
-/// How long the signal alone is given before it is sent once more, and then before the exception is
-/// raised from outside as well, which wakes nobody.
+/// When the signal is sent once more; then after twice that time, and so on.
 const SIGNAL_ALONE: Duration = Duration::from_millis(20);
+
+/// The last time for a signal alone. Afterwards the exception is raised from outside as well, which
+/// wakes nobody: the script may have put another handler in the place of ours.
+const SIGNALS_ALONE: Duration = Duration::from_secs(1);
 
 /// How many outcomes of interrupts are kept for those who wait for them.
 const OUTCOMES: usize = 64;
@@ -284,24 +287,26 @@ impl JobQueue {
 
     /// Waits until somebody has to raise the exception from outside, and says for which request.
     pub(crate) fn overdue(&self) -> Ticket {
-        let has_signal = self.signals.get().is_some_and(Signals::can_wake);
-        let alone = if has_signal {
-            SIGNAL_ALONE
-        } else {
-            Duration::ZERO
-        };
         let mut table = self.lock();
-        // The first signal may have come just before the script blocked, which it does not end then.
-        let mut woken: Option<Ticket> = None;
+        // A signal that comes just before the script blocks does not end that, so it is sent again: an
+        // exception from outside would not end it either.
+        let mut woken: Option<(Ticket, Duration)> = None;
         loop {
+            let can_wake = self.signals.get().is_some_and(Signals::can_wake);
             let due = table.unclaimed().map(|(ticket, at)| {
-                let is_last = !has_signal || woken == Some(ticket);
-                (ticket, at + alone * if is_last { 2 } else { 1 }, is_last)
+                let last = woken.filter(|(of, _)| *of == ticket);
+                let next = last.map_or(SIGNAL_ALONE, |(_, after)| after * 2);
+                let after = if can_wake { next } else { Duration::ZERO };
+                (
+                    ticket,
+                    at + after,
+                    (next <= SIGNALS_ALONE && can_wake).then_some(next),
+                )
             });
             match due.filter(|_| table.life < Life::Closed) {
-                Some((ticket, at, true)) if at <= Instant::now() => return ticket,
-                Some((ticket, at, false)) if at <= Instant::now() => {
-                    woken = Some(ticket);
+                Some((ticket, at, None)) if at <= Instant::now() => return ticket,
+                Some((ticket, at, Some(after))) if at <= Instant::now() => {
+                    woken = Some((ticket, after));
                     self.wake(&table);
                 }
                 Some((_, at, _)) => table = self.wait_for_change(table, Some(at)),

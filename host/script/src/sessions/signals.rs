@@ -58,9 +58,9 @@ impl Signals {
         (self.wake.unwrap_or(0), place.0, place.1)
     }
 
-    /// Whether a signal can wake it.
-    pub(crate) const fn can_wake(&self) -> bool {
-        self.wake.is_some()
+    /// Whether a signal can wake it: a script may have reset it.
+    pub(crate) fn can_wake(&self) -> bool {
+        self.wake.is_some_and(|signal| !is_free(signal))
     }
 
     /// Wakes it.
