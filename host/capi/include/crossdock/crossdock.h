@@ -577,8 +577,9 @@ typedef struct xd_session_state {
 } xd_session_state;
 
 /** Takes a log line: a level from 1 (error) to 5 (trace), target and message lent for the call.
- * Called on any thread, also on several at once; it may call every function here, and must not
- * throw.
+ * Called on any thread, also on several at once; it must not throw. It may call the functions here but
+ * for those that use a stream, wait or move bytes: a plugin may log in the middle of one, and a second
+ * one would wait for the first.
  */
 typedef void (*xd_log_function)(void *word, uint32_t level, const char *target,
                                 const char *message);
