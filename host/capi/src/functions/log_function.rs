@@ -1,7 +1,7 @@
 //! `xd_log_set`: the log goes to a function of the caller.
 //!
 //! The library has one logger. Which function it calls is swapped without a lock, so that a log
-//! function may itself call every function of the table.
+//! function may set another one.
 #![expect(unsafe_code, reason = "calls a log function of callers")]
 
 use std::ffi::{c_char, c_void};
