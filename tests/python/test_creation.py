@@ -464,6 +464,20 @@ def test_a_dtype_may_be_named_as_another_library_does() -> None:
         assert xd.empty(1, dtype=given).dtype == xd.bfloat16
 
 
+@pytest.mark.parametrize("name", NUMPY_TYPES + BYTE_TYPES + PACKED_TYPES)
+def test_numpy_takes_our_dtypes_where_it_has_them(name: str) -> None:
+    ours = getattr(xd, name)
+    assert np.dtype(ours) == np.dtype(name)
+    assert np.zeros(3, dtype=ours).dtype.name == name
+
+
+def test_numpy_refuses_a_dtype_that_it_does_not_have() -> None:
+    vector = xd._crossdock._dtype("int8x4")
+    assert not hasattr(vector, "dtype")
+    with pytest.raises(TypeError):
+        np.dtype(vector)
+
+
 def test_a_dtype_in_another_byte_order_is_refused() -> None:
     """Bug 31."""
     for dtype in (np.dtype(">f4"), np.dtype(">i8")):

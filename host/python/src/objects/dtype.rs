@@ -1,7 +1,7 @@
 //! `crossdock.Dtype`, and a constant for every DLPack dtype.
 
 use crossdock_api::{DLDataType, NameText, Out};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyImportError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyString};
 
@@ -141,6 +141,24 @@ impl Dtype {
     #[getter]
     pub(crate) fn itemsize(&self) -> u32 {
         (u32::from(self.0.bits) * u32::from(self.0.lanes)).div_ceil(8)
+    }
+
+    /// NumPy's dtype of that name, which `numpy.dtype()` asks for: `numpy.zeros(3, crossdock.float32)`.
+    /// An `AttributeError` where NumPy has none; `ml_dtypes` brings it some.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let name = self.name()?;
+        let numpy = py.import("numpy");
+        let found = numpy.and_then(|numpy| numpy.call_method1("dtype", (&name,)));
+        found.map_err(|error| {
+            // What Python asks of objects that may have none.
+            match error.is_instance_of::<PyTypeError>(py)
+                || error.is_instance_of::<PyImportError>(py)
+            {
+                true => PyAttributeError::new_err(format!("NumPy has no dtype {name}")),
+                false => error,
+            }
+        })
     }
 
     /// Other objects are left to say themselves whether they are equal.
