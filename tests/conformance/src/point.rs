@@ -15,6 +15,8 @@ pub(crate) const SHORT_NS: u64 = 2_000_000;
 
 /// How long a call may take that waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a call that may wait is given to begin with that.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// An event that is recorded on streams; destroyed when dropped.
 #[derive(Debug)]
@@ -97,10 +99,34 @@ impl Gate<'_> {
         what: &str,
         call: impl FnOnce() -> T,
     ) -> Result<T, Unmet> {
+        let (answer, has_waited) = self.completed_beside(PATIENCE, call)?;
+        if has_waited {
+            return failed(format!(
+                "{what} did not return until the host let the stream go on"
+            ));
+        }
+        Ok(answer)
+    }
+
+    /// Makes a call that may wait for the event, which is completed after a moment or behind the call.
+    pub(crate) fn completed_during<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Unmet> {
+        let (answer, has_waited) = self.completed_beside(MOMENT, call)?;
+        if !has_waited {
+            self.complete(Status::OK)?;
+        }
+        Ok(answer)
+    }
+
+    /// Makes a call, and completes the event where the call has not returned in time. Says whether.
+    fn completed_beside<T>(
+        &mut self,
+        limit: Duration,
+        call: impl FnOnce() -> T,
+    ) -> Result<(T, bool), Unmet> {
         let (returned, is_over) = mpsc::channel();
         let (answer, waited) = std::thread::scope(|scope| {
             let watch = scope.spawn(move || {
-                let waited = is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+                let waited = is_over.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
                 if waited {
                     self.complete(Status::OK).map(|()| true)
                 } else {
@@ -115,12 +141,7 @@ impl Gate<'_> {
         let Ok(waited) = waited else {
             return failed("a thread of the suite panicked");
         };
-        if waited? {
-            return failed(format!(
-                "{what} did not return until the host let the stream go on"
-            ));
-        }
-        Ok(answer)
+        Ok((answer, waited?))
     }
 
     /// Destroys the event while it is pending, and says what the hook answered.

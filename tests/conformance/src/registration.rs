@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{Address, MemoryKind, Side};
@@ -19,6 +20,7 @@ pub(crate) struct Registration<'h> {
     /// There until it is given back.
     memory: Option<HostMemory>,
     word: u64,
+    has_ended: AtomicBool,
 }
 
 impl<'h> Registration<'h> {
@@ -39,6 +41,7 @@ impl<'h> Registration<'h> {
             device,
             memory: Some(memory),
             word,
+            has_ended: AtomicBool::new(false),
         })
     }
 
@@ -83,6 +86,13 @@ impl<'h> Registration<'h> {
         self.memory.as_ref().map_or(&[], HostMemory::bytes)
     }
 
+    /// Ends the registration while work may use the memory, which stays where it is.
+    pub(crate) fn end_beside_work(&self) -> Result<(), Error> {
+        let answer = unregister_word(self.hooks, self.device, self.word);
+        self.has_ended.store(answer.is_ok(), Ordering::SeqCst);
+        answer
+    }
+
     /// Ends the registration, and gives the memory back.
     pub(crate) fn unregister(mut self) -> Result<HostMemory, Error> {
         let memory = self.memory.take().ok_or_else(|| misuse("given back"))?;
@@ -101,6 +111,9 @@ impl Drop for Registration<'_> {
         let Some(memory) = self.memory.take() else {
             return;
         };
+        if self.has_ended.load(Ordering::SeqCst) {
+            return;
+        }
         let answer = unregister_word(self.hooks, self.device, self.word);
         if answer.is_err() {
             memory.leak();

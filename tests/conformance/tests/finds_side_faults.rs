@@ -305,6 +305,33 @@ fn adopted_memory_that_is_freed_is_found() {
 }
 
 #[test]
+fn the_end_of_a_registration_that_takes_its_memory_from_work_is_found() {
+    unsafe extern "C" fn clears(
+        plugin: PluginHandle,
+        device: u32,
+        pointer: *mut c_void,
+        _: ErrorOut,
+    ) -> Status {
+        let unregister = sound_register().unregister_host.unwrap();
+        // SAFETY: the caller's arguments.
+        let status = unsafe { unregister(plugin, device, pointer, null_mut()) };
+        if status.is_ok() {
+            // SAFETY: at least a byte of the caller's, which no work uses yet.
+            unsafe { pointer.cast::<u8>().write(0) };
+        }
+        status
+    }
+    let case = "work_that_is_in_flight_at_the_end_of_its_registration_is_made";
+    let report = report_of_case(case, |table| {
+        table.register = group(RegisterHooks {
+            unregister_host: Some(clears),
+            ..sound_register()
+        });
+    });
+    finds(&report, case);
+}
+
+#[test]
 fn allocated_memory_that_is_unregistered_is_found() {
     unsafe extern "C" fn frees(
         plugin: PluginHandle,

@@ -33,6 +33,12 @@ pub(super) const CASES: &[Case] = &[
         again,
     ),
     Case::core(
+        "work_that_is_in_flight_at_the_end_of_its_registration_is_made",
+        "Work that uses the memory may be in flight, since another thread may submit some meanwhile: it is \
+         made all the same, and where it needs the lock, this waits for it.",
+        ends_beside_work,
+    ),
+    Case::core(
         "what_was_not_registered_is_not_unregistered",
         "`XD_NOT_OWNER` when it was not registered.",
         unregister_of_others,
@@ -114,6 +120,27 @@ fn stream_copies(subject: &Subject<'_>) -> Verdict {
         &memory.content(),
         &pattern(112, BYTES),
     )
+}
+
+fn ends_beside_work(subject: &Subject<'_>) -> Verdict {
+    subject.needs_gates()?;
+    let (from, to) = (
+        Arc::new(register(subject, 121)?),
+        Arc::new(register(subject, 122)?),
+    );
+    let device = subject.allocate(BYTES as u64)?;
+    let (mut lane, mut gate) = (subject.lane()?, subject.gate()?);
+    lane.wait_gate(&gate)?;
+    lane.upload_registered(&device, &from)?;
+    lane.download_registered(&to, &device)?;
+    gate.completed_during(|| from.end_beside_work().and(to.end_beside_work()))??;
+    lane.finish()?;
+    same_bytes(
+        "what the device got",
+        &device.read(0, BYTES)?,
+        &pattern(121, BYTES),
+    )?;
+    same_bytes("what came back", to.bytes(), &pattern(121, BYTES))
 }
 
 fn overlaps(subject: &Subject<'_>) -> Verdict {
