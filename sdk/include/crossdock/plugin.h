@@ -173,7 +173,8 @@ typedef struct xd_plugin_table {
      *
      * An allocation of the plugin that is of another kind or device than its side says is copied as what it
      * is, or refused by `XD_NOT_OWNER`, `XD_INVALID` or `XD_UNSUPPORTED`, with nothing copied. A side that
-     * says `XD_MEMORY_HOST` may be taken on trust.
+     * says `XD_MEMORY_HOST` may be taken on trust. It may lie in memory that the plugin adopted, registered or
+     * mapped: whether the sides overlap is a question of bytes, not of names.
      *
      * Threads: any; one call at a time for one stream.
      * Blocks:  only without a stream.

@@ -187,7 +187,8 @@ pub struct PluginTable {
     ///
     /// An allocation of the plugin that is of another kind or device than its side says is copied as what it
     /// is, or refused by `NOT_OWNER`, `INVALID` or `UNSUPPORTED`, with nothing copied. A side that says
-    /// `MemoryKind::HOST` may be taken on trust.
+    /// `MemoryKind::HOST` may be taken on trust. It may lie in memory that the plugin adopted, registered or
+    /// mapped: whether the sides overlap is a question of bytes, not of names.
     ///
     /// Threads: any; one call at a time for one stream.
     /// Blocks:  only without a stream.
