@@ -6,9 +6,9 @@ import json
 import crossdock as xd
 
 DEVICES = []
-TENSORS, STREAMS, EVENTS, CAPSULES = {}, {}, {}, {}
+TENSORS, STREAMS, EVENTS, CAPSULES, REGISTRATIONS = {}, {}, {}, {}, {}
 WAITING, HELPERS = [], []
-PLACES = (CAPSULES, TENSORS, EVENTS, STREAMS)
+PLACES = (CAPSULES, TENSORS, REGISTRATIONS, EVENTS, STREAMS)
 CALLED = set()
 
 
@@ -164,6 +164,15 @@ def release(bytes, x):
     del CAPSULES[x]
 
 
+def register(bytes, r, of, device):
+    REGISTRATIONS[r] = at(TENSORS, of).register(DEVICES[device])
+
+
+def unregister(bytes, r):
+    at(REGISTRATIONS, r)
+    del REGISTRATIONS[r]
+
+
 def drop_tensor(bytes, t):
     at(TENSORS, t)
     del TENSORS[t]
@@ -270,6 +279,8 @@ CALLS = {
     "Draft": draft,
     "Take": take,
     "Release": release,
+    "Register": register,
+    "Unregister": unregister,
     "Explain": explain,
     "Stream": stream,
     "Default": default,

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use crate::foreign::watch_exit;
 use crate::program::{Case, Ending, Language};
 use crate::trial::{self, EXITED, Kept};
 use crate::verdict::{Finding, Verdict, What};
@@ -251,6 +252,7 @@ fn judge_end(case: &Case, status: ExitStatus, said: &str) -> Verdict {
 /// Input or output that cannot be used.
 pub fn serve(limit: Duration) -> std::io::Result<()> {
     trial::watch();
+    watch_exit();
     let mut output = std::io::stdout();
     let mut kept = Kept::default();
     for line in std::io::stdin().lock().lines() {

@@ -5,7 +5,7 @@
 )]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crossdock_sdk::dlpack::{DataWord, Device, Flags, Layout, Place, Produced, Received};
 
@@ -28,8 +28,29 @@ struct Owner {
     releases: Arc<AtomicU32>,
 }
 
+/// Whether the runtime's part in the exit of the process is over.
+static IS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// The code of a process where foreign memory was released after that.
+const RELEASED_LATE: i32 = 78;
+
+/// Watches the exit of the process. Called before the first runtime is opened, so that what the runtime does
+/// at the exit has been done before this hears of it.
+pub(crate) fn watch_exit() {
+    extern "C" fn gone() {
+        IS_GONE.store(true, Ordering::SeqCst);
+    }
+    // SAFETY: a function that lives as long as the process.
+    let refused = unsafe { libc::atexit(gone) };
+    assert_eq!(refused, 0, "the system has no place for it");
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
+        if IS_GONE.load(Ordering::SeqCst) {
+            // SAFETY: the end of the process, which is ending.
+            unsafe { libc::_exit(RELEASED_LATE) };
+        }
         let bytes = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
         for at in MARGIN..MARGIN + self.length {
             // SAFETY: inside the allocation, which is never freed. Work that still runs here is what

@@ -1,5 +1,7 @@
 //! Random programs: the same for the same seed, and mostly of calls that are not refused.
 
+use std::collections::VecDeque;
+
 use crate::model::{View, compact};
 use crate::program::{Call, Element, Op, Way};
 
@@ -59,6 +61,7 @@ const TENSORS: usize = 6;
 const STREAMS: usize = 4;
 const EVENTS: usize = 4;
 const EXPORTS: usize = 2;
+const REGISTRATIONS: usize = 2;
 
 /// A program of a seed.
 #[must_use]
@@ -69,6 +72,7 @@ pub fn program(seed: u64, setup: Setup) -> Vec<Op> {
         setup,
         tensors: vec![None; TENSORS],
         exports: vec![None; EXPORTS],
+        planned: VecDeque::new(),
     };
     let mut ops = Vec::with_capacity(setup.length);
     for s in 0..2 {
@@ -92,6 +96,8 @@ struct Writer {
     setup: Setup,
     tensors: Vec<Option<View>>,
     exports: Vec<Option<View>>,
+    /// Calls that follow one another.
+    planned: VecDeque<Call>,
 }
 
 impl Writer {
@@ -181,6 +187,9 @@ impl Writer {
     }
 
     fn any(&mut self) -> Option<Call> {
+        if let Some(next) = self.planned.pop_front() {
+            return Some(next);
+        }
         match self.random.below(100) {
             0..=5 => {
                 let t = self.random.index(TENSORS);
@@ -190,7 +199,9 @@ impl Writer {
                 let s = self.random.index(STREAMS);
                 Some(self.stream(s))
             }
-            10..=35 => self.moving(),
+            10..=31 => self.moving(),
+            32 | 33 => self.registered(),
+            34 | 35 => self.between_names(),
             36..=50 => self.content(),
             51..=65 => self.view(),
             66..=85 => Some(self.order()),
@@ -233,6 +244,69 @@ impl Writer {
             way,
             stream,
         })
+    }
+
+    /// Memory that is locked, a copy of it, and maybe the end of the lock before that of the copy.
+    fn registered(&mut self) -> Option<Call> {
+        let (of, _) = self.some()?;
+        let (r, device) = (
+            self.random.index(REGISTRATIONS),
+            self.random.index(self.setup.devices),
+        );
+        let moving = self.moving();
+        self.planned.extend(moving);
+        if !self.random.once_in(3) {
+            self.planned.push_back(Call::Unregister { r });
+        }
+        Some(Call::Register { r, of, device })
+    }
+
+    /// A second name of a tensor's memory, and a copy from a part of the one to a part of the other.
+    fn between_names(&mut self) -> Option<Call> {
+        let (of, source) = self.some()?;
+        let extent = source.shape.first().copied().filter(|&extent| extent > 1)?;
+        let [name, to, from] = [1, 2, 3].map(|step| (of + step) % TENSORS);
+        let device = self.random.index(self.setup.devices);
+        let call = match self.random.below(3) {
+            0 => Call::Strange {
+                t: name,
+                of,
+                shape: source.shape.clone(),
+                strides: source.strides.clone(),
+                first: 0,
+            },
+            _ => Call::To {
+                t: name,
+                of,
+                device,
+                way: Way::Alias,
+                stream: None,
+            },
+        };
+        let named = View {
+            device,
+            ..source.clone()
+        };
+        let length = 1 + self.random.below(extent as u64 / 2) as i64;
+        let starts = [0; 2].map(|_: i64| self.random.below((extent - length) as u64 + 1) as i64);
+        let names = match self.random.once_in(2) {
+            true => [(of, source.clone()), (name, named.clone())],
+            false => [(name, named.clone()), (of, source.clone())],
+        };
+        self.tensors[name] = Some(named);
+        for ((place, (of, view)), start) in [to, from].into_iter().zip(names).zip(starts) {
+            let mut axes: Vec<_> = view.shape.iter().map(|&extent| (0, 1, extent)).collect();
+            axes[0] = (start, 1, length);
+            self.tensors[place] = Some(view.slice(&axes));
+            self.planned.push_back(Call::Slice { t: place, of, axes });
+        }
+        let stream = self.on();
+        self.planned.push_back(Call::CopyFrom {
+            t: to,
+            of: from,
+            stream,
+        });
+        Some(call)
     }
 
     fn content(&mut self) -> Option<Call> {
@@ -354,7 +428,10 @@ impl Writer {
 
     fn ending(&mut self) -> Option<Call> {
         let (t, _) = self.some()?;
-        Some(match self.random.below(6) {
+        Some(match self.random.below(7) {
+            6 => Call::Unregister {
+                r: self.random.index(REGISTRATIONS),
+            },
             0..=2 => {
                 self.tensors[t] = None;
                 Call::DropTensor { t }

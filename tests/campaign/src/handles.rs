@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 
 use crossdock_api::{
     ErrorKind, Failure as Answer, Out, Owned, Ref, RuntimeFlags, Text, XdDevice, XdDeviceList,
-    XdError, XdEvent, XdRoute, XdRuntime, XdRuntimeOptions, XdStream, XdTensor, XdTensorInfo,
+    XdError, XdEvent, XdRegistration, XdRoute, XdRuntime, XdRuntimeOptions, XdStream, XdTensor,
+    XdTensorInfo,
 };
 use crossdock_capi::api;
 use crossdock_sdk::dlpack::{DLManagedTensorVersioned, Received};
@@ -51,6 +52,7 @@ objects! {
     XdDeviceList: device_list_free;
     XdError: error_free;
     XdEvent: event_free;
+    XdRegistration: registration_free;
     XdRoute: route_free;
     XdRuntime: runtime_free;
     XdStream: stream_free;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crossdock_api::{
     CopyMode, NO_LIMIT, Order, Out, Owned, Ref, RouteKind, XdAxisSlice, XdEvent, XdExportOptions,
-    XdLayout, XdMoveOptions, XdStream, XdTensor,
+    XdLayout, XdMoveOptions, XdRegistration, XdStream, XdTensor,
 };
 use crossdock_sdk::abi::{Address, AddressForm, Status};
 use crossdock_sdk::dlpack::Layout;
@@ -28,6 +28,7 @@ pub(crate) struct InC {
     events: BTreeMap<usize, Arc<Handle<XdEvent>>>,
     host_events: HostEvents,
     lent: Vec<Lent>,
+    registrations: BTreeMap<usize, Handle<XdRegistration>>,
     pub(crate) table: Arc<Table>,
     world: Arc<World>,
 }
@@ -58,6 +59,7 @@ impl Caller for InC {
         self.host_events.lock().unwrap().clear();
         self.exports.clear();
         self.tensors.clear();
+        self.registrations.clear();
         self.events.clear();
         self.streams.clear();
     }
@@ -76,6 +78,7 @@ impl InC {
             events: BTreeMap::new(),
             host_events: Arc::new(Mutex::default()),
             lent: Vec::new(),
+            registrations: BTreeMap::new(),
             table,
             world,
         }
@@ -124,6 +127,8 @@ impl InC {
             | Call::Explain { .. }
             | Call::Export { .. }
             | Call::Release { .. }
+            | Call::Register { .. }
+            | Call::Unregister { .. }
             | Call::DropTensor { .. } => self.hand_over(call),
             Call::Hold { .. } | Call::Open { .. } | Call::Abandon { .. } => self.host_event(call),
             _ => self.order(call),
@@ -327,6 +332,12 @@ impl InC {
     /// Calls around work of others and the end of a tensor.
     fn hand_over(&mut self, call: &Call) -> Result<Outcome, Stop> {
         match call {
+            Call::Register { r, of, device } => {
+                let (tensor, device) = (self.tensor(*of)?, self.table.devices[*device].lend());
+                let locked = made(|out| xd!(tensor_register)(tensor, device, out))?;
+                self.registrations.insert(*r, locked);
+            }
+            Call::Unregister { r } => drop(self.registrations.remove(r).ok_or(Stop::Empty)?),
             Call::WaitToRead { t, s } => {
                 check(xd!(tensor_wait_to_read)(self.tensor(*t)?, self.stream(*s)?))?;
             }

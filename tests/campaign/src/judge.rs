@@ -278,6 +278,12 @@ impl Judge {
         let view = self.model.make(source.element, &source.shape, device);
         let elements = self.model.elements(&source);
         self.model.put(&view, &elements);
+        if is_later {
+            // When the stream writes it is not known.
+            let length = view.bytes();
+            self.early
+                .insert(view.memory, (vec![0; length], vec![0; length]));
+        }
         self.later(&view, is_later);
         view
     }
@@ -441,7 +447,9 @@ impl Judge {
         let is_refusal = match error.kind {
             Failure::Refused => true,
             Failure::Hook(status) => {
-                status == Status::UNSUPPORTED || status == Status::INVALID && overlaps
+                // Of memory that is locked already, or was made by the device.
+                let is_known = matches!(call, Call::Register { .. }) && status == Status::CONFLICT;
+                status == Status::UNSUPPORTED || is_known || status == Status::INVALID && overlaps
             }
             Failure::Other => false,
         };

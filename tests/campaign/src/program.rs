@@ -175,8 +175,8 @@ pub struct Op {
     pub call: Call,
 }
 
-/// The calls. `t`, `s`, `e` and `x` are places of tensors, streams, events and exports: the result
-/// goes to the first place named, and a call that needs an empty place is left out.
+/// The calls. `t`, `s`, `e`, `x` and `r` are places of tensors, streams, events, exports and registrations:
+/// the result goes to the first place named, and a call that needs an empty place is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "the interpreter names each")]
 #[expect(
@@ -314,6 +314,15 @@ pub enum Call {
         device: usize,
         keep: u64,
     },
+    /// The host memory of a tensor is locked for a device, until the registration is dropped.
+    Register {
+        r: usize,
+        of: usize,
+        device: usize,
+    },
+    Unregister {
+        r: usize,
+    },
     WaitToRead {
         t: usize,
         s: usize,
@@ -401,6 +410,7 @@ impl Call {
                 | Self::SyncStream { .. }
                 | Self::SyncDevice { .. }
                 | Self::Trim { .. }
+                | Self::Register { .. }
         )
     }
 }

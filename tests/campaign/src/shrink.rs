@@ -223,6 +223,7 @@ const fn device_of(call: &mut Call) -> Option<&mut usize> {
         | Call::Explain { device, .. }
         | Call::Default { device, .. }
         | Call::SyncDevice { device }
+        | Call::Register { device, .. }
         | Call::Trim { device, .. } => Some(device),
         _ => None,
     }
@@ -247,6 +248,7 @@ fn rename(call: &mut Call, from: usize, to: usize) {
         | Call::Export { of, .. }
         | Call::Draft { of, .. }
         | Call::Take { of, .. }
+        | Call::Register { of, .. }
         | Call::Explain { of, .. } => [Some(of), None],
         Call::Fill { t, .. }
         | Call::Write { t, .. }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crossdock::{Error, Event, RouteKind, Stream, Tensor};
+use crossdock::{Error, Event, Registration, RouteKind, Stream, Tensor};
 use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
 use crossdock_sdk::dlpack::{
     AxisSlice, DLManagedTensor, DataWord, Flags, Layout, Place, Produced, Received,
@@ -24,6 +24,7 @@ pub(crate) struct Slots {
     streams: BTreeMap<usize, Stream>,
     events: BTreeMap<usize, Event>,
     exports: BTreeMap<usize, Produced>,
+    registrations: BTreeMap<usize, Registration>,
     host_events: HostEvents,
     lent: Vec<Lent>,
 }
@@ -49,6 +50,7 @@ impl Caller for Slots {
         self.host_events.lock().unwrap().clear();
         self.exports.clear();
         self.tensors.clear();
+        self.registrations.clear();
         self.events.clear();
         self.streams.clear();
     }
@@ -66,6 +68,7 @@ impl Slots {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             exports: BTreeMap::new(),
+            registrations: BTreeMap::new(),
             host_events: HostEvents::default(),
             lent: Vec::new(),
         }
@@ -97,7 +100,9 @@ impl Slots {
             | Call::ReadyOn { .. }
             | Call::Export { .. }
             | Call::Release { .. }
-            | Call::DropTensor { .. } => self.hand_over(&op.call),
+            | Call::Register { .. }
+            | Call::Unregister { .. }
+            | Call::DropTensor { .. } => self.hand_over(op),
             _ => self.order(op),
         }
     }
@@ -259,8 +264,13 @@ impl Slots {
     }
 
     /// Calls around work of others and the end of a tensor.
-    fn hand_over(&mut self, call: &Call) -> Result<Outcome, Stop> {
-        match call {
+    fn hand_over(&mut self, op: &Op) -> Result<Outcome, Stop> {
+        match &op.call {
+            Call::Register { r, of, device } => {
+                let registration = at(&self.tensors, *of)?.register(self.device(op, *device))?;
+                self.registrations.insert(*r, registration);
+            }
+            Call::Unregister { r } => drop(self.registrations.remove(r).ok_or(Stop::Empty)?),
             Call::WaitToRead { t, s } => {
                 at(&self.tensors, *t)?.wait_to_read(at(&self.streams, *s)?)?
             }

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
 
 /// Hooks that work calls; those of loading are left out, for else most programs would not begin.
-const HOOKS: [&str; 24] = [
+const HOOKS: [&str; 26] = [
     "allocate",
     "free",
     "copy",
@@ -33,6 +33,8 @@ const HOOKS: [&str; 24] = [
     "event_create_host",
     "event_complete",
     "stream_host_call",
+    "register_host",
+    "unregister_host",
 ];
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
