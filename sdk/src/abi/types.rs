@@ -459,7 +459,8 @@ pub struct PointerInfo {
     pub kind: MemoryKind,
     /// The owning device's index in its plugin.
     pub device: u32,
-    /// First byte of the allocation (not of a view).
+    /// First byte of the allocation (not of a view). Where host and device reach it at two addresses, by
+    /// either.
     pub base: Address,
     /// Bytes of the allocation.
     pub size: u64,

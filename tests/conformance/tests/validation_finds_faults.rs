@@ -203,7 +203,15 @@ fn a_pointer_query_that_contradicts_itself_or_the_allocations_is_found() {
             ..PointerInfo::default()
         };
         let apart = Address::pointer(1 << 30);
-        let base = if asked.word == 24 { apart } else { info.base };
+        let is_apart = [24, 40].contains(&asked.word);
+        let base = if is_apart { apart } else { info.base };
+        // The host's address of what the device has apart from it.
+        let is_of_host = asked.word == 40;
+        let info = PointerInfo {
+            host_pointer: if is_of_host { asked.word } else { 0 },
+            device_pointer: if is_of_host { apart.word } else { 0 },
+            ..info
+        };
         // SAFETY: the caller's room for the answer.
         unsafe { out.write(PointerInfo { base, ..info }) };
         Status::OK
@@ -222,7 +230,9 @@ fn a_pointer_query_that_contradicts_itself_or_the_allocations_is_found() {
     for (word, told) in [(8, "bytes from"), (16, "device 1"), (24, "apart from it")] {
         broken(hooks.pointer_query(Address::pointer(word)), told);
     }
-    hooks.pointer_query(Address::pointer(32)).unwrap();
+    for word in [32, 40] {
+        hooks.pointer_query(Address::pointer(word)).unwrap();
+    }
     let hooks = faulty(|table| table.pointer_query = Some(denies));
     let address = allocate(&hooks).unwrap();
     broken(hooks.pointer_query(address), "gave it: 1000 bytes");
