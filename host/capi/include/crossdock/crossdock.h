@@ -729,6 +729,8 @@ xd_error *xd_dl_device_from_text(const char *name, xd_dl_device *device);
  * \param[in] options  NULL: the standard search.
  * \param[out] runtime  The caller's. It closes when its last handle is given back; devices and
  *                      tensors do not need it.
+ * \return `XD_ERROR_LOAD` or `XD_ERROR_HOOK` for a file of `options->plugins`; `XD_INVALID` for options, or for
+ *         rules in `CROSSDOCK_FAULT`, that cannot be read.
  */
 xd_error *xd_runtime_open(const xd_runtime_options *options, xd_runtime **runtime);
 
@@ -972,6 +974,7 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  *                    once, when the last view is gone or before an error is returned; once the process
  *                    exits it is not called, which is a counted leak. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
+ * \return As ::xd_tensor_import.
  */
 xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memory,
                                 xd_tensor **tensor);
@@ -1028,6 +1031,7 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * for ever: whoever only passes the struct on can tell whether it is gone.
  *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
+ * \return `XD_ERROR_EXCHANGE` where DLPack cannot represent the tensor; the failure of the work that wrote it.
  */
 xd_error *xd_tensor_export(const xd_tensor *tensor, const xd_export_options *options,
                            struct DLManagedTensorVersioned **managed);
