@@ -36,7 +36,7 @@ numbers!(
         EXCHANGE = 5;
         /// A producer's claim and the pointer query contradict each other.
         CLAIM = 6;
-        /// Every route fell.
+        /// No route works.
         REFUSED = 7;
         /// It would take a copy, and copies were forbidden.
         COPY_REQUIRED = 8;
@@ -123,7 +123,8 @@ numbers!(
 numbers!(
     /// Bits of [`XdRuntimeOptions`](crate::XdRuntimeOptions).
     RuntimeFlags, "XD_RUNTIME_" {
-        /// Look neither into the environment nor into the standard folders.
+        /// Search no folder but those of the options: neither `CROSSDOCK_PLUGIN_PATH` nor the
+        /// standard folders. Other variables of the environment count all the same.
         NO_SEARCH = 1;
     }
 );

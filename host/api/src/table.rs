@@ -419,7 +419,7 @@ table! {
     route_text: extern "C" fn(Ref<'_, XdRoute>) -> Text<'_>;
     /// What is done, step by step; NULL behind the last one.
     route_step: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
-    /// The routes that fell, with the reason of each; NULL behind the last one.
+    /// The routes that do not work, each with its reason; NULL behind the last one.
     route_refused: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;
     /// The routes that could be taken instead, and what they cost; NULL behind the last one.
     route_instead: extern "C" fn(Ref<'_, XdRoute>, u64) -> Text<'_>;

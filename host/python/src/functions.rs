@@ -27,8 +27,8 @@ use crate::objects::target::Target;
 use crate::tensors::moving::{copy_mode, ordering};
 use crate::tensors::tensor::Tensor;
 
-/// The devices here, in a fixed order: by plugin as they were registered, and in the plugin's own
-/// order (see the plugin's page) within one.
+/// The devices here, in a fixed order: plugin by plugin as these were registered, each plugin's devices by
+/// their index in it.
 ///
 /// Plugins that nobody needed so far are probed and opened for it, which starts their drivers.
 #[pyfunction]

@@ -66,14 +66,14 @@ pub enum Error {
         /// Each plugin with the device that it names.
         owners: [String; 2],
     },
-    /// Every route fell.
+    /// No route works.
     #[error("move a tensor from `{from}` to `{to}`")]
     Refused {
         /// Source device.
         from: Device,
         /// Destination device.
         to: Device,
-        /// Each route with the reason why it fell.
+        /// Each route with the reason why it does not work.
         reasons: Vec<String>,
     },
     /// Something is of the process that this one was forked off. Misuse: open a runtime here.
@@ -146,7 +146,7 @@ impl Error {
                 format!("two plugins own it: {one}, and {other}")
             }
             Self::Refused { reasons, .. } => reasons.join("; "),
-            Self::Forked { .. } => "it is of the process that this one was forked off".to_owned(),
+            Self::Forked { .. } => "it belongs to the parent of this forked process".to_owned(),
         }
     }
 
@@ -160,7 +160,8 @@ impl Error {
                 status: Status::VENDOR,
                 native_code: 0,
                 ..
-            } => "mend what it names, and write again what the failed work was to write".to_owned(),
+            } => "fix the cause that it names, then write again what the failed work was to write"
+                .to_owned(),
             Self::Hook {
                 status: Status::FORKED,
                 operation,
@@ -176,7 +177,7 @@ impl Error {
             Self::UnknownDevice { .. } => {
                 "run `crossdock devices` to see what is here and what is absent".to_owned()
             }
-            Self::Exchange(_) => "fix the producer, or copy the tensor before giving it".to_owned(),
+            Self::Exchange(_) => "fix the producer, or pass a copy of the tensor".to_owned(),
             Self::Claim { .. } => {
                 "export the tensor with the device that owns its memory".to_owned()
             }
@@ -188,7 +189,7 @@ impl Error {
             }
             Self::Forked { .. } => hint_for(Status::FORKED).to_owned(),
             Self::Exhausted { .. } => "free memory or threads of this process".to_owned(),
-            Self::Misuse { .. } => "fix the arguments".to_owned(),
+            Self::Misuse { .. } => hint_for(Status::INVALID).to_owned(),
         }
     }
 
@@ -278,8 +279,8 @@ const fn hint_for(status: Status) -> &'static str {
              process by `spawn`"
         }
         Status::RETIRED => {
-            "load the plugin again and find the device anew, or use another; its old tensors stay \
-             gone"
+            "load the plugin again and find the device anew, or use another; once no runtime \
+             lists the plugin, its old tensors cannot be read"
         }
         Status::CONFLICT => {
             "end what is in its way: drop the host view of mapped memory or the registration of host memory, \

@@ -60,7 +60,7 @@ extern "C" {
 #define XD_API_MAJOR 1u
 /** It is raised when functions are added at the table's end. */
 #define XD_API_MINOR 0u
-/** A limit that there is none. */
+/** As a limit: none, so that a wait takes as long as it takes. */
 #define XD_NO_LIMIT UINT64_MAX
 /** A cost that is not known. */
 #define XD_COST_UNKNOWN UINT64_MAX
@@ -112,7 +112,7 @@ typedef uint32_t xd_failure_kind;
 #define XD_ERROR_EXCHANGE 5u
 /** A producer's claim and the pointer query contradict each other. */
 #define XD_ERROR_CLAIM 6u
-/** Every route fell. */
+/** No route works; ::xd_error_why names each with its reason. */
 #define XD_ERROR_REFUSED 7u
 /** It would take a copy, and copies were forbidden. */
 #define XD_ERROR_COPY_REQUIRED 8u
@@ -226,7 +226,9 @@ typedef uint32_t xd_wait_kind;
 
 /** Flags of xd_runtime_options. */
 typedef uint32_t xd_runtime_flags;
-/** Look neither into the environment nor into standard folders. */
+/** Search no folder but those of the options: neither `CROSSDOCK_PLUGIN_PATH` nor the standard folders. Other
+ * variables of the environment count all the same.
+ */
 #define XD_RUNTIME_NO_SEARCH 1u
 
 /** Flags of xd_memory. */
@@ -590,16 +592,16 @@ typedef void (*xd_release_gate)(void (*deleter)(void *tensor), void *tensor);
 /** \name The library */
 /**@{*/
 
-/** \brief The version of the table, major in the upper half, minor in the lower. It stays the same
- * for ever, so that any program may ask it first.
+/** \brief The version of the table: major in the upper 16 bits, minor in the lower. This function never
+ * changes, whatever the version, so that any program may call it first.
  */
 uint32_t xd_abi_version(void);
 
 /** \brief The library's version, as in `1.0.0`. Valid for ever. */
 const char *xd_version(void);
 
-/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. It is
- * noticed from the first runtime on.
+/** \brief 1 once the process has begun to exit: from then on nothing is freed any more. 0 before that,
+ * and in a process that has opened no runtime.
  */
 int32_t xd_exiting(void);
 
@@ -630,7 +632,8 @@ xd_error *xd_log_set(xd_log_function function, void *word, uint32_t level);
 /**
  * \brief Starts a trace of hooks, copies and routes into a file, which is created, or emptied where
  * it exists. Chrome and Perfetto show it.
- * \return `XD_INVALID` when there is a trace already, or the file cannot be written.
+ * \return `XD_INVALID` when there is a trace already, when another process writes this file, when it cannot be
+ *         written or is no regular file, and in the child of a fork.
  */
 xd_error *xd_trace_start(const char *path);
 
@@ -727,6 +730,8 @@ xd_error *xd_dl_device_from_text(const char *name, xd_dl_device *device);
  * \param[in] options  NULL: the standard search.
  * \param[out] runtime  The caller's. It closes when its last handle is given back; devices and
  *                      tensors do not need it.
+ * \return `XD_ERROR_LOAD` or `XD_ERROR_HOOK` for a file of `options->plugins`; `XD_INVALID` for options, or for
+ *         rules in `CROSSDOCK_FAULT`, that cannot be read.
  */
 xd_error *xd_runtime_open(const xd_runtime_options *options, xd_runtime **runtime);
 
@@ -772,9 +777,11 @@ xd_error *xd_runtime_refused(const xd_runtime *runtime, xd_error_list **errors);
 void xd_error_list_free(xd_error_list *errors);
 
 /** \brief Loads a plugin file beside those that are here, and starts its driver and those of plugins that may
- * have devices of its types; the same file is loaded once. One that
- * cannot be opened is an error, `XD_ERROR_HOOK` with what it answered, and the next call tries again;
- * one whose driver is absent is there, as ::xd_plugin_state says.
+ * have devices of its types. The same file is loaded once. A plugin whose driver is absent is loaded all the
+ * same, and ::xd_plugin_state says so.
+ * \param[out] plugin  The caller's.
+ * \return `XD_ERROR_LOAD` for a file that cannot be used; `XD_ERROR_HOOK` with the plugin's answer where it
+ *         cannot be opened: the next call tries again.
  */
 xd_error *xd_runtime_load_plugin(const xd_runtime *runtime, const char *path,
                                  xd_plugin **plugin);
@@ -968,6 +975,7 @@ xd_error *xd_tensor_empty(const xd_device *device, const xd_layout *layout,
  *                    once, when the last view is gone or before an error is returned; once the process
  *                    exits it is not called, which is a counted leak. Only where
  *                    `memory` is NULL or its size is wrong nothing is taken.
+ * \return As ::xd_tensor_import.
  */
 xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memory,
                                 xd_tensor **tensor);
@@ -978,11 +986,11 @@ xd_error *xd_tensor_from_memory(const xd_runtime *runtime, const xd_memory *memo
  * It starts drivers as ::xd_runtime_device does for `memory->device`.
  *
  * The plugin of `memory->device` adopts the object, and the tensor must lie inside it. Of an object that
- * a tensor here is of already, the new one is a view of that tensor's memory, and keeps it.
+ * a tensor here is of already, the new one is a view of that tensor's memory, and keeps it. An object that
+ * was made here lives as long as its tensors do; references that others count do not keep it.
  * \param[in] memory  `data` is a live object of the device's vendor, until its owner is released. The
- *                    owner is taken as by `xd_tensor_from_memory`.
- * An object that was made here lives as long as its tensors do, though others count references to it.
- * \return `XD_INVALID` for such an object while it is given back.
+ *                    owner is taken as by ::xd_tensor_from_memory.
+ * \return `XD_INVALID` for an object that was made here and is being given back.
  */
 xd_error *xd_tensor_adopt_native(const xd_runtime *runtime, const xd_memory *memory,
                                  xd_tensor **tensor);
@@ -1024,6 +1032,7 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
  * for ever: whoever only passes the struct on can tell whether it is gone.
  *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
+ * \return `XD_ERROR_EXCHANGE` where DLPack cannot represent the tensor; the failure of the work that wrote it.
  */
 xd_error *xd_tensor_export(const xd_tensor *tensor, const xd_export_options *options,
                            struct DLManagedTensorVersioned **managed);
@@ -1117,7 +1126,7 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
  *                     `XD_COPY_ALWAYS` takes that route where it is the cheapest.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
- * \return `XD_ERROR_REFUSED` with every route that fell and why; `XD_ERROR_COPY_REQUIRED`; `XD_UNSUPPORTED`
+ * \return `XD_ERROR_REFUSED` with the reason why each route does not work; `XD_ERROR_COPY_REQUIRED`; `XD_UNSUPPORTED`
  *         where the device has no memory of the `kind` that the options ask for; `XD_ERROR_CLAIM` as
  *         \ref xd_tensor_register.
  */
@@ -1348,7 +1357,7 @@ const char *xd_route_text(const xd_route *route);
 /** \brief What is done, step by step; NULL behind the last one. */
 const char *xd_route_step(const xd_route *route, uint64_t index);
 
-/** \brief The routes that fell, with the reason of each; NULL behind the last one. */
+/** \brief The routes that do not work, each with its reason; NULL behind the last one. */
 const char *xd_route_refused(const xd_route *route, uint64_t index);
 
 /** \brief The routes that could be taken instead, with their costs; NULL behind the last one. */

@@ -30,7 +30,7 @@ const CONFLICT_HINT: &str = "end what is in its way: drop the view that `t.to(\"
                              with `copy=True`";
 
 const RETIRED_HINT: &str = "load the plugin again and name the device anew, as in `xd.device(\"opencl:0\")`; \
-                            its old tensors stay gone";
+                            tensors of the retired plugin cannot be read any more";
 
 const FORKED_HINT: &str = "name the device anew in the child, as in `xd.device(\"cpu:0\")`; where \
                            the parent started its driver, start the process by `spawn`";

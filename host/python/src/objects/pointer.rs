@@ -13,7 +13,7 @@ use crate::link::process_runtime::runtime;
 use crate::link::table::api;
 use crate::objects::device::Device;
 
-/// Who owns an address, by the word of the plugins. `kind` of `"unowned"` makes the rest `None`.
+/// Who owns an address, as the plugins answer. `kind` of `"unowned"` makes the rest `None`.
 #[pyclass(frozen, module = "crossdock")]
 #[derive(Debug)]
 pub(crate) struct PointerInfo {

@@ -44,7 +44,7 @@ impl Route {
         (nanoseconds != COST_UNKNOWN).then(|| nanoseconds as f64 / 1e9)
     }
 
-    /// The routes that fell, each with the reason.
+    /// The routes that do not work, each with the reason.
     #[getter]
     fn refused(&self) -> Vec<String> {
         listed(|at| (api().route_refused)(self.0.lend(), at))

@@ -97,7 +97,7 @@ impl Tensor {
     /// A copy on a direct route does not wait: `copy=True` takes one where it is the cheapest. An alias
     /// that is adopted or mapped, and a copy through host memory, wait first for the work on the stream,
     /// without a limit: do not hold it by an event that this thread completes.
-    /// `stream.synchronize(timeout)` before them sets a limit.
+    /// To limit that wait, call `stream.synchronize(timeout)` first.
     #[pyo3(signature = (device=None, *, stream=None, copy=None, non_blocking=false))]
     fn to(
         &self,

@@ -12,16 +12,15 @@ use crate::tensors::tensor::Tensor;
 
 #[pymethods]
 impl Tensor {
-    /// Makes `stream` wait for work that writes the tensor (the current one of its device where there is
-    /// none). Call it before you put work of your own that reads the tensor on the stream, and
-    /// `used_on` after.
+    /// Makes `stream` (by default the current one of the tensor's device) wait for work that writes the
+    /// tensor. Call it before you enqueue your own work that reads the tensor, and `used_on` after.
     #[pyo3(signature = (stream=None))]
     fn wait_to_read(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.tell(py, stream, api().tensor_wait_to_read)
     }
 
-    /// Makes `stream` wait for all work on the tensor. Call it before you put work of your own that
-    /// writes the tensor on the stream, and `written_on` after.
+    /// Makes `stream` (by default as for `wait_to_read`) wait for all work on the tensor. Call it before
+    /// you enqueue your own work that writes the tensor, and `written_on` after.
     #[pyo3(signature = (stream=None))]
     fn wait_to_write(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.tell(py, stream, api().tensor_wait_to_write)

@@ -247,8 +247,8 @@ impl Tensor {
 
     /// The same elements in another shape, one extent of which may be `-1`: a view where that works.
     ///
-    /// The shape is one sequence, or one integer for each axis. `copy=None` copies where a view does not work, `True` always, `False` never (then it raises
-    /// `CopyRequiredError`). `ValueError` where the number of elements differs. Array API, `reshape`.
+    /// The shape is one sequence, or one integer for each axis. `copy=None` copies where a view does not
+    /// work, `True` always, `False` never: it raises `CopyRequiredError` instead. `ValueError` where the number of elements differs. Array API, `reshape`.
     #[pyo3(signature = (*shape, copy=None))]
     fn reshape(
         &self,

@@ -50,7 +50,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whether to look into the environment and the standard folders; yes unless said otherwise.
+    /// Whether to search `CROSSDOCK_PLUGIN_PATH` and the standard folders; yes unless said otherwise.
+    /// Other variables of the environment count either way.
     pub const fn search(mut self, yes: bool) -> Self {
         self.search = yes;
         self
@@ -134,13 +135,14 @@ impl RuntimeBuilder {
     }
 }
 
-/// What the environment says, where it may say something.
+/// `CROSSDOCK_STAGING_BYTES`; a privileged process does not read it.
 fn staging_bytes(environment: &Environment) -> Option<u64> {
     let text = std::env::var("CROSSDOCK_STAGING_BYTES").ok();
     let text = text.filter(|_| !environment.privileged)?;
     let bytes = text.parse().ok();
     if bytes.is_none() {
-        log::warn!(target: "crossdock::route", "CROSSDOCK_STAGING_BYTES=`{text}` is no number");
+        let why = "is ignored: give a whole number of bytes";
+        log::warn!(target: "crossdock::route", "CROSSDOCK_STAGING_BYTES=`{text}` {why}");
     }
     bytes
 }

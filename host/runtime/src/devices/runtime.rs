@@ -268,10 +268,10 @@ impl Runtime {
     }
 
     /// Removes a plugin from this runtime: its devices are gone and take no new work. Other runtimes
-    /// keep it, and while one does, tensors on it can still be read. The last one that retires it
-    /// drains its work, for at most five seconds, once a look at it that is under way is over; its code stays
-    /// mapped. From then on what needs a hook
-    /// of it, as reading and copying do, answers `RETIRED`. Tensors can be dropped at any time.
+    /// keep it, and while one does, tensors on it can still be read. The last one that retires it waits
+    /// for a probe or an open that is under way, then drains its work, for at most five seconds. From then
+    /// on what needs a hook of it, as reading and copying do, answers `RETIRED`. Its code stays mapped, and
+    /// tensors can be dropped at any time.
     ///
     /// # Errors
     /// What the plugin answered, `TIMEOUT` among it; it is removed all the same.

@@ -149,8 +149,8 @@ impl Tensor {
         let is_others = known.flags.contains(PointerFlags::FOREIGN)
             && !known.flags.contains(PointerFlags::HOST_ACCESSIBLE);
         if known.kind != MemoryKind::UNOWNED && !is_others {
-            let why = "it was made here, and no tensor keeps it any more: keep the tensor whose object \
-                       it is";
+            let why = "it was made here, and its tensor was dropped: keep that tensor for as long as the \
+                       object is used";
             return Err(Error::misuse("adopt a native object", why));
         }
         let claimed = claimed.clone();

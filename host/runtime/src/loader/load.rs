@@ -79,7 +79,8 @@ fn already_open(found: &Preflight) -> Result<Option<Arc<Plugin>>, Error> {
             return Err(Error::Load {
                 path: found.path.clone(),
                 why: "it was written over while it is loaded".to_owned(),
-                hint: "start again, and put a new build there by rename (`mv new old`)".to_owned(),
+                hint: "restart the program, and install each new build by rename (`mv new old`)"
+                    .to_owned(),
             });
         }
         if file.identity != found.identity && file.has_the_bytes_of(found) {

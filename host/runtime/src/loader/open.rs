@@ -104,7 +104,7 @@ impl Mapped {
                 return Err(refuse(
                     &found.path,
                     "the system does not tell which file was loaded from its path",
-                    "mount `/proc`, where `/proc/self/maps` tells it",
+                    "mount `/proc`: `/proc/self/maps` says which file was mapped",
                 ));
             }
             Some(false) if known => return Self::of_copy(found, root),
@@ -132,7 +132,7 @@ impl Mapped {
             refuse(
                 &found.path,
                 &why,
-                "give the new build another name, or start again",
+                "give the new build another name, or restart the program",
             )
         };
         let copy = PrivateCopy::of(&found.file, &found.path);

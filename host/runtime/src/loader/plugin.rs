@@ -184,7 +184,7 @@ impl Plugin {
         let named = self.identity.devices.join(",");
         let why =
             format!("its description says `devices={named}`, and its device {index} is `{ty}`");
-        Err(self.refusal(why, "the description lists every type"))
+        Err(self.refusal(why, "name every device type in the description"))
     }
 
     fn check_groups(&self, index: u32, claimed: Capabilities) -> Result<(), Error> {
@@ -194,14 +194,17 @@ impl Plugin {
         let why = format!(
             "its device {index} has the capability `{capability}`, and it lacks the group `{group}`"
         );
-        Err(self.refusal(why, "a capability has its group of hooks in the table"))
+        Err(self.refusal(
+            why,
+            "clear the capability, or put its group of hooks into the table",
+        ))
     }
 
     fn refusal(&self, why: String, rule: &str) -> Error {
         Error::Load {
             path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
             why,
-            hint: format!("its author sees to it: {rule}"),
+            hint: format!("ask its author for a build that follows the contract: {rule}"),
         }
     }
 

@@ -181,7 +181,7 @@ impl PreflightError {
                 "name the plugin's file; folders go into `CROSSDOCK_PLUGIN_PATH`".to_owned()
             }
             Self::Read { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-                "check the path: a part of it is a file, and no folder".to_owned()
+                "check the path: one of its folders is a file".to_owned()
             }
             Self::Read { .. } => "check the disk or the mount it lies on".to_owned(),
             Self::NotALibrary { .. } => {
@@ -196,7 +196,7 @@ impl PreflightError {
                 "build it with the export macro of the sdk, or `XD_PLUGIN_DESCRIBE` in C".to_owned()
             }
             Self::NoRoot { .. } => {
-                "export it, and look that an export list or `strip` leaves it in".to_owned()
+                "export one, and check that no export list and no `strip` removes it".to_owned()
             }
             Self::Version { host, .. } => {
                 format!(

@@ -31,7 +31,7 @@ pub struct Route {
     pub to: dlpack::Device,
     /// What is done, in order.
     pub steps: Vec<String>,
-    /// The routes before it, with the reason why each fell.
+    /// The routes that were tried before it, each with the reason why it does not work.
     pub refused: Vec<String>,
     /// The routes that could be taken instead, with what they would cost.
     pub instead: Vec<String>,

@@ -216,8 +216,8 @@ impl Tensor {
         pending.last_write()
     }
 
-    /// Makes `stream` wait for all work on the tensor. Call it before you put work of your own that
-    /// writes the tensor on the stream, and [`Tensor::written_on`] after.
+    /// Makes `stream` wait for all work on the tensor. Call it before you enqueue your own work that writes
+    /// the tensor, and [`Tensor::written_on`] after.
     ///
     /// # Errors
     /// [`Error::Hook`].
@@ -225,8 +225,8 @@ impl Tensor {
         order::wait(stream, Touched::writes(self))
     }
 
-    /// Makes `stream` wait for the last work that wrote the tensor. Call it before you put work of your
-    /// own that reads the tensor on the stream, and [`Tensor::used_on`] after.
+    /// Makes `stream` wait for the last work that wrote the tensor. Call it before you enqueue your own work
+    /// that reads the tensor, and [`Tensor::used_on`] after.
     ///
     /// # Errors
     /// [`Error::Hook`].

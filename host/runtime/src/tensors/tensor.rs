@@ -396,7 +396,7 @@ impl Tensor {
     /// The same values on `device`, by the chosen route, and the route that was taken.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every route that fell and why.
+    /// [`Error::Refused`] with the reason why each route does not work.
     pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
         self.move_to(&device.into(), choice, None)
     }

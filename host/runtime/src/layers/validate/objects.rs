@@ -1,4 +1,4 @@
-//! Calls that make or end an object: what may be ended, and what the registry learn.
+//! Calls that make or end an object: what may be ended, and what the registry learns.
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, Status};
 use crossdock_sdk::plugin::Error;
