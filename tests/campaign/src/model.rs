@@ -95,6 +95,15 @@ impl View {
             .all(|pair| pair[1] - pair[0] == self.element.bits())
     }
 
+    /// Whether no element lies before the other's first or behind its last one.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let (own, others) = (self.places(), other.places());
+        let ends = |places: &[i64]| (places.iter().min().copied(), places.iter().max().copied());
+        let ((first, last), (from, to)) = (ends(&own), ends(&others));
+        first.is_none() || (first >= from && last <= to)
+    }
+
     /// A part of it.
     #[must_use]
     pub fn slice(&self, axes: &[(i64, i64, i64)]) -> Self {

@@ -12,7 +12,7 @@ use crossdock_sdk::dlpack::{
 
 use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
 use crate::foreign::{Lent, receive};
-use crate::model::View;
+use crate::model::{View, part_of};
 use crate::program::{Call, Op, bytes_of, pattern_of};
 use crate::world::World;
 
@@ -137,19 +137,7 @@ impl Slots {
                 self.lent.push(lent);
                 (*t, self.import(op, receive(produced))?, false)
             }
-            Call::Strange {
-                t,
-                of: source,
-                shape,
-                strides,
-                first,
-            } => {
-                let element = of.ok_or(Stop::Empty)?.element;
-                let layout = Layout::strided(element.dtype(), shape, strides)?;
-                let offset = (first * element.bits() / 8) as u64;
-                let received = strange(at(&self.tensors, *source)?.clone(), &layout, offset)?;
-                (*t, self.import(op, received)?, true)
-            }
+            Call::Strange { t, .. } => (*t, self.strange(op, of)?, true),
             Call::Import { t, x } => {
                 let produced = self.exports.remove(x).ok_or(Stop::Empty)?;
                 (*t, self.import(op, receive(produced))?, true)
@@ -166,6 +154,30 @@ impl Slots {
             read_only,
             strides,
         })
+    }
+
+    /// The memory of a tensor by another layout.
+    fn strange(&self, op: &Op, of: Option<&View>) -> Result<Tensor, Stop> {
+        let Call::Strange {
+            of: source,
+            shape,
+            strides,
+            first,
+            ..
+        } = &op.call
+        else {
+            return Err(Stop::Empty);
+        };
+        let known = of.ok_or(Stop::Empty)?;
+        // Another tensor may have come to this place.
+        let named = part_of(&op.call, known.clone(), Vec::new());
+        named
+            .filter(|(_, named)| named.is_within(known))
+            .ok_or(Stop::Empty)?;
+        let layout = Layout::strided(known.element.dtype(), shape, strides)?;
+        let offset = (first * known.element.bits() / 8) as u64;
+        let received = strange(at(&self.tensors, *source)?.clone(), &layout, offset)?;
+        Ok(self.import(op, received)?)
     }
 
     fn import(&self, op: &Op, received: Received) -> Result<Tensor, Error> {
