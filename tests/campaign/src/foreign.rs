@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use crossdock_sdk::dlpack::{DataWord, Device, Flags, Layout, Place, Produced, Received};
 
@@ -34,11 +35,16 @@ static IS_GONE: AtomicBool = AtomicBool::new(false);
 /// The code of a process where foreign memory was released after that.
 const RELEASED_LATE: i32 = 78;
 
+/// How long the process goes on for it.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
 /// Watches the exit of the process. Called before the first runtime is opened, so that what the runtime does
 /// at the exit has been done before this hears of it.
 pub(crate) fn watch_exit() {
     extern "C" fn gone() {
         IS_GONE.store(true, Ordering::SeqCst);
+        // Else the process is over before another thread comes to its next release.
+        std::thread::sleep(A_MOMENT);
     }
     // SAFETY: a function that lives as long as the process.
     let refused = unsafe { libc::atexit(gone) };
