@@ -28,10 +28,9 @@ pub(crate) fn may_overlap(one: &Tensor, other: &Tensor) -> bool {
     }
     let names = one.names(said.as_ref());
     let others = other.names(said_of_other.as_ref());
-    let mut pairs = names.iter().flatten().flat_map(|name| {
-        let others = others.iter().flatten();
-        others.map(move |other| (name, other))
-    });
+    let mut pairs = names
+        .iter()
+        .flat_map(|name| others.iter().map(move |other| (name, other)));
     let is_one = |part: &Part<'_>, said: Option<PointerInfo>, other: &Part<'_>| {
         said.is_some_and(|said| part.knows_as_its_own(&said, other))
     };
@@ -42,6 +41,8 @@ pub(crate) fn may_overlap(one: &Tensor, other: &Tensor) -> bool {
 
 /// The bytes of a memory that a tensor's elements reach.
 struct Part<'a> {
+    /// The tensor's, which may be a view of the other one.
+    own: &'a Memory,
     memory: &'a Memory,
     bytes: Range<u64>,
 }
@@ -58,9 +59,11 @@ impl<'a> Part<'a> {
     /// `is_own_place`: where in the tensor's own memory, which may be a part of another one, at a place
     /// that only its plugin knows.
     fn of(tensor: &'a Tensor, is_own_place: bool) -> Self {
-        let root = tensor.memory().root();
-        if !is_own_place && tensor.memory().is_in_a_part() {
+        let own = tensor.memory();
+        let root = own.root();
+        if !is_own_place && own.is_in_a_part() {
             return Self {
+                own,
                 memory: root,
                 bytes: 0..root.size,
             };
@@ -68,6 +71,7 @@ impl<'a> Part<'a> {
         let span = tensor.layout().span();
         let [first, end] = [span.min, span.max].map(|at| tensor.offset().wrapping_add_signed(at));
         Self {
+            own,
             memory: root,
             bytes: first..end,
         }
@@ -75,9 +79,14 @@ impl<'a> Part<'a> {
 
     /// What its own plugin calls it.
     fn name(&self) -> Name {
+        self.name_in(self.memory)
+    }
+
+    /// What the plugin of one of its views calls it.
+    fn name_in(&self, view: &Memory) -> Name {
         let Address {
             word, offset, form, ..
-        } = self.memory.address;
+        } = view.address;
         let (object, base) = match form {
             AddressForm::HANDLE => (Some(word), offset),
             _ => (None, word.wrapping_add(offset)),
@@ -121,8 +130,9 @@ impl<'a> Part<'a> {
         own != others && is_of_one_plugin && is_one && said.allocation_id != 0
     }
 
-    /// Its own name, and the addresses at which the host and the device reach it.
-    fn names(&self, said: Option<&PointerInfo>) -> [Option<Name>; 3] {
+    /// Its own name and that of each of its views, and the addresses at which the host and the device
+    /// reach it.
+    fn names(&self, said: Option<&PointerInfo>) -> Vec<Name> {
         let length = self.bytes.end - self.bytes.start;
         let addressed = |first: u64| Name {
             object: None,
@@ -133,7 +143,8 @@ impl<'a> Part<'a> {
             first.map(addressed)
         };
         let (host, device) = (at(|said| said.host_pointer), at(|said| said.device_pointer));
-        [Some(self.name()), host, device]
+        let views = self.own.views().map(|view| self.name_in(view));
+        views.chain(host).chain(device).collect()
     }
 
     /// Whether its plugin, which said this of it, knows the other one as part of the same memory.

@@ -13,6 +13,8 @@ use crossdock_sdk::plugin::{Error, Groups, Host, describe};
 
 use super::may_overlap;
 use crate::devices::runtime::Runtime;
+use crate::tensors::memory::Memory;
+use crate::tensors::owner::Owner;
 use crate::tensors::tensor::Tensor;
 use crate::test_plugins::test_plugin;
 
@@ -25,12 +27,12 @@ struct Say {
     known: Mutex<BTreeMap<(u64, u64), PointerInfo>>,
 }
 
-static SAY: [Say; 10] = [const {
+static SAY: [Say; 11] = [const {
     Say {
         next: Mutex::new(Address::pointer(0)),
         known: Mutex::new(BTreeMap::new()),
     }
-}; 10];
+}; 11];
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
     const DESCRIPTION: &'static str =
@@ -257,4 +259,19 @@ fn no_plugin_is_asked_about_handles_of_another() {
         );
     }
     assert!(!meet(&device, &handle));
+}
+
+#[test]
+fn memory_that_came_to_a_device_through_another_is_known_by_every_name_on_the_way() {
+    let root = memory::<9>(Address::pointer(0x1000));
+    let named = memory::<10>(Address::handle(0x100, 0));
+    assert!(!meet(&root, &named), "nobody knows them");
+    let owner = Owner::Adopted { of: root.clone() };
+    let (device, address) = (named.device().clone(), named.address());
+    let view = Memory::new(device, address, 16, MemoryKind::DEVICE, owner);
+    let through = Tensor::of(view, bytes(16), 0);
+    assert_neighbours(&through, &named);
+    assert_neighbours(&through, &root);
+    // It was adopted by nobody.
+    std::mem::forget(through);
 }
