@@ -44,7 +44,7 @@ pub(crate) fn watch_exit() {
     extern "C" fn gone() {
         IS_GONE.store(true, Ordering::SeqCst);
         // Else the process is over before another thread comes to its next release.
-        std::thread::sleep(A_MOMENT);
+        std::thread::park_timeout(A_MOMENT);
     }
     // SAFETY: a function that lives as long as the process.
     let refused = unsafe { libc::atexit(gone) };
