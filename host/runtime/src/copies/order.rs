@@ -14,9 +14,9 @@ use crate::hooks::panics::Panics;
 use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::InternalStream;
+use crate::streams::pending::{Access, Earlier, Mark, Pending};
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
-use crate::tensors::pending::{Access, Earlier, Mark, Pending};
 use crate::tensors::tensor::Tensor;
 
 /// The tensors that some work reads and writes.

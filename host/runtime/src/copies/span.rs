@@ -164,7 +164,7 @@ unsafe fn by_plugin(
         dst_strides: dst.strides.as_ptr(),
         src_strides: src.strides.as_ptr(),
     };
-    let cpu = crate::loader::builtin::device()?;
+    let cpu = crate::devices::host_device::open()?;
     // SAFETY: the arrays have `rank` numbers each and outlive the call; the elements are what the
     // caller vouches for.
     unsafe { cpu.hooks().copy_strided(args, StreamHandle::NONE) }

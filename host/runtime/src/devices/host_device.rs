@@ -6,12 +6,22 @@ use std::sync::Arc;
 
 #[cfg(feature = "cpu")]
 use arc_swap::ArcSwapOption;
+#[cfg(feature = "cpu")]
+use crossdock_sdk::dlpack;
 
 use crate::devices::device::Device;
 #[cfg(feature = "cpu")]
 use crate::devices::device::WeakDevice;
 #[cfg(feature = "cpu")]
-use crate::loader::builtin;
+use crate::error::Error;
+#[cfg(feature = "cpu")]
+use crate::layers;
+#[cfg(feature = "cpu")]
+use crate::loader::{Environment, builtin};
+#[cfg(feature = "cpu")]
+use crate::routing::costs::CostCache;
+#[cfg(feature = "cpu")]
+use crate::routing::shared::Routing;
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]
@@ -22,9 +32,23 @@ pub(crate) fn get() -> Option<Device> {
     if let Some(device) = kept.filter(is_of_use) {
         return Some(device);
     }
-    let device = builtin::device().ok()?;
+    let device = open().ok()?;
     KEPT.store(Some(Arc::new(device.downgrade())));
     Some(device)
+}
+
+/// A new one: a tensor may outlive the runtime that it came from.
+///
+/// # Errors
+/// As [`builtin::cpu`], or what the plugin answers.
+#[cfg(feature = "cpu")]
+pub(crate) fn open() -> Result<Device, Error> {
+    let plugin = builtin::cpu(|| layers::requested(Environment::of_process().privileged))?;
+    let info = plugin.hooks().device_info(0)?;
+    // It is copied on, and nothing is moved from it to another device.
+    let routing = Arc::new(Routing::new(None, &CostCache::Off));
+    let id = dlpack::Device::CPU;
+    Ok(Device::new(&plugin, 0, id, info, &routing))
 }
 
 /// None is linked in.

@@ -7,18 +7,14 @@
 use std::sync::Arc;
 
 use crossdock_plugin_cpu::Cpu;
-use crossdock_sdk::dlpack;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
 use crate::contract::table::Table;
-use crate::devices::device::Device;
 use crate::error::Error;
-use crate::layers::{self, Layer};
+use crate::layers::Layer;
+use crate::loader::Description;
 use crate::loader::open_plugins::{self, Source, open_once};
 use crate::loader::plugin::{Plugin, PluginIdentity};
-use crate::loader::{Description, Environment};
-use crate::routing::costs::CostCache;
-use crate::routing::shared::Routing;
 
 /// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
 /// it.
@@ -50,18 +46,4 @@ fn read(layers: &[Layer]) -> Result<Plugin, Error> {
         path: None,
     };
     Ok(Plugin::new(identity, table, layers))
-}
-
-/// Its device, for work in host memory, whether a runtime has registered it or not: a tensor may
-/// outlive the runtime that it came from.
-///
-/// # Errors
-/// As [`cpu`], or what the plugin answers.
-pub(crate) fn device() -> Result<Device, Error> {
-    let plugin = cpu(|| layers::requested(Environment::of_process().privileged))?;
-    let info = plugin.hooks().device_info(0)?;
-    // It is copied on, and nothing is moved from it to another device.
-    let routing = Arc::new(Routing::new(None, &CostCache::Off));
-    let id = dlpack::Device::CPU;
-    Ok(Device::new(&plugin, 0, id, info, &routing))
 }

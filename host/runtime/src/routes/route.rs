@@ -14,9 +14,9 @@ use crate::routes::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
 use crate::routing::costs::Cost;
 use crate::routing::kinds::{RouteChoice, RouteKind};
 use crate::streams::chain;
+use crate::streams::pending::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
-use crate::tensors::pending::Access;
 use crate::tensors::target::Target;
 use crate::tensors::tensor::Tensor;
 

@@ -15,9 +15,9 @@ use crate::hooks::panics::lend;
 use crate::routes::route::{self, Route};
 use crate::routing::kinds::RouteChoice;
 use crate::streams::event::Event;
+use crate::streams::pending::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
-use crate::tensors::pending::Access;
 use crate::tensors::place;
 use crate::tensors::tensor::{Tensor, compact};
 

@@ -26,9 +26,9 @@ use crate::process::process_state;
 use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::{InternalStream, is_of_work};
+use crate::streams::pending::Mark;
 use crate::streams::release::{Release, Releases};
 use crate::streams::worker::{Job, Worker};
-use crate::tensors::pending::Mark;
 
 /// The threads that act when a plugin's events happen, and its outstanding releases.
 #[derive(Debug, Default)]

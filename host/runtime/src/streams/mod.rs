@@ -7,6 +7,7 @@
 //! | `stream_core`, `stream_frees` | a stream as its plugin knows it, and memory that it frees |
 //! | `chain` | how a stream waits for an event of another plugin |
 //! | `completion`, `worker` | what is done when work is over, and the thread that does it |
+//! | `pending` | work that may still run on a memory |
 //! | `release` | giving back what work may still use, and waits for that |
 //! | `internal_streams` | streams that the runtime makes for itself |
 
@@ -17,6 +18,9 @@ pub(crate) mod event;
 pub(crate) mod internal_streams;
 #[cfg(test)]
 mod internal_streams_tests;
+pub(crate) mod pending;
+#[cfg(test)]
+mod pending_tests;
 pub(crate) mod release;
 pub(crate) mod stream;
 pub(crate) mod stream_core;

@@ -13,6 +13,7 @@ use crate::process::process_state;
 use crate::routes::plan::{Maps, Reach};
 use crate::streams::completion;
 use crate::streams::event::Event;
+use crate::streams::pending::{Access, Mark, Pending};
 use crate::streams::release::{Release, RunAtDrop};
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
@@ -20,7 +21,6 @@ use crate::tensors::claim::HostClaim;
 use crate::tensors::foreign::{Foreign, LentBytes};
 use crate::tensors::inherited::Here;
 use crate::tensors::owner::{Owner, Pointer, give_back, log_failure};
-use crate::tensors::pending::{Access, Mark, Pending};
 use crate::tensors::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.

@@ -6,7 +6,7 @@
 //! | `memory`, `counted` | memory with an owner; the pointer that counts it |
 //! | `allocate` | new memory of a device |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
-//! | `pending`, `calls` | work that may still run on a memory; calls that use it now |
+//! | `calls` | calls that use a memory now |
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |
 //! | `claim` | memory that others call the host's, checked before it is first used |
@@ -24,9 +24,6 @@ pub(crate) mod live_objects;
 pub(crate) mod memory;
 pub(crate) mod object_memory;
 pub(crate) mod owner;
-pub(crate) mod pending;
-#[cfg(test)]
-mod pending_tests;
 pub(crate) mod place;
 pub(crate) mod registration;
 pub(crate) mod target;

@@ -165,7 +165,7 @@ fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
     let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
     let (from, to) = (
         device::<20>(&routing),
-        crate::loader::builtin::device().unwrap(),
+        crate::devices::host_device::open().unwrap(),
     );
     let mut costs = costs();
     costs.set(Way::BySource, curve(&[(1, 3.0), (1 << 30, 3.0)]).ok());
@@ -232,7 +232,7 @@ fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
     let routing = Arc::new(Routing::new(None, &CostCache::File(file.clone())));
     let (from, to) = (
         device::<26>(&routing),
-        crate::loader::builtin::device().unwrap(),
+        crate::devices::host_device::open().unwrap(),
     );
     let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
     let pair = PairIdentity::new(&from, &to);

@@ -10,7 +10,7 @@ use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 use crate::copies::order::{self, Touched};
 use crate::error::Error;
 use crate::hooks::waits;
-use crate::tensors::pending::{Access, Earlier, Mark, Pending};
+use crate::streams::pending::{Access, Earlier, Mark, Pending};
 use crate::test_plugins::test_plugin_streams::{self, Given, given};
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
