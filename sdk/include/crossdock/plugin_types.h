@@ -345,7 +345,7 @@ typedef struct xd_pointer_info {
     xd_memory_kind kind;
     /** The owning device's index in its plugin. */
     uint32_t device;
-    /** First byte of the allocation (not of a view), at the host's address or at the device's. */
+    /** First byte of the allocation (not of a view). By the host's address or the device's. */
     xd_address base;
     /** Bytes of the allocation. */
     uint64_t size;

@@ -459,7 +459,7 @@ pub struct PointerInfo {
     pub kind: MemoryKind,
     /// The owning device's index in its plugin.
     pub device: u32,
-    /// First byte of the allocation (not of a view), at the host's address or at the device's.
+    /// First byte of the allocation (not of a view). By the host's address or the device's.
     pub base: Address,
     /// Bytes of the allocation.
     pub size: u64,
