@@ -10,13 +10,14 @@ use crate::copies::order;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::trace;
-use crate::routes::plan::{self, Alias, Copies, Curiosity, End, Maps, Reach};
+use crate::routes::plan::{self, Alias, Copies, Curiosity, End};
 use crate::routing::costs::Cost;
 use crate::routing::kinds::{RouteChoice, RouteKind};
 use crate::streams::chain;
 use crate::streams::pending::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
+use crate::tensors::reach::{Maps, Reach};
 use crate::tensors::target::Target;
 use crate::tensors::tensor::Tensor;
 
@@ -114,6 +115,14 @@ fn of_device(device: &Device) -> Reach {
 }
 
 impl Tensor {
+    /// The same values on `device`, by the chosen route, and the route that was taken.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason why each route does not work.
+    pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
+        self.move_to(&device.into(), choice, None)
+    }
+
     /// What [`Tensor::to`] would do and cost, as by [`explain`]: of pinned and managed memory the
     /// host sees more than of its device's other memory.
     #[must_use]

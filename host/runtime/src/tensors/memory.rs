@@ -10,7 +10,6 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::lend;
 use crate::process::process_state;
-use crate::routes::plan::{Maps, Reach};
 use crate::streams::completion;
 use crate::streams::event::Event;
 use crate::streams::pending::{Access, Mark, Pending};
@@ -21,6 +20,7 @@ use crate::tensors::claim::HostClaim;
 use crate::tensors::foreign::{Foreign, LentBytes};
 use crate::tensors::inherited::Here;
 use crate::tensors::owner::{Owner, Pointer, give_back, log_failure};
+use crate::tensors::reach::{Maps, Reach};
 use crate::tensors::tensor::Tensor;
 
 /// The owner of a tensor's bytes on one device.

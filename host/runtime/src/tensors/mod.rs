@@ -10,6 +10,7 @@
 //! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |
 //! | `claim` | memory that others call the host's, checked before it is first used |
+//! | `reach` | how others reach a memory |
 //! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
 
 mod allocate;
@@ -25,6 +26,7 @@ pub(crate) mod memory;
 pub(crate) mod object_memory;
 pub(crate) mod owner;
 pub(crate) mod place;
+pub(crate) mod reach;
 pub(crate) mod registration;
 pub(crate) mod target;
 pub(crate) mod tensor;

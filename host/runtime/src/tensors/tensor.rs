@@ -5,7 +5,6 @@
 )]
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,12 +13,8 @@ use crossdock_sdk::dlpack::{
     self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
 
-use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::hooks::panics::lend;
-use crate::routes::route::Route;
-use crate::routing::kinds::RouteChoice;
 use crate::tensors::counted::Counted;
 use crate::tensors::foreign::LentBytes;
 use crate::tensors::inherited;
@@ -90,17 +85,6 @@ impl Tensor {
         let layout = compact(layout)?;
         let memory = Memory::allocate(device, layout.bytes(), kind)?;
         Ok(Self::of(memory, layout, 0))
-    }
-
-    /// Allocates a compact tensor and fills it with `bytes`.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] when the number of bytes is not the layout's; [`Error::Hook`].
-    pub fn from_bytes(device: &Device, layout: &Layout, bytes: &[u8]) -> Result<Self, Error> {
-        let tensor = Self::empty(device, layout)?;
-        tensor.check_length("write a tensor", bytes.len())?;
-        transfer::write(&tensor, bytes)?;
-        Ok(tensor)
     }
 
     /// Views host memory that `owner` keeps alive, without a copy and read-only, from
@@ -314,54 +298,6 @@ impl Tensor {
         self.memory().at(self.offset())
     }
 
-    /// Its elements as compact bytes, read through the device plugin's own copy hook.
-    ///
-    /// # Errors
-    /// [`Error::Hook`]; [`Error::Exhausted`] where the host has no room for them.
-    pub fn read(&self) -> Result<Vec<u8>, Error> {
-        let length = transfer::host_length(self.nbytes())?;
-        let mut bytes = Vec::new();
-        let none = |error| Error::exhausted("make host memory for a tensor", error);
-        bytes.try_reserve_exact(length).map_err(none)?;
-        let (mut bytes, ()) = lend(bytes, |bytes| {
-            let room = bytes.spare_capacity_mut();
-            elements::read_into(self, room.get_mut(..length).unwrap_or_default())
-        })?;
-        // SAFETY: the copy wrote `length` bytes, which are the capacity at least.
-        unsafe { bytes.set_len(length) };
-        Ok(bytes)
-    }
-
-    /// Reads its elements as compact bytes into memory of the caller's.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] when the number of bytes is wrong; as [`Tensor::read`]. After `PANIC` nobody knows
-    /// whether the plugin still writes `bytes`.
-    pub fn read_into(&self, bytes: &mut [u8]) -> Result<(), Error> {
-        self.check_length("read a tensor", bytes.len())?;
-        let length = bytes.len();
-        let room = std::ptr::from_mut(bytes).cast::<MaybeUninit<u8>>();
-        // SAFETY: the same bytes, which the copy hook only initialises.
-        elements::read_into(self, unsafe {
-            std::slice::from_raw_parts_mut(room, length)
-        })
-    }
-
-    /// Replaces its elements by compact `bytes`, and nothing beside them.
-    ///
-    /// Threads may write views of one memory at a time whose elements share no byte: elements of less
-    /// than a byte share one with their neighbours.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] when it is read-only, its elements overlap (a broadcast, a sliding window)
-    /// or the number of bytes is wrong; [`Error::Hook`].
-    pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
-        const OPERATION: &str = "write a tensor";
-        self.check_writable(OPERATION)?;
-        self.check_length(OPERATION, bytes.len())?;
-        elements::write(self, bytes)
-    }
-
     /// Refuses what nobody may write, and where one element has the place of another: which of their
     /// values stayed would be chance.
     pub(crate) fn check_not_read_only(&self, operation: &'static str) -> Result<(), Error> {
@@ -391,14 +327,6 @@ impl Tensor {
         }
         let why = format!("it holds {} bytes, {length} were given", self.nbytes());
         Err(Error::misuse(operation, why))
-    }
-
-    /// The same values on `device`, by the chosen route, and the route that was taken.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] with the reason why each route does not work.
-    pub fn to(&self, device: &Device, choice: RouteChoice) -> Result<(Self, Route), Error> {
-        self.move_to(&device.into(), choice, None)
     }
 
     /// A view with its axes in another order.
