@@ -203,7 +203,7 @@ def test_freed_memory_is_counted_and_given_back(device: Any) -> None:
     device.trim()
     assert tensor.tolist()[-1] == 7
     del tensor, usage
-    xd.wait_for_releases()
+    xd.wait_for_releases(60)
     device.trim(keep=1 << 40)
     kept = device.memory_usage()
     assert kept.used == before.used
