@@ -284,7 +284,8 @@ pub struct MapHooks {
     ///
     /// Threads: any.
     /// Blocks:  yes, until the memory's earlier work is done.
-    /// Owns:    the device does not touch the memory while it is mapped.
+    /// Owns:    while it is mapped the device touches the memory for what it is asked then,
+    ///          and for nothing else.
     /// Errors:  `UNSUPPORTED` when it would need a copy.
     /// Since:   table 1.0.
     pub map: Option<

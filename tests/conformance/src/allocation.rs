@@ -238,7 +238,8 @@ impl<'h> Allocation<'h> {
         let count = usize::try_from(self.size).map_err(|_beyond| misuse("too large to map"))?;
         // SAFETY: a slice needs
         // - `count` bytes to read and write: `map` answered their address, and it is not null;
-        // - no other user: the device does not touch the memory while it is mapped, by contract.
+        // - no other user: while it is mapped the device touches the memory for what it is
+        //   asked then, and nothing is.
         let bytes = unsafe { std::slice::from_raw_parts_mut(view.start.cast::<u8>(), count) };
         change(bytes);
         self.unmap(view)
