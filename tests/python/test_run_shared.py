@@ -1,7 +1,7 @@
 """A script of `crossdock run` and what it loads: one Python, one runtime, one package.
 
 Of the bugs that embedding has had elsewhere, these tests and those beside them hold the ones that a
-command line can have; the first is in `host/script/tests`. 8 to 14, 17 to 19 and 23 of hosts that embed
+command line can have; the first is in `host/embed/tests`. 8 to 14, 17 to 19 and 23 of hosts that embed
 Python are there too, and in the tests of hosts beside this file. 16 waits for modules that are loaded again, 24
 for scripts in a process of their own, 25 for a host with another runtime of C++.
 """

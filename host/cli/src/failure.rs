@@ -66,8 +66,8 @@ impl From<crossdock::Error> for Problem {
     }
 }
 
-impl From<crossdock_script::Failure> for Problem {
-    fn from(failure: crossdock_script::Failure) -> Self {
+impl From<crossdock_embed::Failure> for Problem {
+    fn from(failure: crossdock_embed::Failure) -> Self {
         let (why, hint) = (failure.why().to_owned(), failure.hint().to_owned());
         Self::new(failure.message, why, hint)
     }

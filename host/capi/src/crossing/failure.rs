@@ -2,7 +2,7 @@
 
 use crossdock::Error;
 use crossdock_api::{ErrorKind, Failure, Status};
-use crossdock_script::Kind;
+use crossdock_embed::Kind;
 use crossdock_sdk::dlpack::{Device, DlpackError};
 
 use crate::crossing::error_object::{ErrorObject, Parts};
@@ -16,7 +16,7 @@ pub(crate) enum Refusal {
     /// The runtime says why, of a device.
     On(Error, Device),
     /// A script failed, or could not be run.
-    Script(Box<crossdock_script::Failure>),
+    Script(Box<crossdock_embed::Failure>),
     /// An argument is wrong.
     Argument { why: String, hint: &'static str },
     /// It would take a copy.
@@ -146,8 +146,8 @@ impl From<Error> for Refusal {
     }
 }
 
-impl From<crossdock_script::Failure> for Refusal {
-    fn from(failure: crossdock_script::Failure) -> Self {
+impl From<crossdock_embed::Failure> for Refusal {
+    fn from(failure: crossdock_embed::Failure) -> Self {
         Self::Script(Box::new(failure))
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
 }
 
 /// A failure of scripts, part by part. Its kind says what it is; the status is the nearest one.
-fn of_script(failure: crossdock_script::Failure, function: &'static str) -> Parts {
+fn of_script(failure: crossdock_embed::Failure, function: &'static str) -> Parts {
     let (kind, status) = match failure.kind {
         Kind::NoPython => (ErrorKind::NO_PYTHON, Status::UNSUPPORTED),
         Kind::Mismatch => (ErrorKind::PYTHON_MISMATCH, Status::CONFLICT),
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn host_memory_and_threads_that_are_not_to_be_had_are_no_wrong_arguments() {
         let none = || DlpackError::OutOfMemory { bytes: 1 << 60 };
-        let thread = crossdock_script::Failure::new(Kind::Exhausted, "start a thread for scripts");
+        let thread = crossdock_embed::Failure::new(Kind::Exhausted, "start a thread for scripts");
         let refusals = [
             Refusal::from(none()),
             Refusal::from(Error::from(none())),

@@ -11,7 +11,7 @@ use crossdock_api::{
     Failure, Out, Owned, Ref, ValueKind, XdRuntime, XdScript, XdScriptInfo, XdScriptOptions,
     XdValue,
 };
-use crossdock_script::{Choice, Host, Options, Python, search};
+use crossdock_embed::{Choice, Host, Options, Python, search};
 
 use crate::crossing::boundary::{fence_free, fence_into};
 use crate::crossing::error_object::c_text;

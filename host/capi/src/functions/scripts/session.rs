@@ -13,7 +13,7 @@ use crossdock_api::{
     XdArguments, XdDevice, XdRunOptions, XdScript, XdSession, XdSessionOptions, XdSessionState,
     XdTensor, XdValue,
 };
-use crossdock_script::{Limits, Outcome, Session, Settings, State, Value};
+use crossdock_embed::{Limits, Outcome, Session, Settings, State, Value};
 use crossdock_sdk::deadline;
 
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, optional};

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 
 use crossdock_api::XdSessionOptions;
-use crossdock_script::{Output, Stream};
+use crossdock_embed::{Output, Stream};
 
 type Function = unsafe extern "C" fn(*mut c_void, *const c_char, u64);
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crossdock::{Error, Runtime, Tensor};
 use crossdock_api::{Owned, Ref, ValueKind, XdTensor, XdValue};
-use crossdock_script::{Managed, Value};
+use crossdock_embed::{Managed, Value};
 use crossdock_sdk::fence::fence;
 
 use crate::crossing::failure::Refusal;

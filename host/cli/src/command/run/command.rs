@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
-use crossdock_script::{Choice, Options, missing_requirements, script_of, search};
+use crossdock_embed::{Choice, Options, missing_requirements, script_of, search};
 use crossdock_sdk::shown::shell_word;
 
 use crate::command::run::runtime::{self, Shared};

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crossdock_api::{Out, Owned, Text, XdApi, XdDevice, XdError, XdRuntime, XdRuntimeOptions};
-use crossdock_script::{Choice, Options, Python, table_of};
+use crossdock_embed::{Choice, Options, Python, table_of};
 
 use crate::command::run::logging;
 use crate::{

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossdock_script::{Host, Kind, Limits, Options, Python, Session, Settings, Value};
+use crossdock_embed::{Host, Kind, Limits, Options, Python, Session, Settings, Value};
 
 use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, soon, try_run};
 

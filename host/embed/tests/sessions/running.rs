@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use crossdock_script::{Kind, Session, Settings, Value};
+use crossdock_embed::{Kind, Session, Settings, Value};
 
 use crate::rig::{Child, has_module, in_children, number, rounds, run, try_run};
 

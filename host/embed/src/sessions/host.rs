@@ -102,7 +102,7 @@ impl Host {
             startup_check::starts(self.python.choice())?;
         }
         let (ready, answer) = mpsc::sync_channel(1);
-        let script = Builder::new().name("crossdock-script".to_owned());
+        let script = Builder::new().name("crossdock-embed".to_owned());
         let script = script.stack_size(STACK_BYTES);
         let _detached = script
             .spawn(move || self.serve(&ready))

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crossdock_script::{Session, Settings, Stream};
+use crossdock_embed::{Session, Settings, Stream};
 
 use crate::rig::{Child, has_module, in_children, run, try_run};
 

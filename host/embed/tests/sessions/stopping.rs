@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossdock_script::{Kind, Limits, Outcome, Session, Settings, State, Value};
+use crossdock_embed::{Kind, Limits, Outcome, Session, Settings, State, Value};
 
 use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, try_run};
 

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 
-use crossdock_script::{Failure, Kind, Session, Settings, Value};
+use crossdock_embed::{Failure, Kind, Session, Settings, Value};
 
 use crate::rig::{Child, has_module, in_children, number, run, try_run};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossdock_script::{Kind, Limits, Settings};
+use crossdock_embed::{Kind, Limits, Settings};
 
 use crate::rig::{Child, in_children, number, run, soon, try_run};
 

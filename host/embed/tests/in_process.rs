@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::ptr;
 
-use crossdock_script::{Choice, Failure, Kind, Options, Python, search};
+use crossdock_embed::{Choice, Failure, Kind, Options, Python, search};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 /// Runs `work` in a process of its own, where there is a Python with a shared library.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crossdock_script::{Failure, Host, Options, Python, Session, Settings, Stream};
+use crossdock_embed::{Failure, Host, Options, Python, Session, Settings, Stream};
 
 /// In a child: the Python that it is to use.
 const PYTHON: &str = "CROSSDOCK_TEST_CHILD_PYTHON";
@@ -166,7 +166,7 @@ pub(crate) fn soon(body: impl FnOnce() + Send + 'static) {
 /// What a test asks Python for, where it is an integer.
 pub(crate) fn number(session: &Session, name: &str) -> i64 {
     match session.get(name).unwrap() {
-        crossdock_script::Value::Int(number) => number,
+        crossdock_embed::Value::Int(number) => number,
         other => panic!("{name} is {other:?}"),
     }
 }
