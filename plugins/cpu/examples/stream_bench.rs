@@ -65,20 +65,20 @@ fn held(cpu: &Cpu, count: usize) -> Result<(), Error> {
     let streams: Result<Vec<_>, _> = (0..count).map(|_| cpu.stream_create(0)).collect();
     let streams = streams?;
     let hold = |cpu: &Cpu| {
-        let gate = cpu.event_create_host(0)?;
+        let host_event = cpu.event_create_host(0)?;
         for &stream in &streams {
-            cpu.stream_wait_event(stream, gate)?;
+            cpu.stream_wait_event(stream, host_event)?;
             call(cpu, stream)?;
         }
-        Ok(gate)
+        Ok(host_event)
     };
     let name = format!("{count} held, from the event to the last end");
-    measure(cpu, &name, hold, |gate| {
-        cpu.event_complete(gate, Status::OK)?;
+    measure(cpu, &name, hold, |host_event| {
+        cpu.event_complete(host_event, Status::OK)?;
         for &stream in &streams {
             cpu.stream_synchronize(stream, u64::MAX)?;
         }
-        cpu.event_destroy(gate)
+        cpu.event_destroy(host_event)
     })
 }
 

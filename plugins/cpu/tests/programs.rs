@@ -55,7 +55,7 @@ enum Kind {
     /// A record or a wait.
     Point,
     Work(Arc<Work>),
-    Gate(Arc<Completion>),
+    HostEvent(Arc<Completion>),
 }
 
 /// How an event of the host's was completed, with the moment before.
@@ -88,7 +88,7 @@ struct Point {
     node: Option<usize>,
 }
 
-struct Gate {
+struct HostEvent {
     event: Arc<Event>,
     node: usize,
     completion: Arc<Completion>,
@@ -99,7 +99,7 @@ struct Program {
     nodes: Mutex<Vec<Node>>,
     lanes: Vec<Mutex<Lane>>,
     points: Vec<Mutex<Point>>,
-    gates: Vec<Mutex<Gate>>,
+    host_events: Vec<Mutex<HostEvent>>,
     /// What streams answered, behind which node.
     answers: Mutex<Vec<(usize, Outcome)>>,
     moments: Arc<Moments>,
@@ -148,7 +148,9 @@ impl Program {
         Self {
             lanes: lanes.collect(),
             points: points.collect(),
-            gates: (0..EVENTS).map(|_| Mutex::new(Gate::new(&nodes))).collect(),
+            host_events: (0..EVENTS)
+                .map(|_| Mutex::new(HostEvent::new(&nodes)))
+                .collect(),
             nodes,
             threads: Arc::clone(threads),
             answers: Mutex::default(),
@@ -163,10 +165,10 @@ impl Program {
             match random.below(20) {
                 0..=3 => self.submit(lane, Manner::Long, random.below(8) == 0),
                 4..=7 => self.submit(lane, Manner::Short, random.below(8) == 0),
-                8 => self.submit(lane, Manner::UntilGate(event), false),
+                8 => self.submit(lane, Manner::UntilHostEvent(event), false),
                 9..=11 => self.record(event, lane),
                 12..=14 => self.wait(event, lane),
-                15 => self.wait_gate(event, lane),
+                15 => self.wait_host_event(event, lane),
                 16 => self.complete(event, random.below(3)),
                 17 => self.query(lane),
                 18 => self.synchronize(lane, Duration::from_micros(20)),
@@ -177,7 +179,9 @@ impl Program {
 
     fn submit(&self, lane: usize, manner: Manner, fails: bool) {
         let until = match manner {
-            Manner::UntilGate(gate) => Some(Arc::clone(&self.gates[gate].lock().unwrap().event)),
+            Manner::UntilHostEvent(host_event) => Some(Arc::clone(
+                &self.host_events[host_event].lock().unwrap().event,
+            )),
             Manner::Long | Manner::Short => None,
         };
         let work = Arc::new(Work {
@@ -192,7 +196,7 @@ impl Program {
         let run = move || moments.work(&work, until.as_deref());
         match manner {
             Manner::Short => lane.stream.submit_short(run).unwrap(),
-            Manner::Long | Manner::UntilGate(_) => lane.stream.submit(run).unwrap(),
+            Manner::Long | Manner::UntilHostEvent(_) => lane.stream.submit(run).unwrap(),
         }
     }
 
@@ -210,24 +214,24 @@ impl Program {
         lane.stream.wait(&point.event);
     }
 
-    fn wait_gate(&self, gate: usize, lane: usize) {
-        let gate = self.gates[gate].lock().unwrap();
+    fn wait_host_event(&self, host_event: usize, lane: usize) {
+        let host_event = self.host_events[host_event].lock().unwrap();
         let mut lane = self.lanes[lane].lock().unwrap();
-        lane.enter(&self.nodes, Some(gate.node), Kind::Point);
-        lane.stream.wait(&gate.event);
+        lane.enter(&self.nodes, Some(host_event.node), Kind::Point);
+        lane.stream.wait(&host_event.event);
     }
 
-    fn complete(&self, gate: usize, how: usize) {
-        let mut gate = self.gates[gate].lock().unwrap();
-        gate.completion.fails.store(how > 0, Ordering::SeqCst);
+    fn complete(&self, host_event: usize, how: usize) {
+        let mut host_event = self.host_events[host_event].lock().unwrap();
+        host_event.completion.fails.store(how > 0, Ordering::SeqCst);
         let moment = self.moments.next();
-        gate.completion.moment.store(moment, Ordering::SeqCst);
+        host_event.completion.moment.store(moment, Ordering::SeqCst);
         match how {
-            0 => assert!(gate.event.complete(Ok(()))),
-            1 => assert!(gate.event.complete(Err(broken()))),
-            _ => gate.event.abandon(),
+            0 => assert!(host_event.event.complete(Ok(()))),
+            1 => assert!(host_event.event.complete(Err(broken()))),
+            _ => host_event.event.abandon(),
         }
-        *gate = Gate::new(&self.nodes);
+        *host_event = HostEvent::new(&self.nodes);
     }
 
     fn query(&self, lane: usize) {
@@ -258,8 +262,8 @@ impl Program {
 
     /// Lets all work end, and holds what happened against the model.
     fn end(&self, seed: u64) {
-        for gate in 0..EVENTS {
-            self.complete(gate, 0);
+        for host_event in 0..EVENTS {
+            self.complete(host_event, 0);
         }
         for lane in 0..STREAMS {
             self.synchronize(lane, LIMIT);
@@ -309,7 +313,7 @@ impl Program {
             let mut end = before;
             match &node.kind {
                 Kind::Point => {}
-                Kind::Gate(completion) => {
+                Kind::HostEvent(completion) => {
                     end = completion.moment.load(Ordering::SeqCst);
                     fails = completion.fails.load(Ordering::SeqCst);
                 }
@@ -334,7 +338,7 @@ enum Manner {
     Long,
     Short,
     /// It blocks until this event of the host's is complete.
-    UntilGate(usize),
+    UntilHostEvent(usize),
 }
 
 impl Lane {
@@ -362,14 +366,14 @@ impl Lane {
     }
 }
 
-impl Gate {
+impl HostEvent {
     fn new(nodes: &Mutex<Vec<Node>>) -> Self {
         let completion = Arc::<Completion>::default();
         let mut nodes = nodes.lock().unwrap();
         nodes.push(Node {
             before: Vec::new(),
             is_told: false,
-            kind: Kind::Gate(Arc::clone(&completion)),
+            kind: Kind::HostEvent(Arc::clone(&completion)),
         });
         Self {
             event: Arc::new(Event::pending()),

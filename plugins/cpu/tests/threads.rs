@@ -32,12 +32,12 @@ fn comes_down_to(threads: &Threads, wanted: impl Fn(usize) -> bool) -> bool {
 
 #[test]
 fn streams_that_wait_need_no_thread_each() {
-    let (threads, gate) = (Threads::new(), Event::pending());
+    let (threads, host_event) = (Threads::new(), Event::pending());
     let (told, heard) = channel();
     let waiting = streams(&threads, 500);
     for stream in &waiting {
         let told = told.clone();
-        stream.wait(&gate);
+        stream.wait(&host_event);
         let work = move || {
             told.send(()).unwrap();
             Ok(())
@@ -45,7 +45,7 @@ fn streams_that_wait_need_no_thread_each() {
         stream.submit(work).unwrap();
     }
     assert_eq!(threads.count(), 1, "the one that will run the first");
-    assert!(gate.complete(Ok(())));
+    assert!(host_event.complete(Ok(())));
     for stream in &waiting {
         assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
     }
@@ -64,16 +64,16 @@ fn work_that_blocks_holds_up_no_other_stream() {
             Ok(())
         }
     };
-    let gate = Event::pending();
+    let host_event = Event::pending();
     let busy = streams(&threads, 64);
     for stream in &busy[..32] {
         stream.submit(block()).unwrap();
     }
     for stream in &busy[32..] {
-        stream.wait(&gate);
+        stream.wait(&host_event);
         stream.submit(block()).unwrap();
     }
-    assert!(gate.complete(Ok(())));
+    assert!(host_event.complete(Ok(())));
     for stream in &busy {
         assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
     }
@@ -106,13 +106,13 @@ fn threads_that_have_nothing_to_do_end_but_for_one() {
 
 #[test]
 fn a_closed_pool_does_the_work_that_comes_all_the_same() {
-    let (threads, gate) = (Threads::new(), Event::pending());
+    let (threads, host_event) = (Threads::new(), Event::pending());
     let stream = Stream::new(&threads);
-    stream.wait(&gate);
+    stream.wait(&host_event);
     stream.submit(|| Ok(())).unwrap();
     threads.close();
     assert!(comes_down_to(&threads, |count| count == 0));
-    assert!(gate.complete(Ok(())));
+    assert!(host_event.complete(Ok(())));
     assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
     assert!(comes_down_to(&threads, |count| count == 0));
 }
@@ -125,17 +125,17 @@ fn work_without_a_thread_is_refused_and_all_else_goes_on() {
         return alone(name, &(1_u64 << 46).to_string());
     }
     let threads = Threads::new();
-    let (stream, event, gate) = (Stream::new(&threads), Event::new(), Event::pending());
+    let (stream, event, host_event) = (Stream::new(&threads), Event::new(), Event::pending());
     let refused = |submitted: Outcome| submitted.map_err(|failure| failure.status());
     assert_eq!(refused(stream.submit(|| Ok(()))), Err(Status::OOM_HOST));
     assert_eq!(stream.query(), Some(Ok(())), "nothing was submitted");
-    stream.wait(&gate);
+    stream.wait(&host_event);
     stream.record(&event);
     for submitted in [stream.submit(|| Ok(())), stream.submit_short(|| Ok(()))] {
         assert_eq!(refused(submitted), Err(Status::OOM_HOST));
     }
     assert_eq!(stream.synchronize(Some(Duration::ZERO)), None);
-    assert!(gate.complete(Ok(())));
+    assert!(host_event.complete(Ok(())));
     assert_eq!(event.query(), Some(Ok(())));
     assert_eq!(stream.synchronize(LIMIT), Some(Ok(())));
     assert_eq!(stream.submit_short(|| Ok(())), Ok(()));
@@ -150,15 +150,15 @@ fn work_that_was_taken_runs_when_a_thread_is_free_where_there_is_no_other() {
     }
     let threads = Threads::new();
     let (busy, waiting) = (Stream::new(&threads), Stream::new(&threads));
-    let (gate, event) = (Arc::new(Barrier::new(2)), Event::pending());
-    let both = Arc::clone(&gate);
+    let (host_event, event) = (Arc::new(Barrier::new(2)), Event::pending());
+    let both = Arc::clone(&host_event);
     let block = move || {
         both.wait();
         both.wait();
         Ok(())
     };
     busy.submit(block).unwrap();
-    gate.wait();
+    host_event.wait();
     leave_no_room_for_a_stack();
     waiting.wait(&event);
     waiting.submit(|| Ok(())).unwrap();
@@ -166,7 +166,7 @@ fn work_that_was_taken_runs_when_a_thread_is_free_where_there_is_no_other() {
     assert_eq!(refused.status(), Status::OOM_HOST, "it had to run at once");
     assert!(event.complete(Ok(())));
     assert_eq!(waiting.query(), None, "the only thread is busy");
-    gate.wait();
+    host_event.wait();
     assert_eq!(waiting.synchronize(LIMIT), Some(Ok(())));
     assert_eq!(threads.count(), 1);
 }

@@ -12,22 +12,22 @@ use crossdock_sdk::{deadline::Deadline, fence::fence};
 
 use crate::{
     fault::Fault,
-    handle::Mark,
+    handle::CommandEvent,
     progress::{Progress, on_done, progress, wait_out},
 };
 
 /// A command, and where threads sleep until it is over.
 #[derive(Debug)]
 pub(crate) struct Awaited {
-    pub(crate) mark: Arc<Mark>,
+    pub(crate) command_event: Arc<CommandEvent>,
     /// There once the driver was asked to tell when the command is over.
     waiter: OnceLock<Arc<Waiter>>,
 }
 
 impl Awaited {
-    pub(crate) const fn new(mark: Arc<Mark>) -> Self {
+    pub(crate) const fn new(command_event: Arc<CommandEvent>) -> Self {
         Self {
-            mark,
+            command_event,
             waiter: OnceLock::new(),
         }
     }
@@ -35,13 +35,13 @@ impl Awaited {
     /// Makes the CPU wait, at most for `limit`; `Running` where the command is not over by then.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
         let Some(limit) = limit else {
-            return wait_out(&self.mark);
+            return wait_out(&self.command_event);
         };
-        let now = progress(&self.mark)?;
+        let now = progress(&self.command_event)?;
         if now.is_over() || limit.is_zero() {
             return Ok(now);
         }
-        self.waiter()?.wait(&self.mark, limit)
+        self.waiter()?.wait(&self.command_event, limit)
     }
 
     /// Where the driver tells of the command, which it is asked to at the first call. Two threads that are
@@ -52,7 +52,7 @@ impl Awaited {
         }
         let waiter = Arc::new(Waiter::default());
         let word = Arc::into_raw(Arc::clone(&waiter)).cast_mut();
-        on_done(&self.mark, waiter_fired, word.cast()).inspect_err(|_| {
+        on_done(&self.command_event, waiter_fired, word.cast()).inspect_err(|_| {
             // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
             // driver refused to take it.
             unsafe { Arc::decrement_strong_count(word.cast_const()) };
@@ -71,7 +71,7 @@ struct Waiter {
 impl Waiter {
     /// Sleeps until told. PoCL 3 tells nobody of a command that fails, so the status is asked for
     /// now and then as well.
-    fn wait(&self, mark: &Mark, limit: Duration) -> Result<Progress, Fault> {
+    fn wait(&self, command_event: &CommandEvent, limit: Duration) -> Result<Progress, Fault> {
         let deadline = Deadline::after(Some(limit));
         loop {
             let slice = deadline.at_most(LOOK_AGAIN);
@@ -79,7 +79,7 @@ impl Waiter {
             if let Some(told) = told {
                 return Ok(Progress::of(told));
             }
-            let now = progress(mark)?;
+            let now = progress(command_event)?;
             if now.is_over() || deadline.is_over() {
                 return Ok(now);
             }

@@ -13,7 +13,7 @@ use crate::{
     device::Device,
     event,
     fault::{Fault, Kind},
-    handle::{Mark, Memory, TARGET},
+    handle::{CommandEvent, Memory, TARGET},
     memory::create,
     pool::{Block, Pool},
     progress,
@@ -43,9 +43,10 @@ pub(crate) fn proves_alias(device: &Device) -> bool {
     })
 }
 
-fn wait(device: &Device, mark: Result<*mut c_void, i32>) -> Result<(), Fault> {
-    let mark: Mark = event::take(mark, device.gate(), "clEnqueueWriteBuffer")?;
-    progress::finish(&mark)
+fn wait(device: &Device, command_event: Result<*mut c_void, i32>) -> Result<(), Fault> {
+    let command_event: CommandEvent =
+        event::take(command_event, device.driver_state(), "clEnqueueWriteBuffer")?;
+    progress::finish(&command_event)
 }
 
 fn write(

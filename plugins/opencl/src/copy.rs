@@ -14,7 +14,7 @@ use opencl3::{
 use crate::{
     device::Device,
     fault::{Fault, Kind},
-    handle::Mark,
+    handle::CommandEvent,
     place::{End, Place, ends, pair, too_far},
     progress::{self, Progress},
     rect::{Pitches, Plan, Reach},
@@ -141,7 +141,7 @@ fn fill_object(
     (raw, offset): (*mut c_void, usize),
     pattern: &[u8],
     length: usize,
-) -> Result<Arc<Mark>, Fault> {
+) -> Result<Arc<CommandEvent>, Fault> {
     stream.submit("clEnqueueFillBuffer", |queue| {
         // SAFETY: `enqueue_fill_buffer` needs a live queue and object of one context, a range inside
         // the object, and a pattern that lives for the call: `fill` checked all.
@@ -166,7 +166,7 @@ fn fill_shared(
     at: *mut c_void,
     pattern: &[u8],
     length: usize,
-) -> Result<Arc<Mark>, Fault> {
+) -> Result<Arc<CommandEvent>, Fault> {
     if let Some(usm) = device.platform.usm {
         return stream.submit("clEnqueueMemFillINTEL", |queue| {
             // SAFETY: `fill` needs a live queue of the memory's context, and a range inside of that on
@@ -190,7 +190,7 @@ fn finish(
     device: &Arc<Device>,
     stream: Option<&Stream>,
     places: [&Place; 2],
-    work: impl FnOnce(&Stream, &mut Option<Arc<Mark>>) -> Result<Arc<Mark>, Fault>,
+    work: impl FnOnce(&Stream, &mut Option<Arc<CommandEvent>>) -> Result<Arc<CommandEvent>, Fault>,
 ) -> Result<(), Fault> {
     let own;
     let line = match stream {
@@ -207,16 +207,16 @@ fn finish(
     }
     let mut begun = None;
     let done = work(line, &mut begun);
-    let (mark, refused) = match (done, begun) {
-        (Ok(mark), _) => (mark, None),
+    let (command_event, refused) = match (done, begun) {
+        (Ok(command_event), _) => (command_event, None),
         (Err(fault), Some(begun)) => (begun, Some(fault)),
         (Err(fault), None) => return Err(fault),
     };
     if stream.is_some() && refused.is_none() {
-        use_places(places, &mark);
+        use_places(places, &command_event);
         return Ok(());
     }
-    let ended = wait(places, &mark);
+    let ended = wait(places, &command_event);
     // What became of the earlier commands matters less than why the next one was refused.
     match refused {
         Some(fault) => Err(after_start(fault)),
@@ -225,21 +225,21 @@ fn finish(
 }
 
 /// Waits for work that is to be over on return. Where that cannot be told, its memory stays in use.
-fn wait(places: [&Place; 2], mark: &Arc<Mark>) -> Result<(), Fault> {
-    match progress::wait_out(mark) {
+fn wait(places: [&Place; 2], command_event: &Arc<CommandEvent>) -> Result<(), Fault> {
+    match progress::wait_out(command_event) {
         Ok(Progress::Failed(fault)) => Err(fault),
         Ok(Progress::Done | Progress::Running) => Ok(()),
         Err(fault) => {
-            use_places(places, mark);
+            use_places(places, command_event);
             Err(fault)
         }
     }
 }
 
-fn use_places(places: [&Place; 2], mark: &Arc<Mark>) {
+fn use_places(places: [&Place; 2], command_event: &Arc<CommandEvent>) {
     for place in places {
         if let Place::Object { allocation, .. } = place {
-            allocation.used_by(mark);
+            allocation.used_by(command_event);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{handle::Mark, progress::is_over};
+use crate::{handle::CommandEvent, progress::is_over};
 
 /// Things whose last user is a command.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Deferred {
 }
 
 /// The command, and what goes after it.
-type Waiting = (Arc<Mark>, Box<dyn Kept>);
+type Waiting = (Arc<CommandEvent>, Box<dyn Kept>);
 
 /// Anything that only has to be dropped.
 pub(crate) trait Kept: Debug + Send + Sync {}
@@ -22,12 +22,12 @@ pub(crate) trait Kept: Debug + Send + Sync {}
 impl<T: Debug + Send + Sync> Kept for T {}
 
 impl Deferred {
-    /// Drops `what` some time after `mark` is done.
-    pub(crate) fn keep(&self, mark: Arc<Mark>, what: impl Kept + 'static) {
+    /// Drops `what` some time after `command_event` is done.
+    pub(crate) fn keep(&self, command_event: Arc<CommandEvent>, what: impl Kept + 'static) {
         self.waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push((mark, Box::new(what)));
+            .push((command_event, Box::new(what)));
         self.sweep();
     }
 
@@ -36,8 +36,9 @@ impl Deferred {
     pub(crate) fn sweep(&self) {
         let older = self.take();
         // Asking the driver and giving back to it is done without the lock.
-        let (mut waiting, done): (Vec<_>, Vec<_>) =
-            older.into_iter().partition(|(mark, _)| !is_over(mark));
+        let (mut waiting, done): (Vec<_>, Vec<_>) = older
+            .into_iter()
+            .partition(|(command_event, _)| !is_over(command_event));
         drop(done);
         self.waiting
             .lock()

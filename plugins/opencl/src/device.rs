@@ -8,7 +8,7 @@ use opencl3::{context::context as cl_context, device as cl};
 use crate::{
     backing,
     fault::Fault,
-    handle::{Context, Gate, Queue, word_of},
+    handle::{Context, DriverState, Queue, word_of},
     pool::Pool,
     stream,
     turns::Turns,
@@ -75,7 +75,7 @@ impl Device {
             return Ok(Arc::clone(self));
         }
         // SAFETY: `retain` needs a live context: the caller promises it.
-        let context = unsafe { Context::retain(context, self.gate()) }?;
+        let context = unsafe { Context::retain(context, self.driver_state()) }?;
         if !devices_of(&context)?.contains(&self.id) {
             return Err(Fault::unsupported(
                 operation,
@@ -100,8 +100,8 @@ impl Device {
         }))
     }
 
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
-        self.platform.context.gate()
+    pub(crate) fn driver_state(&self) -> &Arc<DriverState> {
+        self.platform.context.driver_state()
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -21,7 +21,7 @@ use crate::{
     convert,
     device::{Class, Device, DeviceId, Facts, Platform, clean, made_up_uuid},
     fault::{Fault, Kind},
-    handle::{Context, Gate, TARGET},
+    handle::{Context, DriverState, TARGET},
     usm::Usm,
 };
 
@@ -82,19 +82,19 @@ pub(crate) fn look() -> Presence {
 /// OpenCL, opened: every usable device of every platform.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) driver_state: Arc<DriverState>,
     pub(crate) devices: Vec<Arc<Device>>,
 }
 
 impl Driver {
     /// Makes one context for each platform and numbers the devices.
     pub(crate) fn open() -> Result<Self, Fault> {
-        let gate = Gate::new();
+        let driver_state = DriverState::new();
         let platforms = platforms().map_err(|code| Fault::native("clGetPlatformIDs", code))?;
         let mut devices = Vec::new();
         for raw in platforms {
             // One bad driver must not hide the others.
-            match open_platform(raw, &gate) {
+            match open_platform(raw, &driver_state) {
                 Ok(found) => devices.extend(found),
                 Err(fault) => {
                     log::warn!(target: TARGET, "platform `{}` skipped: {fault}", name_of(raw));
@@ -110,7 +110,7 @@ impl Driver {
         }
         devices.sort_by_cached_key(order_key);
         Ok(Self {
-            gate,
+            driver_state,
             devices: devices.into_iter().map(Arc::new).collect(),
         })
     }
@@ -126,7 +126,7 @@ fn order_key(device: &Device) -> impl Ord + use<> {
     )
 }
 
-fn open_platform(raw: RawPlatform, gate: &Arc<Gate>) -> Result<Vec<Device>, Fault> {
+fn open_platform(raw: RawPlatform, driver_state: &Arc<DriverState>) -> Result<Vec<Device>, Fault> {
     let name = name_of(raw);
     let mut found: Vec<(DeviceId, Facts)> = Vec::new();
     for id in root_devices(raw) {
@@ -149,7 +149,7 @@ fn open_platform(raw: RawPlatform, gate: &Arc<Gate>) -> Result<Vec<Device>, Faul
     }
     let ids: Vec<*mut c_void> = found.iter().map(|(id, _)| id.raw()).collect();
     let platform = Arc::new(Platform {
-        context: create_context(raw, &ids, gate)?,
+        context: create_context(raw, &ids, driver_state)?,
         version: fact(raw, cl_platform::CL_PLATFORM_VERSION),
         usm: found
             .iter()
@@ -186,7 +186,7 @@ fn platforms() -> Result<Vec<RawPlatform>, i32> {
 fn create_context(
     platform: RawPlatform,
     devices: &[*mut c_void],
-    gate: &Arc<Gate>,
+    driver_state: &Arc<DriverState>,
 ) -> Result<Context, Fault> {
     const OPERATION: &str = "clCreateContext";
     let properties = [
@@ -197,7 +197,7 @@ fn create_context(
     let raw = cl_context::create_context(devices, properties.as_ptr(), None, std::ptr::null_mut())
         .map_err(|code| Fault::native(OPERATION, code))?;
     // SAFETY: `adopt` needs a live context with a reference to give: it was just created.
-    unsafe { Context::adopt(raw, gate, OPERATION) }
+    unsafe { Context::adopt(raw, driver_state, OPERATION) }
 }
 
 /// The devices of a platform; none is an error number in OpenCL, and an empty list here.

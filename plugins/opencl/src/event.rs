@@ -13,7 +13,7 @@ use crate::{
     awaited::Awaited,
     device::Device,
     fault::{Fault, Kind},
-    handle::{Gate, Mark},
+    handle::{CommandEvent, DriverState},
     progress::{Progress, progress},
     promise::{Promise, Promises},
     stream::Stream,
@@ -41,7 +41,7 @@ enum State {
 struct Point {
     /// Handed to its device already: a stream flushes each command.
     end: Arc<Awaited>,
-    /// Whose context the mark lives in.
+    /// Whose context the event lives in.
     device: Arc<Device>,
     behind: Promises,
 }
@@ -58,13 +58,13 @@ impl Event {
     /// An event that is pending until `complete`.
     pub(crate) fn host(device: &Arc<Device>) -> Result<Self, Fault> {
         const OPERATION: &str = "clCreateUserEvent";
-        device.gate().check(OPERATION)?;
+        device.driver_state().check(OPERATION)?;
         let raw = cl::create_user_event(device.context().raw());
-        let mark = Arc::new(take(raw, device.gate(), OPERATION)?);
+        let command_event = Arc::new(take(raw, device.driver_state(), OPERATION)?);
         Ok(Self {
             device: Arc::clone(device),
             state: Mutex::new(State::Host {
-                end: Arc::new(Awaited::new(mark)),
+                end: Arc::new(Awaited::new(command_event)),
                 promise: Arc::default(),
             }),
         })
@@ -78,9 +78,9 @@ impl Event {
                 "the event is completed by the host",
             ));
         }
-        let (mark, behind) = stream.end()?;
+        let (command_event, behind) = stream.end()?;
         self.replace(State::Recorded(Point {
-            end: Arc::new(Awaited::new(mark)),
+            end: Arc::new(Awaited::new(command_event)),
             device: Arc::clone(&stream.device),
             behind,
         }));
@@ -98,7 +98,7 @@ impl Event {
                 "the event belongs to another context",
             ));
         }
-        stream.hold(&point.end.mark, &point.behind)
+        stream.hold(&point.end.command_event, &point.behind)
     }
 
     /// How far the work before it is.
@@ -106,7 +106,7 @@ impl Event {
         let Some(point) = self.point() else {
             return Ok(Progress::Done);
         };
-        let now = progress(&point.end.mark)?;
+        let now = progress(&point.end.command_event)?;
         Ok(now.and(|| point.behind.verdict()))
     }
 
@@ -122,10 +122,10 @@ impl Event {
     /// Lets everything go on that waits for a host event.
     pub(crate) fn complete(&self, outcome: Result<(), Fault>) -> Result<(), Fault> {
         const OPERATION: &str = "event_complete";
-        let (mark, promise) = self
+        let (command_event, promise) = self
             .promised()
             .ok_or_else(|| Fault::invalid(OPERATION, "not an event of the host"))?;
-        if tell(&mark, &promise, outcome)? {
+        if tell(&command_event, &promise, outcome)? {
             Ok(())
         } else {
             Err(Fault::invalid(OPERATION, "the event is complete already"))
@@ -134,7 +134,7 @@ impl Event {
 
     /// Fails those who still wait for a host event, which nobody can complete any more.
     pub(crate) fn abandon(&self) -> Result<(), Fault> {
-        let Some((mark, promise)) = self.promised() else {
+        let Some((command_event, promise)) = self.promised() else {
             return Ok(());
         };
         let abandoned = Fault::new(
@@ -143,7 +143,7 @@ impl Event {
             "the event of the host was destroyed before it was completed",
         );
         // One that is complete stays as it is.
-        tell(&mark, &promise, Err(abandoned)).map(drop)
+        tell(&command_event, &promise, Err(abandoned)).map(drop)
     }
 
     /// Nanoseconds between two recorded events; `None` before both happened.
@@ -174,18 +174,20 @@ impl Event {
     }
 
     /// What the host completes, where this is such an event.
-    fn promised(&self) -> Option<(Arc<Mark>, Arc<Promise>)> {
+    fn promised(&self) -> Option<(Arc<CommandEvent>, Arc<Promise>)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            State::Host { end, promise } => Some((Arc::clone(&end.mark), Arc::clone(promise))),
+            State::Host { end, promise } => {
+                Some((Arc::clone(&end.command_event), Arc::clone(promise)))
+            }
             State::Never | State::Recorded(_) => None,
         }
     }
 
-    fn recorded(&self) -> Option<Arc<Mark>> {
+    fn recorded(&self) -> Option<Arc<CommandEvent>> {
         self.point()
             .filter(|_| !self.is_host())
-            .map(|point| Arc::clone(&point.end.mark))
+            .map(|point| Arc::clone(&point.end.command_event))
     }
 
     /// What to wait for; none for an event that was never recorded.
@@ -207,7 +209,7 @@ impl Event {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *state, new)
         };
-        // Releasing the older mark calls the driver, so the lock is gone by now.
+        // Releasing the older event calls the driver, so the lock is gone by now.
         drop(old);
     }
 }
@@ -215,20 +217,24 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // At close nobody destroyed it, and every queue behind it would hang.
-        if self.device.gate().check("event_destroy").is_ok()
+        if self.device.driver_state().check("event_destroy").is_ok()
             && let Err(fault) = self.abandon()
         {
-            self.device.gate().record_late(fault);
+            self.device.driver_state().record_late(fault);
         }
     }
 }
 
 /// Completes what the host promised; `false` when it was complete already.
-fn tell(mark: &Mark, promise: &Promise, outcome: Result<(), Fault>) -> Result<bool, Fault> {
+fn tell(
+    command_event: &CommandEvent,
+    promise: &Promise,
+    outcome: Result<(), Fault>,
+) -> Result<bool, Fault> {
     const OPERATION: &str = "clSetUserEventStatus";
-    mark.gate().check(OPERATION)?;
+    command_event.driver_state().check(OPERATION)?;
     promise.complete(outcome, || {
-        cl::set_user_event_status(mark.raw(), cl::CL_COMPLETE)
+        cl::set_user_event_status(command_event.raw(), cl::CL_COMPLETE)
             .map_err(|code| Fault::native(OPERATION, code))
     })
 }
@@ -236,29 +242,27 @@ fn tell(mark: &Mark, promise: &Promise, outcome: Result<(), Fault>) -> Result<bo
 /// Takes over the event that a driver call answered with.
 pub(crate) fn take(
     raw: Result<*mut c_void, i32>,
-    gate: &Arc<Gate>,
+    driver_state: &Arc<DriverState>,
     operation: &'static str,
-) -> Result<Mark, Fault> {
+) -> Result<CommandEvent, Fault> {
     let raw = raw.map_err(|code| Fault::native(operation, code))?;
     // SAFETY: `adopt` needs null or a live event with a reference to give: the call that answered
     // made it for us.
-    unsafe { Mark::adopt(raw, gate, operation) }
+    unsafe { CommandEvent::adopt(raw, driver_state, operation) }
 }
 
 /// What a driver answers for the times of a queue that measures none (`CL_PROFILING_INFO_NOT_AVAILABLE`).
 const NOT_AVAILABLE: i32 = -7;
 
 /// When the device finished the command, in nanoseconds of its own clock.
-fn time(mark: &Mark) -> Result<u64, Fault> {
-    let info =
-        cl::get_event_profiling_info(mark.raw(), cl::CL_PROFILING_COMMAND_END).map_err(|code| {
-            match code {
-                NOT_AVAILABLE => Fault::unsupported(
-                    "clGetEventProfilingInfo",
-                    "the queue measures no times: it was made without CL_QUEUE_PROFILING_ENABLE",
-                ),
-                code => Fault::native("clGetEventProfilingInfo", code),
-            }
+fn time(command_event: &CommandEvent) -> Result<u64, Fault> {
+    let info = cl::get_event_profiling_info(command_event.raw(), cl::CL_PROFILING_COMMAND_END)
+        .map_err(|code| match code {
+            NOT_AVAILABLE => Fault::unsupported(
+                "clGetEventProfilingInfo",
+                "the queue measures no times: it was made without CL_QUEUE_PROFILING_ENABLE",
+            ),
+            code => Fault::native("clGetEventProfilingInfo", code),
         })?;
     Ok(u64::from(info))
 }

@@ -22,7 +22,7 @@ use crate::fault::{Fault, Kind};
 
 /// Says whether the driver may still be called from this process.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct DriverState {
     pid: u32,
     exiting: AtomicBool,
     forked: AtomicBool,
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     late: Mutex<Option<Fault>>,
 }
 
-impl Gate {
+impl DriverState {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             pid: std::process::id(),
@@ -97,7 +97,7 @@ impl Gate {
 /// One reference to a vendor object, given back on drop.
 pub(crate) struct Owned<K: Counted> {
     raw: NonNull<c_void>,
-    gate: Arc<Gate>,
+    driver_state: Arc<DriverState>,
     kind: PhantomData<K>,
 }
 
@@ -109,7 +109,7 @@ impl<K: Counted> Owned<K> {
     /// - one of its references belongs to the caller, who gives it away.
     pub(crate) unsafe fn adopt(
         raw: *mut c_void,
-        gate: &Arc<Gate>,
+        driver_state: &Arc<DriverState>,
         operation: &'static str,
     ) -> Result<Self, Fault> {
         let Some(raw) = NonNull::new(raw) else {
@@ -121,7 +121,7 @@ impl<K: Counted> Owned<K> {
         };
         Ok(Self {
             raw,
-            gate: Arc::clone(gate),
+            driver_state: Arc::clone(driver_state),
             kind: PhantomData,
         })
     }
@@ -130,13 +130,16 @@ impl<K: Counted> Owned<K> {
     ///
     /// # Safety
     /// `raw` is a live object of kind `K`.
-    pub(crate) unsafe fn retain(raw: *mut c_void, gate: &Arc<Gate>) -> Result<Self, Fault> {
-        gate.check(K::RETAIN)?;
+    pub(crate) unsafe fn retain(
+        raw: *mut c_void,
+        driver_state: &Arc<DriverState>,
+    ) -> Result<Self, Fault> {
+        driver_state.check(K::RETAIN)?;
         // SAFETY: `retain` needs a live object of kind `K`: the caller promises it.
         let status = unsafe { K::retain(raw) };
         status.map_err(|code| Fault::native(K::RETAIN, code))?;
         // SAFETY: `adopt` needs a live object and a reference: the line above made one.
-        unsafe { Self::adopt(raw, gate, K::RETAIN) }
+        unsafe { Self::adopt(raw, driver_state, K::RETAIN) }
     }
 
     /// The vendor's handle, borrowed.
@@ -149,8 +152,8 @@ impl<K: Counted> Owned<K> {
         word_of(self.raw.as_ptr())
     }
 
-    pub(crate) const fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    pub(crate) const fn driver_state(&self) -> &Arc<DriverState> {
+        &self.driver_state
     }
 }
 
@@ -162,8 +165,8 @@ impl<K: Counted> fmt::Debug for Owned<K> {
 
 impl<K: Counted> Drop for Owned<K> {
     fn drop(&mut self) {
-        if self.gate.check(K::RELEASE).is_err() {
-            self.gate.leak();
+        if self.driver_state.check(K::RELEASE).is_err() {
+            self.driver_state.leak();
             return;
         }
         // SAFETY: `release` needs
@@ -171,7 +174,8 @@ impl<K: Counted> Drop for Owned<K> {
         // - no later use through that reference: `self` is being dropped.
         let status = unsafe { K::release(self.raw.as_ptr()) };
         if let Err(code) = status {
-            self.gate.record_late(Fault::native(K::RELEASE, code));
+            self.driver_state
+                .record_late(Fault::native(K::RELEASE, code));
         }
     }
 }
@@ -251,7 +255,7 @@ counted!(
 );
 counted!(
     MarkKind,
-    Mark,
+    CommandEvent,
     event::retain_event,
     "clRetainEvent",
     event::release_event,

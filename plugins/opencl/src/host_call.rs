@@ -10,7 +10,7 @@ use crossdock_sdk::{fence::fence, plugin::HostCall};
 
 use crate::{
     fault::Fault,
-    handle::{Gate, Mark},
+    handle::{CommandEvent, DriverState},
     progress::{Progress, on_done, progress},
     stream::Stream,
 };
@@ -21,19 +21,19 @@ use crate::{
 /// whenever a failure is seen.
 #[derive(Debug, Default)]
 pub(crate) struct HostCalls {
-    pending: Mutex<Vec<(Arc<Mark>, Arc<Once>)>>,
+    pending: Mutex<Vec<(Arc<CommandEvent>, Arc<Once>)>>,
 }
 
 impl HostCalls {
     /// Runs `call` when `stream` gets there.
     pub(crate) fn queue(&self, stream: &Stream, call: HostCall) -> Result<(), Fault> {
-        let mark = stream.mark()?;
+        let command_event = stream.marker()?;
         let call = Arc::new(Once {
-            gate: Arc::clone(mark.gate()),
+            driver_state: Arc::clone(command_event.driver_state()),
             call: Mutex::new(Some(call)),
         });
         let carried = Arc::into_raw(Arc::clone(&call));
-        on_done(&mark, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
+        on_done(&command_event, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
             // SAFETY: `decrement_strong_count` needs the count that `into_raw` left behind: the
             // driver refused to take it.
             unsafe { Arc::decrement_strong_count(carried) };
@@ -41,7 +41,7 @@ impl HostCalls {
         self.pending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push((mark, call));
+            .push((command_event, call));
         self.sweep();
         Ok(())
     }
@@ -53,15 +53,19 @@ impl HostCalls {
             std::mem::take(&mut *pending)
         };
         let mut waiting = Vec::new();
-        for (mark, call) in older {
-            if mark.gate().check("stream_host_call").is_err() {
+        for (command_event, call) in older {
+            if command_event
+                .driver_state()
+                .check("stream_host_call")
+                .is_err()
+            {
                 continue;
             }
-            match progress(&mark) {
+            match progress(&command_event) {
                 Ok(Progress::Done) => {}
                 Ok(Progress::Failed(_)) => call.run(),
                 // What cannot be told may still come.
-                Ok(Progress::Running) | Err(_) => waiting.push((mark, call)),
+                Ok(Progress::Running) | Err(_) => waiting.push((command_event, call)),
             }
         }
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,13 +77,13 @@ impl HostCalls {
 /// Once the process exits it does not run any more.
 #[derive(Debug)]
 struct Once {
-    gate: Arc<Gate>,
+    driver_state: Arc<DriverState>,
     call: Mutex<Option<HostCall>>,
 }
 
 impl Once {
     fn run(&self) {
-        if self.gate.check("stream_host_call").is_err() {
+        if self.driver_state.check("stream_host_call").is_err() {
             return;
         }
         let call = self

@@ -49,8 +49,8 @@ impl Allocation {
             return Ok(());
         };
         match unmap(&self.device.queue, memory, base) {
-            Ok(mark) => {
-                let ended = progress::finish(&mark);
+            Ok(command_event) => {
+                let ended = progress::finish(&command_event);
                 self.views.clear_base();
                 ended
             }
@@ -83,8 +83,8 @@ impl Allocation {
         }
         let _turn = self.turn(memory);
         let mapped = self.map_whole(memory)?;
-        let mark = unmap(&self.device.queue, memory, mapped)?;
-        progress::finish(&mark)
+        let command_event = unmap(&self.device.queue, memory, mapped)?;
+        progress::finish(&command_event)
     }
 
     /// Maps all of it: mapping parts that overlap is undefined.

@@ -21,7 +21,7 @@ use crate::{
     device::Device,
     facts::{Beneath, Part, fact},
     fault::{Fault, Kind},
-    handle::{Mark, Memory, TARGET, word_of},
+    handle::{CommandEvent, Memory, TARGET, word_of},
     pool::Counted,
     progress::{self, Progress},
     rect::Reach,
@@ -213,7 +213,7 @@ impl Allocation {
         size: u64,
     ) -> Result<Self, Fault> {
         // SAFETY: `retain` needs a live memory object: the caller promises it.
-        let memory = unsafe { Memory::retain(raw, device.gate()) }?;
+        let memory = unsafe { Memory::retain(raw, device.driver_state()) }?;
         let context = usize::try_from(fact(&memory, cl::CL_MEM_CONTEXT)?).unwrap_or(0);
         let context = std::ptr::with_exposed_provenance_mut(context);
         // SAFETY: `inside` needs a live context: the object retains its own.
@@ -236,7 +236,9 @@ impl Allocation {
             // A driver may keep bytes of its own, and then the host's are others.
             _ if !device.aliases_host => None,
             // SAFETY: `retain` needs a live memory object: its part keeps it alive.
-            Some(part) => Beneath::of(&unsafe { Memory::retain(part.whole(), device.gate()) }?)?,
+            Some(part) => {
+                Beneath::of(&unsafe { Memory::retain(part.whole(), device.driver_state()) }?)?
+            }
             None => Beneath::of(&memory)?,
         };
         let mut made = Self::new(device, Flavour::Device, actual, Some(memory), None);
@@ -250,15 +252,15 @@ impl Allocation {
     }
 
     /// Remembers a command that uses the memory.
-    pub(crate) fn used_by(&self, mark: &Arc<Mark>) {
-        self.users.add(mark, progress::is_over);
+    pub(crate) fn used_by(&self, command_event: &Arc<CommandEvent>) {
+        self.users.add(command_event, progress::is_over);
     }
 
     /// Waits for the commands of ours that use the memory; what became of them is told elsewhere.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
-        self.device.gate().check("settle")?;
-        self.users.settle(|mark| {
-            if let Progress::Failed(fault) = progress::wait_out(mark)? {
+        self.device.driver_state().check("settle")?;
+        self.users.settle(|command_event| {
+            if let Progress::Failed(fault) = progress::wait_out(command_event)? {
                 log::debug!(target: TARGET, "an earlier command failed: {fault}");
             }
             Ok(())
@@ -384,17 +386,16 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let gate = self.device.gate();
+        let driver_state = self.device.driver_state();
         let Some(whole) = self.whole else { return };
-        if gate.check("free").is_err() {
-            gate.leak();
+        if driver_state.check("free").is_err() {
+            driver_state.leak();
             return;
         }
         let given = match (&self.memory, self.device.platform.usm) {
             // The object goes with its field.
-            (Some(memory), _) => {
-                unmap(&self.device.queue, memory, whole.0).and_then(|mark| progress::finish(&mark))
-            }
+            (Some(memory), _) => unmap(&self.device.queue, memory, whole.0)
+                .and_then(|command_event| progress::finish(&command_event)),
             // SAFETY: `free` needs memory of this context with no later use: `addressed` got it from
             // the same functions, and this is its last owner.
             (None, Some(usm)) => unsafe { usm.free(self.device.context(), whole.0) },
@@ -407,7 +408,7 @@ impl Drop for Allocation {
             }
         };
         if let Err(fault) = given {
-            gate.record_late(fault);
+            driver_state.record_late(fault);
         }
     }
 }
@@ -446,18 +447,18 @@ pub(crate) fn create(
     host: *mut c_void,
 ) -> Result<Memory, Fault> {
     const OPERATION: &str = "clCreateBuffer";
-    device.gate().check(OPERATION)?;
+    device.driver_state().check(OPERATION)?;
     // SAFETY: `create_buffer` needs a live context, and `bytes` usable bytes at `host` if it is not
     // null: callers pass memory of theirs that outlives the object.
     let raw = unsafe { cl::create_buffer(device.context().raw(), flags, bytes, host) }
         .map_err(|code| Fault::native(OPERATION, code))?;
     // SAFETY: `adopt` needs a live object with a reference to give: it was just created.
-    unsafe { Memory::adopt(raw, device.gate(), OPERATION) }
+    unsafe { Memory::adopt(raw, device.driver_state(), OPERATION) }
 }
 
 fn svm_alloc(device: &Device, bytes: usize) -> Result<NonNull<c_void>, Fault> {
     const OPERATION: &str = "clSVMAlloc";
-    device.gate().check(OPERATION)?;
+    device.driver_state().check(OPERATION)?;
     let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_SVM_FINE_GRAIN_BUFFER;
     // SAFETY: `svm_alloc` needs a live context; wrong flags are refused by it.
     let raw = unsafe { cl::svm_alloc(device.context().raw(), flags, bytes, 0) }

@@ -61,7 +61,7 @@ impl Streams for OpenCl {
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<(), Error> {
         const OPERATION: &str = "stream_destroy";
-        self.driver.gate.check(OPERATION)?;
+        self.driver.driver_state.check(OPERATION)?;
         let defaults = self
             .defaults
             .lock()
@@ -204,9 +204,9 @@ impl AsyncMemory for OpenCl {
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         const OPERATION: &str = "free_async";
         let stream = self.stream(stream, OPERATION)?;
-        let mark = stream.mark()?;
+        let command_event = stream.marker()?;
         if let Some(gone) = self.forget(address, MemoryKind::DEVICE, OPERATION)? {
-            self.deferred.keep(mark, gone);
+            self.deferred.keep(command_event, gone);
         }
         Ok(())
     }
@@ -214,12 +214,12 @@ impl AsyncMemory for OpenCl {
 
 impl OpenCl {
     fn stream(&self, handle: StreamHandle, operation: &'static str) -> Result<Arc<Stream>, Fault> {
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         Ok(self.streams.find(operation, handle)?)
     }
 
     fn event(&self, handle: EventHandle, operation: &'static str) -> Result<Arc<Event>, Fault> {
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         Ok(self.events.find(operation, handle)?)
     }
 

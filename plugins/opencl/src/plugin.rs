@@ -156,7 +156,7 @@ impl Plugin for OpenCl {
 
     fn retire(&self, deadline_ns: u64) -> Result<(), Error> {
         self.retired.store(true, Ordering::Release);
-        self.driver.gate.check("retire")?;
+        self.driver.driver_state.check("retire")?;
         let deadline = Deadline::after(limit(deadline_ns));
         for stream in self.streams.all() {
             // A stream whose work failed is as drained as one whose work succeeded.
@@ -173,18 +173,18 @@ impl Plugin for OpenCl {
     }
 
     fn at_fork_child(&self) {
-        self.driver.gate.forked();
+        self.driver.driver_state.forked();
     }
 
     fn at_exit(&self) {
-        self.driver.gate.exit();
+        self.driver.driver_state.exit();
     }
 }
 
 impl Pool for OpenCl {
     fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
         let operation = "memory_trim";
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         let device = self.device(device, operation)?;
         // What waits for its stream and is over is free too.
         self.deferred.sweep();
@@ -196,14 +196,14 @@ impl Pool for OpenCl {
 
     fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
         let operation = "memory_usage";
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         self.deferred.sweep();
         Ok(self.device(device, operation)?.pool.usage())
     }
 
     fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
         let operation = "memory_reset_peaks";
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         self.device(device, operation)?.pool.reset_peaks();
         Ok(())
     }
@@ -224,7 +224,7 @@ impl OpenCl {
 
     /// Refuses new work after a fork, an exit or `retire`.
     pub(crate) fn check(&self, operation: &'static str) -> Result<(), Fault> {
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         if self.retired.load(Ordering::Acquire) {
             return Err(Fault::new(
                 Kind::Retired,
@@ -244,7 +244,7 @@ impl OpenCl {
         alignment: u64,
     ) -> Result<Address, Fault> {
         self.check("allocate")?;
-        if let Some(fault) = self.driver.gate.take_late() {
+        if let Some(fault) = self.driver.driver_state.take_late() {
             return Err(fault);
         }
         self.deferred.sweep();
@@ -265,7 +265,7 @@ impl OpenCl {
         kind: MemoryKind,
         operation: &'static str,
     ) -> Result<Option<Arc<Allocation>>, Fault> {
-        self.driver.gate.check(operation)?;
+        self.driver.driver_state.check(operation)?;
         if address.offset != 0 {
             return Err(not_owner(
                 operation,
@@ -352,7 +352,7 @@ impl Drop for OpenCl {
         for device in &self.driver.devices {
             device.pool.close();
         }
-        let leaked = self.driver.gate.leaked();
+        let leaked = self.driver.driver_state.leaked();
         if leaked > 0 {
             log::debug!(target: crate::handle::TARGET, "{leaked} objects were left to the system");
         }

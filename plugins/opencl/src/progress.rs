@@ -9,7 +9,7 @@ use opencl3::event as cl;
 
 use crate::{
     fault::{Fault, Kind},
-    handle::Mark,
+    handle::CommandEvent,
 };
 
 /// How far a command is.
@@ -51,28 +51,28 @@ impl Progress {
     }
 }
 
-/// How far the command behind `mark` is.
-pub(crate) fn progress(mark: &Mark) -> Result<Progress, Fault> {
+/// How far the command of this event is.
+pub(crate) fn progress(command_event: &CommandEvent) -> Result<Progress, Fault> {
     const OPERATION: &str = "clGetEventInfo";
-    mark.gate().check(OPERATION)?;
-    let info = cl::get_event_info(mark.raw(), cl::CL_EVENT_COMMAND_EXECUTION_STATUS)
+    command_event.driver_state().check(OPERATION)?;
+    let info = cl::get_event_info(command_event.raw(), cl::CL_EVENT_COMMAND_EXECUTION_STATUS)
         .map_err(|code| Fault::native(OPERATION, code))?;
     Ok(Progress::of(i32::from(info)))
 }
 
-/// Whether the command behind `mark` is known to be over.
-pub(crate) fn is_over(mark: &Mark) -> bool {
-    progress(mark).is_ok_and(|progress| progress.is_over())
+/// Whether the command of this event is known to be over.
+pub(crate) fn is_over(command_event: &CommandEvent) -> bool {
+    progress(command_event).is_ok_and(|progress| progress.is_over())
 }
 
-/// Makes the CPU wait until the command behind `mark` is over.
-pub(crate) fn wait_out(mark: &Mark) -> Result<Progress, Fault> {
-    let now = progress(mark)?;
+/// Makes the CPU wait until the command of this event is over.
+pub(crate) fn wait_out(command_event: &CommandEvent) -> Result<Progress, Fault> {
+    let now = progress(command_event)?;
     if now.is_over() {
         return Ok(now);
     }
-    let waited = cl::wait_for_events(&[mark.raw()]);
-    let now = progress(mark)?;
+    let waited = cl::wait_for_events(&[command_event.raw()]);
+    let now = progress(command_event)?;
     match waited {
         // A failure of the command is one of the wait too.
         _ if now.is_over() => Ok(now),
@@ -82,22 +82,22 @@ pub(crate) fn wait_out(mark: &Mark) -> Result<Progress, Fault> {
 }
 
 /// Makes the CPU wait until the command is over, and passes its failure on.
-pub(crate) fn finish(mark: &Mark) -> Result<(), Fault> {
-    match wait_out(mark)? {
+pub(crate) fn finish(command_event: &CommandEvent) -> Result<(), Fault> {
+    match wait_out(command_event)? {
         Progress::Failed(fault) => Err(fault),
         Progress::Done | Progress::Running => Ok(()),
     }
 }
 
-/// Calls `function(word)` on a thread of the driver once `mark` is done or failed.
+/// Calls `function(word)` on a thread of the driver once `command_event` is done or failed.
 pub(crate) fn on_done(
-    mark: &Mark,
+    command_event: &CommandEvent,
     function: extern "C" fn(*mut c_void, i32, *mut c_void),
     word: *mut c_void,
 ) -> Result<(), Fault> {
     const OPERATION: &str = "clSetEventCallback";
-    mark.gate().check(OPERATION)?;
-    cl::set_event_callback(mark.raw(), cl::CL_COMPLETE, function, word)
+    command_event.driver_state().check(OPERATION)?;
+    cl::set_event_callback(command_event.raw(), cl::CL_COMPLETE, function, word)
         .map_err(|code| Fault::native(OPERATION, code))
 }
 

@@ -18,7 +18,7 @@ use crate::{
     device::{Device, DeviceId},
     event,
     fault::Fault,
-    handle::{Context, Mark, Queue, word_of},
+    handle::{CommandEvent, Context, Queue, word_of},
     progress::{Progress, progress},
     promise::Promises,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
     /// Whether the queue itself keeps commands in order.
     in_order: bool,
     /// The last command that came through here.
-    tail: Mutex<Option<Arc<Mark>>>,
+    tail: Mutex<Option<Arc<CommandEvent>>>,
     /// What the work here waits for and the host completes.
     behind: Mutex<Promises>,
     /// The point that a wait did not come to before its limit.
@@ -45,7 +45,7 @@ struct End {
     /// None where all was over when it was asked for.
     marker: Option<Awaited>,
     /// The last command before, which knows of a failure that a marker behind it may not tell.
-    tail: Option<Arc<Mark>>,
+    tail: Option<Arc<CommandEvent>>,
     behind: Promises,
 }
 
@@ -67,7 +67,7 @@ impl Stream {
     /// `raw` is a live command queue: nothing can check that it is one at all.
     pub(crate) unsafe fn wrap(device: &Arc<Device>, raw: *mut c_void) -> Result<Self, Fault> {
         // SAFETY: `retain` needs a live queue: the caller promises it.
-        let queue = unsafe { Queue::retain(raw, device.gate()) }?;
+        let queue = unsafe { Queue::retain(raw, device.driver_state()) }?;
         if fact(&queue, cl::CL_QUEUE_DEVICE)? != word_of(device.id.raw()) {
             return Err(Fault::invalid(
                 "stream_wrap",
@@ -88,14 +88,18 @@ impl Stream {
         &self,
         operation: &'static str,
         command: impl FnOnce(*mut c_void) -> Result<cl_event, i32>,
-    ) -> Result<Arc<Mark>, Fault> {
-        self.device.gate().check(operation)?;
+    ) -> Result<Arc<CommandEvent>, Fault> {
+        self.device.driver_state().check(operation)?;
         self.fence()?;
-        let mark = event::take(command(self.queue.raw()), self.device.gate(), operation)?;
-        let mark = Arc::new(mark);
-        self.set_tail(Some(Arc::clone(&mark)));
+        let command_event = event::take(
+            command(self.queue.raw()),
+            self.device.driver_state(),
+            operation,
+        )?;
+        let command_event = Arc::new(command_event);
+        self.set_tail(Some(Arc::clone(&command_event)));
         self.hand_over();
-        Ok(mark)
+        Ok(command_event)
     }
 
     /// Keeps what comes next behind what came before, where the queue does not do so itself.
@@ -107,7 +111,7 @@ impl Stream {
     }
 
     /// An event at the present end.
-    pub(crate) fn mark(&self) -> Result<Arc<Mark>, Fault> {
+    pub(crate) fn marker(&self) -> Result<Arc<CommandEvent>, Fault> {
         self.submit("clEnqueueMarkerWithWaitList", |queue| {
             // SAFETY: `enqueue_marker_with_wait_list` needs a live queue and a list of as many
             // events as it is told: none.
@@ -116,29 +120,33 @@ impl Stream {
     }
 
     /// The last command, or none when there never was one.
-    pub(crate) fn last(&self) -> Result<Option<Arc<Mark>>, Fault> {
+    pub(crate) fn last(&self) -> Result<Option<Arc<CommandEvent>>, Fault> {
         if self.foreign {
-            return self.mark().map(Some);
+            return self.marker().map(Some);
         }
         Ok(self.tail())
     }
 
     /// An event at the present end, with what the work before it waits for.
-    pub(crate) fn end(&self) -> Result<(Arc<Mark>, Promises), Fault> {
-        let mark = self.mark()?;
-        Ok((mark, self.promises().clone()))
+    pub(crate) fn end(&self) -> Result<(Arc<CommandEvent>, Promises), Fault> {
+        let command_event = self.marker()?;
+        Ok((command_event, self.promises().clone()))
     }
 
-    /// Holds everything that comes later until `mark`, and until the host kept `behind`.
-    pub(crate) fn hold(&self, mark: &Mark, behind: &Promises) -> Result<(), Fault> {
+    /// Holds everything that comes later until `command_event`, and until the host kept `behind`.
+    pub(crate) fn hold(
+        &self,
+        command_event: &CommandEvent,
+        behind: &Promises,
+    ) -> Result<(), Fault> {
         const OPERATION: &str = "clEnqueueBarrierWithWaitList";
-        self.device.gate().check(OPERATION)?;
-        if let Progress::Failed(fault) = progress(mark)? {
+        self.device.driver_state().check(OPERATION)?;
+        if let Progress::Failed(fault) = progress(command_event)? {
             // PoCL 3 never wakes from a wait for what has failed already.
             self.promises().join(&Promises::broken(fault));
             return Ok(());
         }
-        let barrier = Arc::new(self.barrier(Some(mark))?);
+        let barrier = Arc::new(self.barrier(Some(command_event))?);
         self.promises().join(behind);
         self.set_tail(Some(barrier));
         self.hand_over();
@@ -200,7 +208,7 @@ impl Stream {
         if is_over && self.foreign {
             self.set_tail(None);
         }
-        let marker = if is_over { None } else { Some(self.mark()?) };
+        let marker = if is_over { None } else { Some(self.marker()?) };
         Ok(End {
             marker: marker.map(Awaited::new),
             tail,
@@ -234,7 +242,7 @@ impl Stream {
     pub(crate) fn query(&self) -> Result<Progress, Fault> {
         let tail = match self.tail() {
             Some(tail) => tail,
-            None if self.foreign => self.mark()?,
+            None if self.foreign => self.marker()?,
             None => return Ok(Progress::Done),
         };
         let now = progress(&tail)?.and(|| self.promises().verdict());
@@ -262,19 +270,19 @@ impl Stream {
     /// and the next command or wait tries again.
     fn hand_over(&self) {
         const OPERATION: &str = "clFlush";
-        let flushed = match self.queue.gate().check(OPERATION) {
+        let flushed = match self.queue.driver_state().check(OPERATION) {
             Ok(()) => cl::flush(self.queue.raw()).map_err(|code| Fault::native(OPERATION, code)),
             Err(_) => return,
         };
         if let Err(fault) = flushed {
-            self.queue.gate().record_late(fault);
+            self.queue.driver_state().record_late(fault);
         }
     }
 
-    fn barrier(&self, wait_for: Option<&Mark>) -> Result<Mark, Fault> {
+    fn barrier(&self, wait_for: Option<&CommandEvent>) -> Result<CommandEvent, Fault> {
         const OPERATION: &str = "clEnqueueBarrierWithWaitList";
-        self.device.gate().check(OPERATION)?;
-        let list = wait_for.map(Mark::raw);
+        self.device.driver_state().check(OPERATION)?;
+        let list = wait_for.map(CommandEvent::raw);
         let (count, first) = match &list {
             Some(raw) => (1, std::ptr::from_ref(raw)),
             None => (0, std::ptr::null()),
@@ -282,7 +290,7 @@ impl Stream {
         // SAFETY: `enqueue_barrier_with_wait_list` needs a live queue, and as many live events as
         // it is told: `list` holds that one.
         let raw = unsafe { cl::enqueue_barrier_with_wait_list(self.queue.raw(), count, first) };
-        event::take(raw, self.device.gate(), OPERATION)
+        event::take(raw, self.device.driver_state(), OPERATION)
     }
 
     fn promises(&self) -> MutexGuard<'_, Promises> {
@@ -293,12 +301,12 @@ impl Stream {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tail(&self) -> Option<Arc<Mark>> {
+    fn tail(&self) -> Option<Arc<CommandEvent>> {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.as_ref().map(Arc::clone)
     }
 
-    fn set_tail(&self, new: Option<Arc<Mark>>) {
+    fn set_tail(&self, new: Option<Arc<CommandEvent>>) {
         let old = {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *tail, new)
@@ -311,7 +319,7 @@ impl Stream {
 /// An in-order queue whose commands carry times.
 pub(crate) fn create_queue(context: &Context, device: DeviceId) -> Result<Queue, Fault> {
     const OPERATION: &str = "clCreateCommandQueueWithProperties";
-    context.gate().check(OPERATION)?;
+    context.driver_state().check(OPERATION)?;
     let properties = [
         u64::from(cl::CL_QUEUE_PROPERTIES),
         cl::CL_QUEUE_PROFILING_ENABLE,
@@ -324,7 +332,7 @@ pub(crate) fn create_queue(context: &Context, device: DeviceId) -> Result<Queue,
     };
     let raw = raw.map_err(|code| Fault::native(OPERATION, code))?;
     // SAFETY: `adopt` needs a live queue with a reference to give: it was just created.
-    unsafe { Queue::adopt(raw, context.gate(), OPERATION) }
+    unsafe { Queue::adopt(raw, context.driver_state(), OPERATION) }
 }
 
 fn fact(queue: &Queue, which: u32) -> Result<u64, Fault> {

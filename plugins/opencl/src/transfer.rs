@@ -110,7 +110,7 @@ impl Adopt for OpenCl {
 
     fn release_adopted(&self, device: u32, adopted: Address) -> Result<(), Error> {
         const OPERATION: &str = "release_adopted";
-        self.driver.gate.check(OPERATION)?;
+        self.driver.driver_state.check(OPERATION)?;
         self.device(device, OPERATION)?;
         let is_handle = adopted.form == AddressForm::HANDLE;
         if !is_handle {
@@ -159,7 +159,7 @@ impl Register for OpenCl {
 
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
         const OPERATION: &str = "unregister_host";
-        self.driver.gate.check(OPERATION)?;
+        self.driver.driver_state.check(OPERATION)?;
         let device = self.device(device, OPERATION)?;
         let word = crate::handle::word_of(pointer);
         let gone = self.pointers.remove(word, false, OPERATION, |found| {
@@ -183,7 +183,7 @@ impl Map for OpenCl {
     }
 
     fn unmap(&self, _device: u32, address: Address, pointer: *mut c_void) -> Result<(), Error> {
-        self.driver.gate.check("unmap")?;
+        self.driver.driver_state.check("unmap")?;
         let (found, _) = self.object_at(address, "unmap")?;
         let mapped =
             NonNull::new(pointer).ok_or_else(|| not_owner("unmap", "null is no mapping"))?;

@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{fault::Fault, handle::Mark};
+use crate::{fault::Fault, handle::CommandEvent};
 
 /// Commands of ours that may still use some memory.
 #[derive(Debug)]
-pub(crate) struct Users<M = Mark> {
+pub(crate) struct Users<M = CommandEvent> {
     pending: Mutex<Vec<Arc<M>>>,
 }
 
@@ -23,10 +23,10 @@ impl<M> Default for Users<M> {
 
 impl<M> Users<M> {
     /// Remembers a command. Now and then those that `is_over` knows to be over are forgotten.
-    pub(crate) fn add(&self, mark: &Arc<M>, is_over: impl Fn(&M) -> bool) {
+    pub(crate) fn add(&self, command_event: &Arc<M>, is_over: impl Fn(&M) -> bool) {
         let many = {
             let mut pending = self.pending();
-            pending.push(Arc::clone(mark));
+            pending.push(Arc::clone(command_event));
             let count = pending.len();
             // At powers of two, so that a long queue is not asked about at each command.
             let is_full = count >= MOST_PENDING && count.is_power_of_two();
@@ -34,7 +34,7 @@ impl<M> Users<M> {
         };
         // Asking and releasing events calls the driver, so the lock is gone by now.
         if let Some(mut over) = many {
-            over.retain(|mark| is_over(mark));
+            over.retain(|command_event| is_over(command_event));
             self.forget(&over);
         }
     }
@@ -49,8 +49,8 @@ impl<M> Users<M> {
     ) -> Result<(), Fault> {
         let mut over = self.pending().clone();
         let mut count = 0;
-        let settled = over.iter().try_for_each(|mark| {
-            ended(mark)?;
+        let settled = over.iter().try_for_each(|command_event| {
+            ended(command_event)?;
             count += 1;
             Ok(())
         });
@@ -61,8 +61,10 @@ impl<M> Users<M> {
 
     /// Forgets the commands `over`. The caller holds each, so that none is released here, under the lock.
     fn forget(&self, over: &[Arc<M>]) {
-        let is_over = |mark: &Arc<M>| over.iter().any(|over| Arc::ptr_eq(over, mark));
-        self.pending().retain(|mark| !is_over(mark));
+        let is_over =
+            |command_event: &Arc<M>| over.iter().any(|over| Arc::ptr_eq(over, command_event));
+        self.pending()
+            .retain(|command_event| !is_over(command_event));
     }
 
     fn pending(&self) -> MutexGuard<'_, Vec<Arc<M>>> {
@@ -94,11 +96,13 @@ mod tests {
             false
         };
         let seen = std::thread::scope(|scope| {
-            scope.spawn(|| (0..40).for_each(|mark| users.add(&Arc::new(mark), asks_once)));
+            scope.spawn(|| {
+                (0..40).for_each(|command_event| users.add(&Arc::new(command_event), asks_once))
+            });
             asks.wait();
             let mut seen = Vec::new();
-            let settled = users.settle(|mark| {
-                seen.push(*mark);
+            let settled = users.settle(|command_event| {
+                seen.push(*command_event);
                 Ok(())
             });
             asks.wait();
@@ -112,14 +116,16 @@ mod tests {
     #[test]
     fn a_command_is_forgotten_only_when_it_is_known_to_be_over() {
         let users = Users::<usize>::default();
-        for mark in 0..100 {
-            users.add(&Arc::new(mark), |mark| mark % 2 == 1);
+        for command_event in 0..100 {
+            users.add(&Arc::new(command_event), |command_event| {
+                command_event % 2 == 1
+            });
         }
         let mut asked = Vec::new();
         let unknown = Fault::new(Kind::OutOfHostMemory, "test", "nobody knows");
-        let refused = users.settle(|mark| {
-            asked.push(*mark);
-            if *mark == 50 {
+        let refused = users.settle(|command_event| {
+            asked.push(*command_event);
+            if *command_event == 50 {
                 return Err(unknown.clone());
             }
             Ok(())
@@ -127,13 +133,17 @@ mod tests {
         assert_eq!(refused, Err(unknown));
         let mut left = Vec::new();
         users
-            .settle(|mark| {
-                left.push(*mark);
+            .settle(|command_event| {
+                left.push(*command_event);
                 Ok(())
             })
             .unwrap();
         assert_eq!(left.first(), Some(&50));
-        let even: Vec<_> = left.iter().filter(|mark| *mark % 2 == 0).copied().collect();
+        let even: Vec<_> = left
+            .iter()
+            .filter(|command_event| *command_event % 2 == 0)
+            .copied()
+            .collect();
         assert_eq!(even, (50..100).step_by(2).collect::<Vec<_>>());
         assert!(left.len() < 50, "those that were over are forgotten");
     }

@@ -121,10 +121,15 @@ impl Usm {
         src: *const c_void,
         bytes: usize,
     ) -> Result<*mut c_void, i32> {
-        let mut mark = null_mut();
+        let mut command_event = null_mut();
         // SAFETY: as the caller promises; no wait list, and a place for the event.
-        let code = unsafe { (self.copy)(queue, 0, dst, src, bytes, 0, null(), &raw mut mark) };
-        if code == 0 { Ok(mark) } else { Err(code) }
+        let code =
+            unsafe { (self.copy)(queue, 0, dst, src, bytes, 0, null(), &raw mut command_event) };
+        if code == 0 {
+            Ok(command_event)
+        } else {
+            Err(code)
+        }
     }
 
     /// Repeats a pattern over this memory.
@@ -139,18 +144,25 @@ impl Usm {
         pattern: &[u8],
         bytes: usize,
     ) -> Result<*mut c_void, i32> {
-        let (mut mark, length) = (null_mut(), pattern.len());
+        let (mut command_event, length) = (null_mut(), pattern.len());
         let pattern = pattern.as_ptr().cast();
-        let out = &raw mut mark;
+        let out = &raw mut command_event;
         // SAFETY: as the caller promises; the driver takes the pattern during the call, no wait list,
         // and a place for the event.
         let code = unsafe { (self.fill)(queue, dst, pattern, length, bytes, 0, null(), out) };
-        if code == 0 { Ok(mark) } else { Err(code) }
+        if code == 0 {
+            Ok(command_event)
+        } else {
+            Err(code)
+        }
     }
 
     /// Whose memory an address is; none where this context has no such memory there.
     pub(crate) fn look(&self, context: &Context, address: u64) -> Option<Found> {
-        context.gate().check("clGetMemAllocInfoINTEL").ok()?;
+        context
+            .driver_state()
+            .check("clGetMemAllocInfoINTEL")
+            .ok()?;
         let kind = match self.fact::<u32>(context, address, TYPE)? {
             HOST => MemoryKind::PINNED,
             DEVICE => MemoryKind::DEVICE,

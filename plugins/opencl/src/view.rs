@@ -16,7 +16,7 @@ use opencl3::{
 use crate::{
     event,
     fault::{Fault, Kind},
-    handle::{Mark, Memory, Queue},
+    handle::{CommandEvent, Memory, Queue},
 };
 
 /// What the host may do with an object.
@@ -107,11 +107,11 @@ impl Views {
 /// Maps a range for the host, and waits until the host may use it.
 pub(crate) fn map(queue: &Queue, memory: &Memory, range: Range) -> Result<NonNull<c_void>, Fault> {
     const MAP: &str = "clEnqueueMapBuffer";
-    queue.gate().check(MAP)?;
+    queue.driver_state().check(MAP)?;
     let mut address = std::ptr::null_mut();
     // SAFETY: `enqueue_map_buffer` needs a live queue and object of one context, and a range inside
     // the object, which it checks.
-    let mark = unsafe {
+    let command_event = unsafe {
         command_queue::enqueue_map_buffer(
             queue.raw(),
             memory.raw(),
@@ -124,7 +124,7 @@ pub(crate) fn map(queue: &Queue, memory: &Memory, range: Range) -> Result<NonNul
             std::ptr::null(),
         )
     };
-    drop(event::take(mark, queue.gate(), MAP)?);
+    drop(event::take(command_event, queue.driver_state(), MAP)?);
     let nothing = || Fault::new(Kind::Vendor, MAP, "the driver mapped nothing");
     NonNull::new(address).ok_or_else(nothing)
 }
@@ -134,12 +134,12 @@ pub(crate) fn unmap(
     queue: &Queue,
     memory: &Memory,
     pointer: NonNull<c_void>,
-) -> Result<Mark, Fault> {
+) -> Result<CommandEvent, Fault> {
     const OPERATION: &str = "clEnqueueUnmapMemObject";
-    queue.gate().check(OPERATION)?;
+    queue.driver_state().check(OPERATION)?;
     // SAFETY: `enqueue_unmap_mem_object` needs a live queue and object of one context; a pointer
     // that is no mapping of the object is refused by it.
-    let mark = unsafe {
+    let command_event = unsafe {
         command_queue::enqueue_unmap_mem_object(
             queue.raw(),
             memory.raw(),
@@ -148,5 +148,5 @@ pub(crate) fn unmap(
             std::ptr::null(),
         )
     };
-    event::take(mark, queue.gate(), OPERATION)
+    event::take(command_event, queue.driver_state(), OPERATION)
 }

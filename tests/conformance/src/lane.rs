@@ -10,7 +10,7 @@ use crossdock_sdk::abi::{
 
 use crate::allocation::{Allocation, host_side, misuse};
 use crate::case::status_of;
-use crate::point::{Gate, LIMIT_NS, Point, note};
+use crate::point::{HostEvent, LIMIT_NS, Point, note};
 use crate::registration::Registration;
 
 /// A stream with everything that its work touches.
@@ -243,8 +243,8 @@ impl<'h> Lane<'h> {
     }
 
     /// Makes the stream wait for the host.
-    pub(crate) fn wait_gate(&self, gate: &Gate<'_>) -> Result<(), Error> {
-        self.wait(gate.point())
+    pub(crate) fn wait_host_event(&self, host_event: &HostEvent<'_>) -> Result<(), Error> {
+        self.wait(host_event.point())
     }
 
     pub(crate) fn record(&self, point: &Point<'_>) -> Result<(), Error> {
@@ -269,10 +269,10 @@ impl<'h> Lane<'h> {
     pub(crate) fn destroy_before(
         mut self,
         point: &Point<'_>,
-        gate: Option<Gate<'_>>,
+        host_event: Option<HostEvent<'_>>,
     ) -> Result<(), Error> {
         let destroyed = self.hooks.stream_destroy(std::mem::take(&mut self.handle));
-        drop(gate);
+        drop(host_event);
         let done = point.synchronize(LIMIT_NS);
         if done.is_err() {
             self.leak();

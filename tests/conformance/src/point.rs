@@ -66,12 +66,12 @@ impl Drop for Point<'_> {
 
 /// An event that the host completes; completed and destroyed when dropped.
 #[derive(Debug)]
-pub(crate) struct Gate<'h> {
+pub(crate) struct HostEvent<'h> {
     point: Point<'h>,
     open: bool,
 }
 
-impl<'h> Gate<'h> {
+impl<'h> HostEvent<'h> {
     pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
         let handle = hooks.event_create_host(device)?;
         Ok(Self {
@@ -91,7 +91,7 @@ impl<'h> Gate<'h> {
     }
 }
 
-impl Gate<'_> {
+impl HostEvent<'_> {
     /// Makes a call that has to return while the event is pending. One that does not would wait for ever, so
     /// the event is completed then, and the call has failed.
     pub(crate) fn pending_during<T>(
@@ -152,7 +152,7 @@ impl Gate<'_> {
     }
 }
 
-impl Drop for Gate<'_> {
+impl Drop for HostEvent<'_> {
     fn drop(&mut self) {
         // Work behind it would hang for ever, so a check that ended early opens it too.
         if !self.open {

@@ -8,7 +8,7 @@ use crossdock_sdk::abi::{AllocateArgs, Capabilities, DeviceInfo, MemoryKind};
 use crate::allocation::Allocation;
 use crate::case::{Unmet, Verdict, is_unsupported, skipped};
 use crate::lane::Lane;
-use crate::point::{Gate, Point};
+use crate::point::{HostEvent, Point};
 
 /// One device of one open plugin.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ impl<'h> Subject<'h> {
     }
 
     /// Skips a case that puts work behind an event which the host completes.
-    pub(crate) fn needs_gates(&self) -> Verdict {
+    pub(crate) fn needs_host_events(&self) -> Verdict {
         self.needs_streams()?;
         self.needs(Capabilities::HOST_EVENTS)?;
         self.needs(Capabilities::ASYNC_COPY)
@@ -131,8 +131,8 @@ impl<'h> Subject<'h> {
     }
 
     /// Creates an event that the host completes.
-    pub(crate) fn gate(&self) -> Result<Gate<'h>, Error> {
-        Gate::create(self.hooks, self.device)
+    pub(crate) fn host_event(&self) -> Result<HostEvent<'h>, Error> {
+        HostEvent::create(self.hooks, self.device)
     }
 
     /// Turns "not for these arguments" into a skip, any other failure into a failed case.

@@ -332,14 +332,14 @@ fn an_answer_that_does_not_say_whether_work_is_over_is_found() {
 fn another_record_of_an_event_is_about_other_work() {
     let hooks = faulty(|_| {});
     let stream = hooks.stream_create(0).unwrap();
-    let (gate, event) = (
+    let (host_event, event) = (
         hooks.event_create_host(0).unwrap(),
         hooks.event_create(0).unwrap(),
     );
-    hooks.stream_wait_event(stream, gate).unwrap();
+    hooks.stream_wait_event(stream, host_event).unwrap();
     hooks.event_record(event, stream).unwrap();
     // Destroying it while it is pending is right, and leaves nothing in the books.
-    hooks.event_destroy(gate).unwrap();
+    hooks.event_destroy(host_event).unwrap();
     for _ in 0..2 {
         let told = hooks.event_synchronize(event, u64::MAX).unwrap_err();
         assert_eq!(told.status(), Some(Status::VENDOR), "{}", told.why());

@@ -58,9 +58,9 @@ pub fn filled(device: &Device, byte: u8) -> Tensor {
 
 /// A stream whose work waits until the event is completed.
 pub fn held(device: &Device) -> (Stream, Event) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    stream.wait(&gate).unwrap();
-    (stream, gate)
+    let (stream, host_event) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&host_event).unwrap();
+    (stream, host_event)
 }
 
 /// Whether a stream's work does not end within a moment.

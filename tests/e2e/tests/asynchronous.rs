@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crossdock::{Chain, Error, Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
+use crossdock::{Error, Event, RouteChoice, RouteKind, Stream, Tensor, WaitMethod, counted_leaks};
 use crossdock_e2e::lending;
 use crossdock_e2e::simulated::Simulated;
 use crossdock_sdk::abi::{MemoryKind, Status};
@@ -109,7 +109,7 @@ fn a_stream_for_each_device_is_chained_by_events_only() {
         let (across, _) = there.to_on(&two, DIRECT, &second).unwrap();
         let (home, _) = across.to_on(&cpu, DIRECT, &second).unwrap();
         let chain = back.wait(&home.ready().unwrap().unwrap()).unwrap();
-        assert_eq!(chain, Chain::HostEvent);
+        assert_eq!(chain, WaitMethod::HostEvent);
         assert!(!back.is_idle().unwrap());
         home
     });
@@ -141,9 +141,9 @@ fn foreign_memory_is_given_back_behind_the_copy_that_reads_it() {
 fn foreign_memory_that_two_streams_read_is_given_back_behind_both() {
     let rig = Simulated::new();
     let (one, two) = (rig.device("vpi:0"), rig.device("vpi:1"));
-    let (first, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (first, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let second = Stream::new(&two).unwrap();
-    first.wait(&gate).unwrap();
+    first.wait(&host_event).unwrap();
     let (source, given_back) = lent(&rig, 20_000);
     let (late, _) = source.to_on(&one, DIRECT, &first).unwrap();
     let (early, _) = source.to_on(&two, DIRECT, &second).unwrap();
@@ -153,7 +153,7 @@ fn foreign_memory_that_two_streams_read_is_given_back_behind_both() {
     while rig.control.progress(u64::MAX) > 0 {}
     let too_early = given_back.recv_timeout(MOMENT);
     assert!(too_early.is_err(), "one of two did not begin yet");
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert!(late.read().unwrap() == numbers(20_000));
     given_back.recv_timeout(LIMIT).unwrap();
     drop((early, late));
@@ -271,15 +271,15 @@ fn memory_whose_work_is_over_is_freed_though_its_stream_has_other_work() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let free = || one.memory().unwrap().free;
-    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (stream, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let before = free();
     let tensor = Tensor::empty(&one, &layout(4096)).unwrap();
     tensor.fill(&[7; 4], Some(&stream)).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
-    stream.wait(&gate).unwrap();
+    stream.wait(&host_event).unwrap();
     drop(tensor);
     assert_eq!(free(), before);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
     rig.assert_clean();
 }
@@ -426,16 +426,16 @@ fn host_memory_that_a_device_adopts_is_released_behind_the_work_on_it() {
 fn adopted_memory_is_released_while_its_stream_is_held_by_later_work() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
-    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (stream, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
     let (alias, _) = source.to(&one, RouteChoice::Best).unwrap();
     let copy = Tensor::empty(&one, &layout(4096)).unwrap();
     copy.copy_from(&alias, Some(&stream)).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
-    stream.wait(&gate).unwrap();
+    stream.wait(&host_event).unwrap();
     let dropping = std::thread::spawn(move || drop((source, alias)));
     let told = given_back.recv_timeout(LIMIT);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     dropping.join().unwrap();
     told.unwrap();
     drop(copy);
@@ -488,18 +488,18 @@ fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let [reading, writing] = [&one, &one].map(|device| Stream::new(device).unwrap());
-    let gate = Event::host(&one).unwrap();
+    let host_event = Event::host(&one).unwrap();
     let tensor = Tensor::from_bytes(&one, &layout(4096), &numbers(4096)).unwrap();
     let next = Tensor::from_bytes(&one, &layout(4096), &[7; 4 * 4096]).unwrap();
     let copy = Tensor::empty(&one, &layout(4096)).unwrap();
-    reading.wait(&gate).unwrap();
+    reading.wait(&host_event).unwrap();
     copy.copy_from(&tensor, Some(&reading)).unwrap();
     // It says nothing about the work: the system had no memory for an answer.
     rig.control.inject("call:event_query@1=OOM_HOST").unwrap();
     let submitted = tensor.copy_from(&next, Some(&writing));
     rig.control.clear_faults();
     while rig.control.progress(u64::MAX) > 0 {}
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert!(copy.read().unwrap() == numbers(4096), "{submitted:?}");
     drop((tensor, next, copy));
     rig.assert_clean();
@@ -509,9 +509,9 @@ fn a_write_comes_after_a_read_whose_event_cannot_be_asked() {
 fn a_write_at_once_comes_after_a_read_whose_event_cannot_be_waited_for() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
-    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (stream, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let tensor = Tensor::from_bytes(&cpu, &layout(4096), &numbers(4096)).unwrap();
-    stream.wait(&gate).unwrap();
+    stream.wait(&host_event).unwrap();
     let (copy, _) = tensor.to_on(&one, DIRECT, &stream).unwrap();
     rig.control
         .inject("call:event_synchronize@1=OOM_HOST")
@@ -524,7 +524,7 @@ fn a_write_at_once_comes_after_a_read_whose_event_cannot_be_waited_for() {
         too_early.is_err(),
         "the copy that reads it did not begin yet"
     );
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert!(written.recv_timeout(LIMIT).unwrap());
     writer.join().unwrap().unwrap();
     rig.control.clear_faults();
@@ -537,9 +537,9 @@ fn a_write_at_once_comes_after_a_read_whose_event_cannot_be_waited_for() {
 fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
-    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (stream, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
-    stream.wait(&gate).unwrap();
+    stream.wait(&host_event).unwrap();
     let (copy, _) = source.to_on(&one, DIRECT, &stream).unwrap();
     // No stream calls a function, so a thread waits, and its wait is refused.
     let faults = "call:stream_host_call@1=UNSUPPORTED,call:event_synchronize@1=OOM_HOST";
@@ -548,7 +548,7 @@ fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
     let too_early = given_back.recv_timeout(MOMENT);
     assert!(too_early.is_err(), "the copy did not begin yet");
     rig.control.clear_faults();
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert!(copy.read().unwrap() == numbers(4096));
     drop(copy);
     rig.assert_clean();
@@ -558,9 +558,9 @@ fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
 fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
-    let (stream, gate) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
+    let (stream, host_event) = (Stream::new(&one).unwrap(), Event::host(&one).unwrap());
     let (source, given_back) = lent(&rig, 4096);
-    stream.wait(&gate).unwrap();
+    stream.wait(&host_event).unwrap();
     let faults = "call:event_record@1=OOM_HOST,call:event_record@2=OOM_HOST";
     rig.control.inject(faults).unwrap();
     assert!(source.to_on(&one, DIRECT, &stream).is_err());
@@ -571,7 +571,7 @@ fn foreign_memory_is_kept_where_work_was_submitted_and_could_not_be_remembered()
         "the copy is on the stream, and did not begin yet"
     );
     rig.control.clear_faults();
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     given_back.recv_timeout(LIMIT).unwrap();
     stream.synchronize(Some(LIMIT)).unwrap();
     rig.assert_clean();
@@ -582,8 +582,8 @@ fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let elsewhere = Stream::new(&rig.device("vpi:1")).unwrap();
-    let gate = Event::host(&one).unwrap();
-    elsewhere.wait(&gate).unwrap();
+    let host_event = Event::host(&one).unwrap();
+    elsewhere.wait(&host_event).unwrap();
     let source = Tensor::from_bytes(&cpu, &layout(4096), &numbers(4096)).unwrap();
     let target = Tensor::empty(&one, &layout(4096)).unwrap();
     target.used_on(&elsewhere).unwrap();
@@ -599,7 +599,7 @@ fn a_device_waits_for_work_of_ours_though_its_plugin_said_nothing_of_it_once() {
     // It is held too where there is one hardware queue.
     let _over = other.synchronize(Some(MOMENT));
     assert!(is_timeout(&one.synchronize(Some(MOMENT))), "it is held");
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     one.synchronize(Some(LIMIT)).unwrap();
     assert!(target.read().unwrap() == numbers(4096));
     drop((source, target, copied));
@@ -618,8 +618,8 @@ fn once_a_hook_panicked_nobody_waits_for_the_plugin() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let [reading, behind] = [&one, &cpu].map(|device| Stream::new(device).unwrap());
-    let gate = Event::host(&one).unwrap();
-    reading.wait(&gate).unwrap();
+    let host_event = Event::host(&one).unwrap();
+    reading.wait(&host_event).unwrap();
     let (source, given_back) = lent(&rig, 4096);
     let (copy, _) = source.to_on(&one, DIRECT, &reading).unwrap();
     behind.wait(&reading.record().unwrap()).unwrap();
@@ -635,7 +635,7 @@ fn once_a_hook_panicked_nobody_waits_for_the_plugin() {
     );
     rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
     assert!(given_back.try_recv().is_err(), "the copy may still read it");
-    drop((copy, gate, reading));
+    drop((copy, host_event, reading));
 }
 
 #[test]
@@ -658,20 +658,20 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_kept() {
         (host_line.clone(), host_line),
     ];
     let read_and_write = |(reading, writing): &(Stream, Stream)| {
-        let gate = Event::host(reading.device()).unwrap();
-        reading.wait(&gate).unwrap();
+        let host_event = Event::host(reading.device()).unwrap();
+        reading.wait(&host_event).unwrap();
         let (memory, is_back) = lending::writable(&rig.runtime);
         let (copy, _) = memory.to_on(&one, DIRECT, reading).unwrap();
         let next = lending::filled(&cpu, 9);
         memory.copy_from(&next, Some(writing)).unwrap();
-        (gate, copy, is_back)
+        (host_event, copy, is_back)
     };
     let begun: Vec<_> = lines.iter().map(read_and_write).collect();
     rig.control.inject("call:allocate@1=PANIC").unwrap();
     assert!(Tensor::empty(&one, &layout(16)).is_err());
     // Everybody else goes on.
-    for (gate, _, _) in &begun {
-        let _refused = gate.complete(Status::OK);
+    for (host_event, _, _) in &begun {
+        let _refused = host_event.complete(Status::OK);
     }
     for (_, writing) in &lines {
         assert!(writing.synchronize(Some(LIMIT)).is_err());
@@ -697,7 +697,7 @@ fn no_stream_frees_its_plugins_memory_while_another_plugin_may_read_it() {
 fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_freed() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
-    let (reading, gate) = lending::held(&one);
+    let (reading, host_event) = lending::held(&one);
     let stream = Stream::new(&cpu).unwrap();
     stream.wait(&reading.record().unwrap()).unwrap();
     let sources = [9, 8].map(|byte| lending::filled(&cpu, byte));
@@ -721,7 +721,7 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_freed() {
             "the copy may still read it"
         );
     }
-    drop((copies, last, gate));
+    drop((copies, last, host_event));
 }
 
 #[test]
@@ -735,7 +735,7 @@ fn a_write_after_a_read_that_nobody_can_ask_about_is_refused() {
 fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_written() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
-    let (reading, gate) = lending::held(&one);
+    let (reading, host_event) = lending::held(&one);
     let (memory, other) = (lending::filled(&cpu, 9), lending::filled(&cpu, 8));
     let (copy, _) = memory.to_on(&one, DIRECT, &reading).unwrap();
     rig.control.inject("call:allocate@1=PANIC").unwrap();
@@ -747,7 +747,7 @@ fn once_a_hook_panicked_memory_that_its_plugin_reads_is_not_written() {
     }
     stream.synchronize(Some(LIMIT)).unwrap();
     assert!(memory.read().unwrap().iter().all(|byte| *byte == 9));
-    drop((copy, gate));
+    drop((copy, host_event));
 }
 
 #[test]
@@ -756,13 +756,13 @@ fn a_host_event_that_nobody_can_complete_any_more_fails_for_every_plugin() {
     let devices = ["cpu:0", "vpi:0", "vpi:1"].map(|name| rig.device(name));
     for of in &devices {
         for waiting in &devices {
-            let gate = Event::host(of).unwrap();
+            let host_event = Event::host(of).unwrap();
             let streams = [(); 2].map(|()| Stream::new(waiting).unwrap());
             for stream in &streams {
-                stream.wait(&gate).unwrap();
+                stream.wait(&host_event).unwrap();
             }
-            let copy = gate.clone();
-            drop(gate);
+            let copy = host_event.clone();
+            drop(host_event);
             assert!(is_timeout(&streams[0].synchronize(Some(MOMENT))));
             drop(copy);
             for stream in &streams {
@@ -779,30 +779,30 @@ fn a_failure_that_was_told_is_told_again_while_other_work_stands_still() {
     let rig = Simulated::new();
     let one = rig.device("vpi:0");
     let [tensor, source] = [1, 2].map(|byte| lending::filled(&one, byte));
-    let (stream, gate) = lending::held(&one);
+    let (stream, host_event) = lending::held(&one);
     tensor.copy_from(&source, Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     let told = || tensor.synchronize(Some(LIMIT)).unwrap_err().status();
     assert_eq!(told(), Some(Status::VENDOR));
-    let (_other, gate) = lending::held(&one);
+    let (_other, host_event) = lending::held(&one);
     assert_eq!(told(), Some(Status::VENDOR));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
 }
 
 #[test]
 fn a_thread_that_waits_for_failed_work_needs_no_place_in_a_queue_afterwards() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
-    let (first, gate) = lending::held(&one);
+    let (first, host_event) = lending::held(&one);
     let (between, last) = (Stream::new(&cpu).unwrap(), Stream::new(&one).unwrap());
     rig.control
         .inject("call:stream_host_call@1=VENDOR")
         .unwrap();
     let chain = between.wait(&first.record().unwrap()).unwrap();
-    assert_eq!(chain, Chain::HostThread);
+    assert_eq!(chain, WaitMethod::HostThread);
     rig.control.clear_faults();
     last.wait(&between.record().unwrap()).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     for stream in [&between, &last] {
         let told = stream.synchronize(Some(LIMIT)).unwrap_err();
         assert_eq!(told.status(), Some(Status::VENDOR));
@@ -813,7 +813,7 @@ fn a_thread_that_waits_for_failed_work_needs_no_place_in_a_queue_afterwards() {
 fn memory_of_ours_that_came_back_outlives_the_producers_work() {
     let rig = Simulated::new();
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
-    let (stream, gate) = lending::held(&one);
+    let (stream, host_event) = lending::held(&one);
     let tensor = lending::filled(&cpu, 7);
     let managed = tensor.export().unwrap().into_raw();
     drop(tensor);
@@ -826,7 +826,7 @@ fn memory_of_ours_that_came_back_outlives_the_producers_work() {
     let found = || cpu.plugin().hooks().pointer_query(address).unwrap().kind;
     assert!(is_timeout(&rig.runtime.wait_for_releases(Some(MOMENT))));
     assert_ne!(found(), MemoryKind::UNOWNED);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     rig.runtime.wait_for_releases(Some(LIMIT)).unwrap();
     assert_eq!(found(), MemoryKind::UNOWNED);
     rig.assert_clean();
@@ -888,7 +888,7 @@ fn with_one_queue_a_wait_by_a_host_event_ends() {
     // A vendor that cannot chain two of its own streams, so that the host has to.
     let faults = "call:stream_wait_event@1=UNSUPPORTED";
     rig.control.inject(faults).unwrap();
-    assert_eq!(second.wait(&event).unwrap(), Chain::HostEvent);
+    assert_eq!(second.wait(&event).unwrap(), WaitMethod::HostEvent);
     let waited = second.synchronize(Some(LIMIT / 2));
     assert!(waited.is_ok(), "{waited:?}: {:?}", rig.control.standstill());
     rig.assert_clean();

@@ -35,23 +35,23 @@ fn what_is_read_only_or_unlike_the_source_is_not_written() {
 fn a_tensor_that_is_copied_to_itself_needs_no_work() {
     let (_runtime, device) = one_cpu();
     let tensor = filled(&device, 7);
-    let (stream, gate) = held(&device);
+    let (stream, host_event) = held(&device);
     tensor.copy_from(&tensor.clone(), Some(&stream)).unwrap();
     assert!(tensor.ready().unwrap().is_none());
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
 }
 
 #[test]
 fn who_is_to_write_waits_for_those_who_read_and_who_is_to_read_does_not() {
     let (_runtime, device) = one_cpu();
     let tensor = filled(&device, 7);
-    let (reading, gate) = held(&device);
+    let (reading, host_event) = held(&device);
     tensor.used_on(&reading).unwrap();
     let [writer, reader] = [(); 2].map(|()| Stream::new(&device).unwrap());
     tensor.wait_to_read(&reader).unwrap();
     reader.synchronize(LIMIT).unwrap();
     tensor.wait_to_write(&writer).unwrap();
     assert!(is_late(&writer), "it is read still");
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     writer.synchronize(LIMIT).unwrap();
 }

@@ -61,7 +61,7 @@ fn the_first_move_on_a_held_stream_measures_nothing() {
         let runtime = builder.plugin(asynchronous()).open().unwrap();
         let [cpu, device] = ["cpu:0", "vpi:1"].map(|id| runtime.device(id.parse().unwrap()));
         let (source, device) = (filled(&cpu.unwrap(), 9), device.unwrap());
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         let (done, moved) = channel();
         let (there, from) = (device.clone(), source.clone());
         let mover = std::thread::spawn(move || {
@@ -69,7 +69,7 @@ fn the_first_move_on_a_held_stream_measures_nothing() {
             let _sent = done.send(from.to_on(&there, RouteChoice::Copy, &stream));
         });
         let moved = moved.recv_timeout(LIMIT.unwrap_or_default());
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         mover.join().unwrap();
         let (moved, route) = moved.unwrap().unwrap();
         assert_eq!(route.cost.origin, CostOrigin::Properties, "{route}");

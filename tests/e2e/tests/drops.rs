@@ -28,13 +28,13 @@ fn read_by_two(device: &Device) -> (Tensor, [(Stream, Event); 2], [Tensor; 2]) {
 fn freeing_a_tensor_that_two_streams_read_makes_no_stream_wait_for_the_other() {
     let rig = Simulated::new();
     let device = rig.device("vpi:0");
-    let (source, [(_one, gate), (other, other_gate)], copies) = read_by_two(&device);
+    let (source, [(_one, host_event), (other, other_host_event)], copies) = read_by_two(&device);
     drop(source);
-    other_gate.complete(Status::OK).unwrap();
+    other_host_event.complete(Status::OK).unwrap();
     let next = filled(&device, 1);
     next.fill(&[3], Some(&other)).unwrap();
     let done = next.synchronize(LIMIT);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     done.unwrap();
     drop(copies);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
@@ -45,12 +45,12 @@ fn freeing_a_tensor_that_two_streams_read_makes_no_stream_wait_for_the_other() {
 fn freeing_a_tensor_that_two_streams_read_makes_no_stream_fail_with_the_other() {
     let rig = Simulated::new();
     let device = rig.device("vpi:0");
-    let (source, [(one, gate), (other, other_gate)], copies) = read_by_two(&device);
+    let (source, [(one, host_event), (other, other_host_event)], copies) = read_by_two(&device);
     drop(source);
     let next = filled(&device, 1);
     next.fill(&[3], Some(&other)).unwrap();
-    other_gate.complete(Status::OK).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    other_host_event.complete(Status::OK).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert_eq!(status(&one.synchronize(LIMIT)), Some(Status::VENDOR));
     next.synchronize(LIMIT).unwrap();
     other.synchronize(LIMIT).unwrap();
@@ -63,14 +63,14 @@ fn freeing_a_tensor_that_two_streams_read_makes_no_stream_fail_with_the_other() 
 fn a_drop_that_no_stream_frees_leaves_no_wait_on_a_stream() {
     let rig = Simulated::new();
     let device = rig.device("vpi:0");
-    let (source, [(_one, gate), (other, other_gate)], copies) = read_by_two(&device);
+    let (source, [(_one, host_event), (other, other_host_event)], copies) = read_by_two(&device);
     let faults = "call:free_async@1+=UNSUPPORTED";
     rig.control.inject(faults).unwrap();
     drop(source);
     rig.control.clear_faults();
-    other_gate.complete(Status::OK).unwrap();
+    other_host_event.complete(Status::OK).unwrap();
     let done = other.synchronize(LIMIT);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     done.unwrap();
     drop(copies);
     rig.runtime.wait_for_releases(LIMIT).unwrap();
@@ -107,7 +107,7 @@ fn dropping_an_alias_that_a_producer_still_writes_does_not_wait() {
     // The producer names the alias, or what it is an alias of.
     for is_of_alias in [true, false] {
         let (alias, _) = source.to(&device, ALIAS).unwrap();
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         alias.wait_to_write(&stream).unwrap();
         fill_unseen(&alias, &stream);
         let written = if is_of_alias { &alias } else { &source };
@@ -118,7 +118,7 @@ fn dropping_an_alias_that_a_producer_still_writes_does_not_wait() {
             told.send(()).unwrap();
         });
         let returned = dropped.recv_timeout(Simulated::LIMIT);
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         thread.join().unwrap();
         assert_eq!(returned, Ok(()), "the drop waits for the work");
         stream.synchronize(LIMIT).unwrap();

@@ -69,8 +69,8 @@ fn a_child_waits_for_nobody_who_notes_work_on_a_tensor() {
     let stream = Stream::new(&device).unwrap();
     let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
     let tensor = Tensor::from_bytes(&device, &layout, &[1; 64]).unwrap();
-    let gate = Event::host(&device).unwrap();
-    stream.wait(&gate).unwrap();
+    let host_event = Event::host(&device).unwrap();
+    stream.wait(&host_event).unwrap();
     tensor.written_on(&stream).unwrap();
     children_amid(
         || tensor.used_on(&stream).unwrap(),
@@ -79,7 +79,7 @@ fn a_child_waits_for_nobody_who_notes_work_on_a_tensor() {
             noted.and(tensor.export().map(drop).unwrap_err().status())
         },
     );
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
 }
 
 /// The first use that was not told `FORKED`.

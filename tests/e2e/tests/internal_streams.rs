@@ -14,8 +14,8 @@ fn streams_that_many_releases_took_at_once_are_given_back() {
     let runtime = builder.layers(&[Layer::Validate]).open().unwrap();
     let cpu = runtime.devices().into_iter().next().unwrap();
     let streams = || cpu.plugin().hooks().live_objects().unwrap().streams;
-    let (stream, gate) = (Stream::new(&cpu).unwrap(), Event::host(&cpu).unwrap());
-    stream.wait(&gate).unwrap();
+    let (stream, host_event) = (Stream::new(&cpu).unwrap(), Event::host(&cpu).unwrap());
+    stream.wait(&host_event).unwrap();
     for _ in 0..200 {
         let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
         let lent = Tensor::from_host_memory(&runtime, Box::new(vec![7; 64]), 0, &layout).unwrap();
@@ -23,7 +23,7 @@ fn streams_that_many_releases_took_at_once_are_given_back() {
         drop(lent.to_on(&cpu, direct, &stream).unwrap());
     }
     let most = streams();
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
     // The last ones go back behind their releases.
     let end = Instant::now() + LIMIT.unwrap();

@@ -66,17 +66,17 @@ impl Drop for Opened {
 /// returned or is taken to wait; then the stream goes on. How long that takes decides nothing but
 /// how much of a wrong order is seen.
 fn behind(device: &Device, work: impl FnOnce(&Stream, &Event), meanwhile: impl FnOnce() + Send) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    stream.wait(&gate).unwrap();
+    let (stream, host_event) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&host_event).unwrap();
     let (returned, seen) = channel::<()>();
-    let opened = Opened(gate.clone());
+    let opened = Opened(host_event.clone());
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let _goes_on_whatever_happens = opened;
             let _returned = seen.recv_timeout(Duration::from_millis(40));
             meanwhile();
         });
-        work(&stream, &gate);
+        work(&stream, &host_event);
         drop(returned);
     });
     stream.synchronize(LIMIT).unwrap();
@@ -105,12 +105,12 @@ fn a_move_has_what_its_source_holds_when_the_stream_comes_there() {
                 let mut was_early = false;
                 behind(
                     &of_stream,
-                    |stream, gate| {
+                    |stream, host_event| {
                         let choice = RouteChoice::Only(kind);
                         moved = source.to_on(to, choice, stream).ok();
                         let cannot_follow =
                             kind == RouteKind::Staged || (kind == RouteKind::Alias && from != to);
-                        was_early = cannot_follow && !gate.is_done().unwrap();
+                        was_early = cannot_follow && !host_event.is_done().unwrap();
                     },
                     || writer.write(&bytes).unwrap(),
                 );
@@ -220,9 +220,9 @@ fn what_waits_for_a_stream_ends_with_its_failure_and_writes_nothing() {
         let layout = Layout::compact(Dtype::INT32, &[8]).unwrap();
         let target: Tensor = memory.view(&layout, FIRST);
         let stream = Stream::new(&of_stream).unwrap();
-        let gate = Event::host(&of_stream).unwrap();
-        stream.wait(&gate).unwrap();
-        gate.complete(Status::DEVICE_LOST).unwrap();
+        let host_event = Event::host(&of_stream).unwrap();
+        stream.wait(&host_event).unwrap();
+        host_event.complete(Status::DEVICE_LOST).unwrap();
         assert!(target.fill(&[1; 4], Some(&stream)).is_err(), "{of_stream}");
         memory.check("nothing was written");
     }

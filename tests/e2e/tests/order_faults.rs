@@ -22,12 +22,12 @@ fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
         return;
     };
     let (source, target) = (filled(&other, 7), filled(&other, 0));
-    let (writing, gate) = held(&other);
+    let (writing, host_event) = held(&other);
     source.written_on(&writing).unwrap();
     let stream = Stream::new(&one).unwrap();
     target.copy_from(&source, Some(&stream)).unwrap();
     assert!(is_late(&stream), "what it copies is not written yet");
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     stream.synchronize(LIMIT).unwrap();
     assert_eq!(target.read().unwrap(), [7; ALL]);
 }
@@ -36,9 +36,9 @@ fn work_for_a_stream_of_another_plugin_comes_after_work_on_a_third_stream() {
 fn a_write_on_another_stream_clears_the_failure_of_an_earlier_write() {
     let (_runtime, device) = one_cpu();
     let (target, source) = (filled(&device, 0), filled(&device, 9));
-    let (failing, gate) = held(&device);
+    let (failing, host_event) = held(&device);
     target.written_on(&failing).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(failing.synchronize(LIMIT).is_err());
     assert!(target.synchronize(LIMIT).is_err(), "nobody knows its bytes");
     let stream = Stream::new(&device).unwrap();
@@ -52,9 +52,9 @@ fn a_write_for_another_plugins_stream_clears_the_failure_of_an_earlier_write() {
         return;
     };
     let (target, source) = (filled(&one, 0), filled(&one, 9));
-    let (failing, gate) = held(&other);
+    let (failing, host_event) = held(&other);
     target.written_on(&failing).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(target.synchronize(LIMIT).is_err(), "nobody knows its bytes");
     let stream = Stream::new(&one).unwrap();
     target.copy_from(&source, Some(&stream)).unwrap();
@@ -64,9 +64,9 @@ fn a_write_for_another_plugins_stream_clears_the_failure_of_an_earlier_write() {
 /// A tensor that failed work on the stream was to write, of which the stream told.
 fn failed_on_stream(device: &Device) -> (Tensor, Stream) {
     let tensor = filled(device, 1);
-    let (stream, gate) = held(device);
+    let (stream, host_event) = held(device);
     tensor.fill(&[9], Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
     (tensor, stream)
 }
@@ -100,9 +100,9 @@ fn what_a_stream_failed_to_write_fails_at_every_use_on_it_after_it_told_of_that(
 fn a_device_that_told_of_a_failure_told_it_for_its_streams() {
     let (_runtime, device) = one_cpu();
     let tensor = filled(&device, 1);
-    let (stream, gate) = held(&device);
+    let (stream, host_event) = held(&device);
     tensor.fill(&[9], Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(device.synchronize(LIMIT).is_err());
     let copied = tensor.to_on(&device, RouteChoice::Copy, &stream);
     assert_eq!(status(&copied), Some(Status::VENDOR));
@@ -132,8 +132,8 @@ fn who_waits_for_a_stream_leaves_its_failure_to_its_owner() {
         &other,
         &Layout::compact("int8x3".parse().unwrap(), &[5]).unwrap(),
     );
-    let (stream, gate) = held(&one);
-    gate.complete(Status::VENDOR).unwrap();
+    let (stream, host_event) = held(&one);
+    host_event.complete(Status::VENDOR).unwrap();
     // No plugin fills elements of three bytes, so the caller waits for the stream.
     let filled = target.unwrap().fill(&[1; 3], Some(&stream));
     assert!(filled.is_err());
@@ -157,14 +157,14 @@ fn work_that_a_stream_could_not_be_told_of_is_waited_for_by_who_comes_later() {
             return report("skipped: there is no OpenCL device");
         };
         let (source, target) = (filled(&other, 7), filled(&other, 0));
-        let (writing, gate) = held(&other);
+        let (writing, host_event) = held(&other);
         source.written_on(&writing).unwrap();
         let stream = Stream::new(&cpu).unwrap();
         let copied = target.copy_from(&source, Some(&stream));
         assert_eq!(status(&copied), Some(Status::VENDOR));
         target.wait_to_read(&stream).unwrap();
         assert!(is_late(&stream), "the copy is there, and not over");
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         stream.synchronize(LIMIT).unwrap();
         assert_eq!(target.read().unwrap(), [7; ALL]);
     }
@@ -177,11 +177,14 @@ fn a_completion_that_fails_once_is_made_again() {
         let Some((_runtime, one, other)) = two_cpus() else {
             return;
         };
-        let (first, gate) = held(&one);
+        let (first, host_event) = held(&one);
         let second = Stream::new(&other).unwrap();
         second.wait(&first.record().unwrap()).unwrap();
-        assert_eq!(status(&gate.complete(Status::OK)), Some(Status::VENDOR));
-        gate.complete(Status::OK).unwrap();
+        assert_eq!(
+            status(&host_event.complete(Status::OK)),
+            Some(Status::VENDOR)
+        );
+        host_event.complete(Status::OK).unwrap();
         second.synchronize(LIMIT).unwrap();
     }
 }
@@ -191,11 +194,11 @@ fn a_wait_that_a_plugin_refuses_is_told() {
     let name = "a_wait_that_a_plugin_refuses_is_told";
     if with_faults(name, "cpu.stream_wait_event:2=VENDOR") {
         let (_runtime, device) = one_cpu();
-        let (first, gate) = held(&device);
+        let (first, host_event) = held(&device);
         let second = Stream::new(&device).unwrap();
         let waited = second.wait(&first.record().unwrap());
         assert_eq!(status(&waited), Some(Status::VENDOR));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
     }
 }
 
@@ -208,9 +211,9 @@ fn a_stream_that_cannot_be_made_to_wait_for_want_of_memory_says_so() {
             return;
         };
         assert!(Event::host(&one).is_err());
-        let (first, gate) = held(&one);
+        let (first, host_event) = held(&one);
         let event = first.record().unwrap();
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         let waited = Stream::new(&other).unwrap().wait(&event);
         assert_eq!(status(&waited), Some(Status::OOM_DEVICE));
     }
@@ -237,11 +240,11 @@ fn who_waits_with_a_limit_is_told_that_it_passed_also_where_the_first_question_f
     if with_faults(name, "cpu.event_synchronize:1=OOM_HOST") {
         let (_runtime, device) = one_cpu();
         let target = filled(&device, 7);
-        let (writing, gate) = held(&device);
+        let (writing, host_event) = held(&device);
         target.written_on(&writing).unwrap();
         let waited = target.synchronize(Some(MOMENT));
         assert_eq!(status(&waited), Some(Status::TIMEOUT));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         target.synchronize(LIMIT).unwrap();
     }
 }
@@ -265,11 +268,11 @@ fn an_alias_shares_the_work_on_its_memory() {
     let source = filled(&one, 1);
     let choice = RouteChoice::Only(RouteKind::Alias);
     let (alias, _) = source.to(&other, choice).unwrap();
-    let (writing, gate) = held(&one);
+    let (writing, host_event) = held(&one);
     source.written_on(&writing).unwrap();
     let early = alias.synchronize(Some(MOMENT));
     assert_eq!(status(&early), Some(Status::TIMEOUT));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     alias.synchronize(LIMIT).unwrap();
 }
 
@@ -304,10 +307,10 @@ fn the_time_between_two_events_is_that_of_one_plugin_and_runs_forwards() {
     let stream = Stream::new(&one).unwrap();
     let earlier = stream.record().unwrap();
     earlier.synchronize(LIMIT).unwrap();
-    let gate = Event::host(&one).unwrap();
-    stream.wait(&gate).unwrap();
+    let host_event = Event::host(&one).unwrap();
+    stream.wait(&host_event).unwrap();
     let later = stream.record().unwrap();
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     later.synchronize(LIMIT).unwrap();
     assert!(later.elapsed_since(&earlier).unwrap() > Duration::ZERO);
     let foreign = Stream::new(&other).unwrap().record().unwrap();
@@ -352,11 +355,11 @@ fn work_without_an_end_is_over_once_its_stream_was() {
         tensor.synchronize(LIMIT).unwrap();
         tensor.write(&source.read().unwrap()).unwrap();
         // What comes on the stream later is nobody's business here.
-        let gate = Event::host(&cpu).unwrap();
-        stream.wait(&gate).unwrap();
+        let host_event = Event::host(&cpu).unwrap();
+        stream.wait(&host_event).unwrap();
         tensor.synchronize(LIMIT).unwrap();
         assert_eq!(tensor.read().unwrap(), source.read().unwrap());
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
     }
 }
 
@@ -365,9 +368,9 @@ fn work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since() {
     let name = "work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since";
     if with_faults(name, NO_END) {
         let (_runtime, cpu, [tensor, source]) = ones_and_twos();
-        let (stream, gate) = held(&cpu);
+        let (stream, host_event) = held(&cpu);
         assert!(tensor.copy_from(&source, Some(&stream)).is_err());
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert!(stream.synchronize(LIMIT).is_err());
         for _ in 0..2 {
             assert!(tensor.read().is_err(), "nobody wrote it");
@@ -386,9 +389,9 @@ fn work_without_an_end_has_failed_where_its_stream_told_of_a_failure_since() {
 fn who_waits_for_a_host_event_that_is_freed_learns_that_it_was() {
     let (_runtime, device) = one_cpu();
     let target = filled(&device, 0);
-    let (stream, gate) = held(&device);
+    let (stream, host_event) = held(&device);
     target.written_on(&stream).unwrap();
-    drop(gate);
+    drop(host_event);
     let answers = [
         stream.synchronize(LIMIT).unwrap_err(),
         target.synchronize(LIMIT).unwrap_err(),
@@ -416,16 +419,16 @@ fn a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it(
     let name = "a_read_without_an_end_whose_stream_told_of_a_failure_fails_no_write_after_it";
     if with_faults(name, NO_END) {
         let (_runtime, cpu, [tensor, source]) = ones_and_twos();
-        let (reading, gate) = held(&cpu);
+        let (reading, host_event) = held(&cpu);
         assert!(tensor.copy_from(&source, Some(&reading)).is_err());
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert!(reading.synchronize(LIMIT).is_err());
         // Its end is recorded behind this, so nobody knows yet how that will be.
-        let gate = Event::host(&cpu).unwrap();
-        reading.wait(&gate).unwrap();
+        let host_event = Event::host(&cpu).unwrap();
+        reading.wait(&host_event).unwrap();
         let writing = Stream::new(&cpu).unwrap();
         source.fill(&[5], Some(&writing)).unwrap();
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         writing.synchronize(LIMIT).unwrap();
         assert_eq!(source.read().unwrap(), [5; ALL]);
     }
@@ -437,9 +440,9 @@ fn work_for_a_stream_of_another_plugin_is_not_done_behind_a_failure_there() {
         return;
     };
     let (source, target) = (filled(&other, 7), filled(&other, 1));
-    let (stream, gate) = held(&one);
+    let (stream, host_event) = held(&one);
     target.copy_from(&source, Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert_eq!(status(&target.read()), Some(Status::VENDOR));
     assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
 }

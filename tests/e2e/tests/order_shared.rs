@@ -76,17 +76,17 @@ fn a_device_waits_for_all_work_that_it_does_for_streams_of_another_plugin() {
     let (here, other) = (device(&runtime, "cpu:0"), device(&runtime, "cpu:1"));
     let source = bytes_of(&here, 64, 7);
     let begin = || {
-        let (stream, gate) = held(&other);
+        let (stream, host_event) = held(&other);
         let copy = bytes_of(&here, 64, 0);
         copy.copy_from(&source, Some(&stream)).unwrap();
-        (stream, gate, copy)
+        (stream, host_event, copy)
     };
     // More than the streams of its own that it asks for an idle one, and more than it keeps.
     for count in [6, 18] {
         let mut all: Vec<_> = (0..count).map(|_| begin()).collect();
         let last = all.pop().unwrap();
-        for (stream, gate, _copy) in &all {
-            gate.complete(Status::OK).unwrap();
+        for (stream, host_event, _copy) in &all {
+            host_event.complete(Status::OK).unwrap();
             stream.synchronize(LIMIT).unwrap();
         }
         let waited = here.synchronize(MOMENT);
@@ -112,7 +112,7 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
         return;
     };
     let cpu = device(&runtime, "cpu:0");
-    let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+    let ((first, first_host_event), (second, second_host_event)) = (held(&cpu), held(&cpu));
     let tensor = bytes_of(&cpu, 64, 1);
     // Work of others on both halves at once.
     for stream in [&first, &second] {
@@ -122,9 +122,9 @@ fn a_tensor_is_ready_when_all_that_writes_it_is_over() {
         tensor.written_on(stream).unwrap();
     }
     let ready = tensor.ready().unwrap().unwrap();
-    second_gate.complete(Status::OK).unwrap();
+    second_host_event.complete(Status::OK).unwrap();
     let was_ready = ready.synchronize(MOMENT).is_ok();
-    first_gate.complete(Status::OK).unwrap();
+    first_host_event.complete(Status::OK).unwrap();
     assert!(!was_ready, "the first half is written still");
 }
 
@@ -135,11 +135,11 @@ fn a_tensor_that_one_of_two_failed_to_write_is_never_ready() {
     };
     let cpu = device(&runtime, "cpu:0");
     for was_told in [false, true] {
-        let ((first, first_gate), (second, second_gate)) = (held(&cpu), held(&cpu));
+        let ((first, first_host_event), (second, second_host_event)) = (held(&cpu), held(&cpu));
         let tensor = bytes_of(&cpu, 64, 1);
         tensor.written_on(&first).unwrap();
         tensor.written_on(&second).unwrap();
-        let fail = || first_gate.complete(Status::VENDOR).unwrap();
+        let fail = || first_host_event.complete(Status::VENDOR).unwrap();
         if was_told {
             fail();
             assert!(first.synchronize(LIMIT).is_err());
@@ -148,7 +148,7 @@ fn a_tensor_that_one_of_two_failed_to_write_is_never_ready() {
         if !was_told {
             fail();
         }
-        second_gate.complete(Status::OK).unwrap();
+        second_host_event.complete(Status::OK).unwrap();
         let told = ready.synchronize(LIMIT).map_err(|error| error.status());
         assert_eq!(told, Err(Some(Status::VENDOR)));
     }
@@ -160,10 +160,10 @@ fn a_write_of_a_part_does_not_hide_that_the_rest_failed() {
         return;
     };
     let cpu = device(&runtime, "cpu:0");
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let tensor = bytes_of(&cpu, 64, 1);
     tensor.fill(&[2], Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(stream.synchronize(LIMIT).is_err());
     assert!(tensor.read().is_err());
     part(&tensor, 0, 8).fill(&[3], Some(&stream)).unwrap();
@@ -191,11 +191,11 @@ fn a_write_of_a_part_does_not_hide_that_a_copy_inside_the_memory_failed() {
         return;
     };
     let cpu = device(&runtime, "cpu:0");
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let tensor = bytes_of(&cpu, 64, 1);
     let [from, to, third] = [0, 16, 32].map(|start| part(&tensor, start, 16));
     to.copy_from(&from, Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(stream.synchronize(LIMIT).is_err());
     third.write(&[3; 16]).unwrap();
     assert!(to.read().is_err(), "nobody wrote it");
@@ -261,9 +261,9 @@ fn int4(device: &Device, count: i64) -> Tensor {
 
 /// Lets work fail that was to write the tensor.
 fn fail_to_fill(tensor: &Tensor) {
-    let (stream, gate) = held(tensor.device());
+    let (stream, host_event) = held(tensor.device());
     tensor.fill(&[0x77], Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(stream.synchronize(LIMIT).is_err());
     assert!(tensor.read().is_err());
 }
@@ -274,10 +274,10 @@ fn naming_work_on_a_part_does_not_hide_that_another_part_failed() {
         return;
     };
     let cpu = device(&runtime, "cpu:0");
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let tensor = bytes_of(&cpu, 64, 1);
     part(&tensor, 0, 8).fill(&[2], Some(&stream)).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(stream.synchronize(LIMIT).is_err());
     part(&tensor, 8, 8).written_on(&stream).unwrap();
     assert!(part(&tensor, 0, 8).read().is_err(), "nobody wrote it");
@@ -288,7 +288,7 @@ fn naming_work_on_a_part_that_is_there_twice_does_not_hide_that_the_other_part_f
     let Some(runtime) = runtime() else {
         return;
     };
-    let (stream, gate) = held(&device(&runtime, "cpu:0"));
+    let (stream, host_event) = held(&device(&runtime, "cpu:0"));
     let twice = Layout::strided(Dtype::UINT8, &[2, 2, 64], &[0, 64, 1]).unwrap();
     let (tensor, _) = writable_as(&runtime, twice);
     // As many bytes as the memory has, and half of these twice.
@@ -306,7 +306,7 @@ fn naming_work_on_a_part_that_is_there_twice_does_not_hide_that_the_other_part_f
         tensor.slice(&[all(2), half, all(64)]).unwrap()
     };
     half(0).written_on(&stream).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(stream.synchronize(LIMIT).is_err());
     half(1).written_on(&stream).unwrap();
     assert!(half(0).read().is_err(), "nobody wrote it");
@@ -319,7 +319,7 @@ fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
     };
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let cpu = device(&runtime, "cpu:0");
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let before = threads();
     for _ in 0..500 {
         let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
@@ -329,7 +329,7 @@ fn memory_that_waits_for_one_stream_needs_no_thread_for_each() {
         drop(lent.to_on(&cpu, direct, &stream).unwrap());
     }
     let more = threads().saturating_sub(before);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
     assert!(more < 100, "{more} threads");
 }

@@ -140,22 +140,25 @@ fn its_work_waits_for_the_host_and_for_other_plugins_and_tells_of_their_failures
     let runtime = builder().plugin(asynchronous()).open().unwrap();
     let [device, other] = ["ext_dev:0", "vpi:0"].map(|name| device(&runtime, name));
     let (layout, bytes) = numbers();
-    for (gated, behind) in [(&device, &other), (&other, &device)] {
+    for (waits_for_host, behind) in [(&device, &other), (&other, &device)] {
         let pinned = Tensor::empty_of(&device, &layout, MemoryKind::PINNED).unwrap();
         assert_eq!(pinned.memory_kind(), MemoryKind::PINNED);
         pinned.write(&bytes).unwrap();
-        let gate = Event::host(gated).unwrap();
-        let (first, second) = (Stream::new(gated).unwrap(), Stream::new(behind).unwrap());
-        let end = behind_gate(&gate, &first, &second);
+        let host_event = Event::host(waits_for_host).unwrap();
+        let (first, second) = (
+            Stream::new(waits_for_host).unwrap(),
+            Stream::new(behind).unwrap(),
+        );
+        let end = behind_host_event(&host_event, &first, &second);
         let copy = Tensor::empty(behind, &layout).unwrap();
         copy.copy_from(&pinned, Some(&second)).unwrap();
         let waited = end.synchronize(Some(Duration::from_millis(30)));
         assert_eq!(waited.unwrap_err().status(), Some(Status::TIMEOUT));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert_eq!(copy.read().unwrap(), bytes);
-        let gate = Event::host(gated).unwrap();
-        let end = behind_gate(&gate, &first, &second);
-        gate.complete(Status::DEVICE_LOST).unwrap();
+        let host_event = Event::host(waits_for_host).unwrap();
+        let end = behind_host_event(&host_event, &first, &second);
+        host_event.complete(Status::DEVICE_LOST).unwrap();
         let told = second.synchronize(LIMIT).unwrap_err();
         assert_eq!(told.status(), Some(Status::DEVICE_LOST));
         assert_eq!(
@@ -165,9 +168,9 @@ fn its_work_waits_for_the_host_and_for_other_plugins_and_tells_of_their_failures
     }
 }
 
-/// Holds a stream by the gate and another one by the first; the event is the end of the second.
-fn behind_gate(gate: &Event, first: &Stream, second: &Stream) -> Event {
-    first.wait(gate).unwrap();
+/// Holds a stream by the host event and another one by the first; the event is the end of the second.
+fn behind_host_event(host_event: &Event, first: &Stream, second: &Stream) -> Event {
+    first.wait(host_event).unwrap();
     second.wait(&first.record().unwrap()).unwrap();
     second.record().unwrap()
 }

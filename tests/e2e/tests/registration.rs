@@ -105,17 +105,17 @@ fn a_registration_that_waits_for_work_waits_for_what_uses_the_memory_meanwhile()
     let (cpu, one) = (rig.device("cpu:0"), rig.device("vpi:0"));
     let source = filled(&cpu, 7);
     let copied = [(); 2].map(|()| Tensor::empty(&one, &layout()).unwrap());
-    let [(first, first_gate), (second, second_gate)] = [(); 2].map(|()| held(&one));
+    let [(first, first_host_event), (second, second_host_event)] = [(); 2].map(|()| held(&one));
     let [to, other] = &copied;
     let (leaks, registered) = (counted_leaks(), source.register(&one).unwrap());
     to.copy_from(&source, Some(&first)).unwrap();
     drop(registered);
     other.copy_from(&source, Some(&second)).unwrap();
-    first_gate.complete(Status::OK).unwrap();
+    first_host_event.complete(Status::OK).unwrap();
     first.synchronize(LIMIT).unwrap();
     let ended = rig.runtime.wait_for_releases(Some(MOMENT));
     assert_eq!(status(&ended), Some(Status::TIMEOUT));
-    second_gate.complete(Status::OK).unwrap();
+    second_host_event.complete(Status::OK).unwrap();
     rig.runtime.wait_for_releases(LIMIT).unwrap();
     assert_eq!(copied.map(|tensor| tensor.read().unwrap()), [[7; ALL]; 2]);
     registers_again(&source, &one);
@@ -148,8 +148,8 @@ fn a_simulated_device_unlocks_no_memory_under_a_copy_that_was_submitted_meanwhil
         bytes: ALL as u64,
     };
     let stream = hooks.stream_create(0).unwrap();
-    let gate = hooks.event_create_host(0).unwrap();
-    hooks.stream_wait_event(stream, gate).unwrap();
+    let host_event = hooks.event_create_host(0).unwrap();
+    hooks.stream_wait_event(stream, host_event).unwrap();
     // SAFETY: `bytes` and `there` outlive the registration and the copy, whose stream ends below.
     unsafe { hooks.register_host(0, pointer, ALL as u64).unwrap() };
     // SAFETY: as above.
@@ -166,10 +166,10 @@ fn a_simulated_device_unlocks_no_memory_under_a_copy_that_was_submitted_meanwhil
         let waited = hooks.stream_synchronize(stream, u64::try_from(MOMENT.as_nanos()).unwrap());
         assert_eq!(status(&waited), Some(Status::TIMEOUT));
         assert!(!is_unlocked.load(Ordering::SeqCst), "under the copy");
-        hooks.event_complete(gate, Status::OK).unwrap();
+        hooks.event_complete(host_event, Status::OK).unwrap();
     });
     hooks.stream_synchronize(stream, u64::MAX).unwrap();
-    hooks.event_destroy(gate).unwrap();
+    hooks.event_destroy(host_event).unwrap();
     hooks.stream_destroy(stream).unwrap();
     assert_eq!(there.read().unwrap(), bytes);
     drop(there);

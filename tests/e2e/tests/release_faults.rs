@@ -23,12 +23,12 @@ fn work_whose_end_is_recorded_at_the_second_try_is_work_like_any_other() {
     if with_faults(name, "cpu.event_record:1=VENDOR") {
         let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
         drop(source);
         assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
         assert!(!is_back.load(Ordering::SeqCst));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(is_back.load(Ordering::SeqCst) && counted_leaks() == 0);
         assert!(copy.read().is_ok());
@@ -42,7 +42,7 @@ fn work_whose_end_nobody_can_tell_keeps_its_memory() {
     if with_faults(name, faults) {
         let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         let copied = source.to_on(&device, DIRECT, &stream);
         assert_eq!(status(&copied), Some(Status::VENDOR));
         let waited = source.wait_to_write(&stream);
@@ -51,7 +51,7 @@ fn work_whose_end_nobody_can_tell_keeps_its_memory() {
         drop(source);
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
     }
 }
 
@@ -139,7 +139,7 @@ fn a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since() {
     if with_faults(name, faults) {
         let (runtime, device) = one_cpu();
         let (source, is_back) = writable(&runtime);
-        let (reading, gate) = held(&device);
+        let (reading, host_event) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
         let writing = Stream::new(&device).unwrap();
         // A thread waits for the read, and gives up: so the write fails and never runs.
@@ -148,7 +148,7 @@ fn a_read_whose_wait_was_given_up_still_holds_memory_that_was_written_since() {
         drop(source);
         let early = runtime.wait_for_releases(Some(MOMENT));
         assert!(!is_back.load(Ordering::SeqCst), "{early:?}");
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         drop(copy);
     }
 }
@@ -160,15 +160,15 @@ fn a_release_that_takes_long_delays_no_stream() {
     };
     let (leave, waits_for_leave) = channel();
     let (source, is_back) = lent(&runtime, Some(waits_for_leave));
-    let (stream, gate) = held(&one);
+    let (stream, host_event) = held(&one);
     let (copy, _) = source.to_on(&one, DIRECT, &stream).unwrap();
     drop(source);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     stream.synchronize(LIMIT).unwrap();
-    let (first, gate) = held(&one);
+    let (first, host_event) = held(&one);
     let second = Stream::new(&other).unwrap();
     second.wait(&first.record().unwrap()).unwrap();
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     second.synchronize(LIMIT).unwrap();
     assert!(
         !is_back.load(Ordering::SeqCst),
@@ -184,16 +184,16 @@ fn a_release_that_takes_long_delays_no_stream() {
 fn a_stream_frees_no_memory_that_work_on_another_may_use() {
     let (runtime, device) = one_cpu();
     let tensor = filled(&device, 1);
-    let (reading, gate) = held(&device);
+    let (reading, host_event) = held(&device);
     tensor.used_on(&reading).unwrap();
-    let (last, last_gate) = held(&device);
+    let (last, last_host_event) = held(&device);
     tensor.used_on(&last).unwrap();
     drop(tensor);
-    last_gate.complete(Status::OK).unwrap();
+    last_host_event.complete(Status::OK).unwrap();
     last.synchronize(LIMIT).unwrap();
     let early = runtime.wait_for_releases(Some(MOMENT));
     assert_eq!(status(&early), Some(Status::TIMEOUT));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
 }
 
@@ -204,14 +204,14 @@ fn a_stream_frees_memory_that_work_on_another_uses_where_it_waits_for_that() {
     if with_faults(name, "cpu.free_async:1=VENDOR") {
         let (runtime, device) = one_cpu();
         let tensor = filled(&device, 1);
-        let (writing, gate) = held(&device);
+        let (writing, host_event) = held(&device);
         tensor.fill(&[2], Some(&writing)).unwrap();
         let reading = Stream::new(&device).unwrap();
         let choice = RouteChoice::Copy;
         let (copy, _) = tensor.to_on(&device, choice, &reading).unwrap();
         drop(tensor);
         assert_eq!(counted_leaks(), 1);
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert_eq!(copy.read().unwrap(), [2; ALL]);
         runtime.wait_for_releases(LIMIT).unwrap();
     }
@@ -221,14 +221,14 @@ fn a_stream_frees_memory_that_work_on_another_uses_where_it_waits_for_that() {
 fn freeing_memory_brings_no_failure_of_one_stream_to_another() {
     let (runtime, device) = one_cpu();
     let tensor = filled(&device, 1);
-    let (failing, gate) = held(&device);
+    let (failing, host_event) = held(&device);
     tensor.used_on(&failing).unwrap();
-    let (last, last_gate) = held(&device);
+    let (last, last_host_event) = held(&device);
     tensor.used_on(&last).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(failing.synchronize(LIMIT).is_err());
     drop(tensor);
-    last_gate.complete(Status::OK).unwrap();
+    last_host_event.complete(Status::OK).unwrap();
     last.synchronize(LIMIT).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
 }
@@ -240,8 +240,8 @@ fn freeing_memory_makes_no_stream_wait_for_another_plugin() {
     };
     for is_own_first in [false, true] {
         let tensor = filled(&one, 1);
-        let (foreign, gate) = held(&other);
-        let (own, own_gate) = held(&one);
+        let (foreign, host_event) = held(&other);
+        let (own, own_host_event) = held(&one);
         let streams = if is_own_first {
             [&own, &foreign]
         } else {
@@ -251,10 +251,10 @@ fn freeing_memory_makes_no_stream_wait_for_another_plugin() {
             tensor.used_on(stream).unwrap();
         }
         drop(tensor);
-        own_gate.complete(Status::OK).unwrap();
+        own_host_event.complete(Status::OK).unwrap();
         own.synchronize(LIMIT).unwrap();
         assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         foreign.synchronize(LIMIT).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
     }
@@ -266,10 +266,10 @@ fn memory_of_others_is_never_freed_by_a_stream() {
     if with_faults(name, "cpu.free_async:*=PANIC") {
         let (runtime, device) = one_cpu();
         let (source, is_back) = lent(&runtime, None);
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
         drop(source);
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(is_back.load(Ordering::SeqCst) && counted_leaks() == 0);
         assert_eq!(copy.read().unwrap(), [7; ALL]);
@@ -309,10 +309,10 @@ fn what_failed_work_of_a_retired_plugin_used_is_leaked_unless_it_was_dropped_bef
         };
         let (before, is_before_back) = lent(&runtime, None);
         let (behind, is_behind_back) = lent(&runtime, None);
-        let (stream, gate) = held(&other);
+        let (stream, host_event) = held(&other);
         before.used_on(&stream).unwrap();
         behind.used_on(&stream).unwrap();
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert!(stream.synchronize(LIMIT).is_err());
         drop(before);
         runtime.wait_for_releases(LIMIT).unwrap();
@@ -481,10 +481,10 @@ fn a_release_that_waits_for_releases_is_told_that_it_is_one() {
         told,
     };
     let source = Tensor::from_host_memory(&runtime, Box::new(owner), 0, &layout()).unwrap();
-    let (stream, gate) = held(&device);
+    let (stream, host_event) = held(&device);
     let (copy, _) = source.to_on(&device, DIRECT, &stream).unwrap();
     drop(source);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     let told = hears.recv_timeout(LIMIT.unwrap() / 2).unwrap();
     assert!(matches!(told, Err(Error::Misuse { .. })), "{told:?}");
     runtime.wait_for_releases(LIMIT).unwrap();

@@ -37,7 +37,7 @@ fn layout() -> Layout {
 struct Copying {
     runtime: Runtime,
     copy: Tensor,
-    gate: Event,
+    host_event: Event,
     is_back: Arc<AtomicBool>,
 }
 
@@ -45,13 +45,13 @@ impl Copying {
     fn begin() -> Self {
         let runtime = runtime();
         let (source, is_back) = lent_with(&runtime, 1 << 16, None);
-        let (stream, gate) = held(&cpu(&runtime));
+        let (stream, host_event) = held(&cpu(&runtime));
         let (copy, _) = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
         drop(source);
         Self {
             runtime,
             copy,
-            gate,
+            host_event,
             is_back,
         }
     }
@@ -67,7 +67,7 @@ impl Copying {
     }
 
     fn finish(&self) {
-        self.gate.complete(Status::OK).unwrap();
+        self.host_event.complete(Status::OK).unwrap();
         self.runtime.wait_for_releases(LIMIT).unwrap();
     }
 }
@@ -88,7 +88,7 @@ fn memory_that_a_stream_is_to_free_is_waited_for_also_when_that_stream_was_dropp
     for outcome in [Status::OK, Status::VENDOR] {
         for keeps_stream in [true, false] {
             let runtime = runtime();
-            let (stream, gate) = held(&cpu(&runtime));
+            let (stream, host_event) = held(&cpu(&runtime));
             let tensor = Tensor::empty(&cpu(&runtime), &layout()).unwrap();
             tensor.fill(&[3], Some(&stream)).unwrap();
             drop(tensor);
@@ -97,7 +97,7 @@ fn memory_that_a_stream_is_to_free_is_waited_for_also_when_that_stream_was_dropp
                 let early = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
                 assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
             }
-            gate.complete(outcome).unwrap();
+            host_event.complete(outcome).unwrap();
             runtime.wait_for_releases(LIMIT).unwrap();
             let told = kept.map(|stream| stream.synchronize(LIMIT).err().and_then(|e| e.status()));
             let failure = (!outcome.is_ok()).then_some(outcome);
@@ -114,14 +114,14 @@ fn what_a_stream_is_to_free_after_somebody_waited_is_waited_for_too() {
     let runtime = runtime();
     let stream = Stream::new(&cpu(&runtime)).unwrap();
     for _ in 0..2 {
-        let gate = Event::host(&cpu(&runtime)).unwrap();
-        stream.wait(&gate).unwrap();
+        let host_event = Event::host(&cpu(&runtime)).unwrap();
+        stream.wait(&host_event).unwrap();
         let tensor = Tensor::empty(&cpu(&runtime), &layout()).unwrap();
         tensor.fill(&[3], Some(&stream)).unwrap();
         drop(tensor);
         let early = runtime.wait_for_releases(Some(MOMENT)).unwrap_err();
         assert_eq!(early.status(), Some(Status::TIMEOUT), "{early}");
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
     }
 }
@@ -164,7 +164,7 @@ fn what_a_deleter_leaves_a_stream_to_free_is_waited_for_by_those_who_wait_alread
             has_ended,
         };
         let source = Tensor::from_host_memory(&runtime, Box::new(owner), 0, &layout()).unwrap();
-        let (stream, gate) = held(&cpu);
+        let (stream, host_event) = held(&cpu);
         let copied = source.to_on(&cpu, DIRECT, &stream).unwrap();
         drop(source);
 
@@ -183,7 +183,7 @@ fn what_a_deleter_leaves_a_stream_to_free_is_waited_for_by_those_who_wait_alread
             if another_free_came_first {
                 drop(filled_on_last());
             }
-            gate.complete(Status::OK).unwrap();
+            host_event.complete(Status::OK).unwrap();
             ended.recv().unwrap();
             is_over.store(true, Ordering::SeqCst);
             end.complete(Status::OK).unwrap();
@@ -226,13 +226,13 @@ fn lent_memory_is_leaked_where_a_hook_panicked_while_it_was_copied() {
     if with_faults(name, "cpu.memory_info:*=PANIC") {
         let runtime = runtime();
         let (source, is_back) = lent_with(&runtime, 1 << 16, None);
-        let (stream, gate) = held(&cpu(&runtime));
+        let (stream, host_event) = held(&cpu(&runtime));
         let copied = source.to_on(&cpu(&runtime), DIRECT, &stream).unwrap();
         assert!(cpu(&runtime).memory().is_err());
         drop(source);
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(!is_back.load(Ordering::SeqCst) && counted_leaks() > 0);
-        drop((gate, stream, copied));
+        drop((host_event, stream, copied));
     }
 }
 
@@ -259,13 +259,13 @@ fn a_write_on_a_stream_comes_after_a_read_that_no_question_is_answered_about() {
         let device = cpu(&runtime);
         let source = Tensor::from_bytes(&device, &layout(), &[7; 1 << 16]).unwrap();
         let next = Tensor::from_bytes(&device, &layout(), &[9; 1 << 16]).unwrap();
-        let (reading, gate) = held(&device);
+        let (reading, host_event) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
         let writing = Stream::new(&device).unwrap();
         source.copy_from(&next, Some(&writing)).unwrap();
         let done = writing.synchronize(Some(MOMENT));
         assert_eq!(done.unwrap_err().status(), Some(Status::TIMEOUT));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert_eq!(copy.read().unwrap(), [7; 1 << 16]);
         assert_eq!(source.read().unwrap(), [9; 1 << 16]);
     }
@@ -278,13 +278,13 @@ fn a_write_comes_after_a_read_that_no_question_is_answered_about() {
         let runtime = runtime();
         let device = cpu(&runtime);
         let source = Tensor::from_bytes(&device, &layout(), &[7; 1 << 16]).unwrap();
-        let (reading, gate) = held(&device);
+        let (reading, host_event) = held(&device);
         let (copy, _) = source.to_on(&device, DIRECT, &reading).unwrap();
         let (to, written) = channel();
         let writing = source.clone();
         let thread = std::thread::spawn(move || to.send(writing.write(&[9; 1 << 16])));
         assert!(written.recv_timeout(MOMENT).is_err(), "it waits");
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         written.recv_timeout(LIMIT.unwrap()).unwrap().unwrap();
         thread.join().unwrap().unwrap();
         reading.synchronize(LIMIT).unwrap();
@@ -317,12 +317,12 @@ fn memory_whose_work_is_over_is_given_back_at_once() {
 fn readiness_of_a_producers_work_holds_no_release_up() {
     let runtime = runtime();
     let (source, is_back) = lent_with(&runtime, 1 << 16, None);
-    let (stream, gate) = held(&cpu(&runtime));
+    let (stream, host_event) = held(&cpu(&runtime));
     source.ready_on(&stream).unwrap();
     assert!(source.ready().unwrap().is_some(), "who uses it waits");
     drop(source);
     assert!(is_back.load(Ordering::SeqCst));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_read_behind_the_producers_work_holds_the_release_up() {
     let runtime = runtime();
     let device = cpu(&runtime);
     let (source, is_back) = lent_with(&runtime, 1 << 16, None);
-    let (producing, gate) = held(&device);
+    let (producing, host_event) = held(&device);
     source.ready_on(&producing).unwrap();
     let (copy, _) = source
         .to_on(&device, DIRECT, &Stream::new(&device).unwrap())
@@ -338,7 +338,7 @@ fn a_read_behind_the_producers_work_holds_the_release_up() {
     drop(source);
     assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
     assert!(!is_back.load(Ordering::SeqCst));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
     assert!(is_back.load(Ordering::SeqCst));
     assert_eq!(copy.read().unwrap(), [7; 1 << 16]);
@@ -348,13 +348,13 @@ fn a_read_behind_the_producers_work_holds_the_release_up() {
 fn work_of_others_that_was_named_holds_the_release_up_behind_readiness_too() {
     let runtime = runtime();
     let (source, is_back) = writable(&runtime);
-    let (stream, gate) = held(&cpu(&runtime));
+    let (stream, host_event) = held(&cpu(&runtime));
     source.written_on(&stream).unwrap();
     source.ready_on(&stream).unwrap();
     drop(source);
     assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
     assert!(!is_back.load(Ordering::SeqCst));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
     assert!(is_back.load(Ordering::SeqCst));
 }

@@ -54,17 +54,17 @@ fn memory_that_a_stream_was_told_to_free_is_not_freed_again() {
     // Who gives things back is busy, so what was freed already can be somebody else's by then.
     let (go, taken_after) = channel();
     let (source, _is_back) = lent_with(&runtime, BYTES, Some(taken_after));
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let copy = source.to_on(&cpu, DIRECT, &stream).unwrap();
     drop(source);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     stream.synchronize(LIMIT).unwrap();
 
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let dropped = filled(&cpu, 1);
     dropped.fill(&[2], Some(&stream)).unwrap();
     drop(dropped);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     stream.synchronize(LIMIT).unwrap();
     let next = filled(&cpu, 9);
     go.send(()).unwrap();
@@ -85,7 +85,7 @@ fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
         // The work is this plugin's and the stream is the other's; one of both copies is held.
         let stream = Stream::new(&other).unwrap();
         let (source, is_back) = lent_with(&runtime, BYTES, None);
-        let (holding, gate) = held(&here);
+        let (holding, host_event) = held(&here);
         let (slow, fast) = (filled(&here, 0), filled(&here, 0));
         slow.fill(&[1], Some(&holding)).unwrap();
         let together = Barrier::new(2);
@@ -100,7 +100,7 @@ fn memory_stays_until_both_threads_work_on_one_stream_is_over() {
         drop(source);
         let _late = runtime.wait_for_releases(Some(Duration::from_millis(3)));
         let was_early = is_back.load(Ordering::SeqCst);
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         stream.synchronize(LIMIT).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(!was_early, "round {round}: given back under a copy");
@@ -118,12 +118,12 @@ const NO_ANSWER: &str = "opencl.stream_host_call:*=VENDOR,opencl.event_synchroni
 /// nobody knows whether the copy is over.
 fn copied_on_stream_that_went_on(runtime: &Runtime, source: &Tensor) -> (Stream, Event, Tensor) {
     let target = filled(&device(runtime, "opencl:0"), 1);
-    let (holding, gate) = held(target.device());
+    let (holding, host_event) = held(target.device());
     target.fill(&[2], Some(&holding)).unwrap();
     let stream = Stream::new(source.device()).unwrap();
     target.copy_from(source, Some(&stream)).unwrap();
     assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
-    (stream, gate, target)
+    (stream, host_event, target)
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn a_write_comes_after_a_copy_that_its_stream_went_past_without_knowing() {
         return;
     };
     let source = filled(&device(&runtime, "cpu:0"), 7);
-    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    let (stream, host_event, target) = copied_on_stream_that_went_on(&runtime, &source);
     source.fill(&[9], Some(&stream)).unwrap();
     let _over = stream.synchronize(Some(MOMENT));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert_eq!(target.read().unwrap(), [7; BYTES]);
 }
 
@@ -154,11 +154,11 @@ fn memory_stays_until_a_copy_is_over_that_its_stream_went_past_without_knowing()
     };
     let cpu = device(&runtime, "cpu:0");
     let source = filled(&cpu, 7);
-    let (stream, gate, target) = copied_on_stream_that_went_on(&runtime, &source);
+    let (stream, host_event, target) = copied_on_stream_that_went_on(&runtime, &source);
     drop(source);
     let _over = stream.synchronize(Some(MOMENT));
     let others = filled(&cpu, 9);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert_eq!(target.read().unwrap(), [7; BYTES]);
     drop(others);
 }
@@ -174,11 +174,11 @@ fn waiting_for_releases_covers_what_an_alias_held() {
         let alias = RouteChoice::Only(RouteKind::Alias);
         let (alias, _route) = source.to(&opencl, alias).unwrap();
         drop(source);
-        let (stream, gate) = held(&opencl);
+        let (stream, host_event) = held(&opencl);
         let copy = filled(&opencl, 0);
         copy.copy_from(&alias, Some(&stream)).unwrap();
         drop(alias);
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         runtime.wait_for_releases(LIMIT).unwrap();
         assert!(is_back.load(Ordering::SeqCst), "round {round}");
     }
@@ -201,7 +201,7 @@ fn waiting_for_releases_covers_what_ends_with_another_threads_call() {
     let opencl = device(&runtime, "opencl:0");
     let tensor = filled(&opencl, 1);
     let data = DataWord::from_addr(usize::try_from(tensor.address().word).unwrap());
-    let (stream, gate) = held(&opencl);
+    let (stream, host_event) = held(&opencl);
     tensor.fill(&[2], Some(&stream)).unwrap();
     let is_back = Arc::<AtomicBool>::default();
     let view = TensorView::new(layout(), data, 0, opencl.id(), Flags::NONE).unwrap();
@@ -219,7 +219,7 @@ fn waiting_for_releases_covers_what_ends_with_another_threads_call() {
     drop(named);
     let waited = runtime.wait_for_releases(Some(MOMENT));
     let was_back = is_back.load(Ordering::SeqCst);
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert_eq!(reader.join().unwrap(), [2; BYTES]);
     runtime.wait_for_releases(LIMIT).unwrap();
     assert!(is_back.load(Ordering::SeqCst));
@@ -236,14 +236,14 @@ fn waiting_for_releases_covers_plugins_that_were_retired_here() {
     let (source, _is_back) = lent_with(&runtime, BYTES, None);
     let adopted = source.to(&of_file, RouteChoice::Only(RouteKind::Alias));
     let (adopted, _route) = adopted.unwrap();
-    let (stream, gate) = held(&of_file);
+    let (stream, host_event) = held(&of_file);
     let copy = filled(&of_file, 0);
     copy.copy_from(&adopted, Some(&stream)).unwrap();
     drop(adopted);
     assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
     runtime.retire(of_file.plugin()).unwrap();
     let waited = runtime.wait_for_releases(Some(MOMENT));
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert_eq!(
         waited.map_err(|error| error.status()),
         Err(Some(Status::TIMEOUT)),

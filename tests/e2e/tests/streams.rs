@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crossdock::{
-    Chain, CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor,
+    CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, WaitMethod,
     explain,
 };
 use crossdock_e2e::{asynchronous, ext_dev, plugin_file, report};
@@ -74,9 +74,9 @@ fn layout(count: i64) -> Layout {
 
 /// A stream whose work waits until the event is completed.
 fn held(device: &Device) -> (Stream, Event) {
-    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
-    assert_eq!(stream.wait(&gate).unwrap(), Chain::Native);
-    (stream, gate)
+    let (stream, host_event) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    assert_eq!(stream.wait(&host_event).unwrap(), WaitMethod::Native);
+    (stream, host_event)
 }
 
 fn is_timeout(result: &Result<(), Error>) -> bool {
@@ -87,20 +87,20 @@ fn is_timeout(result: &Result<(), Error>) -> bool {
 fn a_stream_waits_for_an_event_of_another_plugin_and_no_thread_blocks() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to) in pairs(&runtime(folder.path())) {
-        let (first, gate) = held(&from);
+        let (first, host_event) = held(&from);
         let second = Stream::new(&to).unwrap();
         let chain = second.wait(&first.record().unwrap()).unwrap();
         let same = std::sync::Arc::ptr_eq(from.plugin(), to.plugin());
         let expected = if same {
-            Chain::Native
+            WaitMethod::Native
         } else {
-            Chain::HostEvent
+            WaitMethod::HostEvent
         };
         assert_eq!(chain, expected, "{from} -> {to}");
         let after = second.record().unwrap();
         assert!(is_timeout(&after.synchronize(MOMENT)), "{from} -> {to}");
         assert!(!after.is_done().unwrap());
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         after.synchronize(LIMIT).unwrap();
         second.synchronize(LIMIT).unwrap();
         assert!(
@@ -114,14 +114,14 @@ fn a_stream_waits_for_an_event_of_another_plugin_and_no_thread_blocks() {
 fn waits_in_both_directions_do_not_wait_in_a_circle() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to) in pairs(&runtime(folder.path())) {
-        let (first, gate) = held(&from);
+        let (first, host_event) = held(&from);
         let second = Stream::new(&to).unwrap();
         let early = first.record().unwrap();
         // Work of the first stream that comes after the event waits for the second stream.
         first.wait(&second.record().unwrap()).unwrap();
         second.wait(&early).unwrap();
         first.wait(&second.record().unwrap()).unwrap();
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         first.synchronize(LIMIT).unwrap();
         second.synchronize(LIMIT).unwrap();
     }
@@ -131,11 +131,11 @@ fn waits_in_both_directions_do_not_wait_in_a_circle() {
 fn a_failure_reaches_the_stream_of_another_plugin() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to) in pairs(&runtime(folder.path())) {
-        let (first, gate) = held(&from);
+        let (first, host_event) = held(&from);
         let second = Stream::new(&to).unwrap();
         second.wait(&first.record().unwrap()).unwrap();
         let after = second.record().unwrap();
-        gate.complete(Status::DEVICE_LOST).unwrap();
+        host_event.complete(Status::DEVICE_LOST).unwrap();
         let outcome = after.synchronize(LIMIT);
         assert!(
             outcome.is_err() && !is_timeout(&outcome),
@@ -154,14 +154,14 @@ fn a_copy_on_a_stream_comes_after_what_is_on_it_and_outlives_its_source() {
             let source =
                 Tensor::from_bytes(&from, &layout(100_003), &vec![7; bytes.len()]).unwrap();
             let fresh = Tensor::from_bytes(&from, &layout(100_003), &bytes).unwrap();
-            let (stream, gate) = held(of_stream);
+            let (stream, host_event) = held(of_stream);
             source.copy_from(&fresh, Some(&stream)).unwrap();
             let direct = RouteChoice::Only(RouteKind::Direct);
             let (moved, route) = source.to_on(&to, direct, &stream).unwrap();
             drop((source, fresh));
             assert!(is_timeout(&moved.synchronize(MOMENT)), "{route}");
             assert!(moved.ready().unwrap().is_some());
-            gate.complete(Status::OK).unwrap();
+            host_event.complete(Status::OK).unwrap();
             // Whoever reads comes after the copy, without being told.
             assert!(moved.read().unwrap() == bytes, "{route}");
             moved.synchronize(LIMIT).unwrap();
@@ -180,13 +180,13 @@ fn work_for_a_stream_of_another_plugin_does_not_stand_behind_the_default_stream(
         }
         let source = Tensor::from_bytes(&from, &layout(100), &numbers(100)).unwrap();
         let blocking = Stream::default_of(&from).unwrap();
-        let gate = Event::host(&from).unwrap();
-        blocking.wait(&gate).unwrap();
+        let host_event = Event::host(&from).unwrap();
+        blocking.wait(&host_event).unwrap();
         let stream = Stream::new(&to).unwrap();
         let direct = RouteChoice::Only(RouteKind::Direct);
         let (moved, _) = source.to_on(&to, direct, &stream).unwrap();
         let moved = moved.read().unwrap();
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert!(moved == numbers(100), "{from} -> {to}");
         blocking.synchronize(LIMIT).unwrap();
     }
@@ -197,7 +197,7 @@ fn many_copies_for_streams_of_another_plugin_at_once_keep_their_order() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
     for (from, to) in pairs(&runtime) {
-        let (stream, gate) = held(&to);
+        let (stream, host_event) = held(&to);
         let first = Tensor::from_bytes(&from, &layout(1000), &numbers(1000)).unwrap();
         let mut last = first;
         // More than the streams that are kept, each behind the one before.
@@ -207,7 +207,7 @@ fn many_copies_for_streams_of_another_plugin_at_once_keep_their_order() {
             last = next;
         }
         assert!(is_timeout(&last.synchronize(MOMENT)), "{from} -> {to}");
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert!(last.read().unwrap() == numbers(1000), "{from} -> {to}");
     }
 }
@@ -219,14 +219,14 @@ fn a_write_comes_after_the_reads_that_are_still_running() {
     let (before, after) = (numbers(5000), vec![1; 20_000]);
     for (from, to) in direct_pairs(&runtime) {
         let source = Tensor::from_bytes(&from, &layout(5000), &before).unwrap();
-        let (reading, gate) = held(&from);
+        let (reading, host_event) = held(&from);
         let direct = RouteChoice::Only(RouteKind::Direct);
         let (moved, _) = source.to_on(&to, direct, &reading).unwrap();
         let writing = Stream::new(&from).unwrap();
         let next = Tensor::from_bytes(&from, &layout(5000), &after).unwrap();
         source.copy_from(&next, Some(&writing)).unwrap();
         assert!(is_timeout(&source.synchronize(MOMENT)));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         assert!(moved.read().unwrap() == before, "{from} -> {to}");
         assert!(source.read().unwrap() == after);
     }
@@ -238,7 +238,7 @@ fn a_consumer_that_may_write_comes_after_the_reads_that_are_still_running() {
     let runtime = runtime(folder.path());
     for (from, to) in direct_pairs(&runtime) {
         let source = Tensor::from_bytes(&from, &layout(5000), &numbers(5000)).unwrap();
-        let (reading, gate) = held(&from);
+        let (reading, host_event) = held(&from);
         let direct = RouteChoice::Only(RouteKind::Direct);
         let (moved, _) = source.to_on(&to, direct, &reading).unwrap();
         let (consumer, reader) = (Stream::new(&from).unwrap(), Stream::new(&from).unwrap());
@@ -249,7 +249,7 @@ fn a_consumer_that_may_write_comes_after_the_reads_that_are_still_running() {
             reader.is_idle().unwrap(),
             "{from} -> {to}: nothing wrote it"
         );
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         consumer.synchronize(LIMIT).unwrap();
         drop((handed_out, moved));
     }
@@ -262,13 +262,13 @@ fn a_consumer_that_cannot_write_waits_for_no_read() {
     let owner = Box::new(numbers(8));
     let source = Tensor::from_host_memory(&runtime, owner, 0, &layout(8)).unwrap();
     let cpu = source.device();
-    let (reading, gate) = held(cpu);
+    let (reading, host_event) = held(cpu);
     let direct = RouteChoice::Only(RouteKind::Direct);
     let (moved, _) = source.to_on(cpu, direct, &reading).unwrap();
     let consumer = Stream::new(cpu).unwrap();
     let handed_out = source.export_on(&consumer).unwrap();
     assert!(consumer.is_idle().unwrap());
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert_eq!(moved.read().unwrap(), numbers(8));
     drop(handed_out);
 }
@@ -279,15 +279,15 @@ fn a_read_that_failed_keeps_no_consumer_away_and_a_write_that_failed_does() {
     for device in with_streams(&runtime(folder.path())) {
         let tensor = Tensor::from_bytes(&device, &layout(8), &numbers(8)).unwrap();
         let consumer = Stream::new(&device).unwrap();
-        let (reading, gate) = held(&device);
+        let (reading, host_event) = held(&device);
         tensor.used_on(&reading).unwrap();
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert!(reading.synchronize(LIMIT).is_err());
         drop(tensor.export_on(&consumer).unwrap());
         assert!(consumer.synchronize(LIMIT).is_ok(), "{device}");
-        let (writing, gate) = held(&device);
+        let (writing, host_event) = held(&device);
         tensor.written_on(&writing).unwrap();
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert!(writing.synchronize(LIMIT).is_err());
         let told = tensor.export_on(&consumer).map(drop);
         let told = told.and_then(|()| consumer.synchronize(LIMIT));
@@ -300,13 +300,13 @@ fn work_of_others_is_waited_for_once_it_was_named() {
     let folder = tempfile::tempdir().unwrap();
     for device in with_streams(&runtime(folder.path())) {
         let tensor = Tensor::from_bytes(&device, &layout(64), &numbers(64)).unwrap();
-        let (stream, gate) = held(&device);
+        let (stream, host_event) = held(&device);
         tensor.written_on(&stream).unwrap();
         let consumer = Stream::new(&device).unwrap();
         let handed_out = tensor.export_on(&consumer).unwrap();
         assert!(!consumer.is_idle().unwrap(), "the consumer's stream waits");
         drop(tensor.export_unordered().unwrap());
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
         consumer.synchronize(LIMIT).unwrap();
         drop(handed_out);
         drop(tensor.export().unwrap());
@@ -319,11 +319,11 @@ fn memory_is_dropped_while_work_on_it_is_pending() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to) in direct_pairs(&runtime(folder.path())) {
         let source = Tensor::from_bytes(&from, &layout(1 << 18), &numbers(1 << 18)).unwrap();
-        let (stream, gate) = held(&from);
-        let completed = gate.clone();
+        let (stream, host_event) = held(&from);
+        let completed = host_event.clone();
         let direct = RouteChoice::Only(RouteKind::Direct);
         let (moved, _) = source.to_on(&to, direct, &stream).unwrap();
-        // Where no stream can free in order, the drop waits, so the gate opens meanwhile.
+        // Where no stream can free in order, the drop waits, so the host event is completed meanwhile.
         std::thread::scope(|scope| {
             scope.spawn(move || drop((source, moved)));
             completed.complete(Status::OK).unwrap();

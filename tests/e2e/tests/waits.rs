@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crossdock::{Chain, CostCache, Device, Error, Event, Runtime, Stream, Tensor};
+use crossdock::{CostCache, Device, Error, Event, Runtime, Stream, Tensor, WaitMethod};
 use crossdock_e2e::lending::{ALL, LIMIT, MOMENT, filled, held, status};
 use crossdock_e2e::simulated::Simulated;
 use crossdock_e2e::{asynchronous, plugin_file, report, with_environment, with_faults};
@@ -20,13 +20,13 @@ struct Held {
     tensor: Tensor,
     /// Nothing is pending on it.
     other: Tensor,
-    gate: Event,
+    host_event: Event,
 }
 
 impl Held {
     fn new(device: &Device) -> Self {
         let (tensor, other) = (filled(device, 1), filled(device, 1));
-        let (stream, gate) = held(device);
+        let (stream, host_event) = held(device);
         tensor.fill(&[2], Some(&stream)).unwrap();
         Self {
             device: device.clone(),
@@ -34,7 +34,7 @@ impl Held {
             stream,
             tensor,
             other,
-            gate,
+            host_event,
         }
     }
 }
@@ -46,7 +46,7 @@ type Wait = fn(&Held) -> Result<(), Error>;
 const WAITS: [(&str, Wait); 7] = [
     ("a stream", |held| held.stream.synchronize(None)),
     ("an event", |held| held.end.synchronize(None)),
-    ("a host event", |held| held.gate.synchronize(None)),
+    ("a host event", |held| held.host_event.synchronize(None)),
     ("a device", |held| held.device.synchronize(None)),
     ("a tensor", |held| held.tensor.synchronize(None)),
     ("a read", |held| held.tensor.read().map(drop)),
@@ -76,7 +76,10 @@ fn waiters_are_told(device: &Device) {
         let early = ended.recv_timeout(MOMENT);
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "{what} is held up");
     }
-    assert_eq!(status(&held.gate.complete(Status::OK)), Some(Status::PANIC));
+    assert_eq!(
+        status(&held.host_event.complete(Status::OK)),
+        Some(Status::PANIC)
+    );
     for (what, ended) in &waiting {
         let told = ended.recv_timeout(LIMIT.unwrap_or_default());
         assert_eq!(told, Ok(Some(Status::PANIC)), "{what}");
@@ -138,10 +141,10 @@ fn who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_
         let copied = begin(&held, |held| held.other.write(&[9; ALL]));
         // It is inside of its hook, which is not called behind a panic.
         rig.wait_for_pending(before + 1);
-        let completed = held.gate.complete(Status::OK);
+        let completed = held.host_event.complete(Status::OK);
         assert_eq!(status(&completed), Some(Status::PANIC));
         assert_eq!(copied.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
-        held.gate.complete(Status::OK).unwrap();
+        held.host_event.complete(Status::OK).unwrap();
         assert_eq!(copied.recv_timeout(LIMIT.unwrap_or_default()), Ok(None));
     }
 }
@@ -158,14 +161,14 @@ fn a_stream_waits_for_failed_work_though_no_stream_stood_in_line_for_its_end() {
     if with_environment(name, &[faults, queues]) {
         let rig = Simulated::new();
         let (vpi, cpu) = (rig.device("vpi:0"), rig.device("cpu:0"));
-        let (failing, gate) = held(&vpi);
+        let (failing, host_event) = held(&vpi);
         let waiting = Stream::new(&cpu).unwrap();
         let how = waiting.wait(&failing.record().unwrap()).unwrap();
-        assert_eq!(how, Chain::HostThread);
+        assert_eq!(how, WaitMethod::HostThread);
         // In the one queue this stands in front of any stream that would be put in line now.
         let last = Stream::new(&vpi).unwrap();
         last.wait(&waiting.record().unwrap()).unwrap();
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         for stream in [waiting, last] {
             assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
         }
@@ -179,15 +182,15 @@ fn who_waits_for_failed_work_is_told_of_it_while_another_stream_is_held_up() {
         let rig = Simulated::new();
         let vpi = rig.device("vpi:0");
         let tensor = filled(&vpi, 1);
-        let (failing, gate) = held(&vpi);
+        let (failing, host_event) = held(&vpi);
         tensor.fill(&[2], Some(&failing)).unwrap();
-        gate.complete(Status::VENDOR).unwrap();
+        host_event.complete(Status::VENDOR).unwrap();
         assert_eq!(status(&failing.synchronize(LIMIT)), Some(Status::VENDOR));
-        let (_other, gate) = held(&vpi);
+        let (_other, host_event) = held(&vpi);
         for told in [tensor.synchronize(LIMIT), tensor.export().map(drop)] {
             assert_eq!(status(&told), Some(Status::VENDOR));
         }
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
     }
 }
 
@@ -204,7 +207,7 @@ fn a_long_wait_ends_well(device: &Device) {
         // Of a failure each stream is told once, so one thread asks here.
         let stream = begin(&held, |held| held.stream.synchronize(None));
         assert_eq!(stream.recv_timeout(LONG), Err(RecvTimeoutError::Timeout));
-        held.gate.complete(outcome).unwrap();
+        held.host_event.complete(outcome).unwrap();
         assert_eq!(stream.recv_timeout(LIMIT.unwrap_or_default()), Ok(told));
         assert_eq!(status(&held.end.synchronize(None)), told);
         held.stream.synchronize(LIMIT).unwrap();

@@ -4,7 +4,7 @@
     reason = "exports functions by name, and wraps streams of callers"
 )]
 
-use crossdock::{Chain, Stream};
+use crossdock::{Stream, WaitMethod};
 use crossdock_api::{Failure, Out, Owned, Ref, WaitKind, XdDevice, XdEvent, XdStream};
 use crossdock_sdk::deadline::limit;
 
@@ -108,9 +108,9 @@ pub(crate) extern "C" fn xd_stream_wait(
             .wait(event)
             .on_one_of(stream.device(), event.device())?;
         optional(out).put(match chain {
-            Chain::Native => WaitKind::NATIVE,
-            Chain::HostEvent => WaitKind::HOST_EVENT,
-            Chain::HostThread => WaitKind::HOST_THREAD,
+            WaitMethod::Native => WaitKind::NATIVE,
+            WaitMethod::HostEvent => WaitKind::HOST_EVENT,
+            WaitMethod::HostThread => WaitKind::HOST_THREAD,
             _ => WaitKind::BLOCKED,
         });
         Ok(())

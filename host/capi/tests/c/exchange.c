@@ -196,18 +196,18 @@ static void options_of_an_import(const xd_runtime *runtime, const xd_device *cpu
     xd_import_options options = {sizeof options, NULL, NULL, XD_COPY_IF_NEEDED, 0};
     DLManagedTensorVersioned *managed = NULL;
     xd_stream *stream = NULL;
-    xd_event *gate = NULL;
+    xd_event *host_event = NULL;
     xd_tensor *tensor = NULL;
     xd_tensor_info info;
     deleted = 0;
     OK(xd_stream_create(cpu, &stream));
-    OK(xd_event_create_host(cpu, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_create_host(cpu, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
     options.stream = stream;
     OK(xd_tensor_import(runtime, &make()->managed, &options, &tensor));
     OK(xd_tensor_try_export(tensor, &managed));
     CHECK(!managed);
-    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
     OK(xd_tensor_synchronize(tensor, XD_NO_LIMIT));
     xd_tensor_free(tensor);
     CHECK(deleted == 1);
@@ -231,7 +231,7 @@ static void options_of_an_import(const xd_runtime *runtime, const xd_device *cpu
     FAILS(XD_ERROR_MISUSE, XD_INVALID,
           xd_tensor_import(runtime, &make()->managed, &options, &tensor));
     CHECK(!tensor && deleted == 4);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
 }
 

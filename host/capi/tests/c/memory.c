@@ -175,20 +175,20 @@ static void memory_that_a_stream_writes_is_waited_for(const xd_runtime *runtime,
     xd_memory memory = memory_of(shape);
     xd_tensor *tensor = NULL;
     xd_stream *stream = NULL;
-    xd_event *gate = NULL;
+    xd_event *host_event = NULL;
     released = 0;
     OK(xd_stream_create(cpu, &stream));
-    OK(xd_event_create_host(cpu, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_create_host(cpu, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
     memory.stream = stream;
     OK(xd_tensor_from_memory(runtime, &memory, &tensor));
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_tensor_synchronize(tensor, 1000000));
-    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
     OK(xd_tensor_synchronize(tensor, XD_NO_LIMIT));
     xd_tensor_free(tensor);
     OK(xd_stream_synchronize(stream, XD_NO_LIMIT));
     xd_stream_free(stream);
-    xd_event_free(gate);
+    xd_event_free(host_event);
 }
 
 static void wrong_sizes_and_counts_are_refused(const xd_device *cpu) {

@@ -3,7 +3,7 @@
 
 static void a_stream_waits_for_the_host(const xd_device *device, const xd_device *other) {
     xd_stream *stream = NULL, *same;
-    xd_event *gate = NULL, *end = NULL;
+    xd_event *host_event = NULL, *end = NULL;
     xd_tensor *tensor = check_numbers(device, 16), *target = check_numbers(device, 16);
     float zero = 0;
     int32_t done = 7, idle = 7;
@@ -13,8 +13,8 @@ static void a_stream_waits_for_the_host(const xd_device *device, const xd_device
     CHECK(same == stream);
     xd_stream_free(same);
     OK(xd_tensor_fill(target, &zero, sizeof zero, NULL));
-    OK(xd_event_create_host(other, &gate));
-    OK(xd_stream_wait(stream, gate, &how));
+    OK(xd_event_create_host(other, &host_event));
+    OK(xd_stream_wait(stream, host_event, &how));
     CHECK(how <= XD_WAIT_HOST_THREAD);
     OK(xd_tensor_copy_from(target, tensor, stream));
     OK(xd_stream_record(stream, &end));
@@ -23,8 +23,8 @@ static void a_stream_waits_for_the_host(const xd_device *device, const xd_device
     CHECK(!done && !idle);
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_event_synchronize(end, 1000000));
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_stream_synchronize(stream, 1000000));
-    OK(xd_event_complete(gate, XD_OK));
-    FAILS(XD_ERROR_HOOK, XD_INVALID, xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
+    FAILS(XD_ERROR_HOOK, XD_INVALID, xd_event_complete(host_event, XD_OK));
     OK(xd_event_synchronize(end, XD_NO_LIMIT));
     OK(xd_stream_synchronize(stream, XD_NO_LIMIT));
     OK(xd_event_is_done(end, &done));
@@ -34,51 +34,51 @@ static void a_stream_waits_for_the_host(const xd_device *device, const xd_device
     xd_tensor_free(tensor);
     xd_tensor_free(target);
     xd_event_free(end);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
 }
 
 /* `crossdock doctor` knows nothing of a wrong call, and nobody knows whose failure this was. */
 static void errors_say_whose_failure_it_is(const xd_device *device) {
     xd_stream *stream = NULL;
-    xd_event *gate = NULL;
+    xd_event *host_event = NULL;
     xd_error *error;
     OK(xd_stream_create(device, &stream));
-    OK(xd_event_create_host(device, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
-    OK(xd_event_complete(gate, XD_VENDOR));
+    OK(xd_event_create_host(device, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
+    OK(xd_event_complete(host_event, XD_VENDOR));
     error = xd_stream_synchronize(stream, XD_NO_LIMIT);
     CHECK(error && strstr(xd_error_why(error), "another plugin's work, or the host, completed"));
     CHECK(strstr(xd_error_why(error), "VENDOR") && !strstr(xd_error_hint(error), "doctor"));
     xd_error_free(error);
-    error = xd_event_complete(gate, XD_OK);
+    error = xd_event_complete(host_event, XD_OK);
     CHECK(error && !strstr(xd_error_hint(error), "doctor"));
     xd_error_free(error);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
 }
 
 static void a_device_waits_for_all_its_streams(const xd_device *device) {
     xd_stream *stream = NULL;
-    xd_event *gate = NULL;
+    xd_event *host_event = NULL;
     xd_tensor *tensor = check_numbers(device, 16), *target = check_numbers(device, 16);
     OK(xd_stream_create(device, &stream));
-    OK(xd_event_create_host(device, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_create_host(device, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
     OK(xd_tensor_copy_from(target, tensor, stream));
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_device_synchronize(device, 1000000));
-    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
     OK(xd_device_synchronize(device, XD_NO_LIMIT));
     check_has_numbers(target, 16);
     xd_tensor_free(tensor);
     xd_tensor_free(target);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
 }
 
 static void a_tensor_knows_its_last_write(const xd_device *device) {
     xd_stream *stream = NULL, *reader = NULL;
-    xd_event *gate = NULL, *ready = NULL;
+    xd_event *host_event = NULL, *ready = NULL;
     xd_tensor *tensor = check_numbers(device, 16), *copy = check_numbers(device, 16);
     DLManagedTensorVersioned *managed = NULL;
     float zero = 0, numbers[16];
@@ -89,8 +89,8 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     CHECK(!ready);
     OK(xd_stream_create(device, &stream));
     OK(xd_stream_create(device, &reader));
-    OK(xd_event_create_host(device, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_create_host(device, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
     OK(xd_tensor_wait_to_write(tensor, stream));
     OK(xd_tensor_fill(tensor, &zero, sizeof zero, stream));
     OK(xd_tensor_written_on(tensor, stream));
@@ -102,7 +102,7 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     OK(xd_tensor_copy_from(copy, tensor, reader));
     OK(xd_tensor_used_on(tensor, reader));
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_tensor_synchronize(copy, 1000000));
-    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
     OK(xd_tensor_synchronize(copy, XD_NO_LIMIT));
     OK(xd_tensor_read(copy, numbers, sizeof numbers));
     CHECK(numbers[1] == 0 && numbers[15] == 0);
@@ -111,7 +111,7 @@ static void a_tensor_knows_its_last_write(const xd_device *device) {
     CHECK(managed);
     managed->deleter(managed);
     xd_event_free(ready);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
     xd_stream_free(reader);
     xd_tensor_free(tensor);
@@ -131,7 +131,7 @@ static void releases_can_be_waited_for(const xd_runtime *runtime, const xd_devic
     static int64_t shape[1] = {16}, strides[1] = {1};
     DLManagedTensorVersioned lent = {0};
     xd_stream *stream = NULL;
-    xd_event *gate = NULL;
+    xd_event *host_event = NULL;
     xd_tensor *tensor = NULL, *copy = check_numbers(device, 16);
     lent.version.major = 1;
     lent.deleter = count_release;
@@ -144,8 +144,8 @@ static void releases_can_be_waited_for(const xd_runtime *runtime, const xd_devic
     lent.dl_tensor.shape = shape;
     lent.dl_tensor.strides = strides;
     OK(xd_stream_create(device, &stream));
-    OK(xd_event_create_host(device, &gate));
-    OK(xd_stream_wait(stream, gate, NULL));
+    OK(xd_event_create_host(device, &host_event));
+    OK(xd_stream_wait(stream, host_event, NULL));
     OK(xd_tensor_import(runtime, &lent, NULL, &tensor));
     OK(xd_tensor_ready_on(tensor, stream));
     xd_tensor_free(tensor);
@@ -155,11 +155,11 @@ static void releases_can_be_waited_for(const xd_runtime *runtime, const xd_devic
     xd_tensor_free(tensor);
     FAILS(XD_ERROR_HOOK, XD_TIMEOUT, xd_runtime_wait_for_releases(runtime, 1000000));
     CHECK(released == 1);
-    OK(xd_event_complete(gate, XD_OK));
+    OK(xd_event_complete(host_event, XD_OK));
     OK(xd_runtime_wait_for_releases(runtime, XD_NO_LIMIT));
     CHECK(released == 2);
     xd_tensor_free(copy);
-    xd_event_free(gate);
+    xd_event_free(host_event);
     xd_stream_free(stream);
 }
 

@@ -11,22 +11,22 @@ use crossdock_sdk::abi::StreamHandle;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
-use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::InternalStream;
-use crate::streams::pending::{Access, Earlier, Mark, Pending};
+use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Work};
 use crate::streams::stream::Stream;
+use crate::streams::wait::{OnFailure, WaitMethod};
 use crate::tensors::memory::Memory;
 use crate::tensors::tensor::Tensor;
 
 /// The tensors that some work reads and writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Touched<'a> {
+pub(crate) struct Accesses<'a> {
     reads: Option<&'a Tensor>,
     writes: Option<&'a Tensor>,
 }
 
-impl<'a> Touched<'a> {
+impl<'a> Accesses<'a> {
     pub(crate) const fn reads(tensor: &'a Tensor) -> Self {
         Self {
             reads: Some(tensor),
@@ -82,14 +82,14 @@ impl<'a> Touched<'a> {
     ) -> Result<(), Error> {
         let mut replaced = None;
         for (memory, access) in self.each() {
-            let failed = memory.pending().synchronize(access, None)?;
+            let failed = memory.outstanding().synchronize(access, None)?;
             if access == Access::Write && !failed.is_empty() {
                 replaced = Some((memory, failed));
             }
         }
         remember_panic(self, work)?;
         if let Some((memory, failed)) = replaced {
-            memory.pending().replace(&failed);
+            memory.outstanding().replace(&failed);
         }
         Ok(())
     }
@@ -97,18 +97,18 @@ impl<'a> Touched<'a> {
     /// Makes a stream wait for all that this work has to come after.
     fn come_after(self, stream: WorkStream<'_>) -> Result<Vec<MemoryUse<'a>>, Error> {
         let found = |(memory, access): (&'a Memory, Access)| {
-            let marks = memory.pending().before(access);
-            (MemoryUse::new(memory, access, stream.callers_own()), marks)
+            let works = memory.outstanding().before(access);
+            (MemoryUse::new(memory, access, stream.callers_own()), works)
         };
         // Looked for before anything is waited for: what is found is on its stream already. Work that
         // other threads submit from here on may come after this work.
         let found: Vec<_> = self.each().map(found).collect();
         stream.wait_for_caller()?;
         let mut uses = Vec::with_capacity(2);
-        for (mut found, marks) in found {
+        for (mut found, works) in found {
             found
                 .earlier
-                .extend(stream.come_after(marks, found.access)?);
+                .extend(stream.come_after(works, found.access)?);
             uses.push(found);
         }
         Ok(uses)
@@ -118,14 +118,14 @@ impl<'a> Touched<'a> {
     /// may do; else the memories are kept for ever, and who uses them is told why.
     fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
         for (memory, access) in self.each() {
-            let mark = Mark {
+            let entry = Work {
                 stream: stream.cloned(),
                 end: Err(Arc::new(why.clone())),
                 access: stream.map_or(Access::Write, |_| access),
                 holds_memory: true,
                 after: Vec::new(),
             };
-            memory.pending().enter(mark, &[]);
+            memory.outstanding().enter(entry, &[]);
         }
     }
 }
@@ -175,16 +175,16 @@ impl WorkStream<'_> {
         }
     }
 
-    /// Makes it wait for marks that work with this access has to come after, and gives their ends.
-    fn come_after(&self, marks: Vec<Mark>, access: Access) -> Result<Vec<Earlier>, Error> {
+    /// Makes it wait for the works that one with this access has to come after, and gives their ends.
+    fn come_after(&self, works: Vec<Work>, access: Access) -> Result<Vec<Earlier>, Error> {
         let mut earlier = Vec::new();
-        for mark in marks {
+        for work in works {
             // What is on one stream is in order there. That is certain only where the earlier work is
             // of the stream's own plugin: the stream goes on early where another one breaks down.
-            let is_on_this = mark.stream.is_some() && mark.stream.as_ref() == self.callers_own();
-            let is_native = mark.is_of_one_plugin();
-            let earlier_access = mark.access;
-            let event = mark.event()?;
+            let is_on_this = work.stream.is_some() && work.stream.as_ref() == self.callers_own();
+            let is_native = work.is_of_one_plugin();
+            let earlier_access = work.access;
+            let event = work.event()?;
             // Nobody can say any more when the work ends, so nothing can come after it: this answers why.
             if event.device().hooks().is_quarantined() {
                 event.is_done()?;
@@ -199,11 +199,11 @@ impl WorkStream<'_> {
                 is_native
             } else {
                 match self.wait(&event, tolerates_failure)? {
-                    Chain::Native | Chain::Blocked => true,
+                    WaitMethod::Native | WaitMethod::Blocked => true,
                     // Given up only where the event's plugin is no longer called: if it is this
                     // stream's as well, it does nothing more here.
-                    Chain::HostEvent => self.is_of_plugin_of(&event),
-                    Chain::HostThread => false,
+                    WaitMethod::HostEvent => self.is_of_plugin_of(&event),
+                    WaitMethod::HostThread => false,
                 }
             };
             earlier.push(Earlier { event, is_certain });
@@ -213,7 +213,7 @@ impl WorkStream<'_> {
 
     /// Makes it wait for an event. A failure of the work before the event is inherited, unless it is
     /// tolerated and known by now.
-    fn wait(&self, event: &Event, tolerates_failure: bool) -> Result<Chain, Error> {
+    fn wait(&self, event: &Event, tolerates_failure: bool) -> Result<WaitMethod, Error> {
         // The error may be one of the query, so the work is waited for all the same.
         let on_failure = if tolerates_failure && event.is_done().is_err() {
             OnFailure::Ignore
@@ -228,7 +228,7 @@ impl WorkStream<'_> {
 
     fn submit(&self, work: impl FnOnce(StreamHandle) -> Result<(), Error>) -> Result<(), Error> {
         match self {
-            Self::Callers(stream) => stream.take_turn(work),
+            Self::Callers(stream) => stream.with_submit_lock(work),
             Self::Internal(_, internal) => work(internal.handle()),
         }
     }
@@ -261,7 +261,7 @@ impl<'a> MemoryUse<'a> {
     /// A memory that work on `stream` touches, and the work with the same access that is on the stream
     /// already. Made before the end of the new work is recorded, so that the end comes after all of it.
     fn new(memory: &'a Memory, access: Access, stream: Option<&Stream>) -> Self {
-        let there = stream.map(|stream| memory.pending().ends_on(stream, access));
+        let there = stream.map(|stream| memory.outstanding().ends_on(stream, access));
         Self {
             memory,
             access,
@@ -278,14 +278,14 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
         earlier,
     } in uses
     {
-        let mark = Mark {
+        let entry = Work {
             stream: stream.cloned(),
             end: Ok(event.clone()),
             access: *access,
             holds_memory,
             after: Vec::new(),
         };
-        memory.pending().enter(mark, earlier);
+        memory.outstanding().enter(entry, earlier);
     }
 }
 
@@ -296,24 +296,24 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
 pub(crate) fn run(
     maker: &Device,
     stream: Option<&Stream>,
-    touched: Touched<'_>,
+    accesses: Accesses<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    touched.check_claims()?;
-    let _calls = touched.begin();
+    accesses.check_claims()?;
+    let _calls = accesses.begin();
     let Some(stream) = stream else {
-        return run_synchronously(touched, work);
+        return run_synchronously(accesses, work);
     };
     if Arc::ptr_eq(stream.device().plugin(), maker.plugin()) {
-        return submit(WorkStream::Callers(stream), touched, work);
+        return submit(WorkStream::Callers(stream), accesses, work);
     }
     match InternalStream::take(maker) {
         // Between the two events nobody else's work for the stream may begin.
         Ok(internal) => stream
-            .take_foreign_turn(|| submit(WorkStream::Internal(stream, &internal), touched, work)),
+            .with_foreign_lock(|| submit(WorkStream::Internal(stream, &internal), accesses, work)),
         Err(error) if error.is_unsupported() => {
             synchronize(Some(stream))?;
-            run_synchronously(touched, work)
+            run_synchronously(accesses, work)
         }
         Err(error) => Err(error),
     }
@@ -336,37 +336,37 @@ pub(crate) fn synchronize(stream: Option<&Stream>) -> Result<(), Error> {
 }
 
 fn run_synchronously(
-    touched: Touched<'_>,
+    accesses: Accesses<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    touched.synchronously(|| work(StreamHandle::NONE))
+    accesses.synchronously(|| work(StreamHandle::NONE))
 }
 
 /// Submits work to a stream, after what it depends on, and remembers it.
 fn submit(
     target: WorkStream<'_>,
-    touched: Touched<'_>,
+    accesses: Accesses<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut uses = touched.come_after(target)?;
-    remember_panic(touched, || target.submit(work))?;
+    let mut uses = accesses.come_after(target)?;
+    remember_panic(accesses, || target.submit(work))?;
     // The work is there, so a failure to record its end is worth a second try.
     let event = target
         .record()
         .or_else(|_| target.record())
         .inspect_err(|error| {
-            touched.remember_unrecorded(target.callers_own(), error);
+            accesses.remember_unrecorded(target.callers_own(), error);
         })?;
     if target.callers_own().is_some_and(Stream::may_have_told) {
-        carry_told_failure(touched, &event, &mut uses);
+        carry_told_failure(accesses, &event, &mut uses);
     }
     let followed = match target {
         WorkStream::Callers(_) => Ok(true),
         // A thread that waits gives up where nobody can say that the work is over. The caller's
         // stream goes on then, so what is later on it does not come after the work.
-        WorkStream::Internal(caller, _) => {
-            caller.wait(&event).map(|chain| chain != Chain::HostThread)
-        }
+        WorkStream::Internal(caller, _) => caller
+            .wait(&event)
+            .map(|method| method != WaitMethod::HostThread),
     };
     let stream = matches!(followed, Ok(true)).then(|| target.caller());
     enter(stream, &event, &uses, true);
@@ -375,28 +375,28 @@ fn submit(
 
 /// Lets `event` carry the failure of a write that the work reads: another thread may have waited for
 /// the stream, and been told of it, between the look at what the work comes after and the record.
-fn carry_told_failure(touched: Touched<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
+fn carry_told_failure(accesses: Accesses<'_>, event: &Event, uses: &mut [MemoryUse<'_>]) {
     for MemoryUse {
         access, earlier, ..
     } in uses
     {
         *earlier = those_replaced(std::mem::take(earlier), *access);
     }
-    let read = touched.reads.map(|tensor| tensor.memory().pending());
-    if let Some(failure) = read.and_then(Pending::failed_write) {
+    let read = accesses.reads.map(|tensor| tensor.memory().outstanding());
+    if let Some(failure) = read.and_then(OutstandingWork::failed_write) {
         event.carry(&Arc::new(failure));
     }
 }
 
 /// Does work by hooks. One that panicked may have begun it, so the memories remember the work for ever.
 fn remember_panic(
-    touched: Touched<'_>,
+    accesses: Accesses<'_>,
     work: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
     let panics = Panics::from_now();
     work().inspect_err(|error| {
         if panics.is_any() {
-            touched.remember_unrecorded(None, error);
+            accesses.remember_unrecorded(None, error);
         }
     })
 }
@@ -404,32 +404,36 @@ fn remember_panic(
 /// Makes `stream` wait for all that work with this access has to come after.
 pub(crate) fn come_after(stream: &Stream, memory: &Memory, access: Access) -> Result<(), Error> {
     stream.check_process()?;
-    let marks = memory.pending().before(access);
+    let works = memory.outstanding().before(access);
     WorkStream::Callers(stream)
-        .come_after(marks, access)
+        .come_after(works, access)
         .map(drop)
 }
 
 /// Makes `stream` wait for what the work of others depends on that they are about to put there.
-pub(crate) fn wait(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
+pub(crate) fn wait(stream: &Stream, accesses: Accesses<'_>) -> Result<(), Error> {
     stream.check_process()?;
-    touched.check_claims()?;
-    touched.come_after(WorkStream::Callers(stream)).map(drop)
+    accesses.check_claims()?;
+    accesses.come_after(WorkStream::Callers(stream)).map(drop)
 }
 
 /// Remembers work of ours that was put on `stream` without [`run`], also where its end cannot be recorded:
 /// whatever follows then on the stream still comes after it.
-pub(crate) fn note_own(stream: &Stream, touched: Touched<'_>) -> Result<(), Error> {
-    note(stream, touched, true)
-        .or_else(|_| note(stream, touched, true))
-        .inspect_err(|error| touched.remember_unrecorded(Some(stream), error))
+pub(crate) fn note_own(stream: &Stream, accesses: Accesses<'_>) -> Result<(), Error> {
+    note(stream, accesses, true)
+        .or_else(|_| note(stream, accesses, true))
+        .inspect_err(|error| accesses.remember_unrecorded(Some(stream), error))
 }
 
 /// Remembers work of others that is on `stream`; they made it wait for what the work depends on.
 /// `holds_memory`: memory of others has to outlive the work too.
-pub(crate) fn note(stream: &Stream, touched: Touched<'_>, holds_memory: bool) -> Result<(), Error> {
+pub(crate) fn note(
+    stream: &Stream,
+    accesses: Accesses<'_>,
+    holds_memory: bool,
+) -> Result<(), Error> {
     let on_stream = |(memory, access)| MemoryUse::new(memory, access, Some(stream));
-    let uses: Vec<_> = touched.each().map(on_stream).collect();
+    let uses: Vec<_> = accesses.each().map(on_stream).collect();
     let event = stream.record()?;
     enter(Some(stream), &event, &uses, holds_memory);
     Ok(())

@@ -11,7 +11,7 @@ use crossdock_sdk::abi::{CopyArgs, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::copies::host_bytes::zeroed;
-use crate::copies::order::{self, Touched};
+use crate::copies::order::{self, Accesses};
 use crate::copies::patch::Patch;
 use crate::copies::sorted::{Parts, Sorted};
 use crate::copies::transfer::{address_of, host_length, host_side};
@@ -59,7 +59,7 @@ unsafe fn gather_to(tensor: &Tensor, dst: *mut u8) -> Result<(), Error> {
         strides: strides.strides(),
     };
     let gathered = lend(all, |all| {
-        order::run(tensor.device(), None, Touched::reads(tensor), |stream| {
+        order::run(tensor.device(), None, Accesses::reads(tensor), |stream| {
             Bytes { tensor, stream }.get(start, all)
         })?;
         let from = Places {
@@ -90,8 +90,8 @@ pub(crate) fn scatter(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
 
 /// The same of bytes that are in address order.
 fn scatter_sorted(tensor: &Tensor, sorted: &Sorted, bytes: &[u8]) -> Result<(), Error> {
-    let touched = Touched::writes(tensor);
-    order::run(tensor.device(), None, touched, |stream| {
+    let accesses = Accesses::writes(tensor);
+    order::run(tensor.device(), None, accesses, |stream| {
         let target = Bytes { tensor, stream };
         if tensor.layout().element_bits().is_multiple_of(8) {
             target.put_rows(sorted, bytes)

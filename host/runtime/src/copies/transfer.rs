@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
-use crate::copies::order::{self, Touched};
+use crate::copies::order::{self, Accesses};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
@@ -121,8 +121,8 @@ pub(crate) fn copy_tensor(
     src: &Tensor,
     stream: Option<&Stream>,
 ) -> Result<(), Error> {
-    between(maker, dst, src, |dst, src, touched| {
-        order::run(maker, stream, touched, |stream| {
+    between(maker, dst, src, |dst, src, accesses| {
+        order::run(maker, stream, accesses, |stream| {
             // SAFETY: both layouts lie inside their memories, which remember the work and outlive
             // it.
             unsafe { copy(maker.hooks(), dst, src, stream) }
@@ -140,8 +140,8 @@ pub(crate) fn copy_packed(
     stream: Option<&Stream>,
 ) -> Result<(), Error> {
     let maker = dst.device();
-    between(maker, dst, src, |dst, src, touched| {
-        order::run(maker, stream, touched, |stream| {
+    between(maker, dst, src, |dst, src, accesses| {
+        order::run(maker, stream, accesses, |stream| {
             // SAFETY: both layouts lie inside their memories, which remember the work and outlive
             // it.
             unsafe { copy_strided(maker.hooks(), dst, src, stream) }
@@ -154,13 +154,13 @@ fn between(
     maker: &Device,
     dst: &Tensor,
     src: &Tensor,
-    work: impl FnOnce(CopyEnd<'_>, CopyEnd<'_>, Touched<'_>) -> Result<(), Error>,
+    work: impl FnOnce(CopyEnd<'_>, CopyEnd<'_>, Accesses<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (Some(to), Some(from)) = (CopyEnd::seen_by(maker, dst), CopyEnd::seen_by(maker, src))
     else {
         return Err(maker.hooks().missing("copy"));
     };
-    work(to, from, Touched::copy(dst, src))
+    work(to, from, Accesses::copy(dst, src))
 }
 
 /// Reads a tensor into compact bytes, as many as it has.
@@ -174,8 +174,8 @@ pub(crate) fn read(tensor: &Tensor, bytes: &mut [MaybeUninit<u8>]) -> Result<(),
         side: host_side(address_of(bytes.as_mut_ptr().cast())),
         layout: &compact,
     };
-    let touched = Touched::reads(tensor);
-    order::run(tensor.device(), None, touched, |stream| {
+    let accesses = Accesses::reads(tensor);
+    order::run(tensor.device(), None, accesses, |stream| {
         // SAFETY: `bytes` is as long as the compact layout, and the copy is done when it returns;
         // the tensor is alive.
         unsafe { copy(tensor.device().hooks(), dst, CopyEnd::of(tensor), stream) }
@@ -194,8 +194,8 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         side: host_side(address_of(bytes.as_ptr().cast_mut())),
         layout: &compact,
     };
-    let touched = Touched::writes(tensor);
-    order::run(tensor.device(), None, touched, |stream| {
+    let accesses = Accesses::writes(tensor);
+    order::run(tensor.device(), None, accesses, |stream| {
         // SAFETY: `bytes` is as long as the compact layout and is only read, and the copy is done
         // when it returns; the tensor is alive.
         unsafe { copy(tensor.device().hooks(), CopyEnd::of(tensor), src, stream) }

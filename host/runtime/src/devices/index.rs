@@ -64,7 +64,7 @@ impl DeviceIndex {
 
 /// The plugins with devices, in the order in which they were registered.
 #[derive(Debug, Default)]
-pub(crate) struct PluginIndex(Chunk<PluginSlot>);
+pub(crate) struct QueryOrder(Chunk<PluginSlot>);
 
 #[derive(Debug)]
 struct PluginSlot {
@@ -82,7 +82,7 @@ impl PluginSlot {
     }
 }
 
-impl PluginIndex {
+impl QueryOrder {
     /// Shows each of these plugins that is not retired, until one gives an answer. `held` is one that the caller keeps alive: it needs no count of its own.
     #[inline]
     pub(crate) fn find_map<R>(

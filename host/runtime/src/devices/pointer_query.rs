@@ -84,7 +84,7 @@ impl Runtime {
         }
         let find = |plugin: &Arc<Plugin>, index| self.look_up(plugin, index);
         let ask = |plugin: &Arc<Plugin>| search.ask(find, plugin, address).err();
-        let failed = self.asked().find_map(asked, held, ask);
+        let failed = self.query_order().find_map(asked, held, ask);
         failed.map_or(Ok(()), Err)
     }
 }
@@ -115,20 +115,20 @@ struct Search {
 /// What one plugin said.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    title: Title,
+    ownership: Ownership,
     pub(crate) device: Device,
     pub(crate) info: PointerInfo,
 }
 
-/// By what a plugin knows an address; a later one is the better title.
+/// By what a plugin knows an address; a later one is the better ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Title {
+enum Ownership {
     Foreign,
     Host,
     Allocated,
 }
 
-impl Title {
+impl Ownership {
     fn of(info: &PointerInfo) -> Option<Self> {
         if info.kind == MemoryKind::UNOWNED {
             return None;
@@ -146,7 +146,7 @@ impl Title {
 impl Claim {
     /// Whether the plugin only registered or adopted the memory.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.title == Title::Foreign
+        self.ownership == Ownership::Foreign
     }
 
     /// Whether the plugin would say so again. If not, the memory was freed while others were
@@ -156,7 +156,8 @@ impl Claim {
             .device
             .hooks()
             .pointer_query(Address::pointer(address))?;
-        Ok(Title::of(&again) == Some(self.title) && again.allocation_id == self.info.allocation_id)
+        Ok(Ownership::of(&again) == Some(self.ownership)
+            && again.allocation_id == self.info.allocation_id)
     }
 }
 
@@ -172,9 +173,9 @@ impl Search {
         let asked = plugin
             .hooks()
             .pointer_query_into(Address::pointer(address), &mut info);
-        match (asked, Title::of(&info)) {
+        match (asked, Ownership::of(&info)) {
             (Ok(()), None) => Ok(()),
-            (Ok(()), Some(title)) => self.weigh(title, find, plugin, info, address),
+            (Ok(()), Some(ownership)) => self.weigh(ownership, find, plugin, info, address),
             (Err(error), _) => {
                 self.failure.get_or_insert(error);
                 Ok(())
@@ -182,11 +183,11 @@ impl Search {
         }
     }
 
-    /// Keeps what a plugin claims where its title is the better one.
+    /// Keeps what a plugin claims where its ownership is the better one.
     #[cold]
     fn weigh(
         &mut self,
-        title: Title,
+        ownership: Ownership,
         find: impl FnOnce(&Arc<Plugin>, u32) -> Result<Device, NoDevice>,
         plugin: &Arc<Plugin>,
         info: PointerInfo,
@@ -203,17 +204,17 @@ impl Search {
         };
         let keep = match &self.best {
             None => false,
-            Some(best) if best.title == title && title != Title::Foreign => {
+            Some(best) if best.ownership == ownership && ownership != Ownership::Foreign => {
                 if best.is_still_there(address)? {
                     return Err(two_owners(address, &best.device, &device));
                 }
                 false
             }
-            Some(best) => best.title >= title,
+            Some(best) => best.ownership >= ownership,
         };
         if !keep {
             self.best = Some(Claim {
-                title,
+                ownership,
                 device,
                 info,
             });

@@ -9,7 +9,7 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 use crate::devices::builder::RuntimeBuilder;
 use crate::devices::device::Device;
 use crate::devices::device_sorting::DeviceOrder;
-use crate::devices::index::{DeviceIndex, PluginIndex};
+use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};
 use crate::error::{self, Error, memory_called};
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     /// The devices of `registry`, to be found fast.
     pub(crate) index: DeviceIndex,
     /// The plugins of these devices, to be asked fast.
-    asked: PluginIndex,
+    query_order: QueryOrder,
     /// Whether some plugin was not looked at.
     is_any_put_off: AtomicBool,
     pub(crate) environment: Environment,
@@ -78,7 +78,7 @@ impl Runtime {
         Self(Arc::new_cyclic(|runtime| Inner {
             registry: Published::default(),
             index: DeviceIndex::default(),
-            asked: PluginIndex::default(),
+            query_order: QueryOrder::default(),
             is_any_put_off: AtomicBool::new(false),
             routing: Arc::new(routing.of(WeakRuntime(Weak::clone(runtime)))),
             environment,
@@ -107,8 +107,8 @@ impl Runtime {
     }
 
     /// The plugins with devices, for who asks all of them. Takes no lock.
-    pub(crate) fn asked(&self) -> &PluginIndex {
-        &self.0.asked
+    pub(crate) fn query_order(&self) -> &QueryOrder {
+        &self.0.query_order
     }
 
     /// The files that the search found and that could not be loaded.
@@ -316,7 +316,7 @@ impl Runtime {
             device.listed().end();
         }
         self.0.index.retire(|device| device.is_of(plugin));
-        self.0.asked.retire(plugin);
+        self.0.query_order.retire(plugin);
         Some(listing)
     }
 
@@ -362,7 +362,7 @@ impl Runtime {
     pub(crate) fn change<R>(&self, edit: impl FnOnce(&mut Registry) -> R) -> R {
         self.0.registry.change(edit, |registry| {
             for device in &registry.devices {
-                self.0.asked.add(device.plugin());
+                self.0.query_order.add(device.plugin());
             }
             let devices = registry.devices.iter();
             devices.for_each(|device| self.0.index.add(device));

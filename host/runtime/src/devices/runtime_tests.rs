@@ -23,7 +23,10 @@ fn runtime() -> Runtime {
 
 fn is_asked(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
     let ask = |other: &Arc<Plugin>| Arc::ptr_eq(other, plugin).then_some(());
-    runtime.asked().find_map(Asked::All, None, ask).is_some()
+    runtime
+        .query_order()
+        .find_map(Asked::All, None, ask)
+        .is_some()
 }
 
 fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
@@ -80,7 +83,7 @@ fn a_plugin_that_came_back_is_asked_once() {
         times.fetch_add(Arc::ptr_eq(other, &plugin).into(), SeqCst);
         None::<()>
     };
-    here.asked().find_map(Asked::All, None, count);
+    here.query_order().find_map(Asked::All, None, count);
     assert_eq!(times.into_inner(), 1, "two answers would be two owners");
 }
 

@@ -218,7 +218,7 @@ fn take_owned<const N: usize>(
 
 /// Whether work on one is work on the other.
 fn share_work(one: &Tensor, other: &Tensor) -> bool {
-    std::ptr::eq(one.memory().pending(), other.memory().pending())
+    std::ptr::eq(one.memory().outstanding(), other.memory().outstanding())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crossdock_sdk::plugin::Error;
 
 use super::call::Call;
 use super::fault_plan::{FaultPlan, Rule, When};
-use super::layer::{Answer, Around, Note};
+use super::layer::{Answer, CallState, LayerHooks};
 
 /// The rules for one plugin, each with its count of calls.
 #[derive(Debug)]
@@ -53,11 +53,11 @@ impl When {
     }
 }
 
-impl Around for Fault {
-    fn before(&self, call: &Call<'_>) -> Result<Note, Error> {
+impl LayerHooks for Fault {
+    fn before(&self, call: &Call<'_>) -> Result<CallState, Error> {
         match self.hit(call.hook()) {
-            None => Ok(Note::Nothing),
-            Some((rule, _)) if gives_back(call) => Ok(Note::Fail(rule.status)),
+            None => Ok(CallState::Nothing),
+            Some((rule, _)) if gives_back(call) => Ok(CallState::Fail(rule.status)),
             Some((rule, number)) => Err(Error::new(
                 rule.status,
                 "fault",
@@ -66,14 +66,17 @@ impl Around for Fault {
         }
     }
 
-    fn after(&self, _call: &Call<'_>, note: Note, _answer: Answer) -> Result<(), Error> {
-        match note {
-            Note::Fail(status) => Err(Error::new(
+    fn after(&self, _call: &Call<'_>, state: CallState, _answer: Answer) -> Result<(), Error> {
+        match state {
+            CallState::Fail(status) => Err(Error::new(
                 status,
                 "fault",
                 "the call was made, and its answer was made a failure",
             )),
-            Note::Nothing | Note::Began(_) | Note::Verdict { .. } | Note::Object { .. } => Ok(()),
+            CallState::Nothing
+            | CallState::Began(_)
+            | CallState::Verdict { .. }
+            | CallState::Object { .. } => Ok(()),
         }
     }
 }

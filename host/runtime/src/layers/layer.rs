@@ -20,12 +20,12 @@ pub enum Layer {
 }
 
 /// What a layer does around each call of a hook.
-pub(super) trait Around: Debug + Send + Sync {
+pub(super) trait LayerHooks: Debug + Send + Sync {
     /// Looks at a call before the plugin does; a refusal is answered in the plugin's place.
-    fn before(&self, call: &Call<'_>) -> Result<Note, Error>;
+    fn before(&self, call: &Call<'_>) -> Result<CallState, Error>;
 
     /// Looks at the plugin's answer; a refusal replaces it, and nothing reaches the caller.
-    fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error>;
+    fn after(&self, call: &Call<'_>, state: CallState, answer: Answer) -> Result<(), Error>;
 
     /// What the plugin's caller has not given back, where this layer keeps a registry.
     fn live_objects(&self) -> Option<LiveObjects> {
@@ -35,7 +35,7 @@ pub(super) trait Around: Debug + Send + Sync {
 
 /// What a layer keeps of a call from before to after it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Note {
+pub(super) enum CallState {
     /// Nothing.
     Nothing,
     /// When it began, in nanoseconds.

@@ -9,7 +9,7 @@ use crossdock_sdk::fence::{PanicMessage, fence};
 use crossdock_sdk::plugin::Error;
 
 use super::call::Call;
-use super::layer::{Answer, Around};
+use super::layer::{Answer, LayerHooks};
 use super::stack::Target;
 use super::validate::LiveObjects;
 use crate::contract::plugin_text::read_text;
@@ -20,7 +20,7 @@ use crate::contract::table::Table;
 #[derive(Debug)]
 pub(crate) struct Layered {
     inner: Target,
-    layer: Box<dyn Around>,
+    layer: Box<dyn LayerHooks>,
 }
 
 /// A call that did not succeed: the status, and the error object where there was one.
@@ -39,7 +39,7 @@ impl From<Error> for Failure {
 }
 
 impl Layered {
-    pub(super) fn new(inner: Target, layer: Box<dyn Around>) -> Self {
+    pub(super) fn new(inner: Target, layer: Box<dyn LayerHooks>) -> Self {
         Self { inner, layer }
     }
 

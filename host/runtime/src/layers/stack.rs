@@ -8,7 +8,7 @@ use crossdock_sdk::abi::PluginHandle;
 
 use super::call::table_around;
 use super::fault::Fault;
-use super::layer::{Around, Layer};
+use super::layer::{Layer, LayerHooks};
 use super::layered::Layered;
 use super::trace::Tracer;
 use super::validate::{LiveObjects, Validate};
@@ -55,11 +55,11 @@ impl Stack {
         };
         for layer in layers.iter().rev() {
             let inner = stack.direct;
-            let around: Box<dyn Around> = match layer {
+            let hooks: Box<dyn LayerHooks> = match layer {
                 Layer::Validate => Box::new(Validate::new(plugin, inner)),
                 Layer::Fault(plan) => Box::new(Fault::new(plugin, plan)),
             };
-            stack.direct = stack.wrap(inner, around);
+            stack.direct = stack.wrap(inner, hooks);
         }
         stack.traced = stack.wrap(stack.direct, Box::new(Tracer::new(plugin)));
         stack
@@ -81,7 +81,7 @@ impl Stack {
     }
 
     /// A table that is no table of the contract cannot be wrapped, and is called as it is.
-    fn wrap(&mut self, inner: Target, layer: Box<dyn Around>) -> Target {
+    fn wrap(&mut self, inner: Target, layer: Box<dyn LayerHooks>) -> Target {
         let mut raw = table_around(inner.table());
         // SAFETY: a whole table; its groups are constants of this program.
         let Ok(table) = (unsafe { Table::read(NonNull::from(&mut raw)) }) else {

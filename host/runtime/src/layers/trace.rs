@@ -5,7 +5,7 @@ use crossdock_sdk::plugin::Error;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::layer::{Answer, Around, Note};
+use super::layer::{Answer, CallState, LayerHooks};
 use crate::process::trace;
 
 /// Traces the calls of one plugin.
@@ -38,13 +38,13 @@ impl Tracer {
     }
 }
 
-impl Around for Tracer {
-    fn before(&self, _call: &Call<'_>) -> Result<Note, Error> {
-        Ok(Note::Began(trace::now()))
+impl LayerHooks for Tracer {
+    fn before(&self, _call: &Call<'_>) -> Result<CallState, Error> {
+        Ok(CallState::Began(trace::now()))
     }
 
-    fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error> {
-        if let Note::Began(began) = note {
+    fn after(&self, call: &Call<'_>, state: CallState, answer: Answer) -> Result<(), Error> {
+        if let CallState::Began(began) = state {
             let arguments = self.arguments(call, answer.status);
             trace::record("hook", call.hook(), began, arguments);
         }

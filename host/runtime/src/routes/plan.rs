@@ -90,7 +90,7 @@ pub(crate) struct Copies {
 
 /// Whether to measure what nobody has measured yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Curiosity {
+pub(crate) enum MeasurePolicy {
     /// Not here: what is known is used.
     Never,
     /// Only where there is a choice to make.
@@ -99,7 +99,7 @@ pub(crate) enum Curiosity {
     Always,
 }
 
-impl Curiosity {
+impl MeasurePolicy {
     /// Of a move on a stream, or of one without: a measurement copies without a stream, which may
     /// never end behind work that the caller itself has yet to let go on.
     pub(crate) const fn on(stream: Option<&Stream>) -> Self {
@@ -166,7 +166,7 @@ pub(crate) fn copies(
     bytes: u64,
     (from, to): (End<'_>, End<'_>),
     choice: RouteChoice,
-    curiosity: Curiosity,
+    policy: MeasurePolicy,
 ) -> Copies {
     let mut all = Way::all(&from, &to);
     let mut refused = Vec::new();
@@ -175,7 +175,7 @@ pub(crate) fn copies(
         refused.push("direct: neither plugin reaches the other's memory".to_owned());
     }
     let known = if bytes > 0 {
-        costs(&mut all, (from, to), choice, curiosity)
+        costs(&mut all, (from, to), choice, policy)
     } else {
         None
     };
@@ -203,7 +203,7 @@ fn costs(
     all: &mut Vec<Way>,
     (from, to): (End<'_>, End<'_>),
     choice: RouteChoice,
-    curiosity: Curiosity,
+    policy: MeasurePolicy,
 ) -> Option<Known> {
     let costs = from.device.routing().costs();
     if !costs.are_on() {
@@ -220,7 +220,7 @@ fn costs(
         ways.extend(all.iter().filter_map(|way| way.packed()));
     }
     let allowed = ways.iter().filter(|way| choice.allows(way.kind())).count();
-    if !(is_between_two && allowed > 1) && curiosity != Curiosity::Always {
+    if !(is_between_two && allowed > 1) && policy != MeasurePolicy::Always {
         return None;
     }
     let asked = Asked {
@@ -229,7 +229,7 @@ fn costs(
         class,
         ways: &ways,
     };
-    let known = costs.of(&asked, curiosity != Curiosity::Never)?;
+    let known = costs.of(&asked, policy != MeasurePolicy::Never)?;
     *all = ways;
     Some(known)
 }

@@ -10,12 +10,12 @@ use crate::copies::order;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::trace;
-use crate::routes::plan::{self, Alias, Copies, Curiosity, End};
+use crate::routes::plan::{self, Alias, Copies, End, MeasurePolicy};
 use crate::routing::costs::Cost;
 use crate::routing::kinds::{RouteChoice, RouteKind};
-use crate::streams::chain;
-use crate::streams::pending::Access;
+use crate::streams::outstanding_work::Access;
 use crate::streams::stream::Stream;
+use crate::streams::wait;
 use crate::tensors::memory::Memory;
 use crate::tensors::reach::{Maps, Reach};
 use crate::tensors::target::Target;
@@ -196,9 +196,11 @@ fn explain_from(
         return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
     }
     let bytes = layout.bytes();
-    let curiosity = stream.map_or(Curiosity::Always, |stream| Curiosity::on(Some(stream)));
+    let policy = stream.map_or(MeasurePolicy::Always, |stream| {
+        MeasurePolicy::on(Some(stream))
+    });
     let ends = (source, End::made_for(target));
-    let copies = plan::copies(bytes, ends, choice, curiosity);
+    let copies = plan::copies(bytes, ends, choice, policy);
     route.refused.extend(copies.refused.iter().cloned());
     match copies.ways.first() {
         Some(_) => route.copied(&copies, 0, (from, to), (bytes, stream)),
@@ -258,7 +260,7 @@ fn take_cheapest(
     }
     let bytes = tensor.nbytes();
     let ends = (End::of(tensor), End::made_for(target));
-    let copies = plan::copies(bytes, ends, choice, Curiosity::on(stream));
+    let copies = plan::copies(bytes, ends, choice, MeasurePolicy::on(stream));
     route.refused.extend(copies.refused.iter().cloned());
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         let moved = Tensor::empty_of(to, tensor.layout(), target.new_kind())?;
@@ -296,7 +298,7 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
         src.nbytes(),
         (End::of(src), End::of(dst)),
         RouteChoice::Best,
-        Curiosity::on(stream),
+        MeasurePolicy::on(stream),
     );
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         match way.copy(dst, src, stream) {
@@ -329,8 +331,8 @@ fn take_alias(
     // Adopting and mapping look at the bytes, and cannot follow a stream.
     let wait_for_work = || {
         order::synchronize(stream)?;
-        let pending = tensor.memory().pending();
-        pending.synchronize(Access::Read, None).map(drop)
+        let outstanding = tensor.memory().outstanding();
+        outstanding.synchronize(Access::Read, None).map(drop)
     };
     let memory = match alias {
         Alias::Same => return Ok(tensor.clone()),
@@ -417,8 +419,8 @@ impl Route {
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
         self.steps.push(way.step(from, to));
-        let chains = [chain::who_waits(from, to), chain::who_waits(to, from)];
-        self.steps.extend(chains.into_iter().flatten());
+        let waits = [wait::who_waits(from, to), wait::who_waits(to, from)];
+        self.steps.extend(waits.into_iter().flatten());
         self
     }
 

@@ -7,7 +7,7 @@ use crossdock_sdk::abi::FillArgs;
 use crossdock_sdk::dlpack::{Layout, Produced};
 
 use crate::copies::host_bytes::repeated;
-use crate::copies::order::{self, Touched};
+use crate::copies::order::{self, Accesses};
 use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::hooks::panics::lend;
 use crate::routes::route::{self, Route};
 use crate::routing::kinds::RouteChoice;
 use crate::streams::event::Event;
-use crate::streams::pending::Access;
+use crate::streams::outstanding_work::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
 use crate::tensors::place;
@@ -36,7 +36,7 @@ impl Tensor {
             return Self::empty(stream.device(), &layout);
         };
         let tensor = Self::of(memory, layout, 0);
-        order::note_own(stream, Touched::writes(&tensor))?;
+        order::note_own(stream, Accesses::writes(&tensor))?;
         Ok(tensor)
     }
 
@@ -175,8 +175,8 @@ impl Tensor {
             pattern_bytes: u32::try_from(pattern.len()).unwrap_or(0),
             reserved: 0,
         };
-        let touched = Touched::writes(self);
-        order::run(self.device(), stream, touched, |stream| {
+        let accesses = Accesses::writes(self);
+        order::run(self.device(), stream, accesses, |stream| {
             // SAFETY: the tensor is compact, so its bytes are one range of its memory, which
             // remembers the work and outlives it.
             unsafe { hooks.fill(args, stream) }
@@ -192,12 +192,12 @@ impl Tensor {
     #[inline]
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         self.memory().check_claim()?;
-        let pending = self.memory().pending();
-        if !pending.is_busy() {
+        let outstanding = self.memory().outstanding();
+        if !outstanding.is_busy() {
             return Ok(());
         }
-        pending.synchronize(Access::Read, limit)?;
-        pending.look();
+        outstanding.synchronize(Access::Read, limit)?;
+        outstanding.look();
         Ok(())
     }
 
@@ -209,11 +209,11 @@ impl Tensor {
     #[inline]
     pub fn ready(&self) -> Result<Option<Event>, Error> {
         self.memory().check_claim()?;
-        let pending = self.memory().pending();
-        if !pending.is_busy() {
+        let outstanding = self.memory().outstanding();
+        if !outstanding.is_busy() {
             return Ok(None);
         }
-        pending.last_write()
+        outstanding.last_write()
     }
 
     /// Makes `stream` wait for all work on the tensor. Call it before you enqueue your own work that writes
@@ -222,7 +222,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn wait_to_write(&self, stream: &Stream) -> Result<(), Error> {
-        order::wait(stream, Touched::writes(self))
+        order::wait(stream, Accesses::writes(self))
     }
 
     /// Makes `stream` wait for the last work that wrote the tensor. Call it before you enqueue your own work
@@ -231,7 +231,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn wait_to_read(&self, stream: &Stream) -> Result<(), Error> {
-        order::wait(stream, Touched::reads(self))
+        order::wait(stream, Accesses::reads(self))
     }
 
     /// Says that work of your own on `stream` writes the tensor: later uses of the tensor wait for that
@@ -241,7 +241,7 @@ impl Tensor {
     /// [`Error::Misuse`] when it is read-only; [`Error::Hook`].
     pub fn written_on(&self, stream: &Stream) -> Result<(), Error> {
         self.check_not_read_only("say that work writes a tensor")?;
-        order::note(stream, Touched::writes(self), true)
+        order::note(stream, Accesses::writes(self), true)
     }
 
     /// Says that the content is ready once everything that is on `stream` now is done, which is work
@@ -253,7 +253,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn ready_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::writes(self), false)
+        order::note(stream, Accesses::writes(self), false)
     }
 
     /// Says that work of your own on `stream` reads the tensor: later writes of the tensor wait for that
@@ -262,7 +262,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`].
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
-        order::note(stream, Touched::reads(self), true)
+        order::note(stream, Accesses::reads(self), true)
     }
 
     /// Hands the tensor out as a DLPack 1.3 managed tensor, ready when this returns: the CPU waits
@@ -273,8 +273,8 @@ impl Tensor {
     #[inline]
     pub fn export(&self) -> Result<Produced, Error> {
         let memory = self.memory();
-        if memory.pending().is_busy() {
-            memory.pending().synchronize(Access::Read, None)?;
+        if memory.outstanding().is_busy() {
+            memory.outstanding().synchronize(Access::Read, None)?;
         }
         self.export_in(memory)
     }
@@ -286,7 +286,7 @@ impl Tensor {
     #[inline]
     pub fn try_export(&self) -> Result<Option<Produced>, Error> {
         let memory = self.memory();
-        if !memory.pending().is_busy() {
+        if !memory.outstanding().is_busy() {
             return self.export_in(memory).map(Some);
         }
         match self.ready()? {

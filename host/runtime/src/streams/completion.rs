@@ -23,11 +23,11 @@ use crossdock_sdk::fence::fence;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
 use crate::process::process_state;
-use crate::streams::chain::{Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::{InternalStream, is_of_work};
-use crate::streams::pending::Mark;
+use crate::streams::outstanding_work::Work;
 use crate::streams::release::{Release, Releases};
+use crate::streams::wait::{OnFailure, WaitMethod};
 use crate::streams::worker::{Job, Worker};
 
 /// The threads that act when a plugin's events happen, and its outstanding releases.
@@ -52,7 +52,7 @@ pub(crate) enum Then {
     /// Complete a host event: with the failure of the work where its waiters are to inherit that.
     Complete(Event, OnFailure),
     /// Give something back when this other work is over too.
-    Release(Release, Vec<Mark>),
+    Release(Release, Vec<Work>),
 }
 
 impl Then {
@@ -165,7 +165,7 @@ fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
 /// # Errors
 /// When neither can: a host event was completed with a failure, and what was to be given back is
 /// leaked and counted.
-pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
+pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
     let plugin = Arc::clone(event.device().plugin());
     let worker = then.worker(plugin.completions());
     let waiting = Arc::new(Waiting {
@@ -173,8 +173,8 @@ pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
         then: Mutex::new(Some(then)),
     });
     let how = match by_host_call(&waiting, worker) {
-        Ok(()) => Chain::HostEvent,
-        Err(behind) => by_thread(&waiting, behind).map(|()| Chain::HostThread)?,
+        Ok(()) => WaitMethod::HostEvent,
+        Err(behind) => by_thread(&waiting, behind).map(|()| WaitMethod::HostThread)?,
     };
     plugin.hooks().watch_quarantine(waiting);
     Ok(how)
@@ -182,12 +182,12 @@ pub(crate) fn after(event: Event, then: Then) -> Result<Chain, Error> {
 
 /// Gives something back when all this work is over; nobody waits for it. Where that cannot be known
 /// it is leaked and counted.
-pub(crate) fn release_after(mut work: Vec<Mark>, release: Release) {
-    work.retain(|mark| !mark.is_done());
-    let Some(mark) = work.pop() else {
+pub(crate) fn release_after(mut work: Vec<Work>, release: Release) {
+    work.retain(|one| !one.is_done());
+    let Some(last) = work.pop() else {
         return release.run();
     };
-    let told = mark
+    let told = last
         .event()
         .and_then(|event| after(event, Then::Release(release, work)));
     if let Err(error) = told {

@@ -12,10 +12,10 @@ use crossdock_sdk::deadline::Deadline;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::streams::chain::{self, Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::stream::done;
 use crate::streams::stream_core::destroy;
+use crate::streams::wait::{self, OnFailure, WaitMethod};
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]
@@ -215,9 +215,9 @@ impl InternalStream {
     /// Makes what comes later on it wait for an event of any plugin.
     ///
     /// # Errors
-    /// As [`chain::wait`].
-    pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
-        chain::wait(&self.device, event, on_failure, |own| {
+    /// As [`wait::wait`].
+    pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<WaitMethod, Error> {
+        wait::wait(&self.device, event, on_failure, |own| {
             self.wait_for_own(own)
         })
     }

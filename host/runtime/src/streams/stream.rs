@@ -8,9 +8,9 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::streams::chain::{self, Chain, OnFailure};
 use crate::streams::event::Event;
 use crate::streams::stream_core::{Origin, StreamCore};
+use crate::streams::wait::{self, OnFailure, WaitMethod};
 
 /// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
 /// after the last clone was dropped. Equal devices of two runtimes have equal streams.
@@ -124,30 +124,34 @@ impl Stream {
     /// [`Error::Hook`].
     pub fn record(&self) -> Result<Event, Error> {
         let event = Event::create(self.device())?;
-        self.take_turn(|handle| self.device().hooks().event_record(event.handle(), handle))?;
+        self.with_submit_lock(|handle| self.device().hooks().event_record(event.handle(), handle))?;
         Ok(event)
     }
 
     /// Makes everything that comes later on this stream wait for an event of any plugin, and says
-    /// how. Only [`Chain::Blocked`] made the caller wait.
+    /// how. Only [`WaitMethod::Blocked`] made the caller wait.
     ///
     /// # Errors
     /// [`Error::Hook`]; the failure of the work before the event where that is known already.
-    pub fn wait(&self, event: &Event) -> Result<Chain, Error> {
+    pub fn wait(&self, event: &Event) -> Result<WaitMethod, Error> {
         self.wait_with(event, OnFailure::Inherit)
     }
 
     /// As [`Stream::wait`], with what becomes of the stream when the work has failed.
-    pub(crate) fn wait_with(&self, event: &Event, on_failure: OnFailure) -> Result<Chain, Error> {
+    pub(crate) fn wait_with(
+        &self,
+        event: &Event,
+        on_failure: OnFailure,
+    ) -> Result<WaitMethod, Error> {
         self.check_process()?;
-        chain::wait(self.device(), event, on_failure, |own| {
+        wait::wait(self.device(), event, on_failure, |own| {
             self.wait_for_own(own)
         })
     }
 
     /// Waits for an event of the stream's own plugin.
     fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
-        self.take_turn(|handle| self.device().hooks().stream_wait_event(handle, event))
+        self.with_submit_lock(|handle| self.device().hooks().stream_wait_event(handle, event))
     }
 
     /// Makes the CPU wait until its work is done; `None` is no limit.
@@ -170,11 +174,11 @@ impl Stream {
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.
-    pub(crate) fn take_turn<T>(
+    pub(crate) fn with_submit_lock<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.0.take_turn(call)
+        self.0.with_submit_lock(call)
     }
 
     /// Whether [`Stream::synchronize`] may have told of a failure, of which later work on it hears
@@ -189,11 +193,11 @@ impl Stream {
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time.
-    pub(crate) fn take_foreign_turn<T>(
+    pub(crate) fn with_foreign_lock<T>(
         &self,
         call: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.0.take_foreign_turn(call)
+        self.0.with_foreign_lock(call)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A stream as its plugin knows it, and the streams that are alive on a plugin's devices.
 //!
-//! The table belongs to the open plugin, so that one stream is one core for all runtimes: whoever
-//! calls hooks for it takes the same turn, and whoever compares streams sees that they are one. No
-//! hook is called under the table's lock: of two threads that ask the plugin at once, the second
+//! The table belongs to the open plugin, so that one stream is one core for all runtimes: callers of its
+//! hooks take the same lock, and streams that are compared are seen to be one. No hook is called
+//! under the table's lock: of two threads that ask the plugin at once, the second
 //! finds what the first entered, and gives its own handle back.
 
 use std::mem::ManuallyDrop;
@@ -32,11 +32,11 @@ pub(crate) struct StreamCore {
     origin: Origin,
     /// The contract: one submitting call at a time for one stream. Held across hooks that never
     /// block and never call back. Under it only locks are taken that are held over no call.
-    turn: Mutex<()>,
-    /// Held while work of another plugin is put between two events of this stream. Turns are taken
-    /// under it, and where that plugin has no host events its holder blocks until the stream's
+    submit_lock: Mutex<()>,
+    /// Held while work of another plugin is put between two events of this stream. The submit
+    /// lock is taken under it, and where that plugin has no host events its holder blocks until the stream's
     /// earlier work is over.
-    foreign_turn: Mutex<()>,
+    foreign_lock: Mutex<()>,
     frees: Frees,
     /// How many waits told of a failure of its work, or may be about to.
     tellers: AtomicU64,
@@ -71,8 +71,8 @@ impl StreamCore {
             handle,
             native: None,
             origin,
-            turn: Mutex::new(()),
-            foreign_turn: Mutex::new(()),
+            submit_lock: Mutex::new(()),
+            foreign_lock: Mutex::new(()),
             frees: Frees::default(),
             tellers: AtomicU64::new(0),
         };
@@ -101,21 +101,21 @@ impl StreamCore {
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.
-    pub(crate) fn take_turn<T>(
+    pub(crate) fn with_submit_lock<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _turn = self.lock(&self.turn);
+        let _lock = self.lock(&self.submit_lock);
         call(self.handle)
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,
-    /// the first event is recorded and the second waited for, under turns of their own.
-    pub(crate) fn take_foreign_turn<T>(
+    /// the first event is recorded and the second waited for, each under the submit lock.
+    pub(crate) fn with_foreign_lock<T>(
         &self,
         call: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _turn = self.lock(&self.foreign_turn);
+        let _lock = self.lock(&self.foreign_lock);
         call()
     }
 
@@ -133,7 +133,7 @@ impl StreamCore {
     /// far.
     fn finish(&self, frees: Place) {
         frees.leave_behind(|device| {
-            self.take_turn(|handle| {
+            self.with_submit_lock(|handle| {
                 if matches!(done(device.hooks().stream_query(handle)), Ok(true)) {
                     return Ok(None);
                 }
@@ -144,11 +144,11 @@ impl StreamCore {
         });
     }
 
-    /// In the child of a fork a turn may be that of a thread which the child does not have; no hook is
+    /// In the child of a fork a thread that the child does not have may hold the lock; no hook is
     /// called there.
-    fn lock<'a>(&self, turn: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
+    fn lock<'a>(&self, lock: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
         let is_forked = self.plugin.hooks().is_forked();
-        (!is_forked).then(|| turn.lock().unwrap_or_else(PoisonError::into_inner))
+        (!is_forked).then(|| lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -287,7 +287,7 @@ fn nobody_has_to_wait_between_streams_of_one_plugin() {
     let runtime = Runtime::builder().search(false).open().unwrap();
     assert!(runtime.register(&plugin).unwrap());
     let [one, other] = [0, 1].map(|index| runtime.device_of(&plugin, index).unwrap());
-    assert_eq!(crate::streams::chain::who_waits(&one, &other), None);
+    assert_eq!(crate::streams::wait::who_waits(&one, &other), None);
 }
 
 #[test]
@@ -323,9 +323,9 @@ fn threads_take_turns_on_a_stream() {
         let take = || {
             for _ in 0..1000 {
                 if is_foreign {
-                    core.take_foreign_turn(call).unwrap();
+                    core.with_foreign_lock(call).unwrap();
                 } else {
-                    core.take_turn(|_| call()).unwrap();
+                    core.with_submit_lock(|_| call()).unwrap();
                 }
             }
         };

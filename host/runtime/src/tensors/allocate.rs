@@ -46,7 +46,8 @@ impl Memory {
             return Ok(None);
         }
         device.check_listed("allocate_async")?;
-        let allocated = stream.take_turn(|stream| device.hooks().allocate_async(stream, size));
+        let allocated =
+            stream.with_submit_lock(|stream| device.hooks().allocate_async(stream, size));
         let kind = MemoryKind::DEVICE;
         match allocated {
             Err(error) if error.is_unsupported() => Ok(None),

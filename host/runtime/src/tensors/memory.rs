@@ -12,7 +12,7 @@ use crate::hooks::panics::lend;
 use crate::process::process_state;
 use crate::streams::completion;
 use crate::streams::event::Event;
-use crate::streams::pending::{Access, Mark, Pending};
+use crate::streams::outstanding_work::{Access, OutstandingWork, Work};
 use crate::streams::release::{Release, RunAtDrop};
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
@@ -35,7 +35,7 @@ pub(crate) struct Memory {
     /// Whether the host reads and writes it at its address.
     by_host: bool,
     owner: Owner,
-    pending: Pending,
+    outstanding: OutstandingWork,
     calls: Calls<RunAtDrop>,
     /// The generation of forks that it was made in, and what a later one has in its place.
     generation: u32,
@@ -134,7 +134,7 @@ impl Memory {
             read_only: false,
             by_host,
             owner,
-            pending: Pending::default(),
+            outstanding: OutstandingWork::default(),
             calls: Calls::default(),
             generation: process_state::generation(),
             here: Here::default(),
@@ -162,9 +162,9 @@ impl Memory {
     }
 
     /// Whether all work that was entered on it before the fork is known to have ended well. Only its own
-    /// marks are looked at: the work of all aliases is entered at the last of [`Memory::views`].
+    /// outstanding work is looked at: the work of all aliases is entered at the last of [`Memory::views`].
     pub(crate) fn was_at_rest(&self) -> bool {
-        self.pending.was_at_rest()
+        self.outstanding.was_at_rest()
     }
 
     #[inline]
@@ -301,8 +301,8 @@ impl Memory {
 
     /// The work that may still be running on these bytes, whichever device's view it went through.
     #[inline]
-    pub(crate) fn pending(&self) -> &Pending {
-        &self.root().pending
+    pub(crate) fn outstanding(&self) -> &OutstandingWork {
+        &self.root().outstanding
     }
 
     /// The calls that use these bytes, whichever device's view they go through.
@@ -316,15 +316,15 @@ impl Memory {
     ///
     /// Only a stream that comes behind all of the work as it is: to wait there for other streams would
     /// hold up, and fail, work that has nothing to do with the memory.
-    fn free_in_order(&self, work: &[Mark]) -> Result<(), Error> {
+    fn free_in_order(&self, work: &[Work]) -> Result<(), Error> {
         let unsupported = || self.device.hooks().missing("free_async");
         let is_own = |stream: &&Stream| self.device.is_of(stream.device().plugin());
-        let stream = Mark::stream_behind(work).filter(is_own);
+        let stream = Work::stream_behind(work).filter(is_own);
         let stream = stream.ok_or_else(unsupported)?;
         if self.device.hooks().table().async_memory().is_none() {
             return Err(unsupported());
         }
-        let freed = stream.take_turn(|stream| {
+        let freed = stream.with_submit_lock(|stream| {
             // SAFETY: this is the last user, and the stream's own plugin keeps it behind all work: that on
             // the stream, and that on others whose events the stream waits for.
             unsafe { self.device.hooks().free_async(stream, self.address) }
@@ -376,9 +376,9 @@ impl Memory {
     }
 
     /// Gives it back when this work is over. `over` happened before.
-    fn give_back_behind(self, work: Vec<Mark>, mut over: Vec<Event>) {
+    fn give_back_behind(self, work: Vec<Work>, mut over: Vec<Event>) {
         let outstanding = Arc::clone(self.device.plugin().completions().outstanding());
-        over.extend(work.iter().filter_map(|mark| mark.end.clone().ok()));
+        over.extend(work.iter().filter_map(|one| one.end.clone().ok()));
         let release = Release::new(&outstanding, move || self.give_back_unless_used(over));
         completion::release_after(work, release);
     }
@@ -397,9 +397,9 @@ impl Memory {
             // Dropped, it waits for the calls.
             return;
         }
-        let mut work = self.pending().before(Access::Write);
-        // What failed stays among the marks, and is over.
-        work.retain(|mark| !mark.is_done() && !over.iter().any(|one| mark.is_of(one)));
+        let mut work = self.outstanding().before(Access::Write);
+        // What failed stays outstanding, and is over.
+        work.retain(|one| !one.is_done() && !over.iter().any(|event| one.is_of(event)));
         match work.is_empty() {
             true => self.give_back(),
             false => self.give_back_behind(work, over),
@@ -424,7 +424,7 @@ impl Drop for Memory {
             self.owner,
             Owner::Received { .. } | Owner::Host { .. } | Owner::Named { .. }
         );
-        if is_lent && !self.pending().is_busy() {
+        if is_lent && !self.outstanding().is_busy() {
             return;
         }
         self.end(is_lent);
@@ -436,8 +436,8 @@ impl Memory {
     #[inline(never)]
     fn end(&mut self, is_lent: bool) {
         let is_kept = is_lent || matches!(self.owner, Owner::Native { .. });
-        let mut work = self.pending().before(Access::Write);
-        work.retain(|mark| (mark.holds_memory || !is_kept) && !mark.is_done());
+        let mut work = self.outstanding().before(Access::Write);
+        work.retain(|one| (one.holds_memory || !is_kept) && !one.is_done());
         let is_of_streams = self.is_allocated() && self.kind == MemoryKind::DEVICE;
         if is_of_streams && !work.is_empty() && self.free_in_order(&work).is_ok() {
             return;

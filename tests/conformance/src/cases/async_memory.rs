@@ -80,12 +80,12 @@ fn holds_bytes(subject: &Subject<'_>) -> Verdict {
 
 fn freed_in_order(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     let memory = lane.allocate(subject.device(), BYTES as u64)?;
     let address = memory.address();
-    lane.wait_gate(&gate)?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(122, BYTES))?;
     lane.download(&memory)?;
     lane.free(memory)?;
@@ -98,7 +98,7 @@ fn freed_in_order(subject: &Subject<'_>) -> Verdict {
         are_apart(address, given),
         "{given} is given while {address} is still in use"
     );
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     other.write(0, &pattern(123, BYTES))?;
     for bytes in lane.finish()? {
         same_bytes("what came back", &bytes, &pattern(122, BYTES))?;

@@ -32,17 +32,17 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn copies(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(BYTES as u64)?;
     memory.write(0, &pattern(91, BYTES))?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.download(&memory)?;
     // Where the bytes arrive the host sees them without the device, which may have no room beside the
     // stream that waits.
     let is_early = lane.has_arrived();
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     for bytes in lane.finish()? {
         same_bytes("the bytes", &bytes, &pattern(91, BYTES))?;
     }
@@ -75,14 +75,14 @@ fn is_last<'h>(
     wanted: &[u8],
     work: impl FnOnce(&mut Lane<'h>, &Arc<Allocation<'h>>) -> Result<(), Error>,
 ) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(wanted.len() as u64)?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(90, wanted.len()))?;
     let submitted = work(&mut lane, &memory);
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     lane.synchronize(LIMIT_NS)?;
     subject.or_skip("the work", submitted)?;
     same_bytes("the memory", &memory.read(0, wanted.len())?, wanted)

@@ -134,7 +134,7 @@ fn adoption_is_off(subject: &Subject<'_>) -> Verdict {
 
 fn host_events_are_off(subject: &Subject<'_>) -> Verdict {
     is_off(subject, Capabilities::HOST_EVENTS, "HOST_EVENTS")?;
-    unsupported("event_create_host", &subject.gate())
+    unsupported("event_create_host", &subject.host_event())
 }
 
 fn streams_are_off(subject: &Subject<'_>) -> Verdict {

@@ -116,28 +116,32 @@ fn recorded(subject: &Subject<'_>) -> Verdict {
 fn pending(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     subject.needs(Capabilities::HOST_EVENTS)?;
-    let mut gate = subject.gate()?;
-    answers("event_query", &gate.point().query(), &[Status::NOT_READY])?;
-    let early = gate.point().synchronize(SHORT_NS);
+    let mut host_event = subject.host_event()?;
+    answers(
+        "event_query",
+        &host_event.point().query(),
+        &[Status::NOT_READY],
+    )?;
+    let early = host_event.point().synchronize(SHORT_NS);
     answers("event_synchronize with a limit", &early, &[Status::TIMEOUT])?;
     answers(
         "event_synchronize with no time",
-        &gate.point().synchronize(0),
+        &host_event.point().synchronize(0),
         &[Status::TIMEOUT],
     )?;
-    gate.complete(Status::OK)?;
-    gate.point().synchronize(LIMIT_NS)?;
-    Ok(gate.point().query()?)
+    host_event.complete(Status::OK)?;
+    host_event.point().synchronize(LIMIT_NS)?;
+    Ok(host_event.point().query()?)
 }
 
 fn completes_once(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     subject.needs(Capabilities::HOST_EVENTS)?;
-    let mut gate = subject.gate()?;
-    gate.complete(Status::OK)?;
+    let mut host_event = subject.host_event()?;
+    host_event.complete(Status::OK)?;
     answers(
         "the second completion",
-        &gate.complete(Status::OK),
+        &host_event.complete(Status::OK),
         &[Status::INVALID],
     )?;
     let point = subject.point()?;
@@ -153,23 +157,26 @@ fn not_recorded(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     subject.needs(Capabilities::HOST_EVENTS)?;
     let lane = subject.lane()?;
-    let gate = subject.gate()?;
+    let host_event = subject.host_event()?;
     answers(
         "recording a host event",
-        &lane.record(gate.point()),
+        &lane.record(host_event.point()),
         &[Status::INVALID],
     )
 }
 
 fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
-    gate.complete(Status::VENDOR)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
+    host_event.complete(Status::VENDOR)?;
     for (what, answer) in [
-        ("event_query", gate.point().query()),
-        ("event_synchronize", gate.point().synchronize(LIMIT_NS)),
+        ("event_query", host_event.point().query()),
+        (
+            "event_synchronize",
+            host_event.point().synchronize(LIMIT_NS),
+        ),
         (
             "stream_synchronize of a stream that waits",
             lane.synchronize(LIMIT_NS),
@@ -193,12 +200,12 @@ fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
 }
 
 fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(64)?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    gate.complete(Status::VENDOR)?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    host_event.complete(Status::VENDOR)?;
+    lane.wait_host_event(&host_event)?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // Whoever was told goes on with the same stream.
@@ -208,14 +215,14 @@ fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
 }
 
 fn failure_travels(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (lane, other) = (subject.lane()?, subject.lane()?);
     let point = subject.point()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&point)?;
     other.wait(&point)?;
-    gate.complete(Status::DEVICE_LOST)?;
+    host_event.complete(Status::DEVICE_LOST)?;
     let at_event = point.synchronize(LIMIT_NS);
     answers("event_synchronize", &at_event, &[Status::DEVICE_LOST])?;
     let at_other = other.synchronize(LIMIT_NS);
@@ -223,15 +230,15 @@ fn failure_travels(subject: &Subject<'_>) -> Verdict {
 }
 
 fn recorded_again(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (recorder, waiter) = (subject.lane()?, subject.lane()?);
     let (point, passed) = (subject.point()?, subject.point()?);
-    let (mut first, mut second) = (subject.gate()?, subject.gate()?);
-    recorder.wait_gate(&first)?;
+    let (mut first, mut second) = (subject.host_event()?, subject.host_event()?);
+    recorder.wait_host_event(&first)?;
     recorder.record(&point)?;
     waiter.wait(&point)?;
     waiter.record(&passed)?;
-    recorder.wait_gate(&second)?;
+    recorder.wait_host_event(&second)?;
     recorder.record(&point)?;
     answers("event_query", &passed.query(), &[Status::NOT_READY])?;
     first.complete(Status::OK)?;
@@ -252,16 +259,16 @@ fn recorded_again(subject: &Subject<'_>) -> Verdict {
 }
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (lane, other) = (subject.lane()?, subject.lane()?);
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     let point = subject.point()?;
-    lane.wait_gate(&gate)?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&point)?;
     other.wait(&point)?;
     answers("event_query", &point.query(), &[Status::NOT_READY])?;
     point.destroy()?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     lane.synchronize(LIMIT_NS)?;
     Ok(other.synchronize(LIMIT_NS)?)
 }
@@ -286,13 +293,13 @@ fn elapsed(subject: &Subject<'_>) -> Verdict {
 }
 
 fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     subject.needs(Capabilities::TIMING)?;
     let lane = subject.lane()?;
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     let (start, end, never) = (subject.point()?, subject.point()?, subject.point()?);
     lane.record(&start)?;
-    lane.wait_gate(&gate)?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&end)?;
     let early = start.elapsed_until(&end);
     answers(
@@ -306,19 +313,19 @@ fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
         &unrecorded,
         &[Status::INVALID],
     )?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     Ok(lane.synchronize(LIMIT_NS)?)
 }
 
 /// Two events on a stream that stood still for [`SHORT_NS`] at least between them.
 fn apart<'h>(subject: &Subject<'h>) -> Result<(Point<'h>, Point<'h>), Unmet> {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     subject.needs(Capabilities::TIMING)?;
     let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     lane.record(&start)?;
     start.synchronize(LIMIT_NS)?;
-    lane.wait_gate(&gate)?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&end)?;
     // The stream stands still for this long at least.
     answers(
@@ -326,7 +333,7 @@ fn apart<'h>(subject: &Subject<'h>) -> Result<(Point<'h>, Point<'h>), Unmet> {
         &lane.synchronize(SHORT_NS),
         &[Status::TIMEOUT],
     )?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     lane.synchronize(LIMIT_NS)?;
     Ok((start, end))
 }

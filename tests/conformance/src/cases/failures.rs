@@ -4,7 +4,7 @@ use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
 use crate::lane::Lane;
-use crate::point::{Gate, LIMIT_NS, Point, SHORT_NS, once_over};
+use crate::point::{HostEvent, LIMIT_NS, Point, SHORT_NS, once_over};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -76,15 +76,15 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
     let mut lane = subject.lane()?;
     let point = subject.point()?;
-    let gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(63, 4096))?;
     lane.record(&point)?;
-    gate.destroy()?;
+    host_event.destroy()?;
     let told = point.synchronize(LIMIT_NS);
     if status_of(&told) == Status::TIMEOUT {
         // A stream that hangs is not waited for once more.
@@ -118,15 +118,15 @@ fn destroyed_while_waited_for(subject: &Subject<'_>) -> Verdict {
 }
 
 fn sticky(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
     let mut lane = subject.lane()?;
     let point = subject.point()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(65, 4096))?;
     lane.record(&point)?;
-    gate.complete(Status::DEVICE_LOST)?;
+    host_event.complete(Status::DEVICE_LOST)?;
     let told = point.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::DEVICE_LOST])?;
     stays(&point, Status::DEVICE_LOST)?;
@@ -137,21 +137,21 @@ fn sticky(subject: &Subject<'_>) -> Verdict {
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(66, 4096))?;
     // The stream was told of it and went on; the events still say what became of their work.
     stays(&point, Status::DEVICE_LOST)?;
-    stays(gate.point(), Status::DEVICE_LOST)?;
+    stays(host_event.point(), Status::DEVICE_LOST)?;
     // Another record is about other work.
     lane.record(&point)?;
     Ok(point.synchronize(LIMIT_NS)?)
 }
 
 fn three_statuses(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     for &(given, _) in Status::ALL.iter().filter(|(status, _)| !status.is_ok()) {
         let lane = subject.lane()?;
-        let mut gate = subject.gate()?;
-        lane.wait_gate(&gate)?;
-        gate.complete(given)?;
+        let mut host_event = subject.host_event()?;
+        lane.wait_host_event(&host_event)?;
+        host_event.complete(given)?;
         let wanted = given.as_failure_of_work();
-        ended(&gate, wanted)?;
+        ended(&host_event, wanted)?;
         let at_stream = status_of(&lane.synchronize(LIMIT_NS));
         ensure!(
             at_stream == wanted,
@@ -162,26 +162,26 @@ fn three_statuses(subject: &Subject<'_>) -> Verdict {
 }
 
 fn told_when_over(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
     let mut lane = subject.lane()?;
-    let mut gate = fail_and_hold(subject, &lane)?;
+    let mut host_event = fail_and_hold(subject, &lane)?;
     lane.upload(&memory, pattern(67, 4096))?;
     not_over(&lane)?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     tells_of_failure(&lane)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(67, 4096))
 }
 
 fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let lane = subject.lane()?;
     let point = subject.point()?;
     let mut first = fail_and_hold(subject, &lane)?;
-    let mut second = subject.gate()?;
+    let mut second = subject.host_event()?;
     not_over(&lane)?;
     // The point that the wait did not come to is passed now, and the stream still has work.
-    lane.wait_gate(&second)?;
+    lane.wait_host_event(&second)?;
     first.complete(Status::OK)?;
     not_over(&lane)?;
     lane.record(&point)?;
@@ -193,15 +193,15 @@ fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
 }
 
 fn goes_on(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (early, late) = (subject.allocate(4096)?, subject.allocate(100_000)?);
     let mut lane = subject.lane()?;
     let failure = subject.point()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&failure)?;
     lane.upload(&early, pattern(68, 4096))?;
-    gate.complete(Status::VENDOR)?;
+    host_event.complete(Status::VENDOR)?;
     let told = failure.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
     lane.upload(&late, pattern(69, 100_000))?;
@@ -214,16 +214,16 @@ fn goes_on(subject: &Subject<'_>) -> Verdict {
 }
 
 fn looked_at_late(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
     let (mut lane, waiter) = (subject.lane()?, subject.lane()?);
     let (asked, waited) = (subject.point()?, subject.point()?);
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.record(&asked)?;
     lane.upload(&memory, pattern(70, 4096))?;
     lane.record(&waited)?;
-    gate.complete(Status::VENDOR)?;
+    host_event.complete(Status::VENDOR)?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // The stream has told of it, does other work, and nobody has asked the events so far.
@@ -238,11 +238,11 @@ fn looked_at_late(subject: &Subject<'_>) -> Verdict {
 }
 
 fn recorded_behind(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (lane, point) = (subject.lane()?, subject.point()?);
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
-    gate.complete(Status::OOM_DEVICE)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
+    host_event.complete(Status::OOM_DEVICE)?;
     let over = once_over(|| lane.query());
     answers("stream_query", &over, &[Status::OOM_DEVICE])?;
     // All is over, and the stream keeps the failure for who waits for it.
@@ -255,14 +255,14 @@ fn recorded_behind(subject: &Subject<'_>) -> Verdict {
 }
 
 fn recorded_before(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
     let (mut lane, point) = (subject.lane()?, subject.point()?);
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     lane.upload(&memory, pattern(72, 4096))?;
     lane.record(&point)?;
-    lane.wait_gate(&gate)?;
-    gate.complete(Status::VENDOR)?;
+    lane.wait_host_event(&host_event)?;
+    host_event.complete(Status::VENDOR)?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     answers("event_query", &point.query(), &[Status::OK])?;
@@ -271,29 +271,29 @@ fn recorded_before(subject: &Subject<'_>) -> Verdict {
 }
 
 fn stream_is_gone(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let hooks = subject.hooks();
     let point = subject.point()?;
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     let stream = hooks.stream_create(subject.device())?;
     let queued = hooks
-        .stream_wait_event(stream, gate.point().handle())
+        .stream_wait_event(stream, host_event.point().handle())
         .and_then(|()| hooks.event_record(point.handle(), stream));
     hooks.stream_destroy(stream)?;
     queued?;
-    gate.complete(Status::VENDOR)?;
+    host_event.complete(Status::VENDOR)?;
     let told = point.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
     stays(&point, Status::VENDOR)
 }
 
-/// Fails the first work of a stream, and holds what comes next until the gate is opened.
-fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<Gate<'h>, Unmet> {
+/// Fails the first work of a stream, and holds what comes next until the host event is completed.
+fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<HostEvent<'h>, Unmet> {
     let failure = subject.point()?;
-    let (mut failing, holding) = (subject.gate()?, subject.gate()?);
-    lane.wait_gate(&failing)?;
+    let (mut failing, holding) = (subject.host_event()?, subject.host_event()?);
+    lane.wait_host_event(&failing)?;
     lane.record(&failure)?;
-    lane.wait_gate(&holding)?;
+    lane.wait_host_event(&holding)?;
     failing.complete(Status::VENDOR)?;
     let told = failure.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
@@ -330,9 +330,9 @@ pub(super) fn tells_no_more(lane: &Lane<'_>) -> Verdict {
 }
 
 /// Demands that a completed event answers so.
-fn ended(gate: &Gate<'_>, wanted: Status) -> Verdict {
-    answers("event_query", &gate.point().query(), &[wanted])?;
-    let told = gate.point().synchronize(LIMIT_NS);
+fn ended(host_event: &HostEvent<'_>, wanted: Status) -> Verdict {
+    answers("event_query", &host_event.point().query(), &[wanted])?;
+    let told = host_event.point().synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[wanted])
 }
 

@@ -75,12 +75,12 @@ fn once(subject: &Subject<'_>) -> Verdict {
 
 fn in_order(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(100_000)?;
     let (call, point) = (HostCall::new(), subject.point()?);
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(101, 100_000))?;
     lane.record(&point)?;
     call.put_on(subject.hooks(), lane.handle())?;
@@ -89,7 +89,7 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
         call.count() == 0,
         "the function ran before the work before it"
     );
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     ran_once(&call)?;
     answers(
         "event_query of the work before the function",
@@ -101,12 +101,12 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
 
 fn after_failure(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (call, lane) = (HostCall::new(), subject.lane()?);
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     call.put_on(subject.hooks(), lane.handle())?;
-    gate.complete(Status::VENDOR)?;
+    host_event.complete(Status::VENDOR)?;
     // What the stream says of the failure is the matter of another case.
     let _seen = lane.synchronize(LIMIT_NS);
     ran_once(&call)?;

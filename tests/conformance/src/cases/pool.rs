@@ -239,29 +239,29 @@ fn leaves_live(subject: &Subject<'_>) -> Verdict {
 
 fn behind_work(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let bytes = pattern(143, 60_000);
     let size = bytes.len() as u64;
     let before = usage(subject)?.used;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
+    let mut host_event = subject.host_event()?;
     let can_free = subject.hooks().table().async_memory().is_some();
     let memory = if can_free {
         lane.allocate(subject.device(), size)?
     } else {
         subject.allocate(size)?
     };
-    lane.wait_gate(&gate)?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, bytes.clone())?;
     lane.download(&memory)?;
     if can_free {
         lane.free(memory)?;
     }
-    gate.pending_during("memory_trim", || trim(subject, 0))??;
+    host_event.pending_during("memory_trim", || trim(subject, 0))??;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
     // Who takes the memory that a trim gave back too early writes over it.
     let other = subject.allocate(size)?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     other.write(0, &pattern(144, bytes.len()))?;
     once_over(|| lane.query())?;
     trim(subject, 0)?;

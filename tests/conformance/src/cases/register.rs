@@ -123,17 +123,17 @@ fn stream_copies(subject: &Subject<'_>) -> Verdict {
 }
 
 fn ends_beside_work(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let (from, to) = (
         Arc::new(register(subject, 121)?),
         Arc::new(register(subject, 122)?),
     );
     let device = subject.allocate(BYTES as u64)?;
-    let (mut lane, mut gate) = (subject.lane()?, subject.gate()?);
-    lane.wait_gate(&gate)?;
+    let (mut lane, mut host_event) = (subject.lane()?, subject.host_event()?);
+    lane.wait_host_event(&host_event)?;
     lane.upload_registered(&device, &from)?;
     lane.download_registered(&to, &device)?;
-    gate.completed_during(|| from.end_beside_work().and(to.end_beside_work()))??;
+    host_event.completed_during(|| from.end_beside_work().and(to.end_beside_work()))??;
     lane.finish()?;
     same_bytes(
         "what the device got",

@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
 use crate::host_call::HostCall;
 use crate::lane::Lane;
-use crate::point::{Gate, LIMIT_NS, SHORT_NS};
+use crate::point::{HostEvent, LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -55,12 +55,12 @@ fn drained(subject: &Subject<'_>) -> Verdict {
 }
 
 fn gave_up(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     on_another(subject, give_up)
 }
 
 fn failed_before(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     on_another(subject, fail)
 }
 
@@ -93,15 +93,15 @@ fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
 fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
     let mut lane = Lane::create(fresh, subject.device())?;
-    let mut gate = Gate::create(fresh, subject.device())?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = HostEvent::create(fresh, subject.device())?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(92, BYTES))?;
     lane.download(&memory)?;
     let retired = fresh.retire(SHORT_NS);
     let what = "retire while the host holds a stream";
     answers(what, &retired, &[Status::TIMEOUT])?;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     for bytes in lane.finish()? {
         same_bytes("the memory", &bytes, &pattern(92, BYTES))?;
     }
@@ -111,9 +111,9 @@ fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
 /// Retires with a stream whose work failed and that was not told yet.
 fn fail(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     let lane = Lane::create(fresh, subject.device())?;
-    let mut gate = Gate::create(fresh, subject.device())?;
-    lane.wait_gate(&gate)?;
-    gate.complete(Status::VENDOR)?;
+    let mut host_event = HostEvent::create(fresh, subject.device())?;
+    lane.wait_host_event(&host_event)?;
+    host_event.complete(Status::VENDOR)?;
     fresh.retire(LIMIT_NS)?;
     answers("stream_query", &lane.query(), &[Status::VENDOR])?;
     let told = lane.synchronize(LIMIT_NS);
@@ -123,7 +123,7 @@ fn fail(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
 const BYTES: usize = 100_000;
 
 fn closed(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     if subject.hooks().table().host_calls().is_none() {
         return skipped("the plugin has no group `host_calls`");
     }

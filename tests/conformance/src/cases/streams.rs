@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
         "a_stream_behind_the_host_does_nothing_yet",
         "Creates an event that is pending until `event_complete`. … Makes the stream wait for an \
          event of the same plugin, as it is at this call: for its last record, or for the host.",
-        gated,
+        waits_for_host,
     ),
     Case::core(
         "a_copy_behind_the_host_does_not_wait_for_it",
@@ -104,23 +104,23 @@ fn across_streams(subject: &Subject<'_>) -> Verdict {
     memory.write(0, &pattern(51, BYTES))?;
     let point = subject.point()?;
     let (mut writer, mut reader) = (subject.lane()?, subject.lane()?);
-    let gate = if subject.needs_gates().is_ok() {
-        Some(subject.gate()?)
+    let host_event = if subject.needs_host_events().is_ok() {
+        Some(subject.host_event()?)
     } else {
         None
     };
-    if let Some(gate) = &gate {
-        writer.wait_gate(gate)?;
+    if let Some(host_event) = &host_event {
+        writer.wait_host_event(host_event)?;
     }
     writer.upload(&memory, pattern(52, BYTES))?;
     writer.record(&point)?;
     reader.wait(&point)?;
     reader.download(&memory)?;
-    if let Some(mut gate) = gate {
+    if let Some(mut host_event) = host_event {
         answers("the waiting stream", &reader.query(), &[Status::NOT_READY])?;
         let early = reader.synchronize(SHORT_NS);
         answers("synchronizing it with a limit", &early, &[Status::TIMEOUT])?;
-        gate.complete(Status::OK)?;
+        host_event.complete(Status::OK)?;
     }
     for bytes in reader.finish()? {
         same_bytes("what the second stream read", &bytes, &pattern(52, BYTES))?;
@@ -128,12 +128,12 @@ fn across_streams(subject: &Subject<'_>) -> Verdict {
     Ok(writer.synchronize(LIMIT_NS)?)
 }
 
-fn gated(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+fn waits_for_host(subject: &Subject<'_>) -> Verdict {
+    subject.needs_host_events()?;
     let memory = subject.allocate(BYTES as u64)?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     lane.upload(&memory, pattern(53, BYTES))?;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
     answers(
@@ -141,25 +141,25 @@ fn gated(subject: &Subject<'_>) -> Verdict {
         &lane.synchronize(SHORT_NS),
         &[Status::TIMEOUT],
     )?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     lane.synchronize(LIMIT_NS)?;
     lane.query()?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(53, BYTES))
 }
 
 fn never_waits(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     let memory = subject.allocate(LARGE as u64)?;
     let mut lane = subject.lane()?;
-    let mut gate = subject.gate()?;
-    lane.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    lane.wait_host_event(&host_event)?;
     let bytes = pattern(56, LARGE);
-    let copied = gate.pending_during("a copy on a stream", || {
+    let copied = host_event.pending_during("a copy on a stream", || {
         lane.upload(&memory, bytes)
             .and_then(|()| lane.download(&memory))
     })?;
     copied?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     for bytes in lane.finish()? {
         same_bytes("the bytes", &bytes, &pattern(56, LARGE))?;
     }
@@ -191,14 +191,17 @@ fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
     let point = subject.point()?;
     let mut lane = subject.lane()?;
     // Where nothing can hold the work up, some of it may be over before the stream is destroyed.
-    let gate = subject.needs_gates().is_ok().then(|| subject.gate());
-    let gate = gate.transpose()?;
-    if let Some(gate) = &gate {
-        lane.wait_gate(gate)?;
+    let host_event = subject
+        .needs_host_events()
+        .is_ok()
+        .then(|| subject.host_event());
+    let host_event = host_event.transpose()?;
+    if let Some(host_event) = &host_event {
+        lane.wait_host_event(host_event)?;
     }
     lane.upload(&memory, pattern(54, BYTES))?;
     lane.record(&point)?;
-    lane.destroy_before(&point, gate)?;
+    lane.destroy_before(&point, host_event)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(54, BYTES))
 }
 

@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, failed, same_bytes, skipped};
 use crate::host_memory::HostMemory;
 use crate::lane::Lane;
-use crate::point::Gate;
+use crate::point::HostEvent;
 use crate::random::pattern;
 use crate::registration::Registration;
 use crate::subject::Subject;
@@ -48,12 +48,12 @@ fn beside_work(
     call: impl FnOnce() -> Result<(), Error>,
 ) -> Verdict {
     let other = subject.allocate(BYTES as u64)?;
-    let (mut lane, mut gate) = held(subject)?;
+    let (mut lane, mut host_event) = held(subject)?;
     lane.upload(&other, pattern(151, BYTES))?;
     lane.download(&other)?;
-    gate.pending_during(what, call)??;
+    host_event.pending_during(what, call)??;
     answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     for bytes in lane.finish()? {
         same_bytes("what came back", &bytes, &pattern(151, BYTES))?;
     }
@@ -61,14 +61,14 @@ fn beside_work(
 }
 
 /// A stream that waits for the host.
-fn held<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, Gate<'h>), Unmet> {
-    let (lane, gate) = (subject.lane()?, subject.gate()?);
-    lane.wait_gate(&gate)?;
-    Ok((lane, gate))
+fn held<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, HostEvent<'h>), Unmet> {
+    let (lane, host_event) = (subject.lane()?, subject.host_event()?);
+    lane.wait_host_event(&host_event)?;
+    Ok((lane, host_event))
 }
 
 fn frees(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     for kind in subject.kinds() {
         let memory = subject.allocate_kind(kind, BYTES as u64)?;
         // Its own work is over.
@@ -82,7 +82,7 @@ fn frees(subject: &Subject<'_>) -> Verdict {
 }
 
 fn unregisters(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     subject.needs(Capabilities::REGISTER)?;
     let host = HostMemory::new(&pattern(153, BYTES));
     let registered = Registration::new(subject.hooks(), subject.device(), host)?;
@@ -92,7 +92,7 @@ fn unregisters(subject: &Subject<'_>) -> Verdict {
 }
 
 fn releases(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     subject.needs(Capabilities::ADOPT_HOST)?;
     let host = HostMemory::new(&pattern(154, BYTES));
     let (hooks, device) = (subject.hooks(), subject.device());
@@ -102,7 +102,7 @@ fn releases(subject: &Subject<'_>) -> Verdict {
 }
 
 fn unmaps(subject: &Subject<'_>) -> Verdict {
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     if subject.hooks().table().map().is_none() {
         return skipped("the plugin has no group `map`");
     }

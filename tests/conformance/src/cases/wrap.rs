@@ -73,10 +73,10 @@ fn follows(subject: &Subject<'_>) -> Verdict {
 
 fn waits(subject: &Subject<'_>) -> Verdict {
     let (owner, memory) = owner(subject)?;
-    subject.needs_gates()?;
+    subject.needs_host_events()?;
     memory.write(0, &pattern(92, BYTES))?;
-    let mut gate = subject.gate()?;
-    owner.wait_gate(&gate)?;
+    let mut host_event = subject.host_event()?;
+    owner.wait_host_event(&host_event)?;
     let mut wrapped = owner.wrap(subject.device())?;
     wrapped.upload(&memory, pattern(93, BYTES))?;
     answers(
@@ -84,7 +84,7 @@ fn waits(subject: &Subject<'_>) -> Verdict {
         &wrapped.query(),
         &[Status::NOT_READY],
     )?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     wrapped.synchronize(LIMIT_NS)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(93, BYTES))
 }

@@ -164,7 +164,7 @@ fn drop_behind(streams: usize) -> Result<Runtime, Error> {
     let cpu = runtime.device(Device::CPU)?;
     let layout = |bytes: usize| Layout::compact(Dtype::UINT8, &[i64::try_from(bytes).unwrap_or(0)]);
     let lent = Tensor::from_host_memory(&runtime, Box::new(pages), 0, &layout(BYTES)?)?;
-    let gate = Event::host(&cpu)?;
+    let host_event = Event::host(&cpu)?;
     // A release that is to be stuck is to be none of this thread.
     let is_held = IS_STUCK.load(Ordering::SeqCst);
     let copy = |(bytes, last): (usize, &AtomicU64)| {
@@ -178,7 +178,7 @@ fn drop_behind(streams: usize) -> Result<Runtime, Error> {
         last.store(begin + bytes as u64 - 1, Ordering::SeqCst);
         let stream = Stream::new(&cpu)?;
         if is_held {
-            stream.wait(&gate)?;
+            stream.wait(&host_event)?;
         }
         copy.copy_from(&lent.slice(&[part])?, Some(&stream))?;
         Ok(copy)
@@ -187,7 +187,7 @@ fn drop_behind(streams: usize) -> Result<Runtime, Error> {
     let copies: Result<Vec<_>, Error> = work.rev().map(copy).collect();
     drop(lent);
     if is_held {
-        gate.complete(Status::OK)?;
+        host_event.complete(Status::OK)?;
     }
     Box::leak(Box::new((copies?, runtime.clone())));
     Ok(runtime)

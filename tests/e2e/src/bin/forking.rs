@@ -268,12 +268,12 @@ fn use_inherited(own: &Runtime, tensor: &Tensor) {
     tensor.write(&[2; ALL]).unwrap();
     assert!(alias.read().unwrap() == [2; ALL]);
     // All handles of it come after each other's work.
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     turned
         .copy_from(&filled(&cpu, 3).reshape(&[64, 64]).unwrap(), Some(&stream))
         .unwrap();
     assert!(tensor.try_export().unwrap().is_none());
-    gate.complete(Status::OK).unwrap();
+    host_event.complete(Status::OK).unwrap();
     assert!(tensor.read().unwrap() == [3; ALL]);
     tensor.fill(&[7], None).unwrap();
 }
@@ -327,7 +327,7 @@ fn at_work(files: &Files) -> Outcome {
         runtime.load(file.as_ref())?;
     }
     let cpu = runtime.device(dlpack::Device::CPU)?;
-    let (stream, gate) = held(&cpu);
+    let (stream, host_event) = held(&cpu);
     let (written, read, done, untouched) = (
         filled(&cpu, 7),
         filled(&cpu, 7),
@@ -374,7 +374,7 @@ fn at_work(files: &Files) -> Outcome {
         drop(busy);
         Ok(())
     })?;
-    gate.complete(Status::OK)?;
+    host_event.complete(Status::OK)?;
     assert!(written.read()? == [7; ALL]);
     Ok(())
 }

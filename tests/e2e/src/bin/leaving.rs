@@ -286,14 +286,17 @@ fn leave_in_flight(runtime: Runtime, tensors: Vec<Tensor>, fork: bool) {
         let source = Tensor::from_host_memory(&runtime, owner, 0, &layout)?;
         let mut held = Vec::new();
         for device in runtime.devices() {
-            let Ok(gate) = Event::host(&device) else {
+            let Ok(host_event) = Event::host(&device) else {
                 continue;
             };
             for _ in 0..2 {
                 let stream = Stream::new(&device)?;
-                stream.wait(&gate)?;
+                stream.wait(&host_event)?;
                 let direct = RouteChoice::Only(RouteKind::Direct);
-                held.push((source.to_on(&device, direct, &stream)?.0, gate.clone()));
+                held.push((
+                    source.to_on(&device, direct, &stream)?.0,
+                    host_event.clone(),
+                ));
             }
         }
         Ok::<_, crossdock::Error>(held)
@@ -315,7 +318,7 @@ fn leave_in_flight(runtime: Runtime, tensors: Vec<Tensor>, fork: bool) {
             }
         }
     }
-    // What is dropped before the end is memory that a device may still use, the gates' last.
+    // What is dropped before the end is memory that a device may still use, the host events' last.
     drop((tensors, runtime));
     let _waiting = KEPT_WORK.set(held);
 }

@@ -185,12 +185,12 @@ mod tests {
         for stream in [held, gone] {
             uses.submit(&engine, [4096], stream, || ());
         }
-        let gate = engine.create_host_event(site, 0).unwrap();
-        engine.wait(site, held, gate).unwrap();
+        let host_event = engine.create_host_event(site, 0).unwrap();
+        engine.wait(site, held, host_event).unwrap();
         engine.destroy_stream(site, gone).unwrap();
         assert_eq!(uses.end(&engine, 4096, || ()), Ok(()));
-        engine.complete(site, gate, Ok(())).unwrap();
-        engine.destroy_event(site, gate).unwrap();
+        engine.complete(site, host_event, Ok(())).unwrap();
+        engine.destroy_event(site, host_event).unwrap();
         engine.synchronize_stream(site, held, None).unwrap();
         engine.destroy_stream(site, held).unwrap();
         assert_eq!(engine.leaks(), []);

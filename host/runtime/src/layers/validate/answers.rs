@@ -9,7 +9,7 @@ use super::ranges::{Range, Spot, offset};
 use super::rules::Validate;
 use crate::layers::call::Call;
 use crate::layers::describe::address_text;
-use crate::layers::layer::{Answer, Note};
+use crate::layers::layer::{Answer, CallState};
 
 /// Every allocation begins on a multiple of it.
 const ALIGNMENT: u64 = 256;
@@ -45,7 +45,7 @@ impl Validate {
     }
 
     /// What a successful call answered makes sense.
-    pub(super) fn content(&self, call: &Call<'_>, note: Note) -> Result<(), Error> {
+    pub(super) fn content(&self, call: &Call<'_>, state: CallState) -> Result<(), Error> {
         match call {
             Call::DeviceCount { count } => self.count(count.answer()),
             Call::DeviceInfo { info, .. } => self.info(&info.answer()),
@@ -54,11 +54,11 @@ impl Validate {
             Call::PointerQuery {
                 address: Some(address),
                 info,
-            } => self.ownership(*address, &info.answer(), note),
+            } => self.ownership(*address, &info.answer(), state),
             Call::Free {
                 address: Some(address),
                 ..
-            } => self.freed(*address, note),
+            } => self.freed(*address, state),
             _ => Ok(()),
         }
     }
@@ -145,12 +145,17 @@ impl Validate {
     }
 
     /// The answer of a pointer query, against itself and against the registry.
-    fn ownership(&self, address: Address, info: &PointerInfo, note: Note) -> Result<(), Error> {
+    fn ownership(
+        &self,
+        address: Address,
+        info: &PointerInfo,
+        state: CallState,
+    ) -> Result<(), Error> {
         let refuse = |why: String| Err(self.broken("pointer_query", why));
         let at = address_text(address);
         if info.kind == MemoryKind::UNOWNED {
-            return match (note, self.registry().memory.find(address)) {
-                (Note::Object { serial, .. }, Some(range)) if range.serial == serial => {
+            return match (state, self.registry().memory.find(address)) {
+                (CallState::Object { serial, .. }, Some(range)) if range.serial == serial => {
                     refuse(format!("does not own {at}, and gave it: {}", range.text()))
                 }
                 _ => Ok(()),
@@ -184,8 +189,8 @@ impl Validate {
     }
 
     /// Memory that was freed with success is the same allocation no more.
-    fn freed(&self, address: Address, note: Note) -> Result<(), Error> {
-        let Note::Object { id, .. } = note else {
+    fn freed(&self, address: Address, state: CallState) -> Result<(), Error> {
+        let CallState::Object { id, .. } = state else {
             return Ok(());
         };
         let Some(info) = self.inner.pointer_query(address).filter(|_| id != 0) else {

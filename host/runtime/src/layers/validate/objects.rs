@@ -9,11 +9,11 @@ use super::ranges::Range;
 use super::rules::{Validate, invalid};
 use crate::layers::call::Call;
 use crate::layers::describe::{address_text, kind_name};
-use crate::layers::layer::Note;
+use crate::layers::layer::CallState;
 
 impl Validate {
     /// Before: whether the object of an ending call is there, which then is taken out of the registry.
-    pub(super) fn ends_object(&self, call: &Call<'_>) -> Result<Note, Error> {
+    pub(super) fn ends_object(&self, call: &Call<'_>) -> Result<CallState, Error> {
         match *call {
             Call::Free {
                 address: Some(address),
@@ -40,12 +40,12 @@ impl Validate {
                 let mut registry = self.registry();
                 registry.events.begin_end(event.raw());
                 registry.verdicts.forget(event.raw());
-                Ok(Note::Nothing)
+                Ok(CallState::Nothing)
             }
             // Forgotten after the call as well: until then an answer may be about either record.
             Call::EventRecord { event, .. } => {
                 self.registry().verdicts.forget(event.raw());
-                Ok(Note::Nothing)
+                Ok(CallState::Nothing)
             }
             Call::EventQuery { event } | Call::EventSynchronize { event, .. } => {
                 Ok(self.begin_question(event.raw()))
@@ -59,9 +59,9 @@ impl Validate {
                     .memory
                     .find(address)
                     .map_or(0, |range| range.serial);
-                Ok(Note::Object { serial, id: 0 })
+                Ok(CallState::Object { serial, id: 0 })
             }
-            _ => Ok(Note::Nothing),
+            _ => Ok(CallState::Nothing),
         }
     }
 
@@ -70,7 +70,7 @@ impl Validate {
         hook: &'static str,
         address: Address,
         kind: MemoryKind,
-    ) -> Result<Note, Error> {
+    ) -> Result<CallState, Error> {
         let info = self.inner.pointer_query(address);
         let mut registry = self.registry();
         let Some(range) = registry.memory.find(address).copied() else {
@@ -97,7 +97,7 @@ impl Validate {
         }
         registry.memory.begin_end(range);
         let id = info.map_or(0, |info| info.allocation_id);
-        Ok(Note::Object {
+        Ok(CallState::Object {
             serial: range.serial,
             id,
         })
@@ -122,7 +122,7 @@ impl Validate {
         Error::new(Status::NOT_OWNER, hook, why)
     }
 
-    fn begin_release(&self, device: u32, address: Address) -> Result<Note, Error> {
+    fn begin_release(&self, device: u32, address: Address) -> Result<CallState, Error> {
         let mut registry = self.registry();
         let own = |range: &Range| range.device == device && range.offset_of(address) == Some(0);
         let Some(place) = registry.adopted.iter().rposition(own) else {
@@ -138,13 +138,13 @@ impl Validate {
             return Err(Error::new(Status::NOT_OWNER, "release_adopted", why));
         };
         let range = registry.adopted.swap_remove(place);
-        Ok(Note::Object {
+        Ok(CallState::Object {
             serial: range.serial,
             id: range.size,
         })
     }
 
-    fn begin_unmap(&self, device: u32, address: Address, pointer: u64) -> Result<Note, Error> {
+    fn begin_unmap(&self, device: u32, address: Address, pointer: u64) -> Result<CallState, Error> {
         let mut registry = self.registry();
         let own = |mapping: &Mapping| {
             (mapping.device, mapping.address, mapping.pointer) == (device, address, pointer)
@@ -155,13 +155,13 @@ impl Validate {
             return Err(Error::new(Status::NOT_OWNER, "unmap", why));
         };
         let size = registry.mappings.swap_remove(place).size;
-        Ok(Note::Object {
+        Ok(CallState::Object {
             serial: 0,
             id: size,
         })
     }
 
-    fn begin_unregister(&self, device: u32, pointer: u64) -> Result<Note, Error> {
+    fn begin_unregister(&self, device: u32, pointer: u64) -> Result<CallState, Error> {
         let mut registry = self.registry();
         let own = |entry: &Registration| (entry.device, entry.pointer) == (device, pointer);
         let Some(place) = registry.registered.iter().position(own) else {
@@ -169,13 +169,13 @@ impl Validate {
             return Err(Error::new(Status::NOT_OWNER, "unregister_host", why));
         };
         let size = registry.registered.swap_remove(place).size;
-        Ok(Note::Object {
+        Ok(CallState::Object {
             serial: 0,
             id: size,
         })
     }
 
-    fn begin_destroy(&self, word: u64) -> Result<Note, Error> {
+    fn begin_destroy(&self, word: u64) -> Result<CallState, Error> {
         let mut registry = self.registry();
         if let Found::Live(stream) = registry.streams.find(word)
             && stream.is_kept
@@ -184,14 +184,17 @@ impl Validate {
             return Err(invalid("stream_destroy", why));
         }
         registry.streams.begin_end(word);
-        Ok(Note::Nothing)
+        Ok(CallState::Nothing)
     }
 
     /// After an ending call: what it did not end is live again.
-    pub(super) fn learn_end(&self, call: &Call<'_>, note: Note, ended: bool) {
-        let (serial, size) = match note {
-            Note::Object { serial, id } => (serial, id),
-            Note::Nothing | Note::Began(_) | Note::Fail(_) | Note::Verdict { .. } => (0, 0),
+    pub(super) fn learn_end(&self, call: &Call<'_>, state: CallState, ended: bool) {
+        let (serial, size) = match state {
+            CallState::Object { serial, id } => (serial, id),
+            CallState::Nothing
+            | CallState::Began(_)
+            | CallState::Fail(_)
+            | CallState::Verdict { .. } => (0, 0),
         };
         if let Call::Close {} = call {
             self.report();

@@ -12,7 +12,7 @@ use super::live_registry::LiveRegistry;
 use super::ranges::offset;
 use super::sides::{Reach, extents};
 use crate::layers::call::Call;
-use crate::layers::layer::{Answer, Around, Note};
+use crate::layers::layer::{Answer, CallState, LayerHooks};
 use crate::layers::stack::Target;
 
 /// Validates the calls of one plugin. Its lock is never held across a hook.
@@ -168,8 +168,8 @@ impl Validate {
     }
 
     /// One call at a time puts work on a stream.
-    fn take_turn(&self, hook: &'static str, turn: Option<u64>) -> Result<(), Error> {
-        let Some(stream) = turn else {
+    fn begin_submit(&self, hook: &'static str, stream: Option<u64>) -> Result<(), Error> {
+        let Some(stream) = stream else {
             return Ok(());
         };
         if self.registry().busy.insert(stream) {
@@ -180,8 +180,8 @@ impl Validate {
         Err(Error::new(Status::CONFLICT, hook, why))
     }
 
-    fn end_turn(&self, turn: Option<u64>) {
-        if let Some(stream) = turn {
+    fn end_submit(&self, stream: Option<u64>) {
+        if let Some(stream) = stream {
             self.registry().busy.remove(&stream);
         }
     }
@@ -236,30 +236,30 @@ impl Validate {
     }
 }
 
-impl Around for Validate {
-    fn before(&self, call: &Call<'_>) -> Result<Note, Error> {
+impl LayerHooks for Validate {
+    fn before(&self, call: &Call<'_>) -> Result<CallState, Error> {
         self.arguments(call)?;
         self.handles(call)?;
         self.memory(call)?;
-        let turn = turn_of(call);
-        self.take_turn(call.hook(), turn)?;
-        let note = self.ends_object(call);
-        if note.is_err() {
-            self.end_turn(turn);
+        let stream = submits_to(call);
+        self.begin_submit(call.hook(), stream)?;
+        let state = self.ends_object(call);
+        if state.is_err() {
+            self.end_submit(stream);
         }
-        note
+        state
     }
 
-    fn after(&self, call: &Call<'_>, note: Note, answer: Answer) -> Result<(), Error> {
-        self.end_turn(turn_of(call));
-        self.learn_end(call, note, answer.status.is_ok());
+    fn after(&self, call: &Call<'_>, state: CallState, answer: Answer) -> Result<(), Error> {
+        self.end_submit(submits_to(call));
+        self.learn_end(call, state, answer.status.is_ok());
         answers::form(call, answer)?;
-        self.verdict(call, note, answer.status)?;
+        self.verdict(call, state, answer.status)?;
         if answer.status.is_ok() {
             self.learn_memory(call)?;
             self.learn_alias(call)?;
             self.learn_handle(call)?;
-            self.content(call, note)?;
+            self.content(call, state)?;
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Around for Validate {
 }
 
 /// The stream that takes one such call at a time.
-const fn turn_of(call: &Call<'_>) -> Option<u64> {
+const fn submits_to(call: &Call<'_>) -> Option<u64> {
     match *call {
         Call::Copy { stream, .. }
         | Call::CopyStrided { stream, .. }

@@ -7,7 +7,7 @@ use crossdock_sdk::plugin::Error;
 
 use super::rules::Validate;
 use crate::layers::call::Call;
-use crate::layers::layer::Note;
+use crate::layers::layer::CallState;
 
 /// The failures that events told of, by handle.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ struct Verdict {
 impl Verdicts {
     /// Before a question: what is known by now. `fresh` is a number for a record that was not asked
     /// about before.
-    fn begin(&mut self, event: u64, fresh: u64) -> Note {
+    fn begin(&mut self, event: u64, fresh: u64) -> CallState {
         let verdict = self.0.entry(event).or_insert(Verdict {
             serial: fresh,
             failure: None,
         });
-        Note::Verdict {
+        CallState::Verdict {
             serial: verdict.serial,
             failure: verdict.failure,
         }
@@ -49,14 +49,19 @@ impl Verdicts {
 
 impl Validate {
     /// Before an event is asked.
-    pub(super) fn begin_question(&self, event: u64) -> Note {
+    pub(super) fn begin_question(&self, event: u64) -> CallState {
         let mut registry = self.registry();
         let fresh = registry.next_serial();
         registry.verdicts.begin(event, fresh)
     }
 
     /// An answer to whether work is over is one, and agrees with what the event said before.
-    pub(super) fn verdict(&self, call: &Call<'_>, note: Note, status: Status) -> Result<(), Error> {
+    pub(super) fn verdict(
+        &self,
+        call: &Call<'_>,
+        state: CallState,
+        status: Status,
+    ) -> Result<(), Error> {
         let event = match *call {
             Call::EventQuery { event } | Call::EventSynchronize { event, .. } => event.raw(),
             Call::StreamQuery { .. } | Call::StreamSynchronize { .. } => 0,
@@ -66,7 +71,7 @@ impl Validate {
             let why = format!("answered {status}, which does not say whether the work is over");
             return Err(self.broken(call.hook(), why));
         }
-        let Note::Verdict { serial, failure } = note else {
+        let CallState::Verdict { serial, failure } = state else {
             return Ok(());
         };
         let mut registry = self.registry();

@@ -1,4 +1,4 @@
-//! The staged route: host memory in chunks, and lanes that keep both links busy.
+//! The staged route: host memory in chunks, and workers that keep both links busy.
 //!
 //! | file | what it holds |
 //! | --- | --- |

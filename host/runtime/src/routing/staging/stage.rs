@@ -1,7 +1,7 @@
-//! A staged copy: lanes, each a thread that reads a part into its chunk and writes it from there.
+//! A staged copy: workers, each a thread that reads a part into its chunk and writes it from there.
 //!
-//! While one lane writes, others read, so both links are busy. A link that works in the caller's
-//! thread is used by as many lanes as the machine has cores, from the core's own cache; one that
+//! While one worker writes, others read, so both links are busy. A link that works in the caller's
+//! thread is used by as many workers as the machine has cores, from the core's own cache; one that
 //! takes a part at a time has the next ones waiting.
 #![expect(
     unsafe_code,
@@ -14,7 +14,7 @@ use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 
-use crate::copies::order::Touched;
+use crate::copies::order::Accesses;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::{self, Panics};
@@ -24,9 +24,9 @@ use crate::tensors::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
-    let touched = Touched::copy(dst, src);
-    let _calls = touched.begin();
-    touched.synchronously(|| move_all(dst, src))
+    let accesses = Accesses::copy(dst, src);
+    let _calls = accesses.begin();
+    accesses.synchronously(|| move_all(dst, src))
 }
 
 fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
@@ -36,7 +36,7 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
     }
     let parts = Parts::new(total, src.device().routing().chunks().chunk_bytes());
     let (failure, has_panicked) = (OnceLock::new(), AtomicBool::new(false));
-    let lane = || {
+    let worker = || {
         let panics = Panics::from_now();
         if let Err(error) = move_parts(dst, src, &parts) {
             parts.end();
@@ -48,18 +48,18 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
         }
     };
     thread::scope(|scope| {
-        for _ in 1..parts.lanes() {
+        for _ in 1..parts.workers() {
             let started = thread::Builder::new()
                 .name("crossdock-stage".to_owned())
-                .spawn_scoped(scope, lane);
+                .spawn_scoped(scope, worker);
             if let Err(error) = started {
                 log::debug!(target: "crossdock::route", "no thread for a staged copy: {error}");
                 break;
             }
         }
-        lane();
+        worker();
     });
-    // Of another lane's panic this thread does not know.
+    // Of another worker's panic this thread does not know.
     if has_panicked.into_inner() {
         panics::note();
     }
@@ -95,8 +95,8 @@ impl Parts {
         }
     }
 
-    /// How many lanes are worth it: fewer parts than two cost less than the thread that moves them.
-    fn lanes(&self) -> u64 {
+    /// How many workers are worth it: fewer parts than two cost less than the thread that moves them.
+    fn workers(&self) -> u64 {
         (self.count / 2).clamp(1, PER_COPY as u64)
     }
 
@@ -116,12 +116,12 @@ impl Parts {
     }
 }
 
-/// Reads parts into a chunk of this lane's own, and writes each from there, until none is left.
+/// Reads parts into a chunk of this worker's own, and writes each from there, until none is left.
 fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
     let chunks = src.device().routing().chunks();
     let mut next = parts.take();
     if next.is_none() {
-        // A lane that comes too late has no use for a chunk.
+        // A worker that comes too late has no use for a chunk.
         return Ok(());
     }
     let chunk = chunks.lease([src.device(), dst.device()])?;

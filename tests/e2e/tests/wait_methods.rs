@@ -1,7 +1,7 @@
 //! A stream that waits for an event of another plugin: who waits, and what becomes of a failure.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-use crossdock::{Chain, CostCache, Device, Event, RouteChoice, Runtime, Stream};
+use crossdock::{CostCache, Device, Event, RouteChoice, Runtime, Stream, WaitMethod};
 use crossdock_e2e::lending::{ALL, LIMIT, filled, held, status, two_cpus};
 use crossdock_e2e::{compile_plugin, root, with_faults};
 use crossdock_sdk::abi::Status;
@@ -20,9 +20,9 @@ fn cpu_and_cuda() -> (Runtime, Device, Device) {
 
 /// The event at the end of work that ended so.
 fn ended(device: &Device, how: Status) -> Event {
-    let (stream, gate) = held(device);
+    let (stream, host_event) = held(device);
     let event = stream.record().unwrap();
-    gate.complete(how).unwrap();
+    host_event.complete(how).unwrap();
     event
 }
 
@@ -42,7 +42,7 @@ fn a_caller_who_waits_in_the_place_of_a_stream_is_told_how_the_work_ended() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let stream = Stream::new(&cuda).unwrap();
     let waited = stream.wait(&ended(&cpu, Status::OK));
-    assert_eq!(waited.unwrap(), Chain::Blocked);
+    assert_eq!(waited.unwrap(), WaitMethod::Blocked);
     let waited = stream.wait(&ended(&cpu, Status::VENDOR));
     assert_eq!(status(&waited), Some(Status::VENDOR));
 }
@@ -51,9 +51,9 @@ fn a_caller_who_waits_in_the_place_of_a_stream_is_told_how_the_work_ended() {
 fn a_caller_who_waits_in_the_place_of_a_stream_replaces_what_a_write_that_failed_left() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let (source, target) = (filled(&cuda, 9), filled(&cuda, 0));
-    let (failing, gate) = held(&cpu);
+    let (failing, host_event) = held(&cpu);
     target.written_on(&failing).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(target.synchronize(LIMIT).is_err(), "nobody knows its bytes");
     let stream = Stream::new(&cuda).unwrap();
     target.copy_from(&source, Some(&stream)).unwrap();
@@ -64,9 +64,9 @@ fn a_caller_who_waits_in_the_place_of_a_stream_replaces_what_a_write_that_failed
 fn a_caller_who_waits_in_the_place_of_a_stream_is_told_that_what_it_reads_was_never_written() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let (source, target) = (filled(&cuda, 9), filled(&cuda, 0));
-    let (failing, gate) = held(&cpu);
+    let (failing, host_event) = held(&cpu);
     source.written_on(&failing).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(source.synchronize(LIMIT).is_err(), "nobody knows its bytes");
     let stream = Stream::new(&cuda).unwrap();
     let copied = target.copy_from(&source, Some(&stream));
@@ -77,9 +77,9 @@ fn a_caller_who_waits_in_the_place_of_a_stream_is_told_that_what_it_reads_was_ne
 fn a_caller_who_waits_in_the_place_of_a_stream_is_told_of_no_read_that_failed() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let tensor = filled(&cuda, 7);
-    let (failing, gate) = held(&cpu);
+    let (failing, host_event) = held(&cpu);
     tensor.used_on(&failing).unwrap();
-    gate.complete(Status::VENDOR).unwrap();
+    host_event.complete(Status::VENDOR).unwrap();
     assert!(failing.synchronize(LIMIT).is_err());
     let stream = Stream::new(&cuda).unwrap();
     tensor.wait_to_export(&stream).unwrap();
@@ -95,13 +95,13 @@ fn a_stream_is_told_why_nobody_can_say_whether_the_work_is_over_that_it_waits_fo
         let Some((_runtime, one, other)) = two_cpus() else {
             return;
         };
-        let (first, gate) = held(&one);
+        let (first, host_event) = held(&one);
         let second = Stream::new(&other).unwrap();
         let waited = second.wait(&first.record().unwrap());
-        assert_eq!(waited.unwrap(), Chain::HostThread);
+        assert_eq!(waited.unwrap(), WaitMethod::HostThread);
         let told = second.synchronize(LIMIT);
         assert_eq!(status(&told), Some(Status::DEVICE_LOST));
-        gate.complete(Status::OK).unwrap();
+        host_event.complete(Status::OK).unwrap();
     }
 }
 
@@ -110,7 +110,7 @@ fn a_thread_waits_for_an_event_of_a_plugin_that_calls_nobody() {
     let (_runtime, cpu, cuda) = cpu_and_cuda();
     let event = Stream::new(&cuda).unwrap().record().unwrap();
     let stream = Stream::new(&cpu).unwrap();
-    assert_eq!(stream.wait(&event).unwrap(), Chain::HostThread);
+    assert_eq!(stream.wait(&event).unwrap(), WaitMethod::HostThread);
     stream.synchronize(LIMIT).unwrap();
 }
 
@@ -119,11 +119,11 @@ fn nothing_waits_for_an_event_of_another_plugin_that_was_seen_to_have_happened()
     let Some((_runtime, one, other)) = two_cpus() else {
         return;
     };
-    let (first, gate) = held(&one);
+    let (first, host_event) = held(&one);
     let event = first.record().unwrap();
     let stream = Stream::new(&other).unwrap();
-    assert_eq!(stream.wait(&event).unwrap(), Chain::HostEvent);
-    gate.complete(Status::OK).unwrap();
+    assert_eq!(stream.wait(&event).unwrap(), WaitMethod::HostEvent);
+    host_event.complete(Status::OK).unwrap();
     event.synchronize(LIMIT).unwrap();
-    assert_eq!(stream.wait(&event).unwrap(), Chain::Native);
+    assert_eq!(stream.wait(&event).unwrap(), WaitMethod::Native);
 }

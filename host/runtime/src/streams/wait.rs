@@ -15,7 +15,7 @@ use crate::streams::event::Event;
 /// How a wait was arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Chain {
+pub enum WaitMethod {
     /// Inside one plugin; or not at all: the event, of whichever plugin, had happened already.
     Native,
     /// By an event that the host completes; no thread waits.
@@ -71,22 +71,22 @@ pub(crate) fn wait(
     event: &Event,
     on_failure: OnFailure,
     wait_for_own: impl Fn(EventHandle) -> Result<(), Error>,
-) -> Result<Chain, Error> {
+) -> Result<WaitMethod, Error> {
     if event.is_known_done() {
-        return Ok(Chain::Native);
+        return Ok(WaitMethod::Native);
     }
     let is_own = device.is_of(event.device().plugin());
     if on_failure == OnFailure::Inherit && is_own && !event.carries_failure() {
         match wait_for_own(event.handle()) {
             Err(error) if error.is_unsupported() => {}
-            waited => return waited.map(|()| Chain::Native),
+            waited => return waited.map(|()| WaitMethod::Native),
         }
     }
-    let (chain, host_event) = bridge(device, event, on_failure)?;
+    let (method, host_event) = bridge(device, event, on_failure)?;
     if let Some(host_event) = host_event {
         wait_for_own(host_event.handle())?;
     }
-    Ok(chain)
+    Ok(method)
 }
 
 /// Gives an event of `device`'s plugin that happens when the work before `event` is over, and says
@@ -98,7 +98,7 @@ fn bridge(
     device: &Device,
     event: &Event,
     on_failure: OnFailure,
-) -> Result<(Chain, Option<Event>), Error> {
+) -> Result<(WaitMethod, Option<Event>), Error> {
     let host_event = match Event::host(device) {
         Err(error) if error.is_unsupported() => {
             match on_failure {
@@ -106,11 +106,11 @@ fn bridge(
                 OnFailure::Inherit => completion::ask_until_over(event, None)?,
                 OnFailure::Ignore => drop(completion::block_until_over(event, None)?),
             }
-            return Ok((Chain::Blocked, None));
+            return Ok((WaitMethod::Blocked, None));
         }
         host_event => host_event?,
     };
     let then = Then::Complete(host_event.clone(), on_failure);
-    let chain = completion::after(event.awaited(), then)?;
-    Ok((chain, Some(host_event)))
+    let method = completion::after(event.awaited(), then)?;
+    Ok((method, Some(host_event)))
 }

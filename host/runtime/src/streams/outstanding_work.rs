@@ -1,7 +1,7 @@
 //! Work that may still be running on a memory: the last write, and the reads since.
 //!
-//! Each memory keeps a [`Mark`] for each such work. [`order`](crate::copies::order) enters the marks, and
-//! makes later work wait for those that matter to it.
+//! Each memory keeps a [`Work`] for each. [`order`](crate::copies::order) enters them, and makes later
+//! work wait for those that matter to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,29 +12,29 @@ use crossdock_sdk::deadline::Deadline;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
-use crate::streams::chain::OnFailure;
 use crate::streams::completion::{self, End};
 use crate::streams::event::Event;
 use crate::streams::internal_streams::{InternalStream, is_of_work};
 use crate::streams::stream::Stream;
+use crate::streams::wait::OnFailure;
 
 /// What the next user of a memory has to wait for.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    /// 0 while there is no mark: most memories never see a stream, and pay one load. Else 1 more than
-    /// the generation of forks that entered the marks: in a child of a fork a thread that the child
+pub(crate) struct OutstandingWork {
+    /// 0 while there is no work: most memories never see a stream, and pay one load. Else 1 more than
+    /// the generation of forks that entered it: in a child of a fork a thread that the child
     /// does not have may hold the lock.
     busy: AtomicU64,
-    marks: Mutex<Vec<Mark>>,
+    works: Mutex<Vec<Work>>,
 }
 
 /// What a memory remembers of one piece of work: the event at its end, and what it does.
 #[derive(Debug, Clone)]
-pub(crate) struct Mark {
+pub(crate) struct Work {
     /// The stream on which everything later comes after the work; none where there is no such.
     pub(crate) stream: Option<Stream>,
     /// Happens when the work is over. An error: why there is no such event. Without a stream nobody
-    /// will ever tell. Clones share the error, by which a mark without an event is known again.
+    /// will ever tell. Clones share the error, by which work without an event is known again.
     pub(crate) end: Result<Event, Arc<Error>>,
     pub(crate) access: Access,
     /// Whether memory of others has to outlive the work: not where the work is the producer's, who
@@ -71,7 +71,7 @@ impl Access {
     }
 }
 
-impl Mark {
+impl Work {
     /// Whether the work is over and ended well. The plugin is asked where that is not known yet.
     pub(crate) fn is_done(&self) -> bool {
         self.end
@@ -88,7 +88,7 @@ impl Mark {
         self.end.as_ref().is_ok_and(|event| event == other)
     }
 
-    /// Whether work with this mark makes `old`, which it comes after, superfluous: a write replaces
+    /// Whether this work makes `old`, which it comes after, superfluous: a write replaces
     /// everything, other work only what has the same access on the same stream.
     fn replaces(&self, old: &Self) -> bool {
         let is_same_stream = self.stream.is_some() && self.stream == old.stream;
@@ -129,15 +129,15 @@ impl Mark {
     }
 }
 
-impl Pending {
+impl OutstandingWork {
     /// What work with this access has to come after: a read after the last write, anything else
     /// after everything.
-    pub(crate) fn before(&self, access: Access) -> Vec<Mark> {
+    pub(crate) fn before(&self, access: Access) -> Vec<Work> {
         if !self.is_busy() {
             return Vec::new();
         }
         if self.is_inherited() {
-            return vec![Mark {
+            return vec![Work {
                 stream: None,
                 end: Err(Arc::new(Error::Forked {
                     operation: "use a tensor that had work when the process was forked",
@@ -147,31 +147,31 @@ impl Pending {
                 after: Vec::new(),
             }];
         }
-        let matters = |mark: &&Mark| access != Access::Read || mark.access.is_write();
-        let marks: Vec<Mark> = self.marks().iter().filter(matters).cloned().collect();
+        let matters = |work: &&Work| access != Access::Read || work.access.is_write();
+        let works: Vec<Work> = self.works().iter().filter(matters).cloned().collect();
         // After the lock: this may call hooks.
-        marks.into_iter().map(|mark| self.recorded(mark)).collect()
+        works.into_iter().map(|work| self.recorded(work)).collect()
     }
 
-    /// The mark with an end where it has none yet, because the stream could not record one. What is
+    /// The work with an end where it has none yet, because the stream could not record one. What is
     /// recorded later on the stream comes later than the work.
-    fn recorded(&self, mut mark: Mark) -> Mark {
-        if let (Err(why), Some(stream)) = (&mark.end, &mark.stream)
+    fn recorded(&self, mut work: Work) -> Work {
+        if let (Err(why), Some(stream)) = (&work.end, &work.stream)
             && let Ok(event) = stream.record()
         {
             // The stream told of a failure, perhaps of this work's: the event says only that the work is
             // over, and not how it ended. A read that failed left the content as it was.
-            if mark.access.is_write() && stream.may_have_told() {
+            if work.access.is_write() && stream.may_have_told() {
                 event.carry(why);
             }
             // Once and for all: the next event would come after what is on the stream by then.
-            let is_it = |old: &&mut Mark| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
-            for old in self.marks().iter_mut().filter(is_it) {
+            let is_it = |old: &&mut Work| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
+            for old in self.works().iter_mut().filter(is_it) {
                 old.end = Ok(event.clone());
             }
-            mark.end = Ok(event);
+            work.end = Ok(event);
         }
-        mark
+        work
     }
 
     /// Whether some work may be running.
@@ -180,7 +180,7 @@ impl Pending {
         self.busy.load(Ordering::Acquire) != 0
     }
 
-    /// Whether there are marks of the process that this one was forked off.
+    /// Whether there is work of the process that this one was forked off.
     fn is_inherited(&self) -> bool {
         ![0, Self::of_process()].contains(&self.busy.load(Ordering::Acquire))
     }
@@ -188,10 +188,10 @@ impl Pending {
     /// In the child of a fork: whether all work of the parent's is known to have ended well. A thread
     /// that held the lock at the fork was about to enter some.
     pub(crate) fn was_at_rest(&self) -> bool {
-        let is_over = |marks: &Vec<Mark>| marks.iter().all(Mark::is_known_done);
-        match self.marks.try_lock() {
-            Ok(marks) => is_over(&marks),
-            Err(TryLockError::Poisoned(marks)) => is_over(&marks.into_inner()),
+        let is_over = |works: &Vec<Work>| works.iter().all(Work::is_known_done);
+        match self.works.try_lock() {
+            Ok(works) => is_over(&works),
+            Err(TryLockError::Poisoned(works)) => is_over(&works.into_inner()),
             Err(TryLockError::WouldBlock) => false,
         }
     }
@@ -205,12 +205,12 @@ impl Pending {
         if !self.is_busy() || self.is_inherited() {
             return Vec::new();
         }
-        let is_there = |mark: &&Mark| {
-            let is_like = mark.access == access && mark.stream.as_ref() == Some(stream);
-            is_like && mark.is_of_one_plugin()
+        let is_there = |work: &&Work| {
+            let is_like = work.access == access && work.stream.as_ref() == Some(stream);
+            is_like && work.is_of_one_plugin()
         };
-        let marks = self.marks();
-        let ends = marks.iter().filter(is_there).map(|mark| mark.end.clone());
+        let works = self.works();
+        let ends = works.iter().filter(is_there).map(|work| work.end.clone());
         let certain = |event| Earlier {
             event,
             is_certain: true,
@@ -218,43 +218,43 @@ impl Pending {
         ends.flatten().map(certain).collect()
     }
 
-    /// Enters work. It replaces marks that are known to be done, and those of `earlier`, which it comes
-    /// after, that [`Mark::replaces`] names. A mark that another thread entered in the meantime stays,
+    /// Enters work. It replaces works that are known to be done, and those of `earlier`, which it comes
+    /// after, that [`Work::replaces`] names. A work that another thread entered in the meantime stays,
     /// even on the same stream: nobody knows which of the two ends first, and the memory must outlive
     /// both. After a write of all elements, readers are told of no failure of what it comes after.
-    pub(crate) fn enter(&self, mut mark: Mark, earlier: &[Earlier]) {
-        let is_in = |old: &Mark, is_certain: bool| {
+    pub(crate) fn enter(&self, mut work: Work, earlier: &[Earlier]) {
+        let is_in = |old: &Work, is_certain: bool| {
             let mut alike = earlier.iter().filter(|one| one.is_certain == is_certain);
             alike.any(|one| old.is_of(&one.event))
         };
-        let is_earlier = |old: &Mark| is_in(old, true);
-        let is_continued = |old: &Mark| is_earlier(old) && mark.replaces(old);
-        let is_replaced = |old: &Mark| is_continued(old) || old.is_known_done();
-        let mut marks = self.marks();
+        let is_earlier = |old: &Work| is_in(old, true);
+        let is_continued = |old: &Work| is_earlier(old) && work.replaces(old);
+        let is_replaced = |old: &Work| is_continued(old) || old.is_known_done();
+        let mut works = self.works();
         // Dropping an event calls a hook, which no lock may be held over.
-        let gone: Vec<Mark> = marks.extract_if(.., |old| is_replaced(old)).collect();
+        let gone: Vec<Work> = works.extract_if(.., |old| is_replaced(old)).collect();
         let continued = gone.iter().any(|old| is_continued(old) && old.holds_memory);
-        mark.holds_memory |= continued;
-        if mark.access == Access::Write {
-            let overwritten = marks.iter_mut().filter(|old| is_in(old, false));
+        work.holds_memory |= continued;
+        if work.access == Access::Write {
+            let overwritten = works.iter_mut().filter(|old| is_in(old, false));
             overwritten.for_each(|old| old.access = Access::Read);
         }
         // For a stream that is to free the memory behind all work.
-        if mark.stream.is_some() {
-            let others = marks.iter().filter(|old| old.stream != mark.stream);
+        if work.stream.is_some() {
+            let others = works.iter().filter(|old| old.stream != work.stream);
             let others = others.filter(|old| is_earlier(old));
-            mark.after
+            work.after
                 .extend(others.filter_map(|old| old.end.clone().ok()));
         }
         // Now and then it is asked which of many are done, so that they do not pile up.
-        let many = marks.len() >= MANY_MARKS && marks.len() == marks.capacity();
-        let asked = if many { marks.clone() } else { Vec::new() };
-        marks.push(mark);
+        let many = works.len() >= MANY && works.len() == works.capacity();
+        let asked = if many { works.clone() } else { Vec::new() };
+        works.push(work);
         self.busy.store(Self::of_process(), Ordering::Release);
-        drop(marks);
+        drop(works);
         drop(gone);
-        // Events that happened remember it, so that the next mark takes the place of theirs.
-        let _done = asked.iter().filter(|mark| mark.is_done()).count();
+        // Events that happened remember it, so that the next work takes the place of theirs.
+        let _done = asked.iter().filter(|work| work.is_done()).count();
     }
 
     /// Makes the CPU wait for what work with this access has to come after. Before a write, gives the
@@ -272,9 +272,9 @@ impl Pending {
     ) -> Result<Vec<Event>, Error> {
         let deadline = Deadline::after(limit);
         let (mut failure, mut failed) = (None, Vec::new());
-        for mark in self.before(access) {
-            let earlier = mark.access;
-            let event = mark.event()?;
+        for work in self.before(access) {
+            let earlier = work.access;
+            let event = work.event()?;
             if access == Access::Read {
                 // Who reads need not know that the work is over where it failed.
                 match completion::ask_until_over(&event, deadline.left()) {
@@ -301,8 +301,8 @@ impl Pending {
     /// Looks which work is over by now, so that nobody needs to ask once more: the child of a fork
     /// cannot.
     pub(crate) fn look(&self) {
-        let marks = self.marks().clone();
-        let _done = marks.iter().filter(|mark| mark.is_done()).count();
+        let works = self.works().clone();
+        let _done = works.iter().filter(|work| work.is_done()).count();
     }
 
     /// Takes out writes that failed, because all elements were written since.
@@ -315,7 +315,7 @@ impl Pending {
     /// The failure of one of the writes that a read comes after, where one is known by now.
     pub(crate) fn failed_write(&self) -> Option<Error> {
         let mut writes = self.before(Access::Read).into_iter();
-        writes.find_map(|mark| mark.event().ok()?.is_done().err())
+        writes.find_map(|work| work.event().ok()?.is_done().err())
     }
 
     /// An event that happens when all writes that may be pending are over.
@@ -324,8 +324,8 @@ impl Pending {
     /// Why there is no event at the end of one of them, or none behind all.
     pub(crate) fn last_write(&self) -> Result<Option<Event>, Error> {
         let mut writes = self.before(Access::Read);
-        writes.retain(|mark| !mark.is_known_done());
-        let ends = writes.into_iter().map(Mark::event);
+        writes.retain(|work| !work.is_known_done());
+        let ends = writes.into_iter().map(Work::event);
         let mut ends = ends.collect::<Result<Vec<Event>, Error>>()?;
         if ends.len() > 1 {
             ends.retain(|event| !event.is_done().unwrap_or(false));
@@ -340,18 +340,18 @@ impl Pending {
     /// Takes out the read, or the write, of the work before `event`. A copy inside one memory is both.
     fn forget(&self, event: &Event, access: Access) {
         let is_it =
-            |mark: &mut Mark| mark.is_of(event) && mark.access.is_write() == access.is_write();
-        let mut marks = self.marks();
-        let gone: Vec<Mark> = marks.extract_if(.., is_it).collect();
-        if marks.is_empty() {
+            |work: &mut Work| work.is_of(event) && work.access.is_write() == access.is_write();
+        let mut works = self.works();
+        let gone: Vec<Work> = works.extract_if(.., is_it).collect();
+        if works.is_empty() {
             self.busy.store(0, Ordering::Release);
         }
-        drop(marks);
+        drop(works);
         drop(gone);
     }
 
-    fn marks(&self) -> MutexGuard<'_, Vec<Mark>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn works(&self) -> MutexGuard<'_, Vec<Work>> {
+        self.works.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -364,5 +364,5 @@ fn all_of(events: &[Event], device: &Device) -> Result<Event, Error> {
     stream.record()
 }
 
-/// From so many marks of one memory on, its plugins are asked which work is done.
-const MANY_MARKS: usize = 16;
+/// From so many works of one memory on, its plugins are asked which work is done.
+const MANY: usize = 16;
