@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def say(what):
-    """A line for whoever waits."""
+    """A line of progress."""
     print(f"bench: {what}", file=sys.stderr, flush=True)
 
 

@@ -88,8 +88,8 @@ impl Deadline {
 
     /// Sleeps while `is_pending`, and until this end at the latest. Without any time left it does not sleep.
     ///
-    /// The state behind the lock says which it was: `changed` may have been told at the last moment. Whoever
-    /// makes it not pending does so under the lock, and then tells `changed`. A panic of another holder
+    /// The state behind the lock says which it was: `changed` may have been told at the last moment. The thread
+    /// that makes it not pending does so under the lock, and then tells `changed`. A panic of another holder
     /// of the lock is passed over.
     pub fn wait_while<'a, T>(
         self,

@@ -1,6 +1,6 @@
 /**
  * \file fast_math.c
- * \brief The plugin of `ext_dev.c` as one that changes the floating-point mode of whoever loads it: when the file is
+ * \brief The plugin of `ext_dev.c` as one that changes the floating-point mode of the process that loads it: when the file is
  *        loaded, as code built with `-ffast-math` does, and again when it is opened, as a driver's library may.
  */
 #define crossdock_plugin crossdock_plugin_exact

@@ -32,7 +32,7 @@ PYTHONS = {
 # Answers of Pythons are kept in the user's cache; those of the tests' own are not to stay there.
 CACHE = tempfile.TemporaryDirectory(prefix="crossdock-")
 
-# What would choose another Python, or make the outputs differ, whoever runs these tests.
+# What would choose another Python, or make the outputs differ, for any user who runs these tests.
 STEERING = ("VIRTUAL_ENV", "CONDA_PREFIX", "CROSSDOCK_PYTHON")
 
 

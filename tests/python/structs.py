@@ -59,7 +59,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 _rename = _api.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
-# A capsule does not copy its name, and a struct must outlive whoever took it.
+# A capsule does not copy its name, and a struct must outlive its consumers.
 kept: list[object] = []
 
 

@@ -116,7 +116,7 @@ def test_a_consumer_of_managed_memory_may_name_a_stream_of_the_owner(
     written.__dlpack__(stream=8192, max_version=(1, 3))
     waits = accelerators.waits()
     assert [line.split()[:2] for line in waits] == [["wait", "cuda:2/8192"]], waits
-    # Who names none may be the host.
+    # A claim that names none may be the host's.
     written.__dlpack__(max_version=(1, 3))
     assert any(line.startswith("synchronize") for line in accelerators.waits())
     with pytest.raises(ValueError, match="ambiguous"):

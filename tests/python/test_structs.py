@@ -99,7 +99,7 @@ OPENCL = next((device for device in xd.devices() if device.type == "opencl"), No
 @pytest.mark.skipif(OPENCL is None, reason="skipped: no OpenCL device")
 @pytest.mark.parametrize("own", [True, False], ids=["ours", "imported"])
 def test_rule_13_bug_13_nothing_is_added_to_a_handle(own: bool) -> None:
-    """A slice keeps the handle and moves the offset, whoever owns it, and when it comes back."""
+    """A slice keeps the handle and moves the offset, under any owner, and when it comes back."""
     there = tensor().to(OPENCL, copy=True)
     if not own:
         there = xd.from_dlpack(there.__dlpack__(max_version=NEW))

@@ -109,7 +109,7 @@ unsafe impl<T: Sync> Send for Ref<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Ref<'_, T> {}
 
-/// `T *`: a handle that whoever holds it gives back with the function that frees it. May be NULL.
+/// `T *`: a handle. Its holder gives it back with the function that frees it. May be NULL.
 /// Dropping it in Rust leaks it, because only the table knows how to free.
 #[repr(transparent)]
 #[must_use = "a handle is given back with the function that frees it"]

@@ -68,7 +68,7 @@ impl XdValue {
         }
     }
 
-    /// A tensor, which whoever gets the value owns.
+    /// A tensor. The receiver of the value owns it.
     #[must_use]
     pub const fn tensor(tensor: Owned<XdTensor>) -> Self {
         Self {

@@ -35,7 +35,7 @@ macro_rules! table {
     ($($(#[$doc:meta])* $name:ident: $function:ty;)*) => {
         /// The function table. Each field is the function `xd_` + its name, and never NULL.
         ///
-        /// A field is added at the end only. Who reads a table of another version copies no more
+        /// A field is added at the end only. A reader of a table of another version copies no more
         /// than `struct_size` bytes of it.
         #[repr(C)]
         #[derive(Debug, Clone, Copy)]
@@ -252,7 +252,7 @@ table! {
         Ref<'_, XdImportOptions<'_>>,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
-    /// Hands the tensor out as DLPack 1.3; whoever takes it calls its deleter once.
+    /// Hands the tensor out as DLPack 1.3. The consumer calls its deleter once.
     tensor_export: extern "C" fn(
         Ref<'_, XdTensor>,
         Ref<'_, XdExportOptions<'_>>,

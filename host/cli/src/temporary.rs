@@ -17,7 +17,7 @@ use std::{
 
 use crossdock_sdk::fence::fence;
 
-/// The names of the files there are. Whoever takes a name out of its place owns it.
+/// The names of the files there are. The thread that takes a name out of its place owns it.
 static NAMES: [AtomicPtr<c_char>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
 /// A new file in a folder, removed when this is dropped.
@@ -100,7 +100,7 @@ impl Drop for Name {
     }
 }
 
-/// Handles the signals that end a process, unless whoever started it has them ignored.
+/// Handles the signals that end a process, unless the parent process has them ignored.
 #[expect(
     clippy::fn_to_numeric_cast_any,
     reason = "the C library takes handlers as numbers"

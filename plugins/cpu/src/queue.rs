@@ -2,7 +2,7 @@
 //!
 //! The turn of a stream that is busy is in one place at a time: with the thread that runs it, in the
 //! line of streams that wait for a thread, or with the event that the stream waits for. So a stream
-//! that waits needs no thread: whoever completes the event goes on with it, as far as that is no
+//! that waits needs no thread: the thread that completes the event goes on with it, as far as that is no
 //! work, and then has a thread run it.
 
 use std::collections::VecDeque;
@@ -141,7 +141,7 @@ impl Queue {
             return Ok(state.outcome());
         }
         if let Some(Step::Report(signal)) = state.steps.back() {
-            // Whoever asks again and again leaves one step behind.
+            // A caller that asks again and again leaves one step behind.
             return Err(Arc::clone(signal));
         }
         let signal = Arc::<Signal>::default();
@@ -177,7 +177,7 @@ impl Queue {
         let mut state = self.state();
         state.note(ended);
         if state.works == 0 {
-            // Whoever is told that all is over may submit more before this thread has come back.
+            // A thread that is told that all is over may submit more before this thread has come back.
             self.threads.announce();
             *is_announced = true;
         }
@@ -222,7 +222,7 @@ impl Queue {
                     return true;
                 }
                 Some(Step::Report(signal)) => {
-                    // Whoever is told finds the stream idle if this was the last step.
+                    // A waiter that is told finds the stream idle if this was the last step.
                     signal.fire(state.outcome(), woken);
                 }
                 Some(Step::Wait(signal)) => match signal.hold(self) {

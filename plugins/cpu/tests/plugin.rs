@@ -177,7 +177,7 @@ fn a_thread_that_waits_for_a_host_event_sees_that_it_was_destroyed() {
         });
         begins.recv().unwrap();
         cpu.event_destroy(event).unwrap();
-        // Whoever comes after the end finds no event; whoever came before it hears of the failure.
+        // A wait that comes after the end finds no event; one that came before it hears of the failure.
         let status = waits.join().unwrap().unwrap_err().status();
         assert!(
             [Status::VENDOR, Status::STALE].contains(&status),

@@ -425,7 +425,7 @@ impl HostAddress {
     }
 }
 
-// SAFETY: an address is a number; whoever reads through it answers for the access.
+// SAFETY: an address is a number; the code that reads through it answers for the access.
 unsafe impl Send for HostAddress {}
 // SAFETY: as above.
 unsafe impl Sync for HostAddress {}

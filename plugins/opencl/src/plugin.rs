@@ -258,7 +258,7 @@ impl OpenCl {
         Ok(base_of(&made))
     }
 
-    /// Takes an allocation out of the table; whoever drops it frees it.
+    /// Takes an allocation out of the table; dropping it frees it.
     pub(crate) fn forget(
         &self,
         address: Address,

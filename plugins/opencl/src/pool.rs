@@ -21,7 +21,7 @@ pub(crate) struct Block {
     layout: Layout,
 }
 
-// SAFETY: a block is owned memory; its address is used by whoever owns it.
+// SAFETY: a block is owned memory; its address is used by its owner alone.
 unsafe impl Send for Block {}
 
 impl Block {

@@ -19,7 +19,7 @@ pub(crate) struct Promise(Mutex<State>);
 enum State {
     #[default]
     Open,
-    /// The driver is being told, and may refuse. Whoever it wakes meanwhile finds the outcome here.
+    /// The driver is being told, and may refuse. A thread that it wakes meanwhile finds the outcome here.
     Telling(Outcome),
     Complete(Outcome),
 }

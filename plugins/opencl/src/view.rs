@@ -57,7 +57,7 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pointer(NonNull<c_void>);
 
-// SAFETY: an address is a number; whoever reads through it answers for the access.
+// SAFETY: an address is a number; the code that reads through it answers for the access.
 unsafe impl Send for Pointer {}
 
 impl Views {

@@ -1,4 +1,4 @@
-//! Memory for exports, which is never unmapped: whoever kept the address of an export may ask whether
+//! Memory for exports, which is never unmapped: a holder of the address of an export may ask whether
 //! that is still the one it was.
 //!
 //! Some consumers run a capsule's deleter and leave the capsule as if it still owned its tensor.

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::fmt;
 
 /// What DLPack's `data` holds. A plain value: nothing is read or written through it here, and arithmetic on it is the
-/// business of whoever knows that it is an address ([`DeviceType::is_addressed`](super::DeviceType::is_addressed)).
+/// business of code that knows that it is an address ([`DeviceType::is_addressed`](super::DeviceType::is_addressed)).
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DataWord(*mut c_void);

@@ -118,7 +118,7 @@ impl<M: Managed> Produced<M> {
         })
     }
 
-    /// Hands the tensor out: whoever takes it calls its deleter once.
+    /// Hands the tensor out: the consumer calls its deleter once.
     #[must_use = "nobody else releases the tensor"]
     pub fn into_raw(self) -> NonNull<M> {
         ManuallyDrop::new(self).pointer

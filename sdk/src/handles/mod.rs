@@ -27,8 +27,8 @@
 //! ```
 //!
 //! **Locks.** Nothing of the caller's runs under one: an object is handed out as a counted reference, and
-//! what is removed is dropped by whoever removed it. A reader takes the lock of its own word's place, to copy one
-//! reference, so it can only meet whoever makes or ends that very object; words of other objects are other places on
+//! what is removed is dropped by the thread that removed it. A reader takes the lock of its own word's place, to copy one
+//! reference, so it can only meet a thread that makes or ends that very object; words of other objects are other places on
 //! other cache lines. To count readers in the place instead would be the same two atomic steps and `unsafe`.
 
 mod error;

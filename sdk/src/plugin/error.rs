@@ -88,7 +88,7 @@ impl Error {
     }
 
     /// Moves the error to the heap in the form that crosses the boundary. [`Self::free_raw`] frees
-    /// it: plugins through the shims, and whoever else makes a table of hooks.
+    /// it: plugins through the shims, and other makers of a table of hooks.
     #[must_use]
     pub fn into_raw(self) -> *mut RawError {
         let mut owned = Box::new(Owned {

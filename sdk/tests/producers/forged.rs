@@ -21,7 +21,7 @@ unsafe extern "C" fn count_and_poison(managed: *mut DLManagedTensorVersioned) {
     // SAFETY: as above.
     let released = unsafe { &*context.cast::<AtomicUsize>() };
     released.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the struct is alive; whoever touches it after this reads nonsense.
+    // SAFETY: the struct is alive; a use after this reads nonsense.
     unsafe {
         managed
             .cast::<u8>()

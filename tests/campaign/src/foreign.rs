@@ -1,7 +1,7 @@
-//! Memory of others: host bytes whose owner spoils them on release, so that whoever comes late is seen.
+//! Memory of others: host bytes whose owner spoils them on release, so that a late read is seen.
 #![expect(
     unsafe_code,
-    reason = "hands memory out and spoils it under whoever still uses it"
+    reason = "hands memory out and spoils it under code that still uses it"
 )]
 
 use std::sync::Arc;

@@ -135,7 +135,7 @@ impl Managed {
     }
 
     pub(crate) fn into_raw(self) -> *mut DLManagedTensorVersioned {
-        // Whoever takes the pointer releases it.
+        // The receiver of the pointer releases it.
         ManuallyDrop::new(self).0.as_ptr()
     }
 }

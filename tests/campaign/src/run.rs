@@ -310,7 +310,7 @@ impl Run {
         let answers = answers.ok_or(RecvTimeoutError::Disconnected)?;
         let end = Instant::now() + self.limit;
         while let Some(turns) = self.turns.as_ref().filter(|_| Instant::now() < end) {
-            // Whoever answers wakes this thread, so that there is always one that is awake.
+            // The one that answers wakes this thread, so that there is always one that is awake.
             let (answer, all_sleep) = turns.all_sleep(|| answers.recv_timeout(LOOK));
             let is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
             if !is_late || (all_sleep && !turns.go_on()) {

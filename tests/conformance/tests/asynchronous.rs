@@ -1,4 +1,4 @@
-//! The suite on devices that are never done at once, whoever runs their work and however few queues.
+//! The suite on devices that are never done at once, whichever policy runs their work and however few queues.
 //!
 //! Each run is a process of its own: the plugin reads its choices from the environment.
 #![expect(

@@ -149,7 +149,7 @@ fn foreign_memory_that_two_streams_read_is_given_back_behind_both() {
     let (early, _) = source.to_on(&two, DIRECT, &second).unwrap();
     drop(source);
     assert!(early.read().unwrap() == numbers(20_000));
-    // Whoever asks too early what is over is told now.
+    // An early question is answered now.
     while rig.control.progress(u64::MAX) > 0 {}
     let too_early = given_back.recv_timeout(MOMENT);
     assert!(too_early.is_err(), "one of two did not begin yet");
@@ -394,7 +394,7 @@ fn device_memory_that_the_host_sees_is_one_memory() {
     let (view, route) = tensor.to(&cpu, RouteChoice::Best).unwrap();
     assert_eq!((route.kind, route.bytes_copied), (RouteKind::Alias, 0));
     tensor.fill(&[9; 4], Some(&stream)).unwrap();
-    // Whoever reads through the view comes after the fill.
+    // A read through the view comes after the fill.
     assert_eq!(view.read().unwrap(), [9; 256]);
     view.write(&numbers(64)).unwrap();
     assert_eq!(tensor.read().unwrap(), numbers(64));

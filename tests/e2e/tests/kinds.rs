@@ -83,7 +83,7 @@ fn memory_that_is_called_by_its_kind_stays_its_owners_and_the_host_shares_it() {
         ("rocm:1", MemoryKind::PINNED, "rocm_host:0"),
     ] {
         let memory = memory(&runtime, id, kind);
-        // Whoever knows the device alone means the same memory.
+        // A caller that names the device alone means the same memory.
         for says in [claimed, id] {
             let tensor = import(&runtime, memory, (named(says), 64, Flags::NONE)).unwrap();
             assert_eq!(tensor.device().id(), named(id), "{says}");

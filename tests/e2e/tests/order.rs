@@ -200,7 +200,7 @@ fn a_fill_writes_when_the_stream_comes_there() {
                     |stream, _| target.fill(&element, Some(stream)).unwrap(),
                     || memory.check(&format!("early: {what}")),
                 );
-                // Whoever uses it comes after the fill, without being told.
+                // Its user comes after the fill, without being told.
                 target.synchronize(LIMIT).unwrap();
                 let bytes = vec![0x99; usize::try_from(layout.bytes()).unwrap()];
                 memory.set(&layout, FIRST, &bytes);

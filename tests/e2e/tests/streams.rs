@@ -162,7 +162,7 @@ fn a_copy_on_a_stream_comes_after_what_is_on_it_and_outlives_its_source() {
             assert!(is_timeout(&moved.synchronize(MOMENT)), "{route}");
             assert!(moved.ready().unwrap().is_some());
             host_event.complete(Status::OK).unwrap();
-            // Whoever reads comes after the copy, without being told.
+            // A read comes after the copy, without being told.
             assert!(moved.read().unwrap() == bytes, "{route}");
             moved.synchronize(LIMIT).unwrap();
             assert!(moved.ready().unwrap().is_none());

@@ -111,7 +111,7 @@ def is_there(group: int) -> bool:
 
 
 def tell(group: int, number: signal.Signals) -> None:
-    """Sends a signal to whoever is left of a group."""
+    """Sends a signal to the processes left of a group."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

@@ -1022,14 +1022,14 @@ xd_error *xd_tensor_import_legacy(const xd_runtime *runtime, struct DLManagedTen
 /**
  * \brief Hands the tensor out as DLPack 1.3; it shares the memory.
  * \param[in] options  NULL: it is ready when this returns.
- * \param[out] managed  Whoever takes it calls its deleter once, on any thread. It does not need the
+ * \param[out] managed  The consumer calls its deleter once, on any thread. It does not need the
  *                      tensor's handle.
  *
  * With `XD_ORDER_STREAM` the deleter is called when the consumer's work on the stream is over, or after
  * ::xd_tensor_used_on or ::xd_tensor_written_on for that work: the export itself does not know of it.
  *
  * The eight bytes before the struct are a number that changes when it is released, and that may be read
- * for ever: whoever only passes the struct on can tell whether it is gone.
+ * for ever: a caller that only passes the struct on can tell whether it is gone.
  *
  * For another device, or for a copy, call ::xd_tensor_to first and hand out its result.
  * \return `XD_ERROR_EXCHANGE` where DLPack cannot represent the tensor; the failure of the work that wrote it.

@@ -43,7 +43,7 @@ line = b'\0crossdock:' + b'\0'.join(os.fsencode(str(x or '')) for x in answer)
 sys.stdout.buffer.write(line + b'\0:crossdock\n')
 ";
 
-/// Long enough for a cold start over a network, short enough for whoever waits.
+/// Long enough for a cold start over a network, short enough for a caller that waits.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// More than an answer with all that start files print before it.

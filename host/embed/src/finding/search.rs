@@ -142,7 +142,7 @@ fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
     }
 }
 
-/// Whoever may write there decides what runs here: the rule that holds for plugins.
+/// A user who may write there decides what runs here: the rule that holds for plugins.
 fn trusted(file: &Path) -> Result<(), Reason> {
     if file.as_os_str().is_empty() || trust::is_waived() {
         return Ok(());

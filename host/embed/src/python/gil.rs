@@ -252,7 +252,7 @@ impl<'gil> Object<'gil> {
         self.pointer.as_ptr()
     }
 
-    /// The reference, which whoever takes it gives back.
+    /// The reference. The caller gives it back.
     pub(crate) fn into_raw(self) -> *mut PyObject {
         std::mem::ManuallyDrop::new(self).as_ptr()
     }

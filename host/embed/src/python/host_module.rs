@@ -194,7 +194,7 @@ impl<'python> Owned<'python> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and whoever made it holds the lock.
+        // SAFETY: the reference is ours, and this thread, which made it, holds the lock.
         unsafe { (self.functions.Py_DecRef)(self.object) };
     }
 }

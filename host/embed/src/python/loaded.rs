@@ -1,4 +1,4 @@
-//! A Python that is in the process already, whoever brought it.
+//! A Python that some library or program has loaded into the process already.
 #![expect(
     unsafe_code,
     reason = "looks for a library that is loaded, and asks which file it is"

@@ -15,7 +15,7 @@ use crate::finding::search::{Options, search, search_for};
 use crate::python::libpython::{Functions, NoFunction};
 use crate::{python::host_module, python::loaded, python::package, python::running};
 
-/// The Python of this process: opened, and started by whoever needs it.
+/// The Python of this process: opened, and started at first need.
 pub struct Python {
     pub(crate) functions: Functions,
     choice: Choice,
@@ -29,7 +29,7 @@ static OPENED: OnceLock<Python> = OnceLock::new();
 impl Python {
     /// Finds Python, opens its library and prepares the built-in modules; it is not started.
     ///
-    /// A Python that is in the process already is used, whoever brought it. There is one Python a
+    /// A Python that is in the process already is used, whatever loaded it. There is one Python a
     /// process: opening it again gives the same one, and naming another one is refused.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ pub(crate) const NAME: &CStr = c"dltensor_versioned";
 /// The name of one whose tensor was taken.
 pub(crate) const USED: &CStr = c"used_dltensor_versioned";
 
-/// A tensor of DLPack 1.x that whoever has this owns: dropping it calls its deleter.
+/// An owned tensor of DLPack 1.x: dropping it calls its deleter.
 #[derive(Debug)]
 pub struct Managed(NonNull<DLManagedTensorVersioned>);
 

@@ -280,7 +280,7 @@ impl JobQueue {
         }
     }
 
-    /// Whether the exception of a request to stop is to be raised now, by whoever asks first.
+    /// Whether the exception of a request to stop is to be raised now, by the thread that asks first.
     pub(crate) fn claim(&self) -> bool {
         self.lock().claim()
     }

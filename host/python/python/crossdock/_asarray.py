@@ -329,7 +329,7 @@ def empty(
 
     `kind` is the memory: `"device"`, or `"pinned"` or `"managed"` where the device has it. With `stream`,
     one of the device, memory of the device is allocated in that stream's order where it can be: the call
-    does not wait, and whoever uses the tensor comes behind that place of the stream.
+    does not wait, and later uses of the tensor come after that point of the stream.
 
     `DeviceError` where the device has no memory of the kind.
     """

@@ -140,7 +140,7 @@ impl Runtime {
 
     #[cold]
     fn find_late(&self, id: dlpack::Device) -> Result<Option<Device>, Error> {
-        // Who names pinned memory means the vendor of it.
+        // A target of pinned memory means the vendor of it.
         let needed = memory_called(id.ty).map_or(id.ty, |(owner, _)| owner);
         self.look_at(|ty| ty == needed);
         match self.0.index.find(id) {

@@ -23,7 +23,7 @@ use crate::tensors::owner::HostOwner;
 use crate::tensors::tensor::Tensor;
 
 impl Tensor {
-    /// Takes a managed tensor over, whoever made it. Our own exports give their tensor back, and
+    /// Takes a managed tensor over, from any producer. Our own exports give their tensor back, and
     /// nothing of them is checked; others go through [`Tensor::import`].
     ///
     /// # Errors
@@ -230,7 +230,7 @@ fn verify(runtime: &Runtime, claimed: Device, view: &TensorView) -> Result<Verif
             return known_handle(runtime, &claimed, view, &info);
         }
     }
-    // Who names pinned or managed memory names a vendor, and whoever is that is asked now.
+    // Pinned or managed memory names a vendor, and that vendor's plugin is asked now.
     let asked = match view.device().ty {
         DeviceType::CPU => Asked::Tables,
         _ => Asked::All,
@@ -282,7 +282,7 @@ fn names_kind(view: &TensorView, owner: &Device, word: u64, info: &PointerInfo) 
 }
 
 /// The kind of the memory at `word`. What the host reaches at another address, or not at all, is the
-/// device's, whoever's memory lies behind it.
+/// device's, whatever memory lies behind it.
 fn kind_at(word: u64, info: &PointerInfo) -> MemoryKind {
     let is_named = [MemoryKind::PINNED, MemoryKind::MANAGED].contains(&info.kind);
     let is_elsewhere = info.base.form == AddressForm::POINTER && info.host_pointer != word;

@@ -47,11 +47,11 @@ impl Tensor {
     /// stream, without a limit, and are done when this returns: do not hold the stream by an event that
     /// this thread completes. [`Stream::synchronize`] before it sets a limit.
     ///
-    /// The stream may be of either device, or of a third one. Whoever uses the result through this
+    /// The stream may be of either device, or of a third one. A later use of the result through this
     /// library comes after the copy; the source may be dropped at once.
     ///
     /// # Errors
-    /// As [`Tensor::to`]; a failure of the copy itself is reported by whoever synchronizes.
+    /// As [`Tensor::to`]; a failure of the copy itself is reported by the next call that synchronizes.
     pub fn to_on(
         &self,
         device: &Device,

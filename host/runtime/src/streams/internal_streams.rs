@@ -37,7 +37,7 @@ struct Kept {
     stream: Arc<PooledStream>,
 }
 
-/// One of them. Whoever queries it shares it meanwhile, and the last to let go of one that left the
+/// One of them. A thread that queries it shares it meanwhile, and the last to let go of one that left the
 /// pool destroys it.
 #[derive(Debug)]
 struct PooledStream {
@@ -60,7 +60,7 @@ impl InternalStreams {
     }
 
     /// Shows at most `most` of a device's to `visit`, the oldest first. They stay in the pool meanwhile,
-    /// so that whoever waits for all of them misses none. No lock is held while `visit` calls hooks.
+    /// so that a wait for all of them misses none. No lock is held while `visit` calls hooks.
     fn look(&self, hooks: &Hooks, device: u32, most: usize, mut visit: impl FnMut(&Kept)) {
         let pool = self.pool();
         let of = pool

@@ -276,7 +276,7 @@ impl OutstandingWork {
             let earlier = work.access;
             let event = work.event()?;
             if access == Access::Read {
-                // Who reads need not know that the work is over where it failed.
+                // A reader need not know that the work is over where it failed.
                 match completion::ask_until_over(&event, deadline.left()) {
                     Ok(()) => self.forget(&event, earlier),
                     Err(error) if is_of_work(&error) => failure = failure.or(Some(error)),

@@ -223,7 +223,7 @@ fn a_mark_of_order_holds_its_stream() {
     tensor.written_on(&stream).unwrap();
     drop(stream);
     assert!(Stream::find(&device, 77).is_some());
-    // Whoever waits for the work takes its mark out.
+    // A wait for the work takes it out.
     tensor.synchronize(None).unwrap();
     assert!(Stream::find(&device, 77).is_none());
 }
@@ -260,7 +260,7 @@ fn streams_without_a_native_are_told_apart() {
     *given::<40>().no_native.lock().unwrap() = Some(Status::UNSUPPORTED);
     let made = Stream::new(&device).unwrap();
     assert_ne!(Stream::default_of(&device).unwrap(), made);
-    // The plugin's own handle is its stream, whoever asked for it first.
+    // The plugin's own handle is its stream, whichever runtime asked for it first.
     *given::<40>().in_default.lock().unwrap() = meet(2);
     assert!(are_one(&at_once(2, || Stream::default_of(&device).unwrap())));
     // Without the answer one stream could become two.

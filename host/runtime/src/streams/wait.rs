@@ -102,7 +102,7 @@ fn bridge(
     let host_event = match Event::host(device) {
         Err(error) if error.is_unsupported() => {
             match on_failure {
-                // Who inherits a failure need not know that the work is over.
+                // A stream that inherits a failure need not know that the work is over.
                 OnFailure::Inherit => completion::ask_until_over(event, None)?,
                 OnFailure::Ignore => drop(completion::block_until_over(event, None)?),
             }

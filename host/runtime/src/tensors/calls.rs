@@ -1,7 +1,7 @@
 //! Calls that use a memory now, and views of it whose end is deferred until they return.
 //!
-//! Between the submission of work and the note of its end no mark tells of the work. Whoever makes the
-//! call keeps the memory, but not another device's view of it: a view that is dropped meanwhile ends
+//! Between the submission of work and the entry of its end nothing tells of the work. The caller
+//! keeps the memory, but not another device's view of it: a view that is dropped meanwhile ends
 //! with the last call.
 
 use std::sync::PoisonError;

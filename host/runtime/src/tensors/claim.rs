@@ -19,7 +19,7 @@ use crate::tensors::memory::Memory;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its
 /// number among the plugins of the process that ask their driver ([`open_plugins::drivers_behind`]): memory goes
-/// from one runtime to another, and is a device's or not whoever lists the plugin.
+/// from one runtime to another, and is a device's or not, whichever runtime lists the plugin.
 #[derive(Debug)]
 pub(crate) struct HostClaim(AtomicU32);
 

@@ -96,7 +96,7 @@ impl<T> Deref for Counted<T> {
 impl<T> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Self {
-        // Whoever gets the new owner gets it in some way that orders what was done before.
+        // The new owner is handed on in some way that orders what was done before.
         let owners = self.shared().owners.fetch_add(1, Ordering::Relaxed);
         if owners > isize::MAX.cast_unsigned() {
             overflow();

@@ -57,7 +57,7 @@ impl Drop for Foreign {
                 return drop(tensor);
             };
             if let (Some(deleter), tensor) = tensor.into_deleter() {
-                // SAFETY: whoever set the gate promised that it may be called with a tensor that is owned.
+                // SAFETY: the setter of the gate promised that it may be called with a tensor that is owned.
                 unsafe { gate(deleter, tensor) };
             }
         });

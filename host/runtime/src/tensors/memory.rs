@@ -383,8 +383,8 @@ impl Memory {
         completion::release_after(work, release);
     }
 
-    /// Gives it back when all work is over: whoever has what a plugin's view is of may have put more to work
-    /// on it than what is `over`.
+    /// Gives it back when all work is over: the holder of the memory behind a plugin's view may have submitted
+    /// more work than what is `over`.
     fn give_back_unless_used(mut self, over: Vec<Event>) {
         let is_view = matches!(
             self.owner,

@@ -136,8 +136,8 @@ impl Given {
     }
 }
 
-/// A step that lets another thread do something meanwhile, and whether that ended: whoever needs a
-/// lock that is held over the hook does not.
+/// A step that lets another thread do something meanwhile, and whether that ended: a thread that
+/// needs a lock that is held over the hook does not.
 pub(crate) fn meanwhile(work: impl Fn() + Send + Sync + 'static) -> (Step, Arc<AtomicBool>) {
     let (is_done, work) = (Arc::<AtomicBool>::default(), Arc::new(work));
     let done = Arc::clone(&is_done);

@@ -208,7 +208,7 @@ fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
     lane.wait_host_event(&host_event)?;
     let told = lane.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
-    // Whoever was told goes on with the same stream.
+    // After that the same stream goes on.
     lane.upload(&memory, pattern(62, 64))?;
     tells_no_more(&lane)?;
     same_bytes("the memory", &memory.read(0, 64)?, &pattern(62, 64))

@@ -67,7 +67,7 @@ fn once(subject: &Subject<'_>) -> Verdict {
     answer?;
     lane.synchronize(LIMIT_NS)?;
     ran_once(&call)?;
-    // Whoever looks later, and at the end of the stream, finds no second run.
+    // A later look, also at the end of the stream, finds no second run.
     lane.synchronize(LIMIT_NS)?;
     drop(lane);
     ran_once(&call)

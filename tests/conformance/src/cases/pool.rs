@@ -55,7 +55,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// Large enough to be kept by whoever keeps memory.
+/// Large enough to be kept by a plugin that keeps memory.
 const BYTES: u64 = 1 << 20;
 
 fn needs(subject: &Subject<'_>) -> Verdict {

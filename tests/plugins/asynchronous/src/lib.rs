@@ -1,7 +1,7 @@
 //! A plugin for tests: simulated devices on which work is never done at once.
 //!
 //! All of its work is done by [`crossdock_sim_engine`]. Nothing runs when it is submitted; order is
-//! kept inside a stream and by events, nowhere else; what fails fails late, and whoever waits is
+//! kept inside a stream and by events, nowhere else; what fails fails late, and the waiter is
 //! told. Device memory is in an arena that the host cannot touch: a load or store there ends the
 //! process. A copy on a stream never blocks, also where host memory is a side of it. A checker knows
 //! who used each byte last, and reports two uses that nothing orders.

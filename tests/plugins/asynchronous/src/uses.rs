@@ -28,7 +28,7 @@ struct Book {
 pub(crate) struct Use {
     stream: Stream,
     number: u64,
-    /// `None` where a fault refused to record it: whoever waits does so for the whole stream.
+    /// `None` where a fault refused to record it: a wait is for the whole stream then.
     end: Option<Arc<End>>,
 }
 
@@ -43,7 +43,7 @@ impl Uses {
     ) -> R {
         let _shared = self.keep();
         let submitted = submit();
-        // From here on, whoever waits for the memory waits for this work.
+        // From here on a wait for the memory waits for this work.
         for base in bases {
             let end = End::of(engine, stream).ok().map(Arc::new);
             let before = lock(&self.book).note(base, stream, end);
@@ -158,7 +158,7 @@ impl End {
         Ok(end)
     }
 
-    /// Waits by the event: a failure of the stream's work stays for whoever synchronizes the stream.
+    /// Waits by the event: a failure of the stream's work stays for the next synchronize of the stream.
     fn wait(&self) -> Result<(), sim::Error> {
         self.engine
             .synchronize_event(Site::new(OWN), self.event, None)

@@ -15,7 +15,7 @@ pub enum Policy {
     Seeded,
     /// Nothing runs until a wait needs it, and then only what it depends on. A query that answers
     /// "not done" runs one operation of these afterwards, or another one where these wait for host
-    /// code, so that whoever polls comes to an end.
+    /// code, so that a loop of polls comes to an end.
     #[default]
     Lazy,
 }
@@ -67,7 +67,7 @@ pub struct Config {
     pub idle: Option<Duration>,
     /// Whether threads take turns (`Seeded`, `Lazy`): a call begins, and a wait goes on, when every
     /// other thread of the process sleeps or wants a turn too, and the seed decides whose it is. A
-    /// replay is exact then on any number of threads, whoever wakes whom. On Linux only.
+    /// replay is exact then on any number of threads, in whatever order they wake. On Linux only.
     pub turns: bool,
     /// How long `Seeded` and `Lazy` stand still for a host function before they take it for one
     /// that blocks, and go on beside it. Shorter functions keep the order of everything exact.

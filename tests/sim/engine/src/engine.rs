@@ -207,7 +207,7 @@ impl Shared {
         self.lock()
     }
 
-    /// Wakes whoever waits, after something was submitted or completed.
+    /// Wakes the waiters after something was submitted or completed.
     pub(crate) fn tell(&self, state: &State) {
         self.changed.notify_all();
         // The ticker looks again by itself while anything is pending.

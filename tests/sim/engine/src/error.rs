@@ -6,7 +6,7 @@ use crate::{Report, Site};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{site} failed with status {status}")]
 pub struct Failure {
-    /// The number that the fault plan, or whoever completed a host event, chose.
+    /// The number that the fault plan, or the one that completed a host event, chose.
     pub status: i32,
     /// The call that submitted what failed.
     pub site: Site,

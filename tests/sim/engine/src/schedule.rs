@@ -304,7 +304,7 @@ impl State {
                 bytes,
             } => {
                 let (to, from) = (arena.view(*target), arena.view(*source));
-                // SAFETY: whoever submitted the copy vouched for host memory, and memory of the
+                // SAFETY: the submitter of the copy vouched for host memory, and memory of the
                 // arena is always mapped in the engine's view; the sides may overlap.
                 unsafe { to.copy_from(from, size(*bytes)) };
             }
@@ -360,7 +360,7 @@ impl State {
     pub(crate) fn store(&self, word: Word) {
         let at = self.arena.view(word.address);
         if word.bits == 32 {
-            // SAFETY: whoever submitted the word vouched for it, its alignment was checked, and
+            // SAFETY: the submitter of the word vouched for it, its alignment was checked, and
             // others change it atomically.
             let cell = unsafe { AtomicU32::from_ptr(at.cast()) };
             cell.store(

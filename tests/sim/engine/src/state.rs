@@ -80,7 +80,7 @@ pub(crate) struct State {
     pub(crate) host_ns: u64,
     /// The last moment of each actor.
     pub(crate) moments: Vec<u64>,
-    /// What the streams of each device knew that are gone: whoever waits for a device learns it.
+    /// What the streams of each device knew that are gone: a wait for a device learns it.
     pub(crate) gone: BTreeMap<u32, Clock>,
     /// Actors of streams that are gone, with their last moment.
     pub(crate) retired: Vec<Epoch>,

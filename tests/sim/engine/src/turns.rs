@@ -1,7 +1,7 @@
 //! Turns: of all threads of the process one runs at a time, from one call of the engine to the next,
 //! in an order that the seed decides.
 //!
-//! Whoever wants a turn waits until every other thread sleeps or waits for a turn too. So it does not
+//! A thread that wants a turn waits until every other thread sleeps or waits for a turn too. So it does not
 //! matter how fast a thread is that another one woke.
 
 use std::collections::BTreeSet;

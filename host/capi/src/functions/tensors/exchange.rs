@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     })
 }
 
-/// Whoever lent memory, told once that it is not used any more.
+/// The owner of lent memory, told once that it is not used any more.
 struct Lender {
     owner: *mut c_void,
     release: Option<unsafe extern "C" fn(owner: *mut c_void)>,

@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// Where host code reaches the bytes of an address in an allocation of any kind, up to its end.
-    /// Whoever uses it tells the checker by [`Engine::touch`].
+    /// The user of it tells the checker by [`Engine::touch`].
     #[must_use]
     pub fn host_view(&self, address: u64) -> Option<NonNull<u8>> {
         let state = self.shared.here().ok()?;

@@ -156,7 +156,7 @@ impl Engine {
         Ok((state, site))
     }
 
-    /// Whoever polls moves things: `Lazy` runs one operation of those that are missing, and where
+    /// A poll moves things: `Lazy` runs one operation of those that are missing, and where
     /// these wait for the host, another one: what the host waits for may be behind it.
     pub(crate) fn after_a_vain_query(&self, state: Locked<'_>, goal: &Goal) {
         if self.shared.config.policy == Policy::Lazy

@@ -12,7 +12,7 @@ use crossdock_sim_engine::{
 
 pub(crate) const POLICIES: [Policy; 3] = [Policy::Threads, Policy::Seeded, Policy::Lazy];
 
-/// Long enough for any machine; whoever waits so long hangs.
+/// Long enough for any machine; a wait of this length is a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// An engine whose calls are known to succeed.
