@@ -22,6 +22,15 @@
 //! (api.device_free)(device);
 //! (api.runtime_free)(runtime);
 //! ```
+//!
+//! Everything in a process that is not Rust of the host talks to the runtime through `xd_api`:
+//! its size, its version, then every `xd_` function, none of them NULL. `host/api` has its types
+//! and no code of the runtime, `host/capi` has the functions. A test parses `crossdock.h` and
+//! compares sizes, places, numbers and signatures with Rust; a snapshot keeps what is there from
+//! moving.
+//!
+//! The library's file is `libcrossdock_capi.so` in the build folder, because a second target
+//! named `crossdock` would collide; its soname is the installed one.
 
 mod crossing;
 mod functions;

@@ -15,6 +15,12 @@
 //! | `finding` | which Python is taken |
 //! | `python` | a Python in this process |
 //! | `sessions` | scripts |
+//!
+//! The interface is smaller than it could be: options for the thread, the signals and finalising
+//! are left out, since one answer serves all; what a script hears of a bad value is an exception,
+//! so there are no object handles yet; and a value is a flat struct, without a union to misread.
+//! Callbacks, `bind`, reload, attached threads and scripts in a process of their own come later:
+//! jobs carry names of functions and arguments, which a child process could be sent as well.
 
 mod failure;
 mod finding;

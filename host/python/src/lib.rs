@@ -15,6 +15,36 @@
 //! | `dlpack` | DLPack in both directions |
 //! | `host_memory` | other protocols: buffers, the array interfaces, native memory objects |
 //! | `functions` | the functions of the package that ask the runtime |
+//!
+//! # Promises
+//!
+//! `host/python` is the table in Python's words, and contains no runtime: `link/table.rs` takes
+//! `xd_api` from the host that embeds Python, from the `libcrossdock.so.1` that is loaded, or
+//! from the one beside the module. What the protocols fix is in a file each
+//! (`dlpack/negotiate.rs` how a producer is asked, `dlpack/export.rs` what a consumer gets,
+//! `objects/stream_numbers.rs` the numbers of streams, `link/error.rs` which exception).
+//!
+//! - A Python object that keeps memory alive, and a tensor of NumPy's, PyTorch's or others', is
+//!   given back attached to the interpreter, on any thread (`managed/py_owner.rs`; the runtime
+//!   calls deleters of others through `xd_release_through`). Threads that come for that are
+//!   counted (`interpreter/gate.rs`): the interpreter's end lets those inside finish, for at most
+//!   2 s, and what comes later is a counted leak.
+//! - Before 3.14, a thread that asks for the interpreter too late is ended by unwinding it. When
+//!   the interpreter begins to end, each of Python's other threads is made to stay for ever
+//!   instead, where frames of ours would be unwound (`interpreter/ended_threads.rs`: a signal
+//!   enters a clean-up of the C library's on the thread). Threads that are made later, and those
+//!   that Python's `threading` does not know, have `interpreter/calls.rs`, which the commonest
+//!   calls of Python code go through.
+//! - The interpreter is let go (`interpreter::attached::detached`) around everything that may
+//!   block or copy.
+//! - A capsule has the serial number that its tensor's block had (`sdk/src/dlpack/blocks.rs`):
+//!   blocks of exports are never unmapped, and the number before each changes with its release.
+//!   So a capsule whose tensor was released by a consumer that left the name ends quietly.
+//! - Producers ask each other only so deep (`interpreter/recursion_guard.rs`): a level takes more
+//!   stack than Python's limit on calls reckons with.
+//! - `load` and `save` are Python: the formats' headers are small, and a mapped file comes in as
+//!   memory with an owner. The command reads the same files by crates; one reader for both would
+//!   be functions of the C table that take more lines than they save.
 
 mod dlpack;
 mod functions;

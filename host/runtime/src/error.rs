@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crossdock_layers::LayersError;
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::dlpack::{Device, DeviceType, DlpackError};
 
@@ -233,6 +234,12 @@ impl Error {
             operation,
             why: why.into(),
         }
+    }
+}
+
+impl From<LayersError> for Error {
+    fn from(refused: LayersError) -> Self {
+        Self::misuse(refused.operation(), refused.why())
     }
 }
 

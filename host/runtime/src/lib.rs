@@ -20,7 +20,7 @@
 //! | room | what it is for |
 //! | --- | --- |
 //! | `process` | whether the process exits or is a fork; the trace |
-//! | `contract`, `hooks`, `layers` | a plugin's table, its hooks called safely, and tables around it |
+//! | `hooks` | an open plugin, its hooks called safely through the layers of `crossdock-layers` |
 //! | `loader` | from a file to an open plugin |
 //! | `devices` | a runtime: its plugins, its devices, and who owns an address |
 //! | `streams` | order on one device, and waits between plugins |
@@ -29,13 +29,13 @@
 //! | `routing`, `routes` | what copies cost; how a tensor becomes another device's |
 //! | `exchange` | tensors of others, in |
 
-mod contract;
+pub use crossdock_layers::{FaultPlan, FaultPlanError, Layer, LiveObjects, Table, TableError};
+
 mod copies;
 mod devices;
 mod error;
 mod exchange;
 mod hooks;
-mod layers;
 pub mod loader;
 mod process;
 mod routes;
@@ -45,15 +45,13 @@ mod tensors;
 #[cfg(test)]
 mod test_plugins;
 
-pub use contract::host_services::log_level_changed;
-pub use contract::table::{Table, TableError};
 pub use devices::builder::RuntimeBuilder;
 pub use devices::device::Device;
 pub use devices::pointer_query::PointerAnswer;
 pub use devices::runtime::Runtime;
 pub use error::Error;
+pub use hooks::host_services::log_level_changed;
 pub use hooks::plugin_hooks::Hooks;
-pub use layers::{FaultPlan, FaultPlanError, Layer, LiveObjects};
 pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};

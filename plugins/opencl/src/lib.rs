@@ -22,6 +22,32 @@
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `word` | what can be no object of a driver |
 //! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
+//!
+//! # Decisions
+//!
+//! - *One context a platform*, shared by its devices. An object or queue that others made keeps
+//!   its own context: the device is opened once more inside that (`Device::inside`), and memory
+//!   of another context is reached by its host address, where it has one.
+//! - *A failure of the host is carried beside the driver's events* (`promise.rs`). Drivers lose
+//!   the cause, report the work behind it as done, or never run again, so they are only told that
+//!   the host is done; the work behind a failure still runs, and says that it failed.
+//! - *Running, done and failed are answers, an error is none* (`progress.rs`): where the driver
+//!   cannot say how far a command is, what the command uses is kept, and nobody is told that it
+//!   is over. Commands stay remembered while the driver is asked about them (`users.rs`).
+//! - *Waiting again costs nothing more* (`awaited.rs`): the driver keeps a callback until its
+//!   command is over, so a command has one, and a wait for a stream goes on with the marker of
+//!   the one before that was too short.
+//! - *CPU devices work in host memory*: proved by a copy each way at open, then allocations are
+//!   objects over blocks of ours (`pool.rs`). A freed block is kept for the next allocation, at
+//!   most a sixteenth of the device's memory, until it is trimmed or the plugin is retired.
+//! - *A host view is no mapping* where all devices of a platform are CPUs that work in host
+//!   memory: the host sees an allocation where it is, and commands go on using it. Elsewhere, and
+//!   for an object of others, all views share one mapping of the whole, which ends with the last
+//!   of them; a command answers `CONFLICT` meanwhile. Threads map and unmap an object and its
+//!   parts one at a time (`turns.rs`), also over the driver's calls: PoCL finds a mapping by its
+//!   address, and frees one that another thread is still making.
+//! - *A queue is released when it is idle* (`deferred.rs`): Intel's runtime hangs one of its
+//!   threads otherwise.
 
 mod awaited;
 mod backing;

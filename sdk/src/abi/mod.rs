@@ -17,6 +17,23 @@
 //! | `groups`, `streams` | the optional groups |
 //! | `pointer` | pointers to constants |
 //! | `module` | the `abi_stable` root module that carries a Rust plugin's table |
+//!
+//! # Growth
+//!
+//! A group is a struct of its own. That makes "all present or all absent" structural, keeps the
+//! table far below the 64 fields that a prefix type can have, and lets a group's absence be one
+//! NULL. A released group is frozen, so growth is a new group at the end. Peer access and IPC are
+//! not in version 1.0: no plugin here can implement them yet, and a group can be added at any
+//! minor version. Pools are not objects of the contract: a device has one cache, which is trimmed
+//! and counted (`pool`), whatever the vendor makes it of.
+//!
+//! Reading a table (`host/layers/src/contract/table.rs`): size and version first, then as many
+//! bytes as both sides know into a zeroed copy, so that an older plugin's missing groups read as
+//! NULL and a newer plugin's tail is ignored. Layout negotiation for Rust plugins happens before
+//! that, in both directions, because a shorter table must be a prefix of the longer one.
+//!
+//! Handles are opaque words. Addresses are a word, a byte offset and a form: a pointer, or a
+//! handle on which no arithmetic is done.
 
 mod error;
 mod groups;

@@ -45,7 +45,8 @@ fn builder(options: &XdRuntimeOptions<'_>) -> Result<RuntimeBuilder, Refusal> {
     }
     let layers = input::optional_text(options.layers, "layers")?;
     let fault = input::optional_text(options.fault, "fault")?;
-    builder = builder.layers(&Layer::named(layers.unwrap_or_default(), fault)?);
+    builder = builder
+        .layers(&Layer::named(layers.unwrap_or_default(), fault).map_err(crossdock::Error::from)?);
     if let Some(order) = input::optional_text(options.device_order, "device_order")? {
         builder = builder.device_order(order);
     }

@@ -8,6 +8,10 @@
 //! | `startup_check` | whether Python starts at all: a failure would end the process |
 //! | `choice`, `reason`, `report` | what was chosen, why another was not, and both for people |
 //! | `requirements` | what a script says that it needs |
+//!
+//! Candidates come in a fixed order (`candidate.rs`), each asked once what it is (`probe.rs`, one
+//! `python -I -c`), and refused with a reason. What the executable says decides, never a folder's
+//! look: so shims are seen through, and library and environment belong together.
 
 pub(crate) mod candidate;
 pub(crate) mod choice;

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::contract::host_services::log_level_changed;
+use crossdock_layers::{Layer, requested};
+
 use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
-use crate::layers::{self, Layer};
+use crate::hooks::host_services::log_level_changed;
 use crate::loader::Environment;
 use crate::loader::open_plugins;
+use crate::process::trace;
 use crate::routing::costs::CostCache;
 use crate::routing::shared::Routing;
 
@@ -97,8 +99,8 @@ impl RuntimeBuilder {
         open_plugins::watch();
         log_level_changed();
         let environment = Environment::of_process();
-        let asked = layers::requested(environment.privileged)?;
-        layers::begin_trace(environment.privileged);
+        let asked = requested(environment.privileged)?;
+        trace::begin_requested(environment.privileged);
         let new = asked
             .into_iter()
             .filter(|layer| !self.layers.contains(layer));

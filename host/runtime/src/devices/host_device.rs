@@ -7,6 +7,7 @@ use std::sync::Arc;
 #[cfg(feature = "cpu")]
 use arc_swap::ArcSwapOption;
 #[cfg(feature = "cpu")]
+use crossdock_layers::requested;
 use crossdock_sdk::dlpack;
 
 use crate::devices::device::Device;
@@ -15,13 +16,12 @@ use crate::devices::device::WeakDevice;
 #[cfg(feature = "cpu")]
 use crate::error::Error;
 #[cfg(feature = "cpu")]
-use crate::layers;
-#[cfg(feature = "cpu")]
 use crate::loader::{Environment, builtin};
 #[cfg(feature = "cpu")]
 use crate::routing::costs::CostCache;
 #[cfg(feature = "cpu")]
 use crate::routing::shared::Routing;
+#[cfg(feature = "cpu")]
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]
@@ -43,7 +43,7 @@ pub(crate) fn get() -> Option<Device> {
 /// As [`builtin::cpu`], or what the plugin answers.
 #[cfg(feature = "cpu")]
 pub(crate) fn open() -> Result<Device, Error> {
-    let plugin = builtin::cpu(|| layers::requested(Environment::of_process().privileged))?;
+    let plugin = builtin::cpu(|| Ok(requested(Environment::of_process().privileged)?))?;
     let info = plugin.hooks().device_info(0)?;
     // It is copied on, and nothing is moved from it to another device.
     let routing = Arc::new(Routing::new(None, &CostCache::Off));

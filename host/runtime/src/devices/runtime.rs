@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crossdock_layers::Layer;
 use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::devices::builder::RuntimeBuilder;
@@ -13,7 +14,6 @@ use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};
 use crate::error::{self, Error, memory_called};
-use crate::layers::Layer;
 use crate::loader::listing::Listing;
 use crate::loader::plugin::{Plugin, PluginState};
 use crate::loader::{self, Environment, open_plugins};

@@ -3,12 +3,12 @@
 
 use std::ffi::c_void;
 
+use crossdock_layers::ErrorOut;
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, FillArgs, MemoryInfo, MemoryKind, MemoryUsage,
     StreamHandle, StridedArgs,
 };
 
-use crate::contract::table::ErrorOut;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::{Hooks, group_hook, hook};
 

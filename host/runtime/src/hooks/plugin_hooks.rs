@@ -5,16 +5,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use crossdock_layers::{ErrorOut, Layer, LiveObjects, Stack, Table, Target, read_text};
 use crossdock_sdk::abi::{
     Address, DeviceInfo, PluginHandle, PointerInfo, ProbeInfo, ProbeState, RawError, Status,
 };
 
-use crate::contract::host_services::services;
-use crate::contract::plugin_text::read_text;
-use crate::contract::table::{ErrorOut, Table};
 use crate::error::Error;
+use crate::hooks::host_services::services;
 use crate::hooks::panics;
-use crate::layers::{Layer, LiveObjects, Stack, Target};
 use crate::process::process_state;
 use crate::process::trace;
 
@@ -89,7 +87,8 @@ impl Hooks {
     pub fn new(name: String, table: Table) -> Self {
         Self {
             name,
-            closed: Target::new(table, PluginHandle::NONE),
+            // SAFETY: no stack is put around it.
+            closed: unsafe { Target::new(table, PluginHandle::NONE) },
             opened: OnceLock::new(),
             called_in: AtomicU32::new(process_state::generation()),
             watchers: Mutex::new(Some(Vec::new())),
@@ -194,7 +193,8 @@ impl Hooks {
             open(services(), &raw mut handle, error)
         })?;
         drop(span);
-        let own = Target::new(*self.closed.table(), handle);
+        // SAFETY: `open` of this table gave the handle, and `close` drops the stack with it.
+        let own = unsafe { Target::new(*self.closed.table(), handle) };
         let stack = Stack::around(&self.name, own, layers);
         let opened = self.opened.set(Opened { own, stack });
         opened.map_err(|_opened| Error::misuse("open a plugin", "another thread opened it"))
@@ -315,9 +315,7 @@ impl Hooks {
         }
         // A plugin that was told of the exit while the hook ran has given up what the hook asks for.
         if process_state::exiting() {
-            if !raw.is_null() {
-                Self::discard(target, raw);
-            }
+            Self::discard(target, raw);
             return self.failure(hook, Status::EXITING, EXITS);
         }
         let mut error = self.failure(hook, status, "the plugin gave no reason");
@@ -333,13 +331,15 @@ impl Hooks {
             ..
         } = &mut error
         {
-            let own = read_text(object.operation);
+            // SAFETY: the object is freed below, after its texts were read.
+            let [own, name, why] = [object.operation, object.native_name, object.message]
+                .map(|text| unsafe { read_text(text) });
             if !own.is_empty() && own != hook {
                 *operation = format!("{hook}: {own}");
             }
             *native_code = object.native_code;
-            *native_name = read_text(object.native_name);
-            *message = read_text(object.message);
+            *native_name = name;
+            *message = why;
         }
         Self::discard(target, raw);
         self.quarantine_if_panicked(error)
@@ -379,10 +379,10 @@ impl Hooks {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an error object back to the plugin; after a success nobody asks what it says.
+    /// Gives an error object back to the plugin, where there is one; what it says is not asked.
     #[cold]
     pub(crate) fn discard(target: &Target, raw: *mut RawError) {
-        if let Some(free) = target.table().raw().error_free {
+        if let Some(free) = target.table().raw().error_free.filter(|_| !raw.is_null()) {
             // SAFETY: the object is this plugin's, and nothing borrows it any more.
             unsafe { free(raw) };
         }

@@ -3,9 +3,9 @@
 
 use std::ffi::c_void;
 
+use crossdock_layers::ErrorOut;
 use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, StreamHandle};
 
-use crate::contract::table::ErrorOut;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::{Hooks, group_hook};
 use crate::process::process_state;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use crossdock_layers::Layer;
+use crossdock_layers::Table;
 use crossdock_plugin_cpu::Cpu;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
-use crate::contract::table::Table;
 use crate::error::Error;
-use crate::layers::Layer;
 use crate::loader::Description;
 use crate::loader::open_plugins::{self, Source, open_once};
 use crate::loader::plugin::{Plugin, PluginIdentity};

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crossdock_layers::Layer;
 use crossdock_sdk::abi::{ABI_MAJOR, ABI_MINOR};
 
 use super::open::{open_c, open_rust};
 use super::surroundings::Surroundings;
 use super::{AbiVersion, Environment, Flavour, Preflight, preflight};
 use crate::error::Error;
-use crate::layers::Layer;
 use crate::loader::open_plugins::{self, Source, open_once};
 use crate::loader::plugin::{Plugin, PluginIdentity};
 

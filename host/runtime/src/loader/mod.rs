@@ -8,6 +8,25 @@
 //! | `load`, `open` | loading it, down to its checked table; `mapped`, `layout_report`, and what is kept over its code: `float_mode`, `signals`, `surroundings` |
 //! | `plugin`, `open_plugins` | a loaded plugin: probed and opened at its first need; all that are open in the process |
 //! | `listing`, `builtin`, `process` | which runtimes list it; the CPU plugin that is linked in; facts about the process |
+//!
+//! # Which file is loaded
+//!
+//! Plugins and Pythons are held to one rule of owners (`sdk/src/trust.rs`): the path is walked as
+//! the kernel does, link by link, and each entry on the way must be root's or the user's. Only
+//! then the file is opened, once, and read, its holes excepted; it is held open while its plugin
+//! is (`Preflight`). The look takes no longer than the file is large: no byte belongs to two
+//! sections, names are cut, and segments are searched in order. The dynamic linker compares names
+//! before files, so after loading, the mapping of the root symbol is compared with a mapping of
+//! that descriptor (`loader/mapped.rs`): both are looked up in `/proc/self/maps`, because some
+//! file systems number devices differently there than in `stat`. Where that says nothing, the
+//! file is refused. Loading and opening a file leave the thread's floating-point mode as it was
+//! (`loader/float_mode.rs`). They also leave the host's signal handlers, except those for faults,
+//! and the default of signals that end a process (`loader/signals.rs`); no other hook is guarded
+//! so. What constructors change of the working folder and the environment is reported
+//! (`loader/surroundings.rs`). Where the path gives an earlier build that is still loaded, a
+//! private copy of the new one is loaded; its neighbours by `$ORIGIN` are then not found. A file
+//! with the bytes of an open one is that plugin. A plugin that opens a runtime while it is being
+//! loaded is told so.
 
 mod content;
 mod describe;

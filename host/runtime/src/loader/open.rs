@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
 use abi_stable::library::{AbiHeaderRef, LibHeader};
+use crossdock_layers::Table;
 use crossdock_sdk::abi::{C_ENTRY_SYMBOL, PluginTable, PluginTableRef, address_of};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -16,7 +17,6 @@ use super::image::RUST_ROOT;
 use super::layout_report::summary;
 use super::mapped::{PrivateCopy, is_mapped_from};
 use super::{Preflight, PreflightError, Remark};
-use crate::contract::table::Table;
 use crate::error::Error;
 
 /// Loads a Rust plugin: compares the layouts of both sides, then reads its table.

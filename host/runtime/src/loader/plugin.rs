@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crossdock_layers::Layer;
+use crossdock_layers::Table;
 use crossdock_sdk::abi::{Capabilities, DeviceInfo, ProbeState, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::read_fixed_text;
 
-use crate::contract::table::Table;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::layers::Layer;
 use crate::loader::Remark;
 use crate::loader::listing::Runtimes;
 use crate::loader::open_plugins::{self, Inherited};

@@ -160,7 +160,7 @@ extern "C" fn at_exit() {
     if before & EXITS == 0 {
         wait_for_delays();
         let _caught = fence(|| told(|told| (told.exit)()));
-        let _caught = fence(crate::process::trace::finish);
+        let _caught = fence(crossdock_layers::trace_file::finish);
     }
 }
 

@@ -1,57 +1,19 @@
-//! The trace file: what the runtime and its plugins did and when, for <https://ui.perfetto.dev>.
+//! The trace of this process, for <https://ui.perfetto.dev>: the calls of hooks of all plugins, also of
+//! those that are open already, copies and routes.
 //!
-//! `CROSSDOCK_TRACE=FILE` or [`start`] begin it; `%p` in a name stands for the process id. The file
-//! is an array of Chrome trace events, and is whole after every write: it can be read while it
-//! grows, and after a crash. Events wait for at most a tenth of a second, or until the next one.
-//!
-//! Traced are the calls of hooks of all plugins, also of those that are open already, copies and
-//! routes. Without a trace a call costs one relaxed load more.
-#![expect(
-    unsafe_code,
-    reason = "asks the system for thread numbers and a file lock"
-)]
+//! `CROSSDOCK_TRACE=FILE` or [`start`] begin it; `%p` in a name stands for the process id. The file is an
+//! array of Chrome trace events, and is whole after every write: it can be read while it grows, and
+//! after a crash.
 
-use std::cell::Cell;
-use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::path::Path;
 
-use crossdock_sdk::regular;
-use serde_json::{Map, Value, json};
+use crossdock_layers::trace_file;
 
 use crate::error::Error;
 use crate::process::process_state;
 
-/// Whether there is a trace; the one word that every call of a hook looks at.
-static ON: AtomicBool = AtomicBool::new(false);
-/// How many traces were started, so that each thread names itself once in each.
-static SESSION: AtomicU32 = AtomicU32::new(0);
-static TRACE: Mutex<Option<Trace>> = Mutex::new(None);
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// Events are written when there are so many bytes of them, or when the oldest is so old.
-const BATCH_BYTES: usize = 64 << 10;
-const BATCH_NS: u64 = 100_000_000;
-/// What makes an array of the events before it; the next batch is written over it.
-const END: &str = "\n]\n";
-
-/// A trace that is being written.
-struct Trace {
-    file: File,
-    path: PathBuf,
-    /// Where the next batch goes: the events before it end here.
-    end: u64,
-    pending: String,
-    oldest_ns: u64,
-    /// The first failure to write; nothing is written after it.
-    failed: Option<io::Error>,
-}
+pub use crossdock_layers::trace_file::is_on;
+pub(crate) use crossdock_layers::trace_file::{Span, span};
 
 /// Starts a trace into `path`, a regular file that is created, or emptied where it exists.
 ///
@@ -61,267 +23,30 @@ struct Trace {
 pub fn start(path: impl AsRef<Path>) -> Result<(), Error> {
     process_state::watch();
     if process_state::generation() != 0 {
-        return Err(refuse(
-            "this process is a fork: trace it from its start".to_owned(),
-        ));
+        let why = "this process is a fork: trace it from its start";
+        return Err(Error::misuse("trace", why.to_owned()));
     }
-    let path = numbered(path.as_ref());
-    let mut trace = lock();
-    if let Some(running) = trace.as_ref() {
-        let file = running.path.display();
-        return Err(refuse(format!(
-            "a trace into `{file}` is running: stop it first"
-        )));
-    }
-    let opened =
-        Trace::create(&path).map_err(|error| refuse(format!("`{}`: {error}", path.display())))?;
-    *trace = Some(opened);
-    LazyLock::force(&EPOCH);
-    SESSION.fetch_add(1, Ordering::Relaxed);
-    ON.store(true, Ordering::Release);
-    Ok(())
+    Ok(trace_file::start(path)?)
 }
 
 /// Ends the trace and closes its file.
 ///
 /// # Errors
-/// [`Error::Misuse`] when there is none, or the first failure to write it.
+/// [`Error::Misuse`] when there is none, in a fork, or the first failure to write it.
 pub fn stop() -> Result<(), Error> {
     if process_state::generation() != 0 {
-        return Err(refuse(
-            "this process is a fork of the one that is traced".to_owned(),
-        ));
+        let why = "this process is a fork of the one that is traced";
+        return Err(Error::misuse("trace", why.to_owned()));
     }
-    let taken = {
-        let mut trace = lock();
-        ON.store(false, Ordering::Release);
-        trace.take()
-    };
-    let Some(mut trace) = taken else {
-        return Err(refuse("no trace is running".to_owned()));
-    };
-    trace.flush();
-    match trace.failed.take() {
-        None => Ok(()),
-        Some(error) => Err(refuse(format!("`{}`: {error}", trace.path.display()))),
-    }
+    Ok(trace_file::stop()?)
 }
 
-/// Whether a trace is running. One relaxed load.
-#[must_use]
-#[inline]
-pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
-
-/// Writes out what is waiting: the process is exiting.
-pub(crate) fn finish() {
-    if is_on()
-        && process_state::generation() == 0
-        && let Some(trace) = lock().as_mut()
+/// Begins the trace that `CROSSDOCK_TRACE` asks for, unless one is running.
+pub(crate) fn begin_requested(privileged: bool) {
+    if let Some(file) = crossdock_layers::requested_trace(privileged)
+        && !is_on()
+        && let Err(error) = start(&file)
     {
-        trace.flush();
+        log::warn!(target: "crossdock::load", "{error}: {}", error.why());
     }
-}
-
-/// Nanoseconds since the first trace began.
-pub(crate) fn now() -> u64 {
-    u64::try_from(EPOCH.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Something of the runtime's own that takes time; recorded when it is dropped.
-#[must_use]
-pub(crate) struct Span(Option<Running>);
-
-struct Running {
-    category: &'static str,
-    name: &'static str,
-    began: u64,
-    arguments: Map<String, Value>,
-}
-
-/// Begins a span. `arguments` is asked only when there is a trace.
-pub(crate) fn span(
-    category: &'static str,
-    name: &'static str,
-    arguments: impl FnOnce() -> Value,
-) -> Span {
-    if !is_on() {
-        return Span(None);
-    }
-    let Value::Object(arguments) = arguments() else {
-        return Span(None);
-    };
-    Span(Some(Running {
-        category,
-        name,
-        began: now(),
-        arguments,
-    }))
-}
-
-impl Span {
-    /// Adds what is known only at the end.
-    pub(crate) fn add(&mut self, name: &str, value: impl FnOnce() -> Value) {
-        if let Some(running) = &mut self.0 {
-            running.arguments.insert(name.to_owned(), value());
-        }
-    }
-}
-
-impl Drop for Span {
-    fn drop(&mut self) {
-        if let Some(span) = self.0.take() {
-            record(span.category, span.name, span.began, span.arguments);
-        }
-    }
-}
-
-/// Records what began at `began` and ends now. Writes nothing in the child of a fork.
-pub(crate) fn record(
-    category: &'static str,
-    name: &'static str,
-    began: u64,
-    arguments: Map<String, Value>,
-) {
-    if !is_on() || process_state::generation() != 0 {
-        return;
-    }
-    let now = now();
-    let (began, length) = (Microseconds(began), Microseconds(now.saturating_sub(began)));
-    let (process, thread) = (process_number(), thread_number());
-    let arguments = Value::Object(arguments);
-    // The names are ours: words without anything to escape.
-    let event = format!(
-        "{{\"name\":\"{name}\",\"cat\":\"{category}\",\"ph\":\"X\",\"ts\":{began},\
-         \"dur\":{length},\"pid\":{process},\"tid\":{thread},\"args\":{arguments}}}"
-    );
-    let named = thread_name();
-    if let Some(trace) = lock().as_mut() {
-        if let Some(named) = named {
-            trace.push(&named, now);
-        }
-        trace.push(&event, now);
-    }
-}
-
-impl Trace {
-    fn create(path: &Path) -> io::Result<Self> {
-        // A pipe would keep the whole program waiting for who reads it.
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(false);
-        let file = regular::open_with(options, path)?;
-        // SAFETY: an open file; the call changes nothing but its lock.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-        if locked != 0 {
-            let why = "another process writes it (`%p` in a name is the process id)";
-            return Err(io::Error::other(why));
-        }
-        file.set_len(0)?;
-        let mut trace = Self {
-            file,
-            path: path.to_owned(),
-            end: 0,
-            pending: "[\n".to_owned(),
-            oldest_ns: 0,
-            failed: None,
-        };
-        let process = json!({
-            "name": "process_name",
-            "ph": "M",
-            "pid": process_number(),
-            "args": { "name": "crossdock" },
-        });
-        trace.pending.push_str(&process.to_string());
-        trace.flush();
-        match trace.failed.take() {
-            None => Ok(trace),
-            Some(error) => Err(error),
-        }
-    }
-
-    fn push(&mut self, event: &str, now: u64) {
-        if self.pending.is_empty() {
-            self.oldest_ns = now;
-        }
-        self.pending.push_str(",\n");
-        self.pending.push_str(event);
-        let waited = now.saturating_sub(self.oldest_ns);
-        if self.pending.len() > BATCH_BYTES || waited > BATCH_NS || process_state::exiting() {
-            self.flush();
-        }
-    }
-
-    /// One write: the events, and the end of the array behind them.
-    fn flush(&mut self) {
-        let length = self.pending.len() as u64;
-        if length == 0 || self.failed.is_some() {
-            self.pending.clear();
-            return;
-        }
-        self.pending.push_str(END);
-        match self.file.write_all_at(self.pending.as_bytes(), self.end) {
-            Ok(()) => self.end += length,
-            Err(error) => self.failed = Some(error),
-        }
-        self.pending.clear();
-    }
-}
-
-fn lock() -> MutexGuard<'static, Option<Trace>> {
-    TRACE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// `%p` in a file's name is the process id.
-fn numbered(path: &Path) -> PathBuf {
-    match path.to_str() {
-        Some(text) => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
-        None => path.to_owned(),
-    }
-}
-
-/// Nanoseconds, written as the microseconds that the format wants.
-struct Microseconds(u64);
-
-impl fmt::Display for Microseconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
-    }
-}
-
-/// The system's number of the process that is traced, asked for once.
-fn process_number() -> u32 {
-    static NUMBER: LazyLock<u32> = LazyLock::new(std::process::id);
-    *NUMBER
-}
-
-/// The system's number of this thread, as other tools show it.
-fn thread_number() -> i64 {
-    thread_local!(static NUMBER: i64 = {
-        // SAFETY: takes nothing and cannot fail.
-        i64::from(unsafe { libc::gettid() })
-    });
-    NUMBER.with(|number| *number)
-}
-
-/// The event that names this thread, once in each trace.
-fn thread_name() -> Option<String> {
-    thread_local!(static NAMED: Cell<u32> = const { Cell::new(0) });
-    let session = SESSION.load(Ordering::Relaxed);
-    if NAMED.with(|named| named.replace(session)) == session {
-        return None;
-    }
-    let thread = std::thread::current();
-    let event = json!({
-        "name": "thread_name",
-        "ph": "M",
-        "pid": process_number(),
-        "tid": thread_number(),
-        "args": { "name": thread.name()? },
-    });
-    Some(event.to_string())
-}
-
-fn refuse(why: String) -> Error {
-    Error::misuse("trace", why)
 }

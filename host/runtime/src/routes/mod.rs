@@ -5,6 +5,18 @@
 //! | `route` | the choice: alias, direct, staged, or refused with every reason |
 //! | `plan`, `way` | which ways there are, the cheapest first |
 //! | `tensor_order` | the calls of tensors with a stream |
+//!
+//! `route.rs` takes an alias where there can be one: same device, or the destination adopts
+//! memory that the host sees (a device's, or pinned and managed memory of others, whose kind
+//! DLPack calls a device: `Tensor::dlpack_device`), or the source maps its memory for the host,
+//! or both: what the source shows the host, the destination adopts (the view between them is of
+//! the built-in `cpu:0`, `host_device.rs`). A plugin's own pinned or managed memory is none of
+//! the host's to another device of the same plugin, which is asked to copy it. Else `plan.rs`
+//! orders the ways of `way.rs` by cost and takes the first that no plugin declines. *Direct*: the
+//! plugin of the source or of the destination copies, where it reaches both sides; a strided
+//! tensor that it cannot copy is packed on the tensor's device first. *Packed*: the same, but a
+//! strided tensor is always packed first, because the costs say that this is cheaper. *Staged*:
+//! through host memory.
 
 pub(crate) mod plan;
 pub(crate) mod route;

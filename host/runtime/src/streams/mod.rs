@@ -7,9 +7,48 @@
 //! | `stream_core`, `stream_frees` | a stream as its plugin knows it, and memory that it frees |
 //! | `wait` | how a stream waits for an event of another plugin |
 //! | `completion`, `worker` | what is done when work is over, and the thread that does it |
-//! | `pending` | work that may still run on a memory |
+//! | `outstanding_work` | work that may still run on a memory |
 //! | `release` | giving back what work may still use, and waits for that |
 //! | `internal_streams` | streams that the runtime makes for itself |
+//!
+//! # Waits, and when work is over
+//!
+//! *The submit lock.* Hooks that submit to a stream are called by one thread at a time, under the
+//! stream's submit lock; they never block and never call back. Work of another plugin takes a
+//! second lock, the foreign lock, around all of its steps. Its holder may block where that plugin
+//! has no host events.
+//!
+//! *One stream for all runtimes.* A stream belongs to the plugin's device, not to a runtime
+//! (`stream_core.rs`): a `Stream` is a shared core with its one submit lock, and the `Device` of
+//! the one that asked. So equal devices of two runtimes have equal streams, and the second wrap
+//! of a native handle is the first one. The plugin's table of live streams is compared after the
+//! hook returned, and the second handle is given back. Its entries are weak: a stream is found
+//! while somebody holds it (a memory that remembers work on it does), and never longer, since
+//! vendors use handles again.
+//!
+//! *Waits between plugins.* A stream waits for an event of another plugin through a host event:
+//! one of its own plugin, which the host completes (`wait.rs`). The host event is completed from
+//! an internal stream of the other plugin (`completion.rs`), which waits for that plugin's event
+//! and then runs a host function; a function may call no hook, so it hands a job to a thread
+//! (`worker.rs`). All this is submitted before the waiting stream is told to wait: behind that
+//! wait in one hardware queue, it would never run. An internal stream carries one thing at a
+//! time, because two waits on one stream could wait in a circle; as many are made as wait at
+//! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, a thread
+//! waits; where the waiting one has no host events, the caller does. `Stream::wait` says which it
+//! was (`WaitMethod`), and the explanation of a route says which it will be.
+//!
+//! *When work is over.* Only where that is known: the plugin said that the event happened, or a
+//! stream that waited for it went on. Any other answer may be a failure of the question:
+//! `EXITING`, a hook that panicked, a fault of the driver. So an internal stream has to pass work
+//! that failed before it counts as over, and work of which nobody can tell counts as running. No
+//! memory that such work uses is given back, and a write that would come after it is refused, on
+//! a stream and without one. What was submitted before the plugin broke down is not taken back: a
+//! stream of another plugin that waits for it goes on, with a failure, and by the contract what
+//! is behind a failure still runs, so it may write what the plugin that broke down still uses. A
+//! retired plugin gives no stream that could pass failed work, so memory of others that such work
+//! used is a counted leak where it is dropped only then. Neither the `retire` that succeeded nor
+//! the end of the streams proves more: the plugin drained its own work, and not what others put
+//! on a stream of theirs, and a stream that is destroyed completes its work later.
 
 pub(crate) mod completion;
 mod device_wait;

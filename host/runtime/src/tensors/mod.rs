@@ -12,6 +12,40 @@
 //! | `claim` | memory that others call the host's, checked before it is first used |
 //! | `reach` | how others reach a memory |
 //! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
+//!
+//! # Releases
+//!
+//! *Releases.* Dropping memory never waits, and makes nobody else wait: it is given back at once
+//! where all work is over; freed in order (`free_async`) by a stream that already waits for all
+//! of the work, where there is one and the plugin can; else when its last event happened
+//! (`release.rs`). `wait_for_releases` waits for all of them, and for those that begin inside of
+//! them: what keeps memory of another plugin, or a view of a view, is given back in steps, which
+//! have one number. That a stream has freed memory the runtime learns by an event behind the
+//! free, which is recorded when somebody waits, or when the stream is dropped
+//! (`stream_frees.rs`). A device's view of memory that is dropped while a call uses the memory
+//! ends with the last such call (`calls.rs`), since what the call submits is not entered yet. So
+//! does one that waited for work while others put more work on the memory: it waits for that as
+//! well. What is submitted in the very moment of the end is for the plugin to wait for, by
+//! contract. A release that is dropped without having been run is leaked and counted, so no path
+//! can forget it. Readiness of a producer's work (`ready_on`) orders later uses of a tensor, and
+//! holds up no release of the producer's memory, which the producer keeps until then. Memory and
+//! views that are this library's to give back outlive that work.
+//!
+//! *One memory for all tensors of a native object.* Adopting an object that a tensor here already
+//! uses gives a view of that tensor's memory, with its owner and its outstanding work. So does
+//! adopting a part of one, which counts as lying anywhere in it (`live_objects.rs`, by the same
+//! rules as streams). The plugin says by `allocation_id` that a part and its whole are one. An
+//! object that was made here and whose memory is being given back is refused. A reference that
+//! others count does not keep it: an object over memory of the host lives as long as its tensors.
+//!
+//! # Inherited memory
+//!
+//! Inherited host memory is memory of others on the child's own `cpu:0` (`inherited.rs`):
+//! `Tensor::memory` gives it in the place of what the tensor was made with, one for all its views
+//! and aliases, so that their work keeps its order. Where work on it was not known to be over at
+//! the fork (the plugin cannot be asked any more), or where a driver has a share in it, the
+//! tensor stays the parent's and answers `FORKED`: a driver's memory may be shared with the
+//! parent or absent in the child. Memory of plugins without one is private, by contract.
 
 mod allocate;
 pub(crate) mod calls;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use crossdock_layers::Table;
 use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::table_of;
 
-use crate::contract::table::Table;
 use crate::loader::plugin::{Plugin, PluginIdentity};
 
 /// The plugin `P` under this name, open.
