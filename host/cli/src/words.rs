@@ -1,7 +1,9 @@
 //! Which words after `run` are ours, and which are Python's.
 //!
 //! Python's options are letters that mean other things to other subcommands, so behind `run` only
-//! our long options count. The first word that is none of them, and all after it, go to Python.
+//! our long options count. The first word that is none of them, and all after it, go to Python. The
+//! parser's own `trailing_var_arg` would take `-q` as the option of all subcommands, where
+//! `docs/command.md` promises it to Python.
 
 use std::ffi::OsString;
 

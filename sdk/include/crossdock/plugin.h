@@ -48,9 +48,7 @@ extern "C" {
 
 /** The hooks of one plugin, read by `struct_size`.
  *
- * Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
- * that the caller gives back to `error_free`; `XD_NOT_READY` needs none. Out parameters are written
- * on success only.
+ * A hook that can fail takes `error` last. `XD_NOT_READY` needs no error object.
  *
  * Time limits (`timeout_ns`, `deadline_ns`) are nanoseconds from the call on: 0 looks and does not
  * wait, `UINT64_MAX` is no limit.

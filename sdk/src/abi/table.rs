@@ -32,9 +32,9 @@ macro_rules! abi_number {
 
 /// The hooks of one plugin, read by `struct_size`.
 ///
-/// Every fallible hook takes a last argument `error`: NULL, or where it may put an error object
-/// that the caller gives back to `error_free`; `NOT_READY` needs none. Out parameters are written on
-/// success only.
+/// A hook that can fail takes `error` last: NULL, or where it may put an error object, which the
+/// caller gives back to `error_free`. `NOT_READY` needs none. Out parameters are written on success
+/// only.
 ///
 /// Time limits (`timeout_ns`, `deadline_ns`) are nanoseconds from the call on: 0 looks and does not
 /// wait, `u64::MAX` is no limit.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::finding::probe_cache::Page;
+use crate::finding::probe_cache::Entry;
 use crate::finding::reason::Reason;
 
 /// What an executable said of itself.
@@ -51,8 +51,8 @@ const LONGEST: u64 = 1 << 20;
 
 /// Asks an executable what it is, unless it has said so before.
 pub(crate) fn probe(executable: &Path) -> Result<Answer, Reason> {
-    let page = Page::of(executable, QUESTION);
-    if let Some(kept) = page.as_ref().and_then(|page| read(&page.read()?)) {
+    let entry = Entry::of(executable, QUESTION);
+    if let Some(kept) = entry.as_ref().and_then(|entry| read(&entry.read()?)) {
         return Ok(kept);
     }
     let said = ask(executable).map_err(|error| match error.kind() {
@@ -60,8 +60,8 @@ pub(crate) fn probe(executable: &Path) -> Result<Answer, Reason> {
         _ => Reason::NotStarted(error.to_string()),
     })?;
     let answer = read(&said).ok_or_else(|| Reason::NoAnswer(reason(&said)))?;
-    if let Some(page) = page {
-        page.write(&said);
+    if let Some(entry) = entry {
+        entry.write(&said);
     }
     Ok(answer)
 }

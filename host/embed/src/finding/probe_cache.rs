@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 use crossdock_sdk::{regular, trust};
 
 /// The place of one executable's answer. Few places serve all, so that nothing piles up.
-pub(crate) struct Page {
+pub(crate) struct Entry {
     file: PathBuf,
-    /// The question, and which file was asked: the page begins with it.
+    /// The question, and which file was asked: the entry begins with it.
     key: Vec<u8>,
 }
 
-const PAGES: u64 = 64;
+const ENTRIES: u64 = 64;
 
-impl Page {
-    /// The page of an executable whose answer hangs on nothing but its file; not that of a shim.
+impl Entry {
+    /// The entry of an executable whose answer depends on its file alone; a shim has none.
     pub(crate) fn of(executable: &Path, question: &str) -> Option<Self> {
         if trust::is_privileged() || !is_program(executable) {
             return None;
         }
         let mut hasher = DefaultHasher::new();
         executable.hash(&mut hasher);
-        let name = format!("{:02x}", hasher.finish() % PAGES);
+        let name = format!("{:02x}", hasher.finish() % ENTRIES);
         Some(Self {
             file: folder()?.join(name),
             key: key(executable, question)?,

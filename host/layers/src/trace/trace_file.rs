@@ -87,7 +87,7 @@ pub fn start(path: impl AsRef<Path>) -> Result<(), LayersError> {
 pub fn stop() -> Result<(), LayersError> {
     if is_on() && is_fork() {
         return Err(refuse(
-            "this process is a fork of the one that is traced".to_owned(),
+            "this process is a fork of the one that is traced: stop the trace there".to_owned(),
         ));
     }
     let taken = {

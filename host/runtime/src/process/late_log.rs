@@ -1,4 +1,5 @@
 //! What plugins log once the process exits: kept in a fixed place, since the log itself may be gone.
+//! A program that looks for what was lost at its end reads it by [`late_log`].
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 

@@ -35,7 +35,7 @@ pub fn start(path: impl AsRef<Path>) -> Result<(), Error> {
 /// [`Error::Misuse`] when there is none, in a fork, or the first failure to write it.
 pub fn stop() -> Result<(), Error> {
     if process_state::generation() != 0 {
-        let why = "this process is a fork of the one that is traced";
+        let why = "this process is a fork of the one that is traced: stop the trace there";
         return Err(Error::misuse("trace", why.to_owned()));
     }
     Ok(trace_file::stop()?)
