@@ -272,7 +272,7 @@ impl Program {
                 Some(Ok(()))
             );
         }
-        // Streams that were dropped have nobody else who waits for them.
+        // Streams that were dropped have no other waiter.
         let open = self.moments.open.lock().unwrap();
         let ended = self
             .moments

@@ -1,4 +1,4 @@
-//! A command that threads wait for with a limit. Who waits again and again leaves one callback with
+//! A command that threads wait for with a limit. A thread that waits again and again leaves one callback with
 //! the driver, which keeps each until the command is over.
 #![expect(unsafe_code, reason = "the driver calls back with a raw word")]
 

@@ -1,6 +1,6 @@
 //! The tables of known memory: the only things that decide whether a word is believed.
 //!
-//! Who asks takes no lock that somebody holds for longer than it takes to copy a reference: the sdk's table
+//! A query takes no lock that somebody holds for longer than it takes to copy a reference: the sdk's table
 //! leads from an address, or from an object's word, to the allocation's number, and a number that is out of date
 //! leads to nothing. Who changes something holds the lock of the counts.
 

@@ -195,7 +195,7 @@ impl Stream {
 
     /// What another thread puts behind it is not over with it, and is told by a later wait.
     ///
-    /// On a queue of others who has no time to wait learns of the last command that came through here,
+    /// On a queue of others a caller without time to wait learns of the last command that came through here,
     /// once: a caller that asks again leaves a marker behind, as by a query.
     fn present_end(&self, limit: Option<Duration>) -> Result<End, Fault> {
         let (behind, tail) = (self.promises().clone(), self.tail());

@@ -4,7 +4,7 @@
 //! Some consumers run a capsule's deleter and leave the capsule as if it still owned its tensor.
 //! Before each block lies a serial number that changes with each release, which tells.
 //!
-//! Each thread has free blocks of its own. What is too many goes to a list for all, and who has none
+//! Each thread has free blocks of its own. What is too many goes to a list for all, and a thread that has none
 //! takes that list, keeps a part and puts the rest back: so no lock is needed, which a fork could leave
 //! locked.
 #![expect(unsafe_code, reason = "free blocks are a list in raw memory")]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwapOption;
 use crossdock::{Error, Runtime};
 
-/// Who has the process's runtime now. Swapped without a lock, because opening a runtime calls
+/// The holder of the process's runtime. Swapped without a lock, because opening a runtime calls
 /// plugins, and freeing one may.
 static DEFAULT: ArcSwapOption<Kept> = ArcSwapOption::const_empty();
 

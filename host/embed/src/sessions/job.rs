@@ -36,7 +36,7 @@ pub(crate) enum Turn {
     Any,
     /// At once or not at all.
     Now,
-    /// As [`Self::Now`], because a script that others run may wait for who asks.
+    /// As [`Self::Now`], because a script that others run may wait for the caller.
     OfScript,
 }
 

@@ -128,7 +128,7 @@ impl JobQueue {
         }
         running.phase = Phase::Inside;
         drop(table);
-        // Who waits for it counts its time from here.
+        // A caller that waits for it counts its time from here.
         self.changed.notify_all();
         Ok(())
     }

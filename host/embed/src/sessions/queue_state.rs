@@ -28,7 +28,7 @@ pub(crate) enum Life {
     Closed,
 }
 
-/// What a caller who waits does next.
+/// What a waiting caller does next.
 pub(crate) enum Step {
     Wait(Option<Instant>),
     Stop,
@@ -37,7 +37,7 @@ pub(crate) enum Step {
 }
 
 impl Table {
-    /// What who waits for a job's answer does next.
+    /// What a caller that waits for a job's answer does next.
     pub(crate) fn step(&self, ticket: Ticket, limits: Limits) -> Step {
         let running = self.running.as_ref();
         let Some(running) = running.filter(|running| running.ticket == ticket) else {

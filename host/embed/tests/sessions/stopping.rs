@@ -261,7 +261,7 @@ fn behind_wall(session: &Session, other: &Session, wall: Wall) {
         let failure = waits.join().unwrap();
         assert_eq!(failure.kind, Kind::Stuck);
         assert!(failure.why().contains("\"script.py\", line 2"), "{failure}");
-        // Who comes later is told at once.
+        // A later caller is told at once.
         let asked = Instant::now();
         assert_eq!(wait(60_000).kind, Kind::Stuck);
         is_quick("refusal", asked.elapsed());

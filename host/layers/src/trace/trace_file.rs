@@ -209,7 +209,7 @@ pub(crate) fn record(
 
 impl Trace {
     fn create(path: &Path) -> io::Result<Self> {
-        // A pipe would keep the whole program waiting for who reads it.
+        // A pipe would keep the whole program waiting for a reader.
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let file = regular::open_with(options, path)?;

@@ -98,7 +98,7 @@ def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None,
 
 def _refuse_masked(obj: Any) -> None:
     """Refuses NumPy's masked arrays that mask something, whose protocols give all elements."""
-    # Who has such an array has imported the module.
+    # A program with such an array has imported the module.
     masked = sys.modules.get("numpy.ma")
     if masked is None or not isinstance(obj, masked.MaskedArray):
         return

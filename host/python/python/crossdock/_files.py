@@ -59,7 +59,7 @@ def load(
     """The tensor of a `.npy` file, or the tensors by name of a `.npz` or `.safetensors` file.
 
     The file is mapped, and the tensors are read-only views of it: nothing is read before it is
-    used, and the file must not be shortened while they live. Who writes all the same, as PyTorch
+    used, and the file must not be shortened while they live. A library that writes all the same, as PyTorch
     does, changes pages of this process, and never the file. Compressed members of a `.npz` are
     copies. With `device` they are moved there. Raises `OSError`, and `ValueError` for what is no such file.
     """

@@ -61,7 +61,7 @@ pub(crate) fn wait_once(
     let (ends, mut ended) = sync_channel(1);
     let (call, process) = (wait.clone(), std::process::id());
     let rest = left(limit, begin);
-    // Who has gone does not listen any more.
+    // A waiter that has gone does not listen any more.
     let thread = move || ends.send(call(rest)).unwrap_or_default();
     let name = "crossdock-python-wait".to_owned();
     if let Err(_refused) = std::thread::Builder::new().name(name).spawn(thread) {

@@ -70,7 +70,7 @@ fn wait_for(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<(
 }
 
 fn give_back_those_done() {
-    // Neither hooks nor Python run under the lock. All stay in the list while they are asked: who waits
+    // Neither hooks nor Python run under the lock. All stay in the list while they are asked: a thread that waits
     // meanwhile waits for them too.
     let mut done = busy().clone();
     done.retain(|one| one.is_done());

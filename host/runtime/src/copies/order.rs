@@ -115,7 +115,7 @@ impl<'a> Accesses<'a> {
     }
 
     /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
-    /// may do; else the memories are kept for ever, and who uses them is told why.
+    /// may do; else the memories are kept for ever, and their next user is told why.
     fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
         for (memory, access) in self.each() {
             let entry = Work {
@@ -242,7 +242,7 @@ impl WorkStream<'_> {
 }
 
 /// The ends of earlier work that the work to come may replace. Work that failed is not among them
-/// where some of its elements stay as they are: who reads those has to be told.
+/// where some of its elements stay as they are: a reader of those has to be told.
 fn those_replaced(mut earlier: Vec<Earlier>, access: Access) -> Vec<Earlier> {
     if access == Access::WritePart {
         earlier.retain(|one| one.event.is_done().is_ok());

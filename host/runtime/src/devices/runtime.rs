@@ -106,7 +106,7 @@ impl Runtime {
         self.0.registry.read().devices.clone()
     }
 
-    /// The plugins with devices, for who asks all of them. Takes no lock.
+    /// The plugins with devices, for callers that ask all of them. Takes no lock.
     pub(crate) fn query_order(&self) -> &QueryOrder {
         &self.0.query_order
     }

@@ -241,7 +241,7 @@ impl Hooks {
         Ok(by_field(&answer))
     }
 
-    /// As [`Hooks::pointer_query`], for who reads the answer where the plugin wrote it: a copy in
+    /// As [`Hooks::pointer_query`], for a caller that reads the answer where the plugin wrote it: a copy in
     /// other pieces than those that were written holds up the next query.
     #[inline]
     pub(crate) fn pointer_query_into(

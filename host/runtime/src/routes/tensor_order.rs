@@ -23,7 +23,7 @@ use crate::tensors::tensor::{Tensor, compact};
 
 impl Tensor {
     /// Allocates a compact tensor on the stream's device, in the order of the stream: an allocation that the
-    /// plugin makes there does not wait for the device. Who uses the tensor through this library comes
+    /// plugin makes there does not wait for the device. A later use through this library comes
     /// behind that point of the stream; work of your own on another stream needs
     /// [`Tensor::wait_to_write`]. Where the plugin has no such allocation it is as [`Tensor::empty`].
     ///

@@ -1,4 +1,4 @@
-//! The ways to copy between two devices: who makes the copy, and what it is told.
+//! The ways to copy between two devices: which side makes the copy, and what it is told.
 
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ impl RouteChoice {
     }
 }
 
-/// Who makes a copy.
+/// Which side makes a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The plugin of the source.

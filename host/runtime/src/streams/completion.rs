@@ -298,7 +298,7 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
     let wait = move || {
         let has_passed =
             behind.is_some_and(|stream| stream.wait_until_over(Deadline::after(None)).is_ok());
-        // Who waits for this stands in line before any stream that would begin to wait for the event now.
+        // A stream that waits for this stands in line before any stream that would begin to wait for the event now.
         let ended = match has_passed {
             true => Ok(()),
             false if lent.is_waited_for() => ask_until_over(&lent.event, None),

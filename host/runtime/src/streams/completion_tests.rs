@@ -1,4 +1,4 @@
-//! What is done behind work, where the plugin breaks down while it is told; and who waits for releases.
+//! What is done behind work, where the plugin breaks down while it is told; and waits for releases.
 #![expect(unsafe_code, reason = "calls what a plugin was given")]
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn chain(releases: &Arc<Releases>, length: u32, is_over: Arc<AtomicBool>) -> Rel
         }
         let next = chain(&outstanding, length - 1, is_over);
         std::thread::spawn(move || {
-            // Long enough for who waits to come by.
+            // Long enough for a waiter to come by.
             for _ in 0..100 {
                 std::thread::yield_now();
             }

@@ -29,7 +29,7 @@ struct Inner {
     handle: EventHandle,
     /// Seen to have happened, without a failure: nobody needs to ask again.
     happened: AtomicBool,
-    /// Known to be over although the work before it failed, which who asks is told each time.
+    /// Known to be over although the work before it failed, which each question is told.
     failed: AtomicBool,
     /// The failure of the work before it where the plugin's event does not have it, because the stream
     /// had told of it before this event was recorded.
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// The event for somebody who waits for it: one that nobody else can complete any more fails, and
+    /// The event for a waiter: one that nobody else can complete any more fails, and
     /// is not kept pending by those who wait.
     pub(crate) fn awaited(&self) -> Self {
         Self {

@@ -101,7 +101,7 @@ impl InternalStreams {
                 Ok(true) if self.claim(one) => idle = Some(Arc::clone(&one.stream)),
                 // A stream on which something failed may say so for ever.
                 Err(error) if is_of_work(&error) => _ = self.claim(one),
-                // Its work may be running, and who waits for the device has to find it.
+                // Its work may be running, and a wait for the device has to find it.
                 Ok(_) | Err(_) => {}
             }
         });

@@ -145,7 +145,7 @@ fn a_stream_that_another_thread_put_work_on_since_the_query_is_not_destroyed() {
     use_behind_query(given, &device, ours);
     last.give_back();
     let is_live = given.live().contains_key(&ours.raw());
-    assert!(is_live, "who waits for the device has to find its work");
+    assert!(is_live, "a wait for the device has to find its work");
 }
 
 #[test]

@@ -259,7 +259,7 @@ impl Outstanding {
         let number = within.unwrap_or_else(|| NEXT.fetch_add(1, Ordering::SeqCst));
         *releases.state().open.entry(number).or_default() += 1;
         if within.is_some() {
-            // After it was entered, and before the other one ends: who asks for either sees one of them, or this.
+            // After it was entered, and before the other one ends: a question for either sees one of them, or this.
             HANDED_ON.fetch_add(1, Ordering::SeqCst);
         }
         let releases = Arc::clone(releases);

@@ -33,7 +33,7 @@ impl Frees {
             return;
         }
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        // Entered under the lock: who waits for it finds it here.
+        // Entered under the lock: a wait for it finds it here.
         place.get_or_insert_with(|| Place::new(device));
         self.is_noted.store(true, Ordering::Release);
     }

@@ -155,7 +155,7 @@ fn two_natives_of_one_stream_are_one_stream() {
     assert_eq!(wrap(&device, 1), default);
     assert!(given::<5>().live().is_empty(), "its handle was given back");
     drop(default);
-    // The other way round: who asks for the default stream finds the wrapped one.
+    // The other way round: a question for the default stream finds the wrapped one.
     let wrapped = wrap(&device, 0);
     assert_eq!(Stream::default_of(&device).unwrap(), wrapped);
     assert_eq!(Stream::default_of(&device).unwrap(), wrapped);

@@ -24,7 +24,7 @@ use crate::tensors::memory::Memory;
 pub(crate) struct HostClaim(AtomicU32);
 
 impl HostClaim {
-    /// Nobody was asked who has to ask a driver.
+    /// No plugin was asked that has to ask its driver.
     pub(crate) const fn unchecked() -> Self {
         Self(AtomicU32::new(0))
     }

@@ -33,13 +33,13 @@ pub(crate) struct Given {
     last: AtomicU64,
     /// How many events it gave and did not get back.
     pub(crate) events: AtomicU64,
-    /// What it answers to who asks for the native of a stream.
+    /// What it answers for the native handle of a stream.
     pub(crate) no_native: Mutex<Option<Status>>,
     pub(crate) defaults: AtomicU64,
     pub(crate) wraps: AtomicU64,
     pub(crate) retires: AtomicU64,
     pub(crate) waits: AtomicU64,
-    /// The handle of a stream whose work failed, which it tells the first who waits.
+    /// The handle of a stream whose work failed, which it tells the first waiter.
     pub(crate) failed: AtomicU64,
     /// The handle of a stream whose work is still running.
     pub(crate) busy: AtomicU64,

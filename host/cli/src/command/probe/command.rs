@@ -157,7 +157,7 @@ fn wait_in_thread(mut child: Child) -> io::Result<Receiver<io::Result<ExitStatus
     Ok(receive)
 }
 
-/// Reads, so that the writer never blocks, and keeps the first bytes only. Who writes more than the
+/// Reads, so that the writer never blocks, and keeps the first bytes only. A writer of more than the
 /// limit finds the pipe closed.
 fn drain(mut pipe: impl Read + Send + 'static) -> io::Result<Receiver<(Vec<u8>, u64)>> {
     let (send, receive) = mpsc::channel();
