@@ -1,4 +1,4 @@
-"""Bug 13: the host ends while scripts run, NumPy works, and deleters are called on other threads.
+"""Host bug 13: the host ends while scripts run, NumPy works, and deleters are called on other threads.
 
 Each round is a process that is to end with 0, without a word. `CROSSDOCK_LONG=1` runs 500 rounds with
 each Python.
@@ -31,7 +31,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [name for name in PYTHONS if name != "3.11"])
-def test_bug_13_exit_in_any_order(name: str, host: Path) -> None:
+def test_host_bug_13_exit_in_any_order(name: str, host: Path) -> None:
     python = usable(name)
 
     def ended(number: int) -> tuple[int, str]:

@@ -33,7 +33,7 @@ def alone(
     return run([COMMAND, "run", *arguments], extra={"PATH": ""} | dict(extra or {}), cwd=cwd)
 
 
-def test_bug_2_starts_without_python(tmp_path: Path) -> None:
+def test_host_bug_2_starts_without_python(tmp_path: Path) -> None:
     answer = alone("-c", "pass", cwd=tmp_path)
     assert (answer.returncode, answer.stdout) == (1, "")
     what, why, hint = answer.stderr.splitlines()
@@ -119,7 +119,7 @@ def test_a_name_is_looked_up_on_the_path(tmp_path: Path) -> None:
     assert answer.stdout.split("|")[1] == str(made), answer.stderr
 
 
-def test_bug_3_mismatched_environment_is_refused(tmp_path: Path) -> None:
+def test_host_bug_3_mismatched_environment_is_refused(tmp_path: Path) -> None:
     older, newer = usable("3.11"), usable("3.12")
     changed = (
         f"v = sysconfig.get_config_vars()\nv['LIBDIR'] = {str(older.parent.parent / 'lib')!r}\n"
@@ -133,7 +133,7 @@ def test_bug_3_mismatched_environment_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PYTHONS)
-def test_bug_4_home_is_never_the_venv(name: str, tmp_path: Path) -> None:
+def test_host_bug_4_home_is_never_the_venv(name: str, tmp_path: Path) -> None:
     python = usable(name)
     made = venv(tmp_path / "env", python)
     code = (
@@ -146,7 +146,7 @@ def test_bug_4_home_is_never_the_venv(name: str, tmp_path: Path) -> None:
     assert answer.stdout == f"{made} True\nFalse {made} None\n\n", answer.stderr
 
 
-def test_bug_5_shim_is_seen_through(tmp_path: Path) -> None:
+def test_host_bug_5_shim_is_seen_through(tmp_path: Path) -> None:
     real = usable("venv")
     shim = tmp_path / "python3"
     shim.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
@@ -161,7 +161,7 @@ def test_bug_5_shim_is_seen_through(tmp_path: Path) -> None:
     assert child == f"Python {version}"
 
 
-def test_bug_6_static_python_says_so(tmp_path: Path) -> None:
+def test_host_bug_6_static_python_says_so(tmp_path: Path) -> None:
     usable("venv")
     changed = "sysconfig.get_config_vars()['INSTSONAME'] = 'libpython3.11.a'"
     made = venv(tmp_path / "env", changed=changed)
@@ -174,7 +174,7 @@ def test_bug_6_static_python_says_so(tmp_path: Path) -> None:
     assert inside(made, "-c", "raise SystemExit(9)").returncode == 9
 
 
-def test_bug_7_relocated_python_is_found(tmp_path: Path) -> None:
+def test_host_bug_7_relocated_python_is_found(tmp_path: Path) -> None:
     python = usable("3.12" if PYTHONS["3.12"].is_file() else "3.11")
     changed = "sysconfig.get_config_vars()['LIBDIR'] = '/install/lib'"
     made = venv(tmp_path / "env", python, changed)
@@ -184,7 +184,7 @@ def test_bug_7_relocated_python_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["lib", "lib/{}", "lib64"])
-def test_bug_7_the_library_of_a_moved_prefix_is_found(layout: str, tmp_path: Path) -> None:
+def test_host_bug_7_the_library_of_a_moved_prefix_is_found(layout: str, tmp_path: Path) -> None:
     """As packages of distributions lay it out, unpacked somewhere else: also in a folder by the processor."""
     usable("venv")
     get = sysconfig.get_config_var

@@ -55,7 +55,7 @@ def test_a_host_and_its_scripts_share_memory(name: str, built: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PYTHONS)
-def test_bug_12_a_host_ends_its_own_python_and_starts_it_again(name: str, built: Path) -> None:
+def test_host_bug_12_a_host_ends_its_own_python_and_starts_it_again(name: str, built: Path) -> None:
     """Exit functions of scripts run with the Python that others started, and `sys.exit` in them ends nothing."""
     python = usable(name)
     told = explain(python).stdout

@@ -83,7 +83,7 @@ def copied_package(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("name", PYTHONS)
-def test_bug_15_one_runtime_per_process(name: str, tmp_path: Path) -> None:
+def test_host_bug_15_one_runtime_per_process(name: str, tmp_path: Path) -> None:
     python = usable(name)
     code = "import crossdock, crossdock._files as f; print(crossdock.__file__, f.__file__, sep='|')"
 
@@ -147,7 +147,7 @@ def test_the_package_of_an_install_prefix_is_found(layout: str, tmp_path: Path) 
 
 @pytest.mark.ends
 @pytest.mark.parametrize("name", PYTHONS)
-def test_bug_20_child_processes_are_python(name: str, tmp_path: Path) -> None:
+def test_host_bug_20_child_processes_are_python(name: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import concurrent.futures as c, multiprocessing as m, os, sys\n"
@@ -168,7 +168,7 @@ def test_bug_20_child_processes_are_python(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.ends
-def test_bug_21_fork_with_devices_open() -> None:
+def test_host_bug_21_fork_with_devices_open() -> None:
     code = """
 import os, sys, crossdock as xd
 device = xd.devices()[-1]
@@ -188,7 +188,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), tensor.to("cpu").tolis
 
 
 @pytest.mark.parametrize("name", PYTHONS)
-def test_bug_22_faulthandler_and_host_handlers(name: str) -> None:
+def test_host_bug_22_faulthandler_and_host_handlers(name: str) -> None:
     code = "import crossdock, ctypes; ctypes.string_at(0)"
     answer = inside(usable(name), "-c", code, extra={"PYTHONFAULTHANDLER": "1"})
     assert answer.returncode == -signal.SIGSEGV
@@ -196,7 +196,7 @@ def test_bug_22_faulthandler_and_host_handlers(name: str) -> None:
     assert 'File "<string>", line 1 in <module>' in answer.stderr
 
 
-def test_bug_23_signals_are_left_alone() -> None:
+def test_host_bug_23_signals_are_left_alone() -> None:
     """What the package and others import changes no signal: the rest is `python`'s, as compared."""
     code = """
 import signal
