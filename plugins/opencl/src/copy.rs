@@ -277,14 +277,18 @@ unsafe fn linear(
                 cl::enqueue_read_buffer(queue, raw, CL_NON_BLOCKING, offset, length, host, 0, none)
             }
         }
-        (End::Address(to), End::Address(from)) if let Some(usm) = device.platform.usm => {
-            // SAFETY: live queue, `length` usable bytes at both addresses: see above.
-            unsafe { usm.copy(queue, to, from, length) }
-        }
-        (End::Address(to), End::Address(from)) => {
-            // SAFETY: live queue, `length` usable bytes at both addresses: see above.
-            unsafe { cl::enqueue_svm_mem_cpy(queue, CL_NON_BLOCKING, to, from, length, 0, none) }
-        }
+        (End::Address(to), End::Address(from)) => match device.platform.usm {
+            Some(usm) => {
+                // SAFETY: live queue, `length` usable bytes at both addresses: see above.
+                unsafe { usm.copy(queue, to, from, length) }
+            }
+            None => {
+                // SAFETY: live queue, `length` usable bytes at both addresses: see above.
+                unsafe {
+                    cl::enqueue_svm_mem_cpy(queue, CL_NON_BLOCKING, to, from, length, 0, none)
+                }
+            }
+        },
     }
 }
 

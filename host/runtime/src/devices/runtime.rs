@@ -25,6 +25,19 @@ const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
 
 /// A running Crossdock. Clones are the same runtime; plugins are shared by all runtimes of the
 /// process.
+///
+/// ```
+/// use crossdock::{Error, Runtime};
+/// use crossdock_sdk::dlpack::{Device, DeviceType};
+///
+/// let runtime = Runtime::builder().search(false).open()?; // the linked-in plugin alone
+/// let names: Vec<String> = runtime.devices().iter().map(|device| device.id().to_string()).collect();
+/// assert_eq!(names, ["cpu:0"]);
+/// assert!(runtime.device(Device::CPU).is_ok());
+/// let absent = runtime.device(Device { ty: DeviceType::CUDA, id: 0 });
+/// assert!(matches!(absent, Err(Error::UnknownDevice { .. })));
+/// # Ok::<(), crossdock::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Runtime(pub(crate) Arc<Inner>);
 

@@ -62,6 +62,19 @@ pub struct PluginIdentity {
 }
 
 /// A registered plugin. Closed when its last runtime, device and tensor are gone; never unloaded.
+///
+/// ```
+/// use crossdock::{PluginState, Runtime};
+///
+/// let runtime = Runtime::builder().search(false).open()?;
+/// runtime.devices(); // a plugin that nobody needed is not looked at before
+/// for plugin in runtime.plugins() {
+///     assert_eq!(plugin.name(), "cpu");
+///     assert_eq!(plugin.path(), None); // linked in
+///     assert_eq!(*plugin.state(), PluginState::Ready);
+/// }
+/// # Ok::<(), crossdock::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Plugin {
     identity: PluginIdentity,

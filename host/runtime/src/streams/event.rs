@@ -12,6 +12,20 @@ use crate::process::process_state;
 use crate::streams::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
+///
+/// ```
+/// use crossdock::{Event, Runtime};
+/// use crossdock_sdk::abi::Status;
+/// use crossdock_sdk::dlpack::Device;
+///
+/// let cpu = Runtime::builder().search(false).open()?.device(Device::CPU)?;
+/// let event = Event::host(&cpu)?;
+/// assert!(!event.is_done()?);
+/// event.complete(Status::OK)?;
+/// event.synchronize(None)?;
+/// assert!(event.is_done()?);
+/// # Ok::<(), crossdock::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Event {
     inner: Arc<Inner>,

@@ -14,6 +14,22 @@ use crate::streams::wait::{self, OnFailure, WaitMethod};
 
 /// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
 /// after the last clone was dropped. Equal devices of two runtimes have equal streams.
+///
+/// ```
+/// use crossdock::{Event, Runtime, Stream};
+/// use crossdock_sdk::abi::Status;
+/// use crossdock_sdk::dlpack::Device;
+///
+/// let cpu = Runtime::builder().search(false).open()?.device(Device::CPU)?;
+/// let (first, second) = (Stream::new(&cpu)?, Stream::new(&cpu)?);
+/// let gate = Event::host(&cpu)?;
+/// first.wait(&gate)?; // what comes later on it waits, and the caller goes on
+/// second.wait(&first.record()?)?; // behind all that is on the first one
+/// assert!(!second.is_idle()?);
+/// gate.complete(Status::OK)?;
+/// second.synchronize(None)?; // this one makes the caller wait
+/// # Ok::<(), crossdock::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stream(Arc<StreamCore>, Device);
 

@@ -21,6 +21,21 @@ use crate::tensors::inherited;
 use crate::tensors::memory::Memory;
 
 /// A typed view of memory on one device. Cheap to clone: clones share the memory.
+///
+/// ```
+/// use crossdock::{Runtime, Tensor};
+/// use crossdock_sdk::dlpack::{AxisSlice, Device, Dtype, Layout};
+///
+/// let cpu = Runtime::builder().search(false).open()?.device(Device::CPU)?;
+/// let layout = Layout::compact(Dtype::UINT8, &[2, 3])?;
+/// let tensor = Tensor::from_bytes(&cpu, &layout, &[1, 2, 3, 4, 5, 6])?;
+/// let columns = tensor.permute(&[1, 0])?; // the same memory
+/// assert_eq!(columns.read()?, [1, 4, 2, 5, 3, 6]);
+/// let last = columns.slice(&[AxisSlice { start: 2, step: 1, len: 1 }, AxisSlice::all(2)])?;
+/// last.write(&[7, 8])?;
+/// assert_eq!(tensor.read()?, [1, 2, 7, 4, 5, 8]);
+/// # Ok::<(), crossdock::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Tensor(Counted<View>);
 
