@@ -61,5 +61,5 @@ pub use error::LayersError;
 pub use fault::fault_plan::{FaultPlan, FaultPlanError};
 pub use stack::environment::{requested, requested_trace};
 pub use stack::layer::Layer;
-pub use stack::stack::Stack;
+pub use stack::layer_stack::Stack;
 pub use trace::trace_file;

@@ -235,9 +235,10 @@ impl Allocation {
         let beneath = match part {
             // A driver may keep bytes of its own, and then the host's are others.
             _ if !device.aliases_host => None,
-            // SAFETY: `retain` needs a live memory object: its part keeps it alive.
             Some(part) => {
-                Beneath::of(&unsafe { Memory::retain(part.whole(), device.driver_state()) }?)?
+                // SAFETY: `retain` needs a live memory object: its part keeps it alive.
+                let whole = unsafe { Memory::retain(part.whole(), device.driver_state()) }?;
+                Beneath::of(&whole)?
             }
             None => Beneath::of(&memory)?,
         };

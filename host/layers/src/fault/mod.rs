@@ -2,8 +2,8 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `fault` | the layer |
+//! | `fault_layer` | the layer |
 //! | `fault_plan` | which calls fail, and how |
 
-pub(crate) mod fault;
+pub(crate) mod fault_layer;
 pub(crate) mod fault_plan;

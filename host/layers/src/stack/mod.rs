@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | `layer` | which layers there are |
 //! | `environment` | which layers the process asks for |
-//! | `stack` | the tables, one around another |
+//! | `layer_stack` | the tables, one around another |
 
 pub(crate) mod environment;
 pub(crate) mod layer;
-pub(crate) mod stack;
+pub(crate) mod layer_stack;

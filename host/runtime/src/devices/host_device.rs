@@ -21,7 +21,6 @@ use crate::loader::{Environment, builtin};
 use crate::routing::costs::CostCache;
 #[cfg(feature = "cpu")]
 use crate::routing::shared::Routing;
-#[cfg(feature = "cpu")]
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]

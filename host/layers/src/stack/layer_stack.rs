@@ -10,7 +10,7 @@ use crate::calls::layered::Layered;
 use crate::calls::live_objects::LiveObjects;
 use crate::calls::target::Target;
 use crate::contract::table::Table;
-use crate::fault::fault::Fault;
+use crate::fault::fault_layer::Fault;
 use crate::stack::layer::Layer;
 use crate::trace::tracer::Tracer;
 use crate::validate::rules::Validate;
