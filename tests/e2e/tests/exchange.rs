@@ -219,6 +219,24 @@ fn a_managed_tensor_of_any_maker_is_imported_by_its_pointer() {
 }
 
 #[test]
+fn host_memory_of_which_a_part_is_registered_with_the_cpu_is_imported_whole() {
+    let runtime = runtime();
+    let cpu = runtime.device(Device::CPU).unwrap();
+    let owner = Arc::new(vec![7_u8; 64]);
+    let of = |bytes| {
+        let data = DataWord::from_ptr(owner.as_ptr().cast_mut().cast());
+        let layout = Layout::compact(Dtype::UINT8, &[bytes]).unwrap();
+        let view = TensorView::new(layout, data, 0, Device::CPU, Flags::default()).unwrap();
+        let lent = Produced::<DLManagedTensorVersioned>::new(Arc::clone(&owner), &view).unwrap();
+        Tensor::import(&runtime, receive(lent)).unwrap()
+    };
+    let part = of(32);
+    let registered = part.register(&cpu).unwrap();
+    assert_eq!(of(64).read().unwrap(), [7; 64]);
+    drop((registered, part));
+}
+
+#[test]
 fn a_managed_tensor_of_another_major_version_is_released_unread() {
     let runtime = runtime();
     let cpu = runtime.device(Device::CPU).unwrap();

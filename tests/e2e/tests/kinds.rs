@@ -454,6 +454,15 @@ fn a_kind_that_the_named_vendor_confirms_is_kept_though_others_made_the_memory()
             );
             assert_eq!(is, (named(id), kind, named(confirmed)), "{says}");
         }
+        // What others registered need not be all of the host's memory: beyond it the vendor says nothing.
+        let beyond = (
+            named(confirmed),
+            i64::try_from(ALL).unwrap() + 1,
+            Flags::NONE,
+        );
+        let tensor = self::import(&runtime, memory, beyond).unwrap();
+        let is = (tensor.device().id(), tensor.memory_kind());
+        assert_eq!(is, (Device::CPU, MemoryKind::HOST), "beyond");
         // Another vendor's word, or nobody's, leaves it the host's.
         let others = ["cuda_host:0", "cuda_managed:0", "rocm_host:0", "cpu:0"];
         for says in others.into_iter().filter(|says| *says != confirmed) {

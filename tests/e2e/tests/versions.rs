@@ -114,19 +114,17 @@ impl Versions {
     /// A later host, and the tiny plugin against each sdk.
     fn write_workspace(&self) {
         let all = self.folder.join("all");
-        let runtime = root().join("host/runtime");
-        write_sources(&runtime, &all.join("runtime"), &|_, text| text.to_owned());
-        let manifest = fs::read_to_string(runtime.join("Cargo.toml")).unwrap();
-        let without_cpu: Vec<_> = manifest
-            .lines()
-            .filter(|line| !line.contains("cpu"))
-            .collect();
-        let manifest = replaced(
-            &without_cpu.join("\n"),
-            "[features]",
-            "[features]\ncpu = []",
-        );
-        write(&all.join("runtime/Cargo.toml"), &manifest);
+        for (name, features) in [("runtime", "[features]\ncpu = []"), ("layers", "")] {
+            let from = root().join("host").join(name);
+            write_sources(&from, &all.join(name), &|_, text| text.to_owned());
+            let manifest = fs::read_to_string(from.join("Cargo.toml")).unwrap();
+            let without_cpu: Vec<_> = manifest
+                .lines()
+                .filter(|line| !line.contains("cpu"))
+                .collect();
+            let manifest = without_cpu.join("\n").replace("[features]", features);
+            write(&all.join(name).join("Cargo.toml"), &manifest);
+        }
         let now = root().join("sdk").canonicalize().unwrap();
         let now = now.to_str().unwrap();
         let crates = [
@@ -147,7 +145,7 @@ impl Versions {
             &manifest_of("later-host", dependencies, ""),
         );
         let members = [
-            "runtime", "host", "newer", "changed", "same", "fast", "panics",
+            "runtime", "layers", "host", "newer", "changed", "same", "fast", "panics",
         ];
         let text = workspace(&members, "1.1.0");
         let text = replaced(
@@ -159,6 +157,11 @@ impl Versions {
             &text,
             "{ path = \"host/runtime\", version = \"1.0.0\" }",
             "{ path = \"runtime\" }",
+        );
+        let text = replaced(
+            &text,
+            "{ path = \"host/layers\", version = \"1.0.0\" }",
+            "{ path = \"layers\" }",
         );
         write(&all.join("Cargo.toml"), &format!("{text}\n{PROFILES}"));
         if !all.join("Cargo.lock").exists() {

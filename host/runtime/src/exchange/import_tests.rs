@@ -34,6 +34,8 @@ const OWN: u64 = 0x30;
 const WHOLE: u64 = 0x40;
 const PART: u64 = 0x50;
 const LOCKED: u64 = 0x60;
+/// One that the plugin made over memory of the host, for a tensor that is gone.
+const OVER_HOST: u64 = 0x70;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
@@ -103,6 +105,7 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
         match at.word & !ADOPTED {
             WHOLE | PART => info.allocation_id = 7,
             LOCKED => info.flags = info.flags.with(PointerFlags::READ_ONLY),
+            OVER_HOST => info.flags = PointerFlags::FOREIGN.with(PointerFlags::HOST_ACCESSIBLE),
             _ => {}
         }
         Ok(info)
@@ -234,11 +237,42 @@ fn an_object_of_others_is_adopted_whether_its_plugin_has_seen_it_or_not() {
 
 #[test]
 fn an_object_of_the_plugins_own_that_no_tensor_keeps_and_an_empty_tensor_are_not_adopted() {
-    let refused = take::<1>(OWN, 16).map(drop);
-    let is_misuse = matches!(refused, Err(crate::error::Error::Misuse { .. }));
-    assert!(is_misuse, "{refused:?}");
+    for word in [OWN, OVER_HOST] {
+        let refused = take::<1>(word, 16).map(drop);
+        let is_misuse = matches!(refused, Err(crate::error::Error::Misuse { .. }));
+        assert!(is_misuse, "{word:#x}: {refused:?}");
+    }
     let empty = take::<1>(UNKNOWN, 0).unwrap();
     assert_eq!((empty.nbytes(), ADOPTIONS[1].load(SeqCst)), (0, 0));
+}
+
+#[test]
+fn a_device_that_takes_no_native_objects_says_so() {
+    let (runtime, _) = opened::<1>();
+    let layout = Layout::compact(Dtype::UINT8, &[16]).unwrap();
+    let word = DataWord::from_ptr(std::ptr::without_provenance_mut(64));
+    let view = TensorView::new(layout, word, 0, dlpack::Device::CPU, Flags::default()).unwrap();
+    let made = Produced::<DLManagedTensorVersioned>::new(Arc::new(()), &view).unwrap();
+    // SAFETY: a live managed tensor that is handed over.
+    let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
+    // SAFETY: the device takes no objects, so it looks at none.
+    let refused = unsafe { Tensor::adopt_native(&runtime, received) }.map(drop);
+    let Err(crate::error::Error::Misuse { why, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.contains("takes no native objects"), "{why}");
+}
+
+#[test]
+fn an_export_of_ours_that_comes_back_is_the_same_memory_with_its_work() {
+    let runtime = Runtime::builder().search(false).open().unwrap();
+    let cpu = runtime.device(dlpack::Device::CPU).unwrap();
+    let layout = Layout::compact(Dtype::UINT8, &[16]).unwrap();
+    let own = Tensor::empty(&cpu, &layout).unwrap();
+    let managed = own.export().unwrap().into_raw();
+    // SAFETY: a live managed tensor that is handed over.
+    let back = unsafe { Tensor::import_managed(&runtime, managed) }.unwrap();
+    assert!(share_work(&own, &back));
 }
 
 #[test]
