@@ -36,6 +36,9 @@ const PART: u64 = 0x50;
 const LOCKED: u64 = 0x60;
 /// One that the plugin made over memory of the host, for a tensor that is gone.
 const OVER_HOST: u64 = 0x70;
+/// A handle that is the address of the same bytes, and one that is an address inside of them.
+const BOTH: u64 = 0xc000;
+const BOTH_INSIDE: u64 = 0xc004;
 /// Added to the handle of an object by its adoption.
 const ADOPTED: u64 = 0x1000;
 
@@ -99,11 +102,15 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
             size: 16,
             ..PointerInfo::default()
         };
+        if N == 11 && at.word == SEEN {
+            info.kind = MemoryKind::PINNED;
+        }
         if N == 7 || [SEEN, WHOLE, PART, LOCKED].contains(&at.word) {
             info.flags = PointerFlags::FOREIGN;
         }
         match at.word & !ADOPTED {
             WHOLE | PART => info.allocation_id = 7,
+            BOTH | BOTH_INSIDE => info.allocation_id = 9,
             LOCKED => info.flags = info.flags.with(PointerFlags::READ_ONLY),
             OVER_HOST => info.flags = PointerFlags::FOREIGN.with(PointerFlags::HOST_ACCESSIBLE),
             _ => {}
@@ -113,7 +120,8 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Handles<N> {
 }
 
 /// Sixteen bytes at 0x1000, that the host has at 0x9000; of the host's at 0x3000, that the device has at
-/// 0x7000; and where the host sees an object, at 0x6000.
+/// 0x7000; and where the host sees an object, at 0x6000. What is called the host's at another address,
+/// at 0x8000, and what has a host address that nobody calls the host's, at 0xa000.
 fn addressed(word: u64) -> PointerInfo {
     let (is_hosts, is_devices) = (word & !15 == 0x9000, word & !15 == 0x1000);
     let mut info = PointerInfo::default();
@@ -124,6 +132,17 @@ fn addressed(word: u64) -> PointerInfo {
         info.host_pointer = word;
         info.device_pointer = word + 0x4000;
         info.flags = PointerFlags::HOST_ACCESSIBLE;
+    }
+    if let at @ (0x8000 | 0xa000 | BOTH) = word & !15 {
+        info.kind = MemoryKind::DEVICE;
+        info.base = Address::pointer(at);
+        info.size = 16;
+        match at {
+            0x8000 => info.flags = PointerFlags::HOST_ACCESSIBLE,
+            BOTH => info.allocation_id = 9,
+            _ => {}
+        }
+        info.host_pointer = if at == 0x8000 { word + 0x40_0000 } else { word };
     }
     if word & !15 == 0x6000 {
         info.kind = MemoryKind::DEVICE;
@@ -426,11 +445,16 @@ fn a_device_has_handles_and_addresses_and_the_query_says_which_a_word_is() {
         (SEEN, Address::handle(SEEN, 0), false),
         (0x1004, Address::pointer(0x1004), false),
         (0x3004, Address::pointer(0x3004), true),
+        (0x8004, Address::pointer(0x8004), false),
+        (0xa004, Address::pointer(0xa004), false),
     ] {
         let tensor = take_from::<11>(&opened, word, 8).unwrap();
         let (is, at) = (tensor.address(), address);
         assert_eq!((is.form, is.as_pointer()), (at.form, at.as_pointer()));
         assert_eq!(tensor.memory().reach().by_host, by_host, "{word:#x}");
+        let is_pinned = [SEEN, 0x3004].contains(&word);
+        let kind = tensor.memory_kind();
+        assert_eq!(kind == MemoryKind::PINNED, is_pinned, "{word:#x}: {kind:?}");
     }
     for (word, says) in [
         (0x5000, "as a handle or as an address"),
@@ -455,11 +479,12 @@ fn a_word_that_is_a_handle_and_an_address_is_refused_unless_both_are_one_memory(
         let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
         Tensor::import(&runtime, received)
     };
-    assert_eq!(
-        import(0x2000).unwrap().address(),
-        Address::handle(0x2000, 0)
-    );
-    for word in [0x1000, 0x3004, 0x9000] {
+    let both = usize::try_from(BOTH).unwrap();
+    for (word, handle) in [(0x2000, 0x2000), (both, BOTH)] {
+        let tensor = import(word).unwrap();
+        assert_eq!(tensor.address(), Address::handle(handle, 0));
+    }
+    for word in [0x1000, 0x3004, 0x9000, both + 4] {
         let why = import(word).unwrap_err().why();
         assert!(why.contains("as a handle and as an address"), "{why}");
     }
