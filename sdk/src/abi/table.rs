@@ -32,12 +32,13 @@ macro_rules! abi_number {
 
 /// The hooks of one plugin, read by `struct_size`.
 ///
-/// A hook that can fail takes `error` last: NULL, or where it may put an error object, which the
-/// caller gives back to `error_free`. `NOT_READY` needs none. Out parameters are written on success
-/// only.
+/// A hook that can fail takes `error` last. `NOT_READY` needs no error object.
 ///
 /// Time limits (`timeout_ns`, `deadline_ns`) are nanoseconds from the call on: 0 looks and does not
 /// wait, `u64::MAX` is no limit.
+///
+/// `error` is NULL, or where a failing hook may put an error object, which the caller gives back to
+/// `error_free`. Out parameters are written on success only.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 #[sabi(kind(Prefix(prefix_ref = PluginTableRef)))]
