@@ -1,4 +1,13 @@
 //! The functions of `crossdock.h`, a file for each object, and the table of them all.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `table` | the table of all functions |
+//! | `library`, `log_function`, `trace`, `names` | the library itself: versions, forks of deleters, the log, the trace, names of numbers |
+//! | `runtime`, `default_runtime`, `plugin`, `device`, `lists` | runtimes, plugins and devices |
+//! | `stream`, `event`, `route`, `pointer`, `registration` | the other small objects |
+//! | `tensors` | `xd_tensor` |
+//! | `scripts` | `xd_script`, `xd_session` and `xd_value` |
 
 pub(crate) mod default_runtime;
 pub(crate) mod device;

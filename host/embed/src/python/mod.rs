@@ -6,7 +6,7 @@
 //! | `loaded`, `running`, `open` | a Python that is here already, what it says of itself, and opening one |
 //! | `gil` | the interpreter's lock (the GIL) on this thread, how it is let go, and objects that need it |
 //! | `value`, `tensor`, `method` | values and tensors that cross, and functions of ours as Python calls them |
-//! | `host_module`, `host_table`, `package` | modules that the host builds in, its function table, and the package's files |
+//! | `host_module`, `host_table`, `package` (with `package.py`) | modules that the host builds in, its function table, and the package's files |
 //! | `run` | Python's own command line |
 //!
 //! - *Opening* (`python/open.rs`), once a process: a Python that is there already is the one

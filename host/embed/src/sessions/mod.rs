@@ -7,6 +7,7 @@
 //! | `queue`, `queue_state`, `job` | which jobs wait, what follows from that, and what a job is |
 //! | `signals`, `script_threads` | the signals of the script thread, and threads that scripts started |
 //! | `sink`, `native` | captured output, and functions of the host for `sessions.py` |
+//! | `sessions.py`, `namespace.py` | what happens to a job in Python; what a namespace alone keeps |
 //!
 //! *Sessions* (`sessions/session.rs`) are namespaces that are real modules, in one interpreter
 //! that is started once and never ended. What happens in Python stands in `sessions/sessions.py`,

@@ -1,4 +1,4 @@
-//! Bytes from here to there.
+//! This room copies bytes, and decides what each copy has to wait for.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! A runtime: its plugins, its devices, and who owns an address.
+//! This room holds runtimes: their plugins, their devices, and who owns an address.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! One open plugin's hooks, called safely.
+//! This room calls the hooks of one open plugin safely.
 //!
 //! | file | what it holds |
 //! | --- | --- |

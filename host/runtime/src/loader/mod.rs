@@ -1,4 +1,4 @@
-//! From files to open plugins. Nothing of a file runs before it was looked at.
+//! This room makes open plugins of files. Nothing of a file runs before it was looked at.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! What the process is.
+//! This room knows what happens to the process: its exit, its forks, its trace.
 //!
 //! | file | what it holds |
 //! | --- | --- |

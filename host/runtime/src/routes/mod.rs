@@ -1,4 +1,4 @@
-//! How a tensor becomes another device's.
+//! This room moves a tensor to another device.
 //!
 //! | file | what it holds |
 //! | --- | --- |

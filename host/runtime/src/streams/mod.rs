@@ -1,4 +1,4 @@
-//! Order on one device, and waits between plugins.
+//! This room keeps the order of work on streams, and lets streams of two plugins wait for each other.
 //!
 //! | file | what it holds |
 //! | --- | --- |

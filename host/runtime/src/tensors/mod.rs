@@ -1,4 +1,4 @@
-//! Tensors, and the memory that they view.
+//! This room holds tensors, the memory that they view, and how that is given back.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -15,7 +15,7 @@
 //!
 //! # Releases
 //!
-//! *Releases.* Dropping memory never waits, and makes nobody else wait: it is given back at once
+//! Dropping memory never waits, and makes nobody else wait: it is given back at once
 //! where all work is over; freed in order (`free_async`) by a stream that already waits for all
 //! of the work, where there is one and the plugin can; else when its last event happened
 //! (`release.rs`). `wait_for_releases` waits for all of them, and for those that begin inside of

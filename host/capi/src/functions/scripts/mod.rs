@@ -1,4 +1,10 @@
 //! The functions of `xd_script`, `xd_session` and `xd_value`.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `script` | finding Python, and starting it for scripts |
+//! | `session`, `session_output` | a session, and what it prints |
+//! | `value` | what crosses to a script and back |
 
 pub(crate) mod script;
 pub(crate) mod session;

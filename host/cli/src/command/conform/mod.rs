@@ -1,4 +1,11 @@
 //! `crossdock conform`: a plugin against the suite, each case in a process of its own.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `command`, `shown` | options; what is printed and written |
+//! | `child`, `process` | a case in a process of its own, on both sides |
+//! | `ending` | the end of a process, and of a fork, with the plugin open |
+//! | `known_failures` | failures that a caller expects |
 
 pub(crate) mod child;
 pub(crate) mod command;
