@@ -70,7 +70,7 @@ def test_the_program_in_c_names_the_devices(tmp_path: Path) -> None:
     assert run.stdout.splitlines()[0] == xd.device("cpu").name and run.stderr == ""
 
 
-@pytest.mark.parametrize("page", ["scripts", "order"])
+@pytest.mark.parametrize("page", ["embedding-python", "order"])
 def test_the_program_in_c_prints_what_the_document_says(page: str, tmp_path: Path) -> None:
     document = (ROOT / f"docs/{page}.md").read_text()
     said = re.search(r"^```text\n(.*?)^```", document, re.M | re.DOTALL)

@@ -39,7 +39,7 @@ def texts() -> set[tuple[str, int]]:
 
 
 def by_tests() -> set[tuple[str, int]]:
-    """What the names and docstrings of test functions name, and those of their files."""
+    """What the names and docstrings of test functions name."""
     found = set()
     for file in HERE.glob("test_*.py"):
         if file == Path(__file__):
