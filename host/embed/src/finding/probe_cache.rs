@@ -1,5 +1,6 @@
 //! What executables said of themselves, kept in the user's cache folder: to ask one takes as long as
-//! to start Python.
+//! to start Python. Without it `crossdock run` of an empty script took 2.3 times as long (0.19 s beside
+//! 0.08 s, interleaved, on two busy cores).
 
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
