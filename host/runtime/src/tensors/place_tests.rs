@@ -28,12 +28,12 @@ struct Say {
     known: Mutex<BTreeMap<(u64, u64), PointerInfo>>,
 }
 
-static SAY: [Say; 11] = [const {
+static SAY: [Say; 13] = [const {
     Say {
         next: Mutex::new(Address::pointer(0)),
         known: Mutex::new(BTreeMap::new()),
     }
-}; 11];
+}; 13];
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Told<N> {
     const DESCRIPTION: &'static str =
@@ -260,6 +260,38 @@ fn no_plugin_is_asked_about_handles_of_another() {
         );
     }
     assert!(!meet(&device, &handle));
+}
+
+#[test]
+fn two_handles_of_one_plugin_may_be_one_memory_where_it_gives_them_one_number() {
+    let one = memory::<11>(Address::handle(0x100, 0));
+    let of_one_plugin = |word| {
+        *SAY[11].next.lock().unwrap() = Address::handle(word, 0);
+        Tensor::empty(one.device(), &bytes(16)).unwrap()
+    };
+    let numbered = |allocation_id| PointerInfo {
+        allocation_id,
+        ..PointerInfo::default()
+    };
+    let (part_of_it, apart, unnumbered) = (
+        of_one_plugin(0x200),
+        of_one_plugin(0x300),
+        of_one_plugin(0x400),
+    );
+    say::<11>(0x100, 0, numbered(7));
+    say::<11>(0x200, 0, numbered(7));
+    say::<11>(0x300, 0, numbered(8));
+    assert!(meet(&one, &part_of_it));
+    assert!(!meet(&one, &apart));
+    say::<11>(0x100, 0, numbered(0));
+    say::<11>(0x400, 0, numbered(0));
+    assert!(!meet(&one, &unnumbered), "0 is no number");
+
+    // The same number of another plugin is another memory's.
+    let others = memory::<12>(Address::handle(0x500, 0));
+    say::<11>(0x100, 0, numbered(7));
+    say::<12>(0x500, 0, numbered(7));
+    assert!(!meet(&one, &others));
 }
 
 #[test]
