@@ -21,6 +21,8 @@
 //! | --- | --- |
 //! | `process` | whether the process exits or is a fork; the trace |
 //! | `hooks` | an open plugin, its hooks called safely through the layers of `crossdock-layers` |
+//! | `plugin_files` | plugin files: found, and looked at while none of their code runs |
+//! | `plugins` | the plugins that are open in the process, and what each of them keeps |
 //! | `loader` | from a file to an open plugin |
 //! | `devices` | a runtime: its plugins, its devices, and who owns an address |
 //! | `streams` | order on one device, and waits between plugins |
@@ -36,7 +38,9 @@ mod devices;
 mod error;
 mod exchange;
 mod hooks;
-pub mod loader;
+mod loader;
+pub mod plugin_files;
+mod plugins;
 mod process;
 mod routes;
 mod routing;
@@ -52,7 +56,7 @@ pub use devices::runtime::Runtime;
 pub use error::Error;
 pub use hooks::host_services::log_level_changed;
 pub use hooks::plugin_hooks::Hooks;
-pub use loader::plugin::{Plugin, PluginIdentity, PluginState};
+pub use plugins::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crossdock::loader::{self, Preflight, Remark};
+use crossdock::plugin_files::{self, Preflight, Remark};
 use crossdock::{Error, PluginState, Runtime, Tensor};
 use crossdock_e2e::outsiders::symbol;
 use crossdock_e2e::{compile_plugin, ext_dev, root, throwing};
@@ -24,7 +24,7 @@ fn open() -> Runtime {
 }
 
 fn preflight(file: &Path) -> Preflight {
-    loader::preflight(file, &loader::Environment::of_process()).unwrap()
+    plugin_files::preflight(file, &loader::Environment::of_process()).unwrap()
 }
 
 fn faulty(folder: &Path, fault: &str) -> PathBuf {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use crossdock::{
     Runtime,
-    loader::{self, Preflight},
+    plugin_files::{self, Preflight},
 };
 use serde::Serialize;
 
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 impl Diagnosis {
     /// Looks at a file, and probes it unless it is one that was seen before.
     fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
-        let Ok(found) = loader::preflight(&path, &loader::Environment::of_process()) else {
+        let Ok(found) = plugin_files::preflight(&path, &loader::Environment::of_process()) else {
             // Who loads it tells why it is refused, in the same words.
             return self.add(path.clone(), Vec::new(), probe(&path));
         };
@@ -197,7 +197,7 @@ fn candidates(globals: &Globals) -> Result<Vec<PathBuf>, Failure> {
         found.sort();
         given.extend(found);
     }
-    let search = loader::search(&[], &loader::Environment::of_process());
+    let search = plugin_files::search(&[], &loader::Environment::of_process());
     for warning in search.warnings {
         log::warn!(target: "crossdock::load", "{warning}");
     }

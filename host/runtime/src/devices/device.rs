@@ -12,8 +12,8 @@ use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::loader::listing::Listed;
-use crate::loader::plugin::Plugin;
+use crate::plugins::listing::Listed;
+use crate::plugins::plugin::Plugin;
 use crate::routing::shared::Routing;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of

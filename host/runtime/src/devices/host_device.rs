@@ -16,7 +16,9 @@ use crate::devices::device::WeakDevice;
 #[cfg(feature = "cpu")]
 use crate::error::Error;
 #[cfg(feature = "cpu")]
-use crate::loader::{Environment, builtin};
+use crate::loader::builtin;
+#[cfg(feature = "cpu")]
+use crate::plugin_files::Environment;
 #[cfg(feature = "cpu")]
 use crate::routing::costs::CostCache;
 #[cfg(feature = "cpu")]

@@ -11,7 +11,7 @@ use crossdock_sdk::dlpack;
 
 use crate::devices::device::{Device, WeakDevice};
 use crate::devices::pointer_query::Asked;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 
 /// Devices in the order in which they were added.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use crossdock_sdk::abi::{Address, MemoryKind, PointerFlags, PointerInfo};
 use crate::devices::device::Device;
 use crate::devices::runtime::{NoDevice, Runtime};
 use crate::error::Error;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 
 /// Who owns an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,9 +11,11 @@ use crate::devices::device::Device;
 use crate::devices::registry::{Entry, Registry};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
-use crate::loader::listing::Listing;
-use crate::loader::plugin::{Plugin, PluginState};
-use crate::loader::{self, Preflight, open_plugins};
+use crate::loader;
+use crate::plugin_files::{self, Preflight};
+use crate::plugins::listing::Listing;
+use crate::plugins::open_plugins;
+use crate::plugins::plugin::{Plugin, PluginState};
 use crate::process::process_state;
 
 /// What became of a plugin that was to be entered.
@@ -44,7 +46,7 @@ impl Runtime {
             environment.plugin_path = None;
             environment.beside.clear();
         }
-        let found = loader::search(folders, &environment);
+        let found = plugin_files::search(folders, &environment);
         for warning in &found.warnings {
             log::warn!(target: "crossdock::load", "{warning}");
         }

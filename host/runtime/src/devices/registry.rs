@@ -8,8 +8,8 @@ use crossdock_sdk::dlpack::{self, DeviceType};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::loader::listing::Listing;
-use crate::loader::plugin::Plugin;
+use crate::plugins::listing::Listing;
+use crate::plugins::plugin::Plugin;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Registry {

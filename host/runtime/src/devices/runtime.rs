@@ -14,9 +14,11 @@ use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};
 use crate::error::{self, Error, memory_called};
-use crate::loader::listing::Listing;
-use crate::loader::plugin::{Plugin, PluginState};
-use crate::loader::{self, Environment, open_plugins};
+use crate::loader;
+use crate::plugin_files::Environment;
+use crate::plugins::listing::Listing;
+use crate::plugins::open_plugins;
+use crate::plugins::plugin::{Plugin, PluginState};
 use crate::process::process_state;
 use crate::routing::shared::Routing;
 

@@ -11,7 +11,7 @@ use super::{Error, Runtime};
 use crate::devices::device::Device;
 use crate::devices::pointer_query::Asked;
 use crate::devices::registering::Entered;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
 use crate::test_plugins::test_plugin_streams::{self, MEMORY, Step, given};

@@ -12,9 +12,9 @@ use crossdock_plugin_cpu::Cpu;
 use crossdock_sdk::plugin::{Plugin as _, table_of};
 
 use crate::error::Error;
-use crate::loader::Description;
-use crate::loader::open_plugins::{self, Source, open_once};
-use crate::loader::plugin::{Plugin, PluginIdentity};
+use crate::plugin_files::Description;
+use crate::plugins::open_plugins::{self, Source, open_once};
+use crate::plugins::plugin::{Plugin, PluginIdentity};
 
 /// The built-in CPU plugin, in these layers if it is not open yet; all runtimes of the process share
 /// it.

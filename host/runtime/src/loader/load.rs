@@ -8,10 +8,10 @@ use crossdock_sdk::abi::{ABI_MAJOR, ABI_MINOR};
 
 use super::open::{open_c, open_rust};
 use super::surroundings::Surroundings;
-use super::{AbiVersion, Environment, Flavour, Preflight, preflight};
 use crate::error::Error;
-use crate::loader::open_plugins::{self, Source, open_once};
-use crate::loader::plugin::{Plugin, PluginIdentity};
+use crate::plugin_files::{AbiVersion, Environment, Flavour, Preflight, preflight};
+use crate::plugins::open_plugins::{self, Source, open_once};
+use crate::plugins::plugin::{Plugin, PluginIdentity};
 
 /// Looks at a file without running any of its code.
 ///

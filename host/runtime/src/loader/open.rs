@@ -13,11 +13,11 @@ use crossdock_layers::Table;
 use crossdock_sdk::abi::{C_ENTRY_SYMBOL, PluginTable, PluginTableRef, address_of};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::image::RUST_ROOT;
 use super::layout_report::summary;
 use super::mapped::{PrivateCopy, is_mapped_from};
-use super::{Preflight, PreflightError, Remark};
 use crate::error::Error;
+use crate::plugin_files::image::RUST_ROOT;
+use crate::plugin_files::{Preflight, PreflightError, Remark};
 
 /// Loads a Rust plugin: compares the layouts of both sides, then reads its table.
 ///

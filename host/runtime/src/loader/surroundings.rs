@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::Remark;
+use crate::plugin_files::Remark;
 
 /// Both as they were at one time.
 pub(super) struct Surroundings {

@@ -13,8 +13,8 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
-use crate::loader::open_plugins;
-use crate::loader::plugin::Plugin;
+use crate::plugins::open_plugins;
+use crate::plugins::plugin::Plugin;
 use crate::process::process_state;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);

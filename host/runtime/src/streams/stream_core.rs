@@ -14,7 +14,7 @@ use crossdock_sdk::abi::StreamHandle;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_streams::is_of_work;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::test_plugins::test_plugin_streams::{self, Step, given};
 use crate::{Device, Runtime, Stream, Tensor};
 

@@ -13,8 +13,8 @@ use crate::devices::device::Device;
 use crate::devices::pointer_query::{self, Claim};
 use crate::devices::runtime::NoDevice;
 use crate::error::Error;
-use crate::loader::open_plugins;
-use crate::loader::plugin::Plugin;
+use crate::plugins::open_plugins;
+use crate::plugins::plugin::Plugin;
 use crate::tensors::memory::Memory;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::devices::host_device;
-use crate::loader::open_plugins;
+use crate::plugins::open_plugins;
 use crate::tensors::memory::Memory;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;

@@ -9,7 +9,7 @@ use crossdock_sdk::abi::DeviceInfo;
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::table_of;
 
-use crate::loader::plugin::{Plugin, PluginIdentity};
+use crate::plugins::plugin::{Plugin, PluginIdentity};
 
 /// The plugin `P` under this name, open.
 pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugin> {

@@ -17,7 +17,7 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::devices::device::Device;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::routing::shared::Routing;
 use crate::test_plugins::test_plugin;
 

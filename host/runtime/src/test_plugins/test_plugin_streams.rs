@@ -14,7 +14,7 @@ use crossdock_sdk::abi::{
 };
 use crossdock_sdk::plugin::{Error, Groups, Host, HostCalls, HostEvents, Streams, Wrap, describe};
 
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::test_plugins::test_plugin;
 use crate::{Device, Runtime};
 

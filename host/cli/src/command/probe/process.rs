@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crossdock::loader::Environment;
+use crossdock::plugin_files::Environment;
 
 /// Makes `command` the start of a process that a plugin may do what it likes in.
 pub(super) fn prepare(command: &mut Command) {

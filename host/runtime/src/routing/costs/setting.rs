@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::loader::Environment;
+use crate::plugin_files::Environment;
 
 /// Whether the costs of copies are measured, and where they are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

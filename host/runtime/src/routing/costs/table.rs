@@ -17,7 +17,7 @@ use super::measure::{BUDGET, measure};
 use super::setting::CostCache;
 use super::store::{PairIdentity, Store};
 use crate::devices::device::Device;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::routing::kinds::Way;
 
 /// The curves of the ways of one class of copies between two devices.

@@ -13,8 +13,8 @@ use crossdock_sdk::abi::{Capabilities, Side};
 use crate::copies::transfer::{address_of, host_length, host_side};
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::loader::listing::Listed;
-use crate::loader::plugin::Plugin;
+use crate::plugins::listing::Listed;
+use crate::plugins::plugin::Plugin;
 use crate::process::process_state;
 
 /// Host memory through which staged bytes go; its content is undefined.

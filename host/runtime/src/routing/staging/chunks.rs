@@ -7,7 +7,7 @@ use crossdock_sdk::abi::Side;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 use crate::process::process_state;
 use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};
 

@@ -1,4 +1,4 @@
-//! Facts about this process that only the C library knows.
+//! What the dynamic linker knows of this process.
 #![expect(unsafe_code, reason = "calls of the C library")]
 
 use std::{ffi::CStr, os::unix::ffi::OsStrExt, path::PathBuf, ptr};

@@ -395,7 +395,7 @@ fn truncated(path: &Path, bytes: &[u8], needs: u64, part: &'static str) -> Prefl
 pub(super) const C_ROOT: &str = "crossdock_plugin";
 
 /// What a Rust plugin exports: the header of its root module.
-pub(super) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
+pub(crate) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 
 /// So much of a name of a section or a symbol is looked at.
 const LONGEST_NAME: usize = 256;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::loader::plugin::Plugin;
+use crate::plugins::plugin::Plugin;
 
 /// How many runtimes list a plugin, or that no more will.
 #[derive(Debug, Default)]

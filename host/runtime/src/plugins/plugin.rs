@@ -12,9 +12,9 @@ use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::loader::Remark;
-use crate::loader::listing::Runtimes;
-use crate::loader::open_plugins::{self, Inherited};
+use crate::plugin_files::Remark;
+use crate::plugins::listing::Runtimes;
+use crate::plugins::open_plugins::{self, Inherited};
 use crate::process::process_state;
 use crate::streams::completion::Completions;
 use crate::streams::internal_streams::InternalStreams;

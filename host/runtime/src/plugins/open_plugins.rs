@@ -8,8 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::error::Error;
-use crate::loader::plugin::{Found, Plugin, PluginState};
-use crate::loader::{FileIdentity, FloatMode, KeptSignals, Preflight};
+use crate::plugin_files::{FileIdentity, Preflight};
+use crate::plugins::float_mode::FloatMode;
+use crate::plugins::plugin::{Found, Plugin, PluginState};
+use crate::plugins::signals::KeptSignals;
 use crate::process::process_state;
 
 /// What is open in this process, or in the one that it was forked from.

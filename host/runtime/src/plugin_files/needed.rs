@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crossdock_sdk::trust;
 
-use super::process;
+use super::dynamic_linker;
 
 /// Whether a needed library is loaded already, or lies where the linker looks.
 pub(super) fn is_found(name: &str, plugin: &Path, run_path: &[String]) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn is_found(name: &str, plugin: &Path, run_path: &[String]) -> bool {
         .chain(STANDARD.map(ToOwned::to_owned))
         .any(|folder| Path::new(&folder).join(name).exists())
         || is_in_cache(name)
-        || CString::new(name).is_ok_and(|name| process::is_loaded(&name))
+        || CString::new(name).is_ok_and(|name| dynamic_linker::is_loaded(&name))
 }
 
 /// Whether the linker's cache has the name: it holds names that each end with NUL.

@@ -37,7 +37,7 @@ pub struct Preflight {
     pub(super) run_path: Vec<String>,
     // Held, so that the inode is not used again while the plugin is open, and so that what is
     // loaded can be compared with what was looked at.
-    pub(super) file: File,
+    pub(crate) file: File,
     written: Written,
 }
 
@@ -127,12 +127,12 @@ impl Preflight {
     }
 
     /// Whether another file has the same bytes.
-    pub(super) fn has_the_bytes_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_the_bytes_of(&self, other: &Self) -> bool {
         self.written.length == other.written.length && same_bytes(&self.file, &other.file)
     }
 
     /// Whether the file was not written between two looks at it.
-    pub(super) fn is_unchanged(&self, later: &Self) -> bool {
+    pub(crate) fn is_unchanged(&self, later: &Self) -> bool {
         self.written == later.written
     }
 

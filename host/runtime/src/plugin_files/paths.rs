@@ -9,7 +9,7 @@ use std::{
 
 use crossdock_sdk::trust::{self, Untrusted};
 
-use super::process;
+use super::dynamic_linker;
 
 /// What the search takes from the process, apart from it so that a test can choose it.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,8 @@ impl Environment {
     pub fn of_process() -> Self {
         let folder = |path: Option<PathBuf>| Some(path?.canonicalize().ok()?.parent()?.to_owned());
         let executable = folder(std::env::current_exe().ok());
-        let library = folder(process::own_file()).filter(|dir| Some(dir) != executable.as_ref());
+        let library =
+            folder(dynamic_linker::own_file()).filter(|dir| Some(dir) != executable.as_ref());
         Self {
             plugin_path: std::env::var_os("CROSSDOCK_PLUGIN_PATH"),
             plugins: std::env::var_os("CROSSDOCK_PLUGINS"),
