@@ -217,6 +217,12 @@ impl Error {
         }
     }
 
+    /// Whether a plugin that answers this about a stream or an event says that the work is over and has
+    /// failed.
+    pub(crate) fn is_failure_of_work(&self) -> bool {
+        self.status().is_some_and(Status::is_failure_of_work)
+    }
+
     /// Whether there was too little memory, of a device or of the host.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         [Some(Status::OOM_DEVICE), Some(Status::OOM_HOST)].contains(&self.status())

@@ -19,7 +19,7 @@
 //! past this file (`Memory::free_in_order`).
 //!
 //! *A stream of another plugin.* Work by another plugin than the stream's goes to an internal
-//! stream of that plugin (`internal_streams.rs`), which waits for an event of the caller's
+//! stream of that plugin (`streams/internal_stream.rs`), which waits for an event of the caller's
 //! stream; the caller's then waits for an event of the internal one. Such work never goes to the
 //! default stream, which may be blocked. The internal stream also waits for the memory's earlier
 //! work itself: the caller's stream alone would go on too early where its plugin breaks down.

@@ -12,7 +12,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
 use crate::streams::event::Event;
-use crate::streams::internal_streams::InternalStream;
+use crate::streams::internal_stream::InternalStream;
 use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Work};
 use crate::streams::stream::Stream;
 use crate::streams::wait::{OnFailure, WaitMethod};

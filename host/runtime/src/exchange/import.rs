@@ -142,7 +142,7 @@ impl Tensor {
         if view.layout().numel() == 0 {
             return Self::of_nothing(&claimed, view);
         }
-        if let Some(memory) = claimed.plugin().objects().find(word) {
+        if let Some(memory) = Memory::of_object(claimed.plugin(), word) {
             return Self::of_known_object(memory, view, tensor);
         }
         let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;

@@ -50,6 +50,22 @@ impl Hooks {
         }
     }
 
+    /// Whether a stream's work is done.
+    ///
+    /// # Errors
+    /// As [`Hooks::stream_query`], but for `NOT_READY`, which is no failure.
+    pub(crate) fn is_idle(&self, stream: StreamHandle) -> Result<bool, Error> {
+        is_ready(self.stream_query(stream))
+    }
+
+    /// Whether an event happened.
+    ///
+    /// # Errors
+    /// As [`Hooks::event_query`], but for `NOT_READY`, which is no failure.
+    pub(crate) fn has_happened(&self, event: EventHandle) -> Result<bool, Error> {
+        is_ready(self.event_query(event))
+    }
+
     /// Makes the CPU wait until an event happened; `None` is no limit.
     ///
     /// # Errors
@@ -86,6 +102,14 @@ fn in_slices(
             answer => return answer,
         }
         slice = (slice * 2).min(LONGEST);
+    }
+}
+
+fn is_ready(answer: Result<(), Error>) -> Result<bool, Error> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if error.status() == Some(Status::NOT_READY) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

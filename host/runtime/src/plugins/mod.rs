@@ -5,6 +5,11 @@
 //! | `plugin` | a loaded plugin: probed and opened at its first need |
 //! | `open_plugins` | all that are open in the process; they are told of exit and fork |
 //! | `listing` | which runtimes list a plugin |
+//! | `stream_core`, `live_streams` | a stream as its plugin knows it, and those that are alive |
+//! | `internal_streams` | the pool of streams that the runtime makes for itself |
+//! | `live_objects` | native objects that are alive, with their memory |
+//! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
+//! | `workers` | the threads that act when work is over |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |
 //!
 //! Loading and opening a file leave the thread's floating-point mode as it was (`float_mode.rs`).
@@ -13,7 +18,14 @@
 //! while it is being loaded is told so.
 
 mod float_mode;
+pub(crate) mod internal_streams;
 pub(crate) mod listing;
+pub(crate) mod live_objects;
+mod live_streams;
 pub(crate) mod open_plugins;
 pub(crate) mod plugin;
+pub(crate) mod releases;
 mod signals;
+pub(crate) mod stream_core;
+pub(crate) mod stream_frees;
+pub(crate) mod workers;

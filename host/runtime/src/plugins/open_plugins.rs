@@ -236,7 +236,7 @@ pub(crate) fn watch() {
 fn tell_exit() {
     tell(|plugin| {
         plugin.hooks().at_exit();
-        plugin.completions().outstanding().wake();
+        plugin.releases().wake();
     });
 }
 

@@ -1,7 +1,7 @@
 //! A registered plugin: its description, what its probe found, and its hooks.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crossdock_layers::Layer;
 use crossdock_layers::Table;
@@ -13,13 +13,14 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugin_files::Remark;
+use crate::plugins::internal_streams::InternalStreams;
 use crate::plugins::listing::Runtimes;
+use crate::plugins::live_objects::LiveObjects;
+use crate::plugins::live_streams::LiveStreams;
 use crate::plugins::open_plugins::{self, Inherited};
+use crate::plugins::releases::Releases;
+use crate::plugins::workers::Workers;
 use crate::process::process_state;
-use crate::streams::completion::Completions;
-use crate::streams::internal_streams::InternalStreams;
-use crate::streams::stream_core::LiveStreams;
-use crate::tensors::live_objects::LiveObjects;
 
 /// What a plugin's probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +85,8 @@ pub struct Plugin {
     layers: Vec<Layer>,
     started: OnceLock<Started>,
     internal_streams: InternalStreams,
-    completions: Completions,
+    workers: Workers,
+    releases: Arc<Releases>,
     streams: LiveStreams,
     objects: LiveObjects,
     runtimes: Runtimes,
@@ -108,7 +110,8 @@ impl Plugin {
             started: OnceLock::new(),
             identity,
             internal_streams: InternalStreams::default(),
-            completions: Completions::default(),
+            workers: Workers::default(),
+            releases: Arc::default(),
             streams: LiveStreams::new(),
             objects: LiveObjects::new(),
             runtimes: Runtimes::default(),
@@ -325,14 +328,18 @@ impl Plugin {
     /// Blocks until all outstanding releases of its memory with a smaller number than `later` are over; `false`
     /// when the deadline passed first, or the process began to exit.
     pub(crate) fn wait_for_releases(&self, later: u64, deadline: Deadline) -> bool {
-        let outstanding = self.completions.outstanding();
         self.streams.finish_frees();
-        outstanding.wait(later, deadline.left())
+        self.releases.wait(later, deadline.left())
     }
 
-    /// What is done when its events happen.
-    pub(crate) const fn completions(&self) -> &Completions {
-        &self.completions
+    /// The threads that act when its work is over.
+    pub(crate) const fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// The releases of its memory that wait for work.
+    pub(crate) const fn releases(&self) -> &Arc<Releases> {
+        &self.releases
     }
 }
 
@@ -365,7 +372,7 @@ impl Drop for Plugin {
         }
         if process_state::exiting() || self.hooks.is_forked() {
             // Its queues have locks, which threads may hold that a child does not have.
-            return process_state::leak(std::mem::take(&mut self.completions));
+            return process_state::leak(std::mem::take(&mut self.workers));
         }
         self.internal_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()

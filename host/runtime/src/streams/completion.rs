@@ -22,29 +22,13 @@ use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
+use crate::plugins::releases::Release;
+use crate::plugins::workers::{Job, Workers};
 use crate::process::process_state;
 use crate::streams::event::Event;
-use crate::streams::internal_streams::{InternalStream, is_of_work};
+use crate::streams::internal_stream::InternalStream;
 use crate::streams::outstanding_work::Work;
-use crate::streams::release::{Release, Releases};
 use crate::streams::wait::{OnFailure, WaitMethod};
-use crate::streams::worker::{Job, Worker};
-
-/// The threads that act when a plugin's events happen, and its outstanding releases.
-#[derive(Debug, Default)]
-pub(crate) struct Completions {
-    /// A thread of its own: a release may run code of others, which must not delay a stream.
-    host_events: Worker,
-    releases: Worker,
-    outstanding: Arc<Releases>,
-}
-
-impl Completions {
-    /// The releases of this plugin's memory that wait for work.
-    pub(crate) const fn outstanding(&self) -> &Arc<Releases> {
-        &self.outstanding
-    }
-}
 
 /// What is done when work is over.
 #[derive(Debug)]
@@ -56,10 +40,10 @@ pub(crate) enum Then {
 }
 
 impl Then {
-    fn worker(&self, completions: &Completions) -> Option<Sender<Job>> {
+    fn worker(&self, workers: &Workers) -> Option<Sender<Job>> {
         match self {
-            Self::Complete(..) => completions.host_events.start("crossdock-complete"),
-            Self::Release(..) => completions.releases.start("crossdock-release"),
+            Self::Complete(..) => workers.host_events.start("crossdock-complete"),
+            Self::Release(..) => workers.releases.start("crossdock-release"),
         }
     }
 
@@ -141,7 +125,7 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
 pub(crate) fn ask_until_over(event: &Event, limit: Option<Duration>) -> Result<(), Error> {
     let deadline = Deadline::after(limit);
     match event.synchronize(limit) {
-        Err(error) if !is_of_work(&error) && !is_timeout(&error, limit) => {
+        Err(error) if !error.is_failure_of_work() && !is_timeout(&error, limit) => {
             event.synchronize(deadline.left())
         }
         ended => ended,
@@ -167,7 +151,7 @@ fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
 /// leaked and counted.
 pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
     let plugin = Arc::clone(event.device().plugin());
-    let worker = then.worker(plugin.completions());
+    let worker = then.worker(plugin.workers());
     let waiting = Arc::new(Waiting {
         event,
         then: Mutex::new(Some(then)),

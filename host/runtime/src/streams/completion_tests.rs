@@ -8,16 +8,17 @@ use std::time::Duration;
 use crossdock_sdk::deadline::Deadline;
 
 use super::{Then, after};
+use crate::plugins::releases::{Release, Releases, next_number};
 use crate::process::process_state;
 use crate::streams::event::Event;
-use crate::streams::release::{Release, Releases, next_number, wait_for_all};
+use crate::streams::release_wait::wait_for_all;
 use crate::test_plugins::test_plugin_streams::{devices, given};
 
 #[test]
 fn a_plugin_that_took_a_host_function_and_panicked_may_call_it_still() {
     let ([device, _], given) = (devices::<42>(), given::<42>());
     *given.calls_before_a_panic.lock().unwrap() = Some(Vec::new());
-    let outstanding = Arc::clone(device.plugin().completions().outstanding());
+    let outstanding = Arc::clone(device.plugin().releases());
     let release = Release::new(&outstanding, || ());
     let leaks = process_state::counted_leaks();
     let event = Event::create(&device).unwrap();
@@ -69,11 +70,7 @@ fn who_waits_for_releases_waits_for_those_that_begin_inside_of_them() {
     let ([device, _], _) = (devices::<43>(), given::<43>());
     let plugins = [Arc::clone(device.plugin())];
     let is_over = Arc::<AtomicBool>::default();
-    let first = chain(
-        plugins[0].completions().outstanding(),
-        4,
-        Arc::clone(&is_over),
-    );
+    let first = chain(plugins[0].releases(), 4, Arc::clone(&is_over));
     std::thread::spawn(move || first.run());
     let limit = Deadline::after(Some(Duration::from_secs(20)));
     wait_for_all("wait", &plugins, limit).unwrap();

@@ -9,7 +9,6 @@ use crossdock_sdk::abi::{EventHandle, Status};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
-use crate::streams::stream::done;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
 ///
@@ -125,7 +124,7 @@ impl Event {
         if self.is_known_done() {
             return Ok(true);
         }
-        let happened = done(self.device().hooks().event_query(self.inner.handle))?;
+        let happened = self.device().hooks().has_happened(self.inner.handle)?;
         if happened {
             self.happen()?;
         }

@@ -4,12 +4,15 @@
 //! | --- | --- |
 //! | `stream`, `event` | streams and events as callers have them |
 //! | `device_wait` | waits for all work on a device |
-//! | `stream_core`, `stream_frees` | a stream as its plugin knows it, and memory that it frees |
+//! | `stream_frees` | streams that free memory |
 //! | `wait` | how a stream waits for an event of another plugin |
-//! | `completion`, `worker` | what is done when work is over, and the thread that does it |
+//! | `completion` | what is done when work is over |
 //! | `outstanding_work` | work that may still run on a memory |
-//! | `release` | giving back what work may still use, and waits for that |
-//! | `internal_streams` | streams that the runtime makes for itself |
+//! | `release_wait` | waits for outstanding releases |
+//! | `internal_stream` | a stream that the runtime makes for itself |
+//!
+//! What a plugin keeps of its streams, its outstanding releases and its threads, stands in
+//! [`plugins`](crate::plugins).
 //!
 //! # Waits, and when work is over
 //!
@@ -19,7 +22,7 @@
 //! has no host events.
 //!
 //! *One stream for all runtimes.* A stream belongs to the plugin's device, not to a runtime
-//! (`stream_core.rs`): a `Stream` is a shared core with its one submit lock, and the `Device` of
+//! (`plugins/stream_core.rs`): a `Stream` is a shared core with its one submit lock, and the `Device` of
 //! the one that asked. So equal devices of two runtimes have equal streams, and the second wrap
 //! of a native handle is the first one. The plugin's table of live streams is compared after the
 //! hook returned, and the second handle is given back. Its entries are weak: a stream is found
@@ -30,7 +33,7 @@
 //! one of its own plugin, which the host completes (`wait.rs`). The host event is completed from
 //! an internal stream of the other plugin (`completion.rs`), which waits for that plugin's event
 //! and then runs a host function; a function may call no hook, so it hands a job to a thread
-//! (`worker.rs`). All this is submitted before the waiting stream is told to wait: behind that
+//! (`plugins/workers.rs`). All this is submitted before the waiting stream is told to wait: behind that
 //! wait in one hardware queue, it would never run. An internal stream carries one thing at a
 //! time, because two waits on one stream could wait in a circle; as many are made as wait at
 //! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, a thread
@@ -53,17 +56,15 @@
 pub(crate) mod completion;
 mod device_wait;
 pub(crate) mod event;
-pub(crate) mod internal_streams;
+pub(crate) mod internal_stream;
 #[cfg(test)]
-mod internal_streams_tests;
+mod internal_stream_tests;
 pub(crate) mod outstanding_work;
 #[cfg(test)]
 mod outstanding_work_tests;
-pub(crate) mod release;
+pub(crate) mod release_wait;
 pub(crate) mod stream;
-pub(crate) mod stream_core;
-pub(crate) mod stream_frees;
+mod stream_frees;
 #[cfg(test)]
 mod stream_tests;
 pub(crate) mod wait;
-pub(crate) mod worker;

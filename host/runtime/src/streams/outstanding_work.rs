@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::process::process_state;
 use crate::streams::completion::{self, End};
 use crate::streams::event::Event;
-use crate::streams::internal_streams::{InternalStream, is_of_work};
+use crate::streams::internal_stream::InternalStream;
 use crate::streams::stream::Stream;
 use crate::streams::wait::OnFailure;
 
@@ -279,7 +279,7 @@ impl OutstandingWork {
                 // A reader need not know that the work is over where it failed.
                 match completion::ask_until_over(&event, deadline.left()) {
                     Ok(()) => self.forget(&event, earlier),
-                    Err(error) if is_of_work(&error) => failure = failure.or(Some(error)),
+                    Err(error) if error.is_failure_of_work() => failure = failure.or(Some(error)),
                     Err(error) => return Err(error),
                 }
                 continue;

@@ -8,8 +8,9 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::plugins::stream_core::{Origin, StreamCore};
 use crate::streams::event::Event;
-use crate::streams::stream_core::{Origin, StreamCore};
+use crate::streams::stream_frees;
 use crate::streams::wait::{self, OnFailure, WaitMethod};
 
 /// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
@@ -186,7 +187,7 @@ impl Stream {
     /// [`Error::Hook`]: the first failure of the stream's work, until [`Stream::synchronize`] has told of
     /// it.
     pub fn is_idle(&self) -> Result<bool, Error> {
-        done(self.device().hooks().stream_query(self.0.handle))
+        self.device().hooks().is_idle(self.0.handle)
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.
@@ -205,7 +206,7 @@ impl Stream {
 
     /// Notes that it was told to free memory, for those who wait for releases.
     pub(crate) fn note_free(&self) {
-        self.0.note_free(self.device());
+        stream_frees::note(&self.0, self.device());
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time.
@@ -224,12 +225,3 @@ impl PartialEq for Stream {
 }
 
 impl Eq for Stream {}
-
-/// A query's answer: `NOT_READY` is one, and no failure.
-pub(crate) fn done(answer: Result<(), Error>) -> Result<bool, Error> {
-    match answer {
-        Ok(()) => Ok(true),
-        Err(error) if error.status() == Some(Status::NOT_READY) => Ok(false),
-        Err(error) => Err(error),
-    }
-}

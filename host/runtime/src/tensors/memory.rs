@@ -9,11 +9,11 @@ use crossdock_sdk::dlpack;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::lend;
+use crate::plugins::releases::{Release, RunAtDrop};
 use crate::process::process_state;
 use crate::streams::completion;
 use crate::streams::event::Event;
 use crate::streams::outstanding_work::{Access, OutstandingWork, Work};
-use crate::streams::release::{Release, RunAtDrop};
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
 use crate::tensors::claim::HostClaim;
@@ -357,7 +357,7 @@ impl Memory {
         let of = of.clone();
         of.memory().calls().defer(|| {
             let ended = self.take();
-            let outstanding = Arc::clone(ended.device.plugin().completions().outstanding());
+            let outstanding = Arc::clone(ended.device.plugin().releases());
             RunAtDrop::new(Release::new(&outstanding, move || drop(ended)))
         })
     }
@@ -377,7 +377,7 @@ impl Memory {
 
     /// Gives it back when this work is over. `over` happened before.
     fn give_back_behind(self, work: Vec<Work>, mut over: Vec<Event>) {
-        let outstanding = Arc::clone(self.device.plugin().completions().outstanding());
+        let outstanding = Arc::clone(self.device.plugin().releases());
         over.extend(work.iter().filter_map(|one| one.end.clone().ok()));
         let release = Release::new(&outstanding, move || self.give_back_unless_used(over));
         completion::release_after(work, release);

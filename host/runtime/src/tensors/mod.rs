@@ -7,7 +7,7 @@
 //! | `allocate` | new memory of a device |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
 //! | `calls` | calls that use a memory now |
-//! | `object_memory`, `live_objects` | native objects of others, and those that are alive |
+//! | `object_memory` | native objects of others, and those that are alive |
 //! | `registration` | host memory that is locked for a device |
 //! | `claim` | memory that others call the host's, checked before it is first used |
 //! | `reach` | how others reach a memory |
@@ -18,7 +18,7 @@
 //! Dropping memory never waits, and makes nobody else wait: it is given back at once
 //! where all work is over; freed in order (`free_async`) by a stream that already waits for all
 //! of the work, where there is one and the plugin can; else when its last event happened
-//! (`release.rs`). `wait_for_releases` waits for all of them, and for those that begin inside of
+//! (`plugins/releases.rs`). `wait_for_releases` waits for all of them, and for those that begin inside of
 //! them: what keeps memory of another plugin, or a view of a view, is given back in steps, which
 //! have one number. That a stream has freed memory the runtime learns by an event behind the
 //! free, which is recorded when somebody waits, or when the stream is dropped
@@ -33,7 +33,7 @@
 //!
 //! *One memory for all tensors of a native object.* Adopting an object that a tensor here already
 //! uses gives a view of that tensor's memory, with its owner and its outstanding work. So does
-//! adopting a part of one, which counts as lying anywhere in it (`live_objects.rs`, by the same
+//! adopting a part of one, which counts as lying anywhere in it (`plugins/live_objects.rs`, by the same
 //! rules as streams). The plugin says by `allocation_id` that a part and its whole are one. An
 //! object that was made here and whose memory is being given back is refused. A reference that
 //! others count does not keep it: an object over memory of the host lives as long as its tensors.
@@ -55,7 +55,6 @@ pub(crate) mod claim;
 pub(crate) mod counted;
 pub(crate) mod foreign;
 pub(crate) mod inherited;
-pub(crate) mod live_objects;
 pub(crate) mod memory;
 pub(crate) mod object_memory;
 pub(crate) mod owner;

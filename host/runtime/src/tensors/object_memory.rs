@@ -1,11 +1,14 @@
 //! Memory that is a native object (a `cl_mem`) of others, or that others name by its object.
 #![expect(unsafe_code, reason = "adopts native objects")]
 
+use std::sync::Arc;
+
 use crossdock_sdk::abi::{Address, AdoptFlags, MemoryKind, PointerFlags};
 
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::lend;
+use crate::plugins::plugin::Plugin;
 use crate::tensors::foreign::Foreign;
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::Owner;
@@ -34,10 +37,34 @@ impl Memory {
         let mut adopted = Self::new(device.clone(), address, 1, MemoryKind::DEVICE, owner);
         let info = device.hooks().pointer_query(address)?;
         adopted.size = info.size;
-        if let Some(whole) = device.plugin().objects().numbered(info.allocation_id) {
+        if let Some(whole) = Self::numbered(device.plugin(), info.allocation_id) {
             adopted.set_whole(Tensor::keeping(whole)?);
         }
         Ok(adopted.with_read_only(read_only || info.flags.contains(PointerFlags::READ_ONLY)))
+    }
+
+    /// The memory that the plugin's object of this word is, where somebody holds it: with its owner and
+    /// the work on it.
+    pub(crate) fn of_object(plugin: &Plugin, word: u64) -> Option<Arc<Self>> {
+        plugin.objects().find(word)?.downcast().ok()
+    }
+
+    /// The memory that the plugin gives this number: under another handle, an object that is a part
+    /// of it or that it is a part of.
+    fn numbered(plugin: &Plugin, number: u64) -> Option<Arc<Self>> {
+        let all = plugin.objects().all().into_iter().filter(|_| number != 0);
+        let mut live = all.filter_map(|object| object.downcast::<Self>().ok());
+        live.find(|memory| {
+            let said = memory.device.hooks().pointer_query(memory.address);
+            said.is_ok_and(|said| said.allocation_id == number)
+        })
+    }
+
+    /// Lets others find it under the words by which its object is named. Where another thread was first,
+    /// the answer is that one's memory.
+    pub(crate) fn enter_object(self: &Arc<Self>, words: [u64; 2]) -> Option<Arc<Self>> {
+        let first = self.device.plugin().objects().enter(words, self)?;
+        first.downcast().ok()
     }
 
     /// The memory of a tensor, whose object others named in theirs.

@@ -132,7 +132,7 @@ impl Tensor {
         if memory.address.form == AddressForm::HANDLE && memory.size != 0 {
             let (word, memory) = (memory.address.word, Arc::new(memory));
             // It was made just now, so nobody else has it.
-            let _nobody = memory.device.plugin().objects().enter([word; 2], &memory);
+            let _nobody = memory.enter_object([word; 2]);
             return Self::of_object(memory, layout, offset);
         }
         Self::made(|| memory, || layout, offset)
@@ -148,8 +148,7 @@ impl Tensor {
         offset: u64,
     ) -> Result<Self, Error> {
         let (words, mut memory) = ([word, memory.address.word], Arc::new(memory));
-        let plugin = Arc::clone(memory.device.plugin());
-        if let Some(first) = plugin.objects().enter(words, &memory) {
+        if let Some(first) = memory.enter_object(words) {
             let first = Self::keeping(first)?;
             // Not entered, so it is this one's alone.
             if let Some(memory) = Arc::get_mut(&mut memory) {

@@ -4,18 +4,13 @@
 //! do with each other, and could wait in a circle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
+use crossdock_sdk::abi::StreamHandle;
 use crossdock_sdk::deadline::Deadline;
 
-use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::streams::event::Event;
-use crate::streams::stream::done;
-use crate::streams::stream_core::destroy;
-use crate::streams::wait::{self, OnFailure, WaitMethod};
+use crate::plugins::stream_core::destroy;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]
@@ -40,9 +35,9 @@ struct Kept {
 /// One of them. A thread that queries it shares it meanwhile, and the last to let go of one that left the
 /// pool destroys it.
 #[derive(Debug)]
-struct PooledStream {
+pub(crate) struct PooledStream {
     device: u32,
-    handle: StreamHandle,
+    pub(crate) handle: StreamHandle,
 }
 
 /// So many of a device's are queried for an idle one, the oldest first: their work is over first.
@@ -50,9 +45,6 @@ const MOST_QUERIED: usize = 4;
 
 /// While the pool of all devices holds more than these, idle ones are destroyed.
 const MOST_KEPT: usize = 16;
-
-/// How long a host function that has done its work may take to return.
-const RETURN: Duration = Duration::from_secs(1);
 
 impl InternalStreams {
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -83,11 +75,27 @@ impl InternalStreams {
         at.map(|at| streams.remove(at)).is_some()
     }
 
-    fn give_back(&self, stream: Arc<PooledStream>) {
+    pub(crate) fn give_back(&self, stream: Arc<PooledStream>) {
         let mut pool = self.pool();
         pool.last += 1;
         let number = pool.last;
         pool.streams.push(Kept { number, stream });
+    }
+
+    /// A stream of the device whose work is done, else a new one.
+    ///
+    /// # Errors
+    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
+    pub(crate) fn take(&self, hooks: &Hooks, device: u32) -> Result<Arc<PooledStream>, Error> {
+        let stream = match self.idle(hooks, device) {
+            Some(idle) => idle,
+            None => Arc::new(PooledStream {
+                device,
+                handle: hooks.stream_create(device)?,
+            }),
+        };
+        self.trim(hooks, device);
+        Ok(stream)
     }
 
     /// A kept stream of the device whose work is done.
@@ -97,10 +105,10 @@ impl InternalStreams {
             if idle.is_some() {
                 return;
             }
-            match done(hooks.stream_query(one.stream.handle)) {
+            match hooks.is_idle(one.stream.handle) {
                 Ok(true) if self.claim(one) => idle = Some(Arc::clone(&one.stream)),
                 // A stream on which something failed may say so for ever.
-                Err(error) if is_of_work(&error) => _ = self.claim(one),
+                Err(error) if error.is_failure_of_work() => _ = self.claim(one),
                 // Its work may be running, and a wait for the device has to find it.
                 Ok(_) | Err(_) => {}
             }
@@ -108,19 +116,19 @@ impl InternalStreams {
         idle
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.pool().streams.len() > MOST_KEPT
     }
 
     /// Destroys idle ones where there are too many: what many needed at once does not stay for ever.
-    fn trim(&self, hooks: &Hooks, device: u32) {
+    pub(crate) fn trim(&self, hooks: &Hooks, device: u32) {
         if !self.is_full() {
             return;
         }
         self.look(hooks, device, MOST_QUERIED, |one| {
-            let is_over = match done(hooks.stream_query(one.stream.handle)) {
+            let is_over = match hooks.is_idle(one.stream.handle) {
                 Ok(is_over) => is_over,
-                Err(error) => is_of_work(&error),
+                Err(error) => error.is_failure_of_work(),
             };
             if is_over && self.is_full() {
                 self.claim(one);
@@ -157,127 +165,8 @@ impl InternalStreams {
     }
 }
 
-/// An internal stream that its holder has to itself. Dropping it calls no hook and leaves its work
-/// running.
-#[derive(Debug)]
-pub(crate) struct InternalStream {
-    device: Device,
-    handle: StreamHandle,
-    /// Until it is dropped.
-    pooled: Option<Arc<PooledStream>>,
-}
-
-impl InternalStream {
-    /// An idle stream of the device, or a new one.
-    ///
-    /// # Errors
-    /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams.
-    pub(crate) fn take(device: &Device) -> Result<Self, Error> {
-        let (hooks, index) = (device.hooks(), device.index());
-        if hooks.is_forked() {
-            // The lock may be that of a thread which this process does not have.
-            return Err(Error::Forked {
-                operation: "take a stream",
-            });
-        }
-        let streams = device.plugin().internal_streams();
-        let pooled = match streams.idle(hooks, index) {
-            Some(pooled) => pooled,
-            None => Arc::new(PooledStream {
-                device: index,
-                handle: hooks.stream_create(index)?,
-            }),
-        };
-        streams.trim(hooks, index);
-        Ok(Self {
-            device: device.clone(),
-            handle: pooled.handle,
-            pooled: Some(pooled),
-        })
-    }
-
-    pub(crate) const fn device(&self) -> &Device {
-        &self.device
-    }
-
-    pub(crate) const fn handle(&self) -> StreamHandle {
-        self.handle
-    }
-
-    /// Makes what comes later on it wait for an event of its own plugin.
-    ///
-    /// # Errors
-    /// [`Error::Hook`].
-    pub(crate) fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
-        self.device.hooks().stream_wait_event(self.handle, event)
-    }
-
-    /// Makes what comes later on it wait for an event of any plugin.
-    ///
-    /// # Errors
-    /// As [`wait::wait`].
-    pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<WaitMethod, Error> {
-        wait::wait(&self.device, event, on_failure, |own| {
-            self.wait_for_own(own)
-        })
-    }
-
-    /// An event at its present end.
-    ///
-    /// # Errors
-    /// [`Error::Hook`].
-    pub(crate) fn record(&self) -> Result<Event, Error> {
-        let event = Event::create(&self.device)?;
-        let hooks = self.device.hooks();
-        hooks.event_record(event.handle(), self.handle)?;
-        Ok(event)
-    }
-
-    /// Makes the CPU wait until its work is over, failed or not.
-    ///
-    /// # Errors
-    /// As [`Hooks::wait_until_over`].
-    pub(crate) fn wait_until_over(&self, deadline: Deadline) -> Result<(), Error> {
-        self.device.hooks().wait_until_over(self.handle, deadline)
-    }
-
-    /// Gives it back where hooks may be called, so that those which are too many end there: this one too,
-    /// once the host function returned that is its last work. Later nobody may come to end it.
-    pub(crate) fn give_back(mut self) {
-        let device = self.device.clone();
-        let (hooks, streams) = (device.hooks(), device.plugin().internal_streams());
-        let returned = || self.wait_until_over(Deadline::after(Some(RETURN)));
-        if streams.is_full()
-            && returned().is_ok()
-            && let Some(pooled) = self.pooled.take()
-        {
-            let_go(hooks, pooled);
-        }
-        drop(self);
-        streams.trim(hooks, device.index());
-    }
-}
-
-impl Drop for InternalStream {
-    fn drop(&mut self) {
-        // In a child the lock may be that of a thread which the child does not have.
-        if let Some(pooled) = self
-            .pooled
-            .take()
-            .filter(|_| !self.device.hooks().is_forked())
-        {
-            self.device.plugin().internal_streams().give_back(pooled);
-        }
-    }
-}
-
-/// Whether a plugin that answers this about a stream says that its work is over and has failed.
-pub(crate) fn is_of_work(error: &Error) -> bool {
-    error.status().is_some_and(Status::is_failure_of_work)
-}
-
 /// Destroys a stream unless others hold it.
-fn let_go(hooks: &Hooks, pooled: Arc<PooledStream>) {
+pub(crate) fn let_go(hooks: &Hooks, pooled: Arc<PooledStream>) {
     if let Some(last) = Arc::into_inner(pooled) {
         destroy(hooks, last.handle);
     }

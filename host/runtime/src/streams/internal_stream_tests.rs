@@ -9,7 +9,7 @@ use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::Device;
 use crate::hooks::waits;
-use crate::streams::internal_streams::InternalStream;
+use crate::streams::internal_stream::InternalStream;
 use crate::test_plugins::test_plugin_streams::{self, Given, given};
 
 /// The two devices of plugin `N`, and what the plugin gives.

@@ -1,5 +1,5 @@
-//! A thread that runs jobs one after the other. It starts with the first one, and ends when the
-//! worker and all its senders are gone.
+//! Threads of a plugin that run jobs one after the other. Each starts with its first job, and ends when
+//! the worker and all its senders are gone.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,15 @@ use crossdock_sdk::fence::fence;
 
 /// What a worker does once.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads that act when a plugin's work is over.
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    /// They complete host events.
+    pub(crate) host_events: Worker,
+    /// A thread of its own: a release may run code of others, which must not delay a stream.
+    pub(crate) releases: Worker,
+}
 
 /// Where jobs go.
 #[derive(Debug, Default)]

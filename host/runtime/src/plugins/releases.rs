@@ -5,16 +5,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossdock_sdk::abi::Status;
-use crossdock_sdk::deadline::Deadline;
-
-use crate::devices::runtime::Runtime;
-use crate::error::Error;
-use crate::plugins::open_plugins;
-use crate::plugins::plugin::Plugin;
 use crate::process::process_state;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -26,6 +19,11 @@ pub(crate) fn next_number() -> u64 {
 
 /// How often a release began inside of another one, whose number it has: it is a part of it.
 static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+
+/// The same at this moment: a later one is larger where a release began inside of another one since.
+pub(crate) fn handed_on() -> u64 {
+    HANDED_ON.load(Ordering::SeqCst)
+}
 
 thread_local! {
     /// The number of the release that this thread makes.
@@ -177,73 +175,6 @@ impl Releases {
         // Each change is one insertion or removal.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Runtime {
-    /// Blocks until all memory that was dropped before this call, while work on it was still running,
-    /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
-    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
-    ///
-    /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
-    /// system; [`Error::Misuse`] when called by a deleter, which is such a release itself, or by a plugin
-    /// that is being loaded; [`Error::Forked`] in the child of a fork.
-    pub fn wait_for_releases(&self, limit: Option<Duration>) -> Result<(), Error> {
-        const OPERATION: &str = "wait for releases";
-        self.check_process(OPERATION)?;
-        open_plugins::check_reentry(OPERATION)?;
-        if process_state::is_releasing() {
-            let why = "a deleter calls it, and would wait for itself: call it outside of deleters";
-            return Err(Error::misuse(OPERATION, why));
-        }
-        let deadline = Deadline::after(limit);
-        let mut plugins = self.plugins();
-        plugins.extend(self.retired().iter().filter_map(Weak::upgrade));
-        wait_for_all(OPERATION, &plugins, deadline)
-    }
-}
-
-/// Blocks until all releases of these plugins' memory that are outstanding now are over.
-///
-/// # Errors
-/// `TIMEOUT`, with the plugins that have some and how many; `EXITING`.
-pub(crate) fn wait_for_all(
-    operation: &str,
-    plugins: &[Arc<Plugin>],
-    deadline: Deadline,
-) -> Result<(), Error> {
-    let later = next_number();
-    let each = || plugins.iter();
-    // What is given back may have kept memory of another plugin, which is asked once more then: none is left
-    // when all were asked and no release began inside of another one meanwhile.
-    let late = loop {
-        let handed_on = HANDED_ON.load(Ordering::SeqCst);
-        let late = each().find(|plugin| !plugin.wait_for_releases(later, deadline));
-        if late.is_some() || HANDED_ON.load(Ordering::SeqCst) == handed_on {
-            break late;
-        }
-    };
-    let Some(late) = late else {
-        return Ok(());
-    };
-    if process_state::exiting() {
-        let why = "the process is exiting: what work still uses is left to the system";
-        return Err(late.hooks().failure(operation, Status::EXITING, why));
-    }
-    let counts = each().map(|plugin| (plugin.completions().outstanding().count(), plugin.name()));
-    let left: Vec<_> = counts
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} of plugin `{name}`"))
-        .collect();
-    if left.is_empty() {
-        // The last ended after the limit, and none came since.
-        return Ok(());
-    }
-    let why = format!(
-        "work still uses dropped memory, {}: synchronize the streams of that work, or wait longer",
-        left.join(", ")
-    );
-    Err(late.hooks().failure(operation, Status::TIMEOUT, &why))
 }
 
 /// The place of one release among those that are outstanding.

@@ -1,0 +1,132 @@
+//! The streams that are alive on a plugin's devices.
+//!
+//! The table belongs to the open plugin, so that one stream is one core for all runtimes. No hook is
+//! called under its lock: of two threads that ask the plugin at once, the second finds what the
+//! first entered, and gives its own handle back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crossdock_sdk::abi::StreamHandle;
+
+use crate::plugins::stream_core::{Origin, StreamCore};
+use crate::process::process_state;
+
+/// The streams that are alive on the devices of one plugin. An entry is found while somebody holds
+/// its stream, and never longer: vendors use their handles again.
+#[derive(Debug)]
+pub(crate) struct LiveStreams {
+    entries: Mutex<Vec<Entry>>,
+    /// In the child of a fork the lock may be held by a thread that the child does not have.
+    generation: u32,
+}
+
+/// What a stream is found by. It is compared without a count of the core's own, because the last
+/// count must not be dropped under the lock.
+#[derive(Debug)]
+struct Entry {
+    device: u32,
+    handle: StreamHandle,
+    native: Option<u64>,
+    is_default: bool,
+    core: Weak<StreamCore>,
+}
+
+impl Entry {
+    /// Whether a stream that the plugin gave just now is this one. Two integers that mean one stream are
+    /// seen to be one, because `core.native` is what the plugin says of the handle.
+    fn is(&self, core: &StreamCore) -> bool {
+        let same_native = self.native.is_some() && self.native == core.native;
+        self.device == core.device && (same_native || self.handle == core.handle)
+    }
+}
+
+impl LiveStreams {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::default(),
+            generation: process_state::generation(),
+        }
+    }
+
+    /// The default stream of a device, where somebody holds it.
+    pub(crate) fn default_of(&self, device: u32) -> Option<Arc<StreamCore>> {
+        self.find(|entry| entry.device == device && entry.is_default)
+    }
+
+    /// The stream of a device with this native integer, where somebody holds it.
+    pub(crate) fn with_native(&self, device: u32, native: u64) -> Option<Arc<StreamCore>> {
+        self.find(|entry| entry.device == device && entry.native == Some(native))
+    }
+
+    /// All streams of a device that somebody holds.
+    pub(crate) fn of(&self, device: u32) -> Vec<Arc<StreamCore>> {
+        let Some(entries) = self.entries() else {
+            return Vec::new();
+        };
+        let here = entries.iter().filter(|entry| entry.device == device);
+        // The counts that `upgrade` takes go out with the answer, so no stream ends under the lock.
+        here.filter_map(|entry| entry.core.upgrade()).collect()
+    }
+
+    /// Records where each stream is past what it was told to free so far, for those who wait for
+    /// releases.
+    pub(crate) fn finish_frees(&self) {
+        let Some(entries) = self.entries() else {
+            return;
+        };
+        let cores = entries.iter().filter_map(|entry| entry.core.upgrade());
+        let cores: Vec<_> = cores.collect();
+        drop(entries);
+        for core in cores {
+            if let Some(finish) = core.frees.take() {
+                finish(&core);
+            }
+        }
+    }
+
+    /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created
+    /// just now is new whatever its integer: an older one with the same integer has lost it.
+    pub(crate) fn enter(&self, core: StreamCore) -> Arc<StreamCore> {
+        let Some(mut entries) = self.entries() else {
+            return Arc::new(core);
+        };
+        let is_default = core.origin == Origin::Default;
+        let mut newest_first = entries.iter_mut().rev();
+        let known = newest_first.find_map(|entry| {
+            let is_it = core.origin != Origin::Created && entry.is(&core);
+            let known = is_it.then(|| entry.core.upgrade()).flatten()?;
+            entry.is_default |= is_default;
+            Some(known)
+        });
+        if let Some(known) = known {
+            // After the lock: giving the second handle back calls a hook.
+            drop(entries);
+            drop(core);
+            return known;
+        }
+        entries.retain(|entry| entry.core.strong_count() > 0);
+        let (device, handle, native) = (core.device, core.handle, core.native);
+        let core = Arc::new(core);
+        entries.push(Entry {
+            device,
+            handle,
+            native,
+            is_default,
+            core: Arc::downgrade(&core),
+        });
+        core
+    }
+
+    /// The newest first: an older one with the same integer has lost it.
+    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Arc<StreamCore>> {
+        let entries = self.entries()?;
+        let mut found = entries.iter().rev().filter(|entry| is_it(entry));
+        found.find_map(|entry| entry.core.upgrade())
+    }
+
+    fn entries(&self) -> Option<MutexGuard<'_, Vec<Entry>>> {
+        // Each change is one push, one flag or a removal of what is gone.
+        let lock = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.generation == process_state::generation()).then(lock)
+    }
+}

@@ -1,0 +1,156 @@
+//! A stream as its plugin knows it, whatever runtime asked for it.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossdock_sdk::abi::StreamHandle;
+
+use crate::error::Error;
+use crate::hooks::plugin_hooks::Hooks;
+use crate::plugins::plugin::Plugin;
+use crate::plugins::stream_frees::Frees;
+use crate::process::process_state;
+
+/// A stream of one device of a plugin. All runtimes have the same: callers of its hooks take the same
+/// lock, and streams that are compared are seen to be one.
+pub(crate) struct StreamCore {
+    plugin: Arc<Plugin>,
+    pub(super) device: u32,
+    pub(crate) handle: StreamHandle,
+    /// The integer that the vendor's API uses, where there is one.
+    pub(super) native: Option<u64>,
+    pub(super) origin: Origin,
+    /// The contract: one submitting call at a time for one stream. Held across hooks that never
+    /// block and never call back. Under it only locks are taken that are held over no call.
+    submit_lock: Mutex<()>,
+    /// Held while work of another plugin is put between two events of this stream. The submit
+    /// lock is taken under it, and where that plugin has no host events its holder blocks until the stream's
+    /// earlier work is over.
+    foreign_lock: Mutex<()>,
+    pub(crate) frees: Frees,
+    /// How many waits told of a failure of its work, or may be about to.
+    tellers: AtomicU64,
+}
+
+/// Where a stream comes from, which says how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Made here, and destroyed here.
+    Created,
+    /// The device's own default, which the plugin keeps.
+    Default,
+    /// Somebody else's; only the plugin's handle of it is destroyed here.
+    Wrapped,
+}
+
+impl StreamCore {
+    /// Takes a handle that a hook gave just now, and asks which stream of the vendor's it is.
+    ///
+    /// # Errors
+    /// What the plugin answered to that; the handle was given back. Without the answer one stream
+    /// could become two.
+    pub(crate) fn new(
+        plugin: &Arc<Plugin>,
+        device: u32,
+        handle: StreamHandle,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        let mut core = Self {
+            plugin: Arc::clone(plugin),
+            device,
+            handle,
+            native: None,
+            origin,
+            submit_lock: Mutex::new(()),
+            foreign_lock: Mutex::new(()),
+            frees: Frees::default(),
+            tellers: AtomicU64::new(0),
+        };
+        core.native = match plugin.hooks().stream_native(handle) {
+            Ok(native) => Some(native),
+            Err(error) if error.is_unsupported() => None,
+            Err(error) => return Err(error),
+        };
+        Ok(core)
+    }
+
+    /// Waits by a hook that tells of a failure of the stream's work. With that the plugin forgets the
+    /// failure, and an event that is recorded later does not have it. So the wait is counted before.
+    pub(crate) fn tell(&self, wait: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.tellers.fetch_add(1, Ordering::AcqRel);
+        let told = wait();
+        if !told.as_ref().is_err_and(Error::is_failure_of_work) {
+            self.tellers.fetch_sub(1, Ordering::AcqRel);
+        }
+        told
+    }
+
+    /// Whether a failure of its work may have been told by now.
+    pub(crate) fn may_have_told(&self) -> bool {
+        self.tellers.load(Ordering::Acquire) != 0
+    }
+
+    /// Calls hooks that submit to this stream, one caller at a time.
+    pub(crate) fn with_submit_lock<T>(
+        &self,
+        call: impl FnOnce(StreamHandle) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _lock = self.lock(&self.submit_lock);
+        call(self.handle)
+    }
+
+    /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,
+    /// the first event is recorded and the second waited for, each under the submit lock.
+    pub(crate) fn with_foreign_lock<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _lock = self.lock(&self.foreign_lock);
+        call()
+    }
+
+    /// In the child of a fork a thread that the child does not have may hold the lock; no hook is
+    /// called there.
+    fn lock<'a>(&self, lock: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
+        let is_forked = self.plugin.hooks().is_forked();
+        (!is_forked).then(|| lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl std::fmt::Debug for StreamCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamCore")
+            .field("plugin", &self.plugin.name())
+            .field("device", &self.device)
+            .field("handle", &self.handle)
+            .field("native", &self.native)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for StreamCore {
+    fn drop(&mut self) {
+        if let Some(frees) = self.frees.last() {
+            if process_state::exiting() || self.plugin.hooks().is_forked() {
+                let _nobody_waits = ManuallyDrop::new(frees);
+            } else {
+                frees(self);
+            }
+        }
+        // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
+        if self.origin != Origin::Default {
+            destroy(self.plugin.hooks(), self.handle);
+        }
+    }
+}
+
+/// Gives a stream back to its plugin. At exit and in the child of a fork it is a counted leak.
+pub(crate) fn destroy(hooks: &Hooks, stream: StreamHandle) {
+    if let Err(error) = hooks.stream_destroy(stream)
+        && !process_state::is_exit_or_fork(&error)
+    {
+        log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+    }
+}
