@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crossdock::{Device, Plugin, PluginState, Runtime, loader};
+use crossdock::{Device, Plugin, PluginState, Runtime, plugin_files};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -85,7 +85,7 @@ impl Report {
                 detail: plugin.detail.clone(),
             })
             .collect();
-        let folders = loader::search(&[], &loader::Environment::of_process()).folders;
+        let folders = plugin_files::search(&[], &plugin_files::Environment::of_process()).folders;
         let folders: Vec<String> = folders
             .iter()
             .filter(|folder| can_be(folder))

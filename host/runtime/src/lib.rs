@@ -23,12 +23,13 @@
 //! | `hooks` | an open plugin, its hooks called safely through the layers of `crossdock-layers` |
 //! | `plugin_files` | plugin files: found, and looked at while none of their code runs |
 //! | `plugins` | the plugins that are open in the process, and what each of them keeps |
-//! | `loader` | from a file to an open plugin |
+//! | `loader` | from a file to a loaded plugin |
+//! | `routing` | what devices share for routes, as data: known costs, idle chunks of host memory |
 //! | `devices` | a runtime: its plugins, its devices, and who owns an address |
 //! | `streams` | order on one device, and waits between plugins |
 //! | `tensors` | tensors, and the memory that they view |
 //! | `copies` | bytes from here to there |
-//! | `routing`, `routes` | what copies cost; how a tensor becomes another device's |
+//! | `routes` | how a tensor becomes another device's |
 //! | `exchange` | tensors of others, in |
 
 pub use crossdock_layers::{FaultPlan, FaultPlanError, Layer, LiveObjects, Table, TableError};

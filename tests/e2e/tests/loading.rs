@@ -24,7 +24,7 @@ fn open() -> Runtime {
 }
 
 fn preflight(file: &Path) -> Preflight {
-    plugin_files::preflight(file, &loader::Environment::of_process()).unwrap()
+    plugin_files::preflight(file, &plugin_files::Environment::of_process()).unwrap()
 }
 
 fn faulty(folder: &Path, fault: &str) -> PathBuf {

@@ -106,7 +106,8 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 impl Diagnosis {
     /// Looks at a file, and probes it unless it is one that was seen before.
     fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
-        let Ok(found) = plugin_files::preflight(&path, &loader::Environment::of_process()) else {
+        let Ok(found) = plugin_files::preflight(&path, &plugin_files::Environment::of_process())
+        else {
             // Who loads it tells why it is refused, in the same words.
             return self.add(path.clone(), Vec::new(), probe(&path));
         };
@@ -197,7 +198,7 @@ fn candidates(globals: &Globals) -> Result<Vec<PathBuf>, Failure> {
         found.sort();
         given.extend(found);
     }
-    let search = plugin_files::search(&[], &loader::Environment::of_process());
+    let search = plugin_files::search(&[], &plugin_files::Environment::of_process());
     for warning in search.warnings {
         log::warn!(target: "crossdock::load", "{warning}");
     }

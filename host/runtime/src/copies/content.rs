@@ -8,6 +8,7 @@ use crossdock_sdk::dlpack::Layout;
 use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::host_memory::host_length;
 use crate::hooks::panics::lend;
 use crate::tensors::tensor::Tensor;
 
@@ -28,7 +29,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Hook`]; [`Error::Exhausted`] where the host has no room for them.
     pub fn read(&self) -> Result<Vec<u8>, Error> {
-        let length = transfer::host_length(self.nbytes())?;
+        let length = host_length(self.nbytes())?;
         let mut bytes = Vec::new();
         let none = |error| Error::exhausted("make host memory for a tensor", error);
         bytes.try_reserve_exact(length).map_err(none)?;

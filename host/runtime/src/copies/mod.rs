@@ -7,6 +7,7 @@
 //! | `content` | the calls of tensors that read and write bytes |
 //! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
 //! | `span`, `sorted`, `patch`, `walk` | the last of these steps: by bytes on the host |
+//! | `stage` | through host memory in chunks, by workers that keep both links busy |
 //! | `host_bytes` | host memory of a size that others choose: an error where there is too little |
 //!
 //! # Order
@@ -52,6 +53,17 @@
 //! own elements overlap is refused before (`Layout::overlapping_axes`). `place.rs` says whether
 //! source and destination share bytes: it asks the plugins where the addresses of one plugin say
 //! nothing of another's.
+//!
+//! # Staged copies
+//!
+//! `stage.rs` waits for earlier work in `order.rs`; then it cuts the copy into parts and moves them by
+//! up to eight *workers*: each is a thread that takes a part, reads it into its own chunk of host
+//! memory, and writes it from there while it is in that core's cache. So links that work in the
+//! caller's thread use all cores, and a driver that takes one part at a time finds the next one
+//! waiting. A chunk for each worker is all the extra memory of a copy (`CROSSDOCK_STAGING_BYTES`,
+//! 8 MiB); chunks are locked for both devices where both can do that, kept for the next copy, and
+//! given back when a plugin retires. Devices of one runtime share them (`devices/shared.rs`); no
+//! lock is held while hooks run.
 
 mod content;
 pub(crate) mod elements;
@@ -60,5 +72,8 @@ pub(crate) mod order;
 pub(crate) mod patch;
 pub(crate) mod sorted;
 pub(crate) mod span;
+pub(crate) mod stage;
+#[cfg(test)]
+mod stage_tests;
 pub(crate) mod transfer;
 pub(crate) mod walk;

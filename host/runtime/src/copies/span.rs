@@ -14,9 +14,9 @@ use crate::copies::host_bytes::zeroed;
 use crate::copies::order::{self, Accesses};
 use crate::copies::patch::Patch;
 use crate::copies::sorted::{Parts, Sorted};
-use crate::copies::transfer::{address_of, host_length, host_side};
 use crate::copies::walk::{self, Places};
 use crate::error::Error;
+use crate::hooks::host_memory::{address_of, host_length, host_side};
 use crate::hooks::panics::lend;
 use crate::tensors::tensor::{Tensor, compact};
 

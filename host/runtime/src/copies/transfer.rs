@@ -5,12 +5,13 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, StreamHandle, StridedArgs};
+use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle, StridedArgs};
 use crossdock_sdk::dlpack::Layout;
 
 use crate::copies::order::{self, Accesses};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::host_memory::{address_of, host_side};
 use crate::hooks::plugin_hooks::Hooks;
 use crate::process::trace;
 use crate::streams::stream::Stream;
@@ -43,15 +44,6 @@ impl<'a> CopyEnd<'a> {
             side: host_side(address),
             layout: tensor.layout(),
         })
-    }
-}
-
-/// Host memory at `address`, as a side of a copy.
-pub(crate) fn host_side(address: u64) -> Side {
-    Side {
-        address: Address::pointer(address),
-        kind: MemoryKind::HOST,
-        device: 0,
     }
 }
 
@@ -200,13 +192,4 @@ pub(crate) fn write(tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
         // when it returns; the tensor is alive.
         unsafe { copy(tensor.device().hooks(), CopyEnd::of(tensor), src, stream) }
     })
-}
-
-pub(crate) fn host_length(bytes: u64) -> Result<usize, Error> {
-    usize::try_from(bytes)
-        .map_err(|error| Error::misuse("copy a tensor to the host", error.to_string()))
-}
-
-pub(crate) fn address_of(pointer: *mut u8) -> u64 {
-    pointer.expose_provenance() as u64
 }

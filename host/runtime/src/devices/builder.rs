@@ -6,13 +6,13 @@ use crossdock_layers::{Layer, requested};
 
 use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::runtime::Runtime;
+use crate::devices::shared::Shared;
 use crate::error::Error;
 use crate::hooks::host_services::log_level_changed;
 use crate::plugin_files::Environment;
 use crate::plugins::open_plugins;
 use crate::process::trace;
 use crate::routing::costs::CostCache;
-use crate::routing::shared::Routing;
 
 /// Says where a new runtime looks for plugins.
 #[derive(Debug, Clone)]
@@ -105,8 +105,8 @@ impl RuntimeBuilder {
             .into_iter()
             .filter(|layer| !self.layers.contains(layer));
         let layers = self.layers.iter().cloned().chain(new).collect();
-        let (routing, order) = (self.routing(&environment), self.order(&environment));
-        let runtime = Runtime::start(environment, layers, routing);
+        let (shared, order) = (self.shared(&environment), self.order(&environment));
+        let runtime = Runtime::start(environment, layers, shared);
         runtime.register_builtin();
         for path in &self.given {
             runtime.load(path)?;
@@ -118,10 +118,10 @@ impl RuntimeBuilder {
         Ok(runtime)
     }
 
-    fn routing(&self, environment: &Environment) -> Routing {
+    fn shared(&self, environment: &Environment) -> Shared {
         let staging = self.staging_bytes.or_else(|| staging_bytes(environment));
         let of_process = || CostCache::of_process(environment);
-        Routing::new(staging, &self.costs.clone().unwrap_or_else(of_process))
+        Shared::new(staging, &self.costs.clone().unwrap_or_else(of_process))
     }
 
     fn order(&self, environment: &Environment) -> Option<DeviceOrder> {

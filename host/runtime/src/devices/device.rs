@@ -10,11 +10,12 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::dlpack::{self, DeviceType};
 use crossdock_sdk::plugin::read_fixed_text;
 
+use crate::devices::shared::Shared;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugins::listing::Listed;
 use crate::plugins::plugin::Plugin;
-use crate::routing::shared::Routing;
+use crate::plugins::plugin_device::PluginDevice;
 
 /// A device of a registered plugin; cheap to clone. Two are equal when they are the same device of
 /// the same open plugin.
@@ -27,7 +28,7 @@ impl fmt::Debug for Device {
         f.debug_struct("Device")
             .field("id", &self.0.id)
             .field("name", &self.0.name)
-            .field("plugin", &self.0.plugin.name())
+            .field("plugin", &self.0.own.plugin.name())
             .finish_non_exhaustive()
     }
 }
@@ -50,18 +51,14 @@ impl WeakDevice {
 
 struct Inner {
     id: dlpack::Device,
-    index: u32,
-    plugin: Arc<Plugin>,
-    info: DeviceInfo,
+    own: PluginDevice,
     name: String,
     pci_bus_id: String,
     driver_version: String,
     runtime_version: String,
-    /// Whether its runtime still offers it.
-    listed: Listed,
     /// Whether its plugin maps its memory, or why not, once that was tried.
     maps: OnceLock<Result<(), String>>,
-    routing: Arc<Routing>,
+    shared: Arc<Shared>,
 }
 
 impl Device {
@@ -70,19 +67,16 @@ impl Device {
         index: u32,
         id: dlpack::Device,
         info: DeviceInfo,
-        routing: &Arc<Routing>,
+        shared: &Arc<Shared>,
     ) -> Self {
         Self(Arc::new(Inner {
             id,
-            index,
-            plugin: Arc::clone(plugin),
-            routing: Arc::clone(routing),
+            own: PluginDevice::new(plugin, index, info),
+            shared: Arc::clone(shared),
             name: read_fixed_text(&info.name),
             pci_bus_id: read_fixed_text(&info.pci_bus_id),
             driver_version: read_fixed_text(&info.driver_version),
             runtime_version: read_fixed_text(&info.runtime_version),
-            info,
-            listed: Listed::default(),
             maps: OnceLock::new(),
         }))
     }
@@ -93,18 +87,13 @@ impl Device {
 
     /// The same device under another pair.
     pub(crate) fn with_id(&self, id: dlpack::Device) -> Self {
-        let Inner {
-            plugin,
-            index,
-            info,
-            ..
-        } = &*self.0;
-        Self::new(plugin, *index, id, *info, &self.0.routing)
+        let own = self.in_plugin();
+        Self::new(&own.plugin, own.index, id, own.info, &self.0.shared)
     }
 
     /// The id that its plugin asks for.
     pub(crate) fn claimed_id(&self) -> i32 {
-        self.0.info.dl_id
+        self.0.own.info.dl_id
     }
 
     /// The DLPack pair: `opencl:0`.
@@ -118,8 +107,8 @@ impl Device {
     /// here are the device's own.
     pub(crate) fn id_of(&self, kind: MemoryKind) -> dlpack::Device {
         let named = match kind {
-            MemoryKind::PINNED => self.0.info.pinned_dl_type,
-            MemoryKind::MANAGED => self.0.info.managed_dl_type,
+            MemoryKind::PINNED => self.0.own.info.pinned_dl_type,
+            MemoryKind::MANAGED => self.0.own.info.managed_dl_type,
             _ => 0,
         };
         match named {
@@ -132,7 +121,7 @@ impl Device {
     /// Its index in its plugin.
     #[must_use]
     pub fn index(&self) -> u32 {
-        self.0.index
+        self.0.own.index
     }
 
     /// Its name for people.
@@ -144,7 +133,7 @@ impl Device {
     /// Its identity across processes, where it has one.
     #[must_use]
     pub fn uuid(&self) -> Option<[u8; 16]> {
-        (self.0.info.uuid != [0; 16]).then_some(self.0.info.uuid)
+        (self.0.own.info.uuid != [0; 16]).then_some(self.0.own.info.uuid)
     }
 
     /// Its place on the PCI bus, where it has one.
@@ -171,20 +160,20 @@ impl Device {
         DeviceInfo {
             dl_type: self.0.id.ty.raw(),
             dl_id: self.0.id.id,
-            ..self.0.info
+            ..self.0.own.info
         }
     }
 
     /// What works on it.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
-        self.0.info.capabilities
+        self.0.own.info.capabilities
     }
 
     /// All its memory in bytes.
     #[must_use]
     pub fn total_memory(&self) -> u64 {
-        self.0.info.total_memory
+        self.0.own.info.total_memory
     }
 
     /// Its memory now, in bytes.
@@ -192,7 +181,7 @@ impl Device {
     /// # Errors
     /// What the plugin answered.
     pub fn memory(&self) -> Result<MemoryInfo, Error> {
-        self.hooks().memory_info(self.0.index)
+        self.hooks().memory_info(self.0.own.index)
     }
 
     /// Gives back memory that was freed and is kept for later: by its plugin, until at most `keep` bytes
@@ -208,11 +197,11 @@ impl Device {
     pub fn trim(&self, keep: u64) -> Result<(), Error> {
         // In the child of a fork the chunks are the parent's, and their lock may be held for ever.
         self.hooks().check_called("memory_trim")?;
-        self.routing().chunks().trim(self);
+        self.shared().chunks().trim(self.in_plugin());
         if self.hooks().table().pool().is_none() {
             return Ok(());
         }
-        self.hooks().memory_trim(self.0.index, keep)
+        self.hooks().memory_trim(self.0.own.index, keep)
     }
 
     /// What its plugin has of its memory, for all runtimes of the process; `u64::MAX` for a number that
@@ -224,7 +213,7 @@ impl Device {
         if self.hooks().table().pool().is_none() {
             return Ok(MemoryUsage::UNKNOWN);
         }
-        self.hooks().memory_usage(self.0.index)
+        self.hooks().memory_usage(self.0.own.index)
     }
 
     /// Begins the peaks of [`Self::memory_usage`] anew, for all who ask. Where the plugin knows none there
@@ -236,18 +225,18 @@ impl Device {
         if self.hooks().table().pool().is_none() {
             return Ok(());
         }
-        self.hooks().memory_reset_peaks(self.0.index)
+        self.hooks().memory_reset_peaks(self.0.own.index)
     }
 
     /// The plugin that offers it.
     #[must_use]
     pub fn plugin(&self) -> &Arc<Plugin> {
-        &self.0.plugin
+        &self.0.own.plugin
     }
 
     /// Whether its runtime still offers it; a clone keeps nothing alive.
     pub(crate) fn listed(&self) -> &Listed {
-        &self.0.listed
+        &self.0.own.listed
     }
 
     /// Refuses a kind of memory that nobody allocates here, or that this device does not offer.
@@ -304,29 +293,35 @@ impl Device {
 
     /// Whether this plugin offers it.
     pub(crate) fn is_of(&self, plugin: &Arc<Plugin>) -> bool {
-        Arc::ptr_eq(&self.0.plugin, plugin)
+        Arc::ptr_eq(&self.0.own.plugin, plugin)
     }
 
     pub(crate) fn hooks(&self) -> &Hooks {
-        self.0.plugin.hooks()
+        self.0.own.plugin.hooks()
     }
 
-    /// What the devices of its runtime share for moving tensors.
-    pub(crate) fn routing(&self) -> &Arc<Routing> {
-        &self.0.routing
+    /// The same without its pair and its runtime.
+    pub(crate) fn in_plugin(&self) -> &PluginDevice {
+        &self.0.own
+    }
+
+    /// What the devices of its runtime share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
     }
 
     /// Whether the host can dereference the addresses of device memory that is allocated here. What it
     /// reaches of memory that exists, that memory says ([`Memory::reach`](crate::tensors::memory::Memory::reach)).
     pub(crate) fn is_host_accessible(&self) -> bool {
-        self.0.info.address_form == AddressForm::POINTER
+        self.0.own.info.address_form == AddressForm::POINTER
             && self.capabilities().contains(Capabilities::HOST_ACCESSIBLE)
     }
 }
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0.plugin, &other.0.plugin) && self.0.index == other.0.index
+        Arc::ptr_eq(&self.0.own.plugin, &other.0.own.plugin)
+            && self.0.own.index == other.0.own.index
     }
 }
 
@@ -334,8 +329,8 @@ impl Eq for Device {}
 
 impl Hash for Device {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0.plugin).hash(state);
-        self.0.index.hash(state);
+        Arc::as_ptr(&self.0.own.plugin).hash(state);
+        self.0.own.index.hash(state);
     }
 }
 

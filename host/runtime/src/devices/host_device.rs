@@ -14,6 +14,8 @@ use crate::devices::device::Device;
 #[cfg(feature = "cpu")]
 use crate::devices::device::WeakDevice;
 #[cfg(feature = "cpu")]
+use crate::devices::shared::Shared;
+#[cfg(feature = "cpu")]
 use crate::error::Error;
 #[cfg(feature = "cpu")]
 use crate::loader::builtin;
@@ -21,8 +23,6 @@ use crate::loader::builtin;
 use crate::plugin_files::Environment;
 #[cfg(feature = "cpu")]
 use crate::routing::costs::CostCache;
-#[cfg(feature = "cpu")]
-use crate::routing::shared::Routing;
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]
@@ -47,9 +47,9 @@ pub(crate) fn open() -> Result<Device, Error> {
     let plugin = builtin::cpu(|| Ok(requested(Environment::of_process().privileged)?))?;
     let info = plugin.hooks().device_info(0)?;
     // It is copied on, and nothing is moved from it to another device.
-    let routing = Arc::new(Routing::new(None, &CostCache::Off));
+    let shared = Arc::new(Shared::new(None, &CostCache::Off));
     let id = dlpack::Device::CPU;
-    Ok(Device::new(&plugin, 0, id, info, &routing))
+    Ok(Device::new(&plugin, 0, id, info, &shared))
 }
 
 /// None is linked in.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `runtime`, `builder` | the runtime, and how one is opened |
 //! | `registry`, `registering`, `published` | what it lists, how that comes there, and how it is read without a lock |
+//! | `shared` | what the devices of one runtime share: known costs, idle chunks, the runtime itself |
 //! | `device`, `device_sorting`, `host_device` | a device, the order that people give devices, and the host's own |
 //! | `pointer_query`, `index` | who owns an address, and who is asked |
 //!
@@ -56,3 +57,4 @@ mod published_loom_tests;
 pub(crate) mod registering;
 pub(crate) mod registry;
 pub(crate) mod runtime;
+pub(crate) mod shared;

@@ -183,7 +183,7 @@ impl Runtime {
         }
         for (index, info) in (0..).zip(infos) {
             let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
-            let device = Device::new(plugin, index, id, *info, &self.0.routing);
+            let device = Device::new(plugin, index, id, *info, &self.0.shared);
             registry.add(device);
         }
         true

@@ -13,6 +13,7 @@ use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};
+use crate::devices::shared::Shared;
 use crate::error::{self, Error, memory_called};
 use crate::loader;
 use crate::plugin_files::Environment;
@@ -20,7 +21,6 @@ use crate::plugins::listing::Listing;
 use crate::plugins::open_plugins;
 use crate::plugins::plugin::{Plugin, PluginState};
 use crate::process::process_state;
-use crate::routing::shared::Routing;
 
 /// How long a retiring plugin may drain, in nanoseconds.
 const RETIRE_DEADLINE_NS: u64 = 5_000_000_000;
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     pub(crate) environment: Environment,
     /// Around each plugin that this runtime opens.
     pub(crate) layers: Vec<Layer>,
-    pub(crate) routing: Arc<Routing>,
+    pub(crate) shared: Arc<Shared>,
     /// Retired here, while memory of theirs may still be given back.
     pub(crate) retired: Mutex<Vec<Weak<Plugin>>>,
     /// The child of a fork must not use it.
@@ -89,13 +89,13 @@ impl Runtime {
     }
 
     /// A runtime without a plugin.
-    pub(crate) fn start(environment: Environment, layers: Vec<Layer>, routing: Routing) -> Self {
+    pub(crate) fn start(environment: Environment, layers: Vec<Layer>, shared: Shared) -> Self {
         Self(Arc::new_cyclic(|runtime| Inner {
             registry: Published::default(),
             index: DeviceIndex::default(),
             query_order: QueryOrder::default(),
             is_any_put_off: AtomicBool::new(false),
-            routing: Arc::new(routing.of(WeakRuntime(Weak::clone(runtime)))),
+            shared: Arc::new(shared.of(WeakRuntime(Weak::clone(runtime)))),
             environment,
             layers,
             retired: Mutex::default(),
@@ -303,7 +303,7 @@ impl Runtime {
             );
             return Err(Error::misuse(OPERATION, why));
         };
-        self.0.routing.chunks().forget(plugin);
+        self.0.shared.chunks().forget(plugin);
         self.retired().push(Arc::downgrade(plugin));
         if !listing.retire() {
             return Ok(());

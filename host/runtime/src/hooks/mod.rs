@@ -5,6 +5,7 @@
 //! | `plugin_hooks` | how every hook is called: missing ones, errors, panics, exit and fork |
 //! | `memory_hooks`, `stream_hooks` | the hooks of memory, and of streams and events |
 //! | `host_services` | what the host offers plugins |
+//! | `host_memory` | host memory as hooks take it |
 //! | `panics` | which hooks panicked, and that what they were given is leaked |
 //! | `waits` | waits inside a plugin, in slices |
 //!
@@ -21,6 +22,7 @@
 //! panic, as failures, the one exception to calling the plugin no more: at the time at which they
 //! would be anyway, since what waits for them may write what other plugins still read.
 
+pub(crate) mod host_memory;
 pub(crate) mod host_services;
 pub(crate) mod memory_hooks;
 pub(crate) mod panics;

@@ -5,6 +5,7 @@
 //! | `plugin` | a loaded plugin: probed and opened at its first need |
 //! | `open_plugins` | all that are open in the process; they are told of exit and fork |
 //! | `listing` | which runtimes list a plugin |
+//! | `plugin_device` | a device of a plugin, before a runtime numbers it |
 //! | `stream_core`, `live_streams` | a stream as its plugin knows it, and those that are alive |
 //! | `internal_streams` | the pool of streams that the runtime makes for itself |
 //! | `live_objects` | native objects that are alive, with their memory |
@@ -24,6 +25,7 @@ pub(crate) mod live_objects;
 mod live_streams;
 pub(crate) mod open_plugins;
 pub(crate) mod plugin;
+pub(crate) mod plugin_device;
 pub(crate) mod releases;
 mod signals;
 pub(crate) mod stream_core;

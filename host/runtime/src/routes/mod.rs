@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `route` | the choice: alias, direct, staged, or refused with every reason |
 //! | `plan`, `way` | which ways there are, the cheapest first |
+//! | `measure` | how copies are timed |
 //! | `tensor_order` | the calls of tensors with a stream |
 //!
 //! `route.rs` takes an alias where there can be one: same device, or the destination adopts
@@ -18,6 +19,7 @@
 //! strided tensor is always packed first, because the costs say that this is cheaper. *Staged*:
 //! through host memory.
 
+mod measure;
 pub(crate) mod plan;
 pub(crate) mod route;
 pub(crate) mod tensor_order;

@@ -6,6 +6,7 @@ use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
+use crate::routes::measure::measure;
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::routing::kinds::{RouteChoice, RouteKind, Way};
 use crate::streams::stream::Stream;
@@ -205,7 +206,7 @@ fn costs(
     choice: RouteChoice,
     policy: MeasurePolicy,
 ) -> Option<Known> {
-    let costs = from.device.routing().costs();
+    let costs = from.device.shared().costs();
     if !costs.are_on() {
         return None;
     }
@@ -224,12 +225,12 @@ fn costs(
         return None;
     }
     let asked = Asked {
-        from: from.device,
-        to: to.device,
+        devices: [from.device.in_plugin(), to.device.in_plugin()],
         class,
-        ways: &ways,
     };
-    let known = costs.of(&asked, policy != MeasurePolicy::Never)?;
+    let measure = |budget| measure((from.device, to.device), class, &ways, budget);
+    let may_measure = policy != MeasurePolicy::Never;
+    let known = costs.of(&asked, may_measure.then_some(&measure))?;
     *all = ways;
     Some(known)
 }

@@ -11,6 +11,7 @@ use crate::copies::order::{self, Accesses};
 use crate::copies::{elements, transfer};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::host_memory::host_length;
 use crate::hooks::panics::lend;
 use crate::routes::route::{self, Route};
 use crate::routing::kinds::RouteChoice;
@@ -127,7 +128,7 @@ impl Tensor {
         let (body, edge) = elements::split(self)?;
         body.fill_whole(pattern, stream)?;
         // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
-        let bytes = repeated(pattern, transfer::host_length(edge.nbytes())?)?;
+        let bytes = repeated(pattern, host_length(edge.nbytes())?)?;
         let of_bytes =
             |bytes: &mut Vec<u8>| elements::room_with(edge.device(), edge.layout(), bytes);
         let (_bytes, last) = lend(bytes, of_bytes)?;
@@ -142,7 +143,7 @@ impl Tensor {
         match self.fill_by_hook(pattern, stream) {
             Err(error) if error.is_unsupported() => {
                 order::synchronize(stream)?;
-                let count = transfer::host_length(self.nbytes())? / pattern.len();
+                let count = host_length(self.nbytes())? / pattern.len();
                 lend(repeated(pattern, count)?, |bytes| {
                     transfer::write(self, bytes)
                 })

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::copies::elements;
 use crate::copies::order;
+use crate::copies::stage;
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::routes::plan::End;
 use crate::routing::kinds::Way;
-use crate::routing::staging;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
 
@@ -69,7 +69,7 @@ impl Way {
             None => format!(
                 "`{source}` reads into host memory and `{destination}` writes from it, in chunks \
                  of at most {} KiB",
-                from.routing().chunks().chunk_bytes() >> 10,
+                from.shared().chunks().chunk_bytes() >> 10,
             ),
         }
     }
@@ -138,5 +138,5 @@ fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Erro
         });
     }
     order::synchronize(stream)?;
-    packed_first(dst, src, None, staging::stage)
+    packed_first(dst, src, None, stage::stage)
 }

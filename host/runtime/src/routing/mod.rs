@@ -1,13 +1,12 @@
-//! What the devices of one runtime share for moving tensors.
+//! What the devices of one runtime share for moving tensors, as data: it calls no copy.
 //!
 //! | file or folder | what it holds |
 //! | --- | --- |
 //! | `kinds` | the kinds of routes, and the ways to make a copy |
-//! | `shared` | what they share |
-//! | `costs` | what copies cost: measured, kept, and looked up |
-//! | `staging` | copies through host memory, in chunks |
+//! | `costs` | what copies cost: found, kept, and looked up |
+//! | `chunk`, `chunks` | a piece of host memory for staged copies, and those that are idle |
 
+pub(crate) mod chunk;
+pub(crate) mod chunks;
 pub(crate) mod costs;
 pub(crate) mod kinds;
-pub(crate) mod shared;
-pub(crate) mod staging;

@@ -81,8 +81,8 @@ impl Memory {
 
     /// A device of an open plugin, as the memory's own runtime calls it, where that lists the plugin.
     fn device_of(&self, plugin: &Arc<Plugin>, index: u32) -> Result<Device, NoDevice> {
-        let routing = self.device.routing();
-        let listed = routing.runtime();
+        let shared = self.device.shared();
+        let listed = shared.runtime();
         if let Some(device) = listed.and_then(|runtime| runtime.device_of(plugin, index)) {
             return Ok(device);
         }
@@ -92,7 +92,7 @@ impl Memory {
             false => NoDevice::OfPlugin,
         })?;
         let id = DeviceType::from_raw(info.dl_type).device(info.dl_id);
-        Ok(Device::new(plugin, index, id, info, routing))
+        Ok(Device::new(plugin, index, id, info, shared))
     }
 
     /// Whether memory that a plugin knows is the host's all the same.

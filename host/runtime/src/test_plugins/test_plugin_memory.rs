@@ -17,8 +17,8 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::{Error, Groups, Host, Register, describe};
 
 use crate::devices::device::Device;
+use crate::devices::shared::Shared;
 use crate::plugins::plugin::Plugin;
-use crate::routing::shared::Routing;
 use crate::test_plugins::test_plugin;
 
 /// The plugin with this number; each has its own memory and its own counts.
@@ -69,11 +69,11 @@ pub(crate) fn plugin<const N: usize>() -> Arc<Plugin> {
 }
 
 /// The one device of plugin `N`.
-pub(crate) fn device<const N: usize>(routing: &Arc<Routing>) -> Device {
+pub(crate) fn device<const N: usize>(shared: &Arc<Shared>) -> Device {
     let plugin = plugin::<N>();
     let info = plugin.hooks().device_info(0).unwrap();
     let id = DeviceType::EXT_DEV.device(i32::try_from(N).unwrap());
-    Device::new(&plugin, 0, id, info, routing)
+    Device::new(&plugin, 0, id, info, shared)
 }
 
 impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {

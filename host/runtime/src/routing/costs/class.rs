@@ -84,7 +84,7 @@ impl Residence {
     }
 
     /// What is allocated to have it.
-    pub(super) const fn kind(self) -> MemoryKind {
+    pub(crate) const fn kind(self) -> MemoryKind {
         match self {
             Self::Usual => MemoryKind::DEVICE,
             Self::Pinned => MemoryKind::PINNED,
@@ -124,4 +124,4 @@ impl fmt::Display for Class {
 }
 
 /// Bytes of the shortest rows that are worth a copy each: a cache line.
-pub(super) const SHORTEST_ROW: i64 = 64;
+pub(crate) const SHORTEST_ROW: i64 = 64;

@@ -13,15 +13,15 @@ pub(crate) struct Curve {
 
 /// One measured size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Point {
-    pub(super) bytes: u64,
-    pub(super) seconds: f64,
+pub(crate) struct Point {
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
 }
 
 /// Points that are no curve.
 #[derive(Debug, thiserror::Error)]
 #[error("sizes and times of a cost curve ascend from above 0, at most {MOST_POINTS} of them")]
-pub(super) struct CurveError;
+pub(crate) struct CurveError;
 
 impl Curve {
     /// Whether it was measured far enough to tell what more bytes cost.

@@ -3,12 +3,11 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `measure` | how copies are timed |
 //! | `curve`, `cost`, `class` | times by size; what a route says of its cost; which copies cost alike |
 //! | `table` | the costs of a runtime: found, measured once, looked up |
 //! | `store`, `setting` | the file that keeps them, and the setting that names it |
 //!
-//! `costs` measures all ways between two devices as times by size; allocation is left out, as it
+//! All ways between two devices are measured (`routes/measure.rs`) as times by size; allocation is left out, as it
 //! is the same for each. What is cheap for compact bytes may be dear for rows, a driver command
 //! each, and dear for pageable memory: so each *class* of copies has its own times (`class.rs`:
 //! compact, pitched or scattered, in usual, pinned or managed memory, at each end). A class is
@@ -25,7 +24,6 @@
 mod class;
 mod cost;
 mod curve;
-mod measure;
 mod setting;
 mod store;
 mod table;
@@ -36,5 +34,6 @@ mod tests;
 pub use cost::{Cost, CostOrigin};
 pub use setting::CostCache;
 
-pub(crate) use class::{Arrangement, Class, EndClass, Residence};
-pub(crate) use table::{Asked, Costs, Known};
+pub(crate) use class::{Arrangement, Class, EndClass, Residence, SHORTEST_ROW};
+pub(crate) use curve::{Curve, Point};
+pub(crate) use table::{Asked, Costs, Known, WayCosts};

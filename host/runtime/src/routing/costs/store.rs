@@ -4,12 +4,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use crossdock_sdk::plugin::read_fixed_text;
 use crossdock_sdk::regular;
 use serde::{Deserialize, Serialize};
 
 use super::class::Class;
 use super::table::WayCosts;
-use crate::devices::device::Device;
+use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
 
 /// Reads and writes the file, where there is one.
@@ -53,7 +54,7 @@ struct Record {
 }
 
 impl PairIdentity {
-    pub(super) fn new(from: &Device, to: &Device) -> Self {
+    pub(super) fn new([from, to]: [&PluginDevice; 2]) -> Self {
         Self {
             from: Identity::new(from),
             to: Identity::new(to),
@@ -62,17 +63,19 @@ impl PairIdentity {
 }
 
 impl Identity {
-    fn new(device: &Device) -> Self {
-        let uuid = device
-            .uuid()
-            .map(|uuid| format!("{:032x}", u128::from_be_bytes(uuid)));
-        let bus = || device.pci_bus_id().map(ToOwned::to_owned);
-        let name = || format!("{} {}", device.name(), device.index());
+    fn new(device: &PluginDevice) -> Self {
+        let info = &device.info;
+        let uuid =
+            (info.uuid != [0; 16]).then(|| format!("{:032x}", u128::from_be_bytes(info.uuid)));
+        let bus = || Some(read_fixed_text(&info.pci_bus_id)).filter(|bus| !bus.is_empty());
+        let name = || format!("{} {}", read_fixed_text(&info.name), device.index);
+        let driver = read_fixed_text(&info.driver_version);
+        let runtime = read_fixed_text(&info.runtime_version);
         Self {
-            plugin: device.plugin().name().to_owned(),
-            version: device.plugin().version().to_owned(),
+            plugin: device.plugin.name().to_owned(),
+            version: device.plugin.version().to_owned(),
             device: uuid.or_else(bus).unwrap_or_else(name),
-            driver: format!("{} {}", device.driver_version(), device.runtime_version()),
+            driver: format!("{driver} {runtime}"),
         }
     }
 }

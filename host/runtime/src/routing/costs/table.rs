@@ -13,16 +13,15 @@ use serde::{Deserialize, Serialize};
 use super::class::Class;
 use super::cost::{Cost, CostOrigin};
 use super::curve::Curve;
-use super::measure::{BUDGET, measure};
 use super::setting::CostCache;
 use super::store::{PairIdentity, Store};
-use crate::devices::device::Device;
 use crate::plugins::plugin::Plugin;
+use crate::plugins::plugin_device::PluginDevice;
 use crate::routing::kinds::Way;
 
 /// The curves of the ways of one class of copies between two devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct WayCosts {
+pub(crate) struct WayCosts {
     by_source: Option<Curve>,
     by_destination: Option<Curve>,
     packed_by_source: Option<Curve>,
@@ -52,7 +51,7 @@ impl WayCosts {
         curves.peek().is_some() && curves.all(Curve::has_bandwidth)
     }
 
-    pub(super) fn set(&mut self, way: Way, curve: Option<Curve>) {
+    pub(crate) fn set(&mut self, way: Way, curve: Option<Curve>) {
         *match way {
             Way::BySource => &mut self.by_source,
             Way::ByDestination => &mut self.by_destination,
@@ -118,22 +117,22 @@ impl Pair {
 
 impl ClassCosts {
     /// Takes the costs from the file, or measures them where that is allowed. The caller has the claim.
-    fn find(&self, of: &Asked<'_>, store: &Store, pair: &Pair, may_measure: bool) {
-        let identity = PairIdentity::new(of.from, of.to);
+    fn find(&self, of: &Asked<'_>, store: &Store, pair: &Pair, measure: Option<Measure<'_>>) {
+        let identity = PairIdentity::new(of.devices);
         if let Some(kept) = store.read(&identity, of.class) {
             let _set = self.costs.set((kept, CostOrigin::Kept));
             return;
         }
         self.is_new.store(true, Ordering::Relaxed);
-        if !may_measure {
+        let Some(measure) = measure else {
             return;
-        }
+        };
         let budget = pair.budget();
         if budget < SHORTEST_BUDGET {
             let _set = self.costs.set((WayCosts::default(), CostOrigin::Measured));
             return;
         }
-        let (measured, took) = measure(of, budget);
+        let (measured, took) = measure(budget);
         pair.spend(took);
         let is_last = self.tries.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TRIES;
         if measured.is_worth_keeping() {
@@ -154,13 +153,15 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Whose costs are asked for: those of all `ways` between two devices for one class of copies.
+/// Whose costs are asked for: those between two devices, from the first to the second, for one class of
+/// copies.
 pub(crate) struct Asked<'a> {
-    pub(crate) from: &'a Device,
-    pub(crate) to: &'a Device,
+    pub(crate) devices: [&'a PluginDevice; 2],
     pub(crate) class: Class,
-    pub(crate) ways: &'a [Way],
 }
+
+/// Times each way in about so much time, and says how long that takes on a machine with nothing else to do.
+pub(crate) type Measure<'a> = &'a dyn Fn(Duration) -> (WayCosts, Duration);
 
 impl Costs {
     pub(crate) fn new(cache: &CostCache, chunk_bytes: u64) -> Self {
@@ -175,21 +176,21 @@ impl Costs {
         self.store.is_some()
     }
 
-    /// What is known. At its first use a class is measured, where the caller may; another thread that asks
+    /// What is known. At its first use a class is measured, where the caller can; another thread that asks
     /// meanwhile is told that nothing is known. Where nothing could be measured, the next one that asks
     /// tries again, [`MOST_TRIES`] times in all.
-    pub(crate) fn of(&self, of: &Asked<'_>, may_measure: bool) -> Option<Known> {
+    pub(crate) fn of(&self, of: &Asked<'_>, measure: Option<Measure<'_>>) -> Option<Known> {
         let store = self.store.as_ref()?;
-        let pair = self.pair(of.from, of.to);
+        let pair = self.pair(of.devices);
         let class = kept(&pair.classes, of.class, ClassCosts::default);
-        let is_to_find = may_measure || !class.is_new.load(Ordering::Relaxed);
+        let is_to_find = measure.is_some() || !class.is_new.load(Ordering::Relaxed);
         if class.costs.get().is_none()
             && is_to_find
             && let Some(_claim) = pair.claim()
             // Another thread may have had it since they were looked for.
             && class.costs.get().is_none()
         {
-            class.find(of, store, &pair, may_measure);
+            class.find(of, store, &pair, measure);
         }
         class.costs.get()?;
         Some(Known {
@@ -198,13 +199,13 @@ impl Costs {
         })
     }
 
-    pub(super) fn pair(&self, from: &Device, to: &Device) -> Arc<Pair> {
-        let key = [from, to].map(|device| (Arc::as_ptr(device.plugin()).addr(), device.index()));
+    pub(super) fn pair(&self, devices: [&PluginDevice; 2]) -> Arc<Pair> {
+        let key = devices.map(|device| (Arc::as_ptr(&device.plugin).addr(), device.index));
         kept(&self.pairs, key, || Pair {
             is_claimed: AtomicBool::new(false),
             spent: AtomicU64::new(0),
             classes: ArcSwap::default(),
-            _plugins: [from, to].map(|device| Arc::downgrade(device.plugin())),
+            _plugins: devices.map(|device| Arc::downgrade(&device.plugin)),
         })
     }
 }
@@ -251,6 +252,8 @@ impl Known {
 /// costs little.
 const MOST_TRIES: u32 = 3;
 
+/// The time that one class of copies may take, all ways together.
+const BUDGET: Duration = Duration::from_millis(45);
 /// The time that one pair of devices may take in all, whatever is copied between them.
 const PAIR_BUDGET: Duration = BUDGET.saturating_mul(4);
 /// In less, nothing is measured well enough to go by it.

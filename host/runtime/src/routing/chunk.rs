@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::{Capabilities, Side};
 
-use crate::copies::transfer::{address_of, host_length, host_side};
-use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::host_memory::{address_of, host_length, host_side};
 use crate::plugins::listing::Listed;
 use crate::plugins::plugin::Plugin;
+use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
 
 /// Host memory through which staged bytes go; its content is undefined.
@@ -55,8 +55,8 @@ impl Chunk {
     }
 
     /// Asks each device that can to lock the memory. One that does not only makes copies slower.
-    pub(super) fn lock_for(&mut self, devices: [&Device; 2]) {
-        let can = |device: &Device| device.capabilities().contains(Capabilities::REGISTER);
+    pub(super) fn lock_for(&mut self, devices: [&PluginDevice; 2]) {
+        let can = |device: &PluginDevice| device.capabilities().contains(Capabilities::REGISTER);
         if !devices.into_iter().all(can) {
             return;
         }
@@ -67,17 +67,17 @@ impl Chunk {
         }
     }
 
-    fn lock(&mut self, device: &Device) {
+    fn lock(&mut self, device: &PluginDevice) {
         let (pointer, size) = (self.base.as_ptr().cast(), self.layout.size() as u64);
         // SAFETY: the memory lives until `unlock`, which comes before it is freed.
-        let locked = unsafe { device.hooks().register_host(device.index(), pointer, size) };
+        let locked = unsafe { device.hooks().register_host(device.index, pointer, size) };
         if let Err(error) = &locked {
             log::debug!(target: "crossdock::route", "{error}: {}", error.why());
         }
         self.locks.push(Lock {
-            plugin: Arc::clone(device.plugin()),
-            device: device.index(),
-            listed: device.listed().clone(),
+            plugin: Arc::clone(&device.plugin),
+            device: device.index,
+            listed: device.listed.clone(),
             is_held: locked.is_ok(),
         });
     }
@@ -90,7 +90,7 @@ impl Chunk {
     }
 
     /// Whether this device was asked to lock it.
-    pub(super) fn is_locked_for(&self, device: &Device) -> bool {
+    pub(super) fn is_locked_for(&self, device: &PluginDevice) -> bool {
         self.locks.iter().any(|lock| lock.is_of(device))
     }
 
@@ -130,8 +130,8 @@ impl Chunk {
 }
 
 impl Lock {
-    fn is_of(&self, device: &Device) -> bool {
-        Arc::ptr_eq(&self.plugin, device.plugin()) && self.device == device.index()
+    fn is_of(&self, device: &PluginDevice) -> bool {
+        Arc::ptr_eq(&self.plugin, &device.plugin) && self.device == device.index
     }
 }
 
@@ -148,4 +148,4 @@ impl Drop for Chunk {
 }
 
 /// What vendors lock is whole pages.
-pub(super) const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;

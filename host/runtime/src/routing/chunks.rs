@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossdock_sdk::abi::Side;
 
-use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
 use crate::plugins::plugin::Plugin;
+use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
-use crate::routing::staging::chunk::{Chunk, PAGE_BYTES};
+use crate::routing::chunk::{Chunk, PAGE_BYTES};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
 /// many are kept for the next one.
@@ -22,7 +22,7 @@ pub(crate) struct Chunks {
 
 /// A chunk in use; it goes back to its runtime when dropped, unless a hook that it was lent to panicked.
 #[derive(Debug)]
-pub(super) struct Lease<'a> {
+pub(crate) struct Lease<'a> {
     /// `None` only while it is dropped.
     chunk: Option<Chunk>,
     side: Side,
@@ -32,7 +32,7 @@ pub(super) struct Lease<'a> {
 
 /// Chunks of one copy. More than two links can fill at once, so that a driver that works on a thread
 /// or a device of its own finds the next part waiting when it is done with one.
-pub(super) const PER_COPY: usize = 8;
+pub(crate) const PER_COPY: usize = 8;
 
 /// A chunk where nobody says otherwise. It stays in a core's cache on its way from one link to the
 /// other, and is just below the 1 MiB from which plugins share a copy over threads of their own,
@@ -55,7 +55,7 @@ impl Chunks {
     }
 
     /// A chunk, locked for both devices where both can do that.
-    pub(super) fn lease(&self, devices: [&Device; 2]) -> Result<Lease<'_>, Error> {
+    pub(crate) fn lease(&self, devices: [&PluginDevice; 2]) -> Result<Lease<'_>, Error> {
         let idle = self.idle().pop();
         let mut chunk = match idle {
             Some(chunk) => chunk,
@@ -83,7 +83,7 @@ impl Chunks {
     }
 
     /// Gives back the idle chunks that this device has locked, and those that no device has.
-    pub(crate) fn trim(&self, device: &Device) {
+    pub(crate) fn trim(&self, device: &PluginDevice) {
         let free: Vec<Chunk> = self
             .idle()
             .extract_if(.., |chunk| {
@@ -113,7 +113,7 @@ impl Chunks {
 
 impl Lease<'_> {
     /// The memory as one side of a copy.
-    pub(super) const fn side(&self) -> Side {
+    pub(crate) const fn side(&self) -> Side {
         self.side
     }
 }

@@ -1,18 +1,18 @@
-//! What the devices of one runtime share for moving tensors.
+//! What the devices of one runtime share.
 
 use crate::devices::runtime::{Runtime, WeakRuntime};
+use crate::routing::chunks::Chunks;
 use crate::routing::costs::{CostCache, Costs};
-use crate::routing::staging::Chunks;
 
 /// The staging memory and the known costs of a runtime, and the runtime itself.
 #[derive(Debug)]
-pub(crate) struct Routing {
+pub(crate) struct Shared {
     chunks: Chunks,
     costs: Costs,
     runtime: WeakRuntime,
 }
 
-impl Routing {
+impl Shared {
     pub(crate) fn new(staging_bytes: Option<u64>, cache: &CostCache) -> Self {
         let chunks = Chunks::new(staging_bytes);
         let costs = Costs::new(cache, chunks.chunk_bytes());

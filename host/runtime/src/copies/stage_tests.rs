@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
+use crate::devices::shared::Shared;
+use crate::routing::chunks::PER_COPY;
 use crate::routing::costs::CostCache;
 use crate::routing::kinds::{RouteChoice, RouteKind};
-use crate::routing::shared::Routing;
-use crate::routing::staging::chunks::PER_COPY;
 use crate::tensors::tensor::Tensor;
 use crate::test_plugins::test_plugin_memory::{asked, device};
 
@@ -15,9 +15,9 @@ const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
 const CHUNK: i64 = 32 << 10;
 
 /// A runtime's, with chunks of `CHUNK` bytes.
-fn routing() -> Arc<Routing> {
+fn routing() -> Arc<Shared> {
     let bytes = CHUNK as u64 * PER_COPY as u64;
-    Arc::new(Routing::new(Some(bytes), &CostCache::Off))
+    Arc::new(Shared::new(Some(bytes), &CostCache::Off))
 }
 
 /// Bytes in which no part is like another.
@@ -69,7 +69,10 @@ fn a_long_copy_uses_a_chunk_of_host_memory_for_each_lane_and_locks_it_once() {
 fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
     let routing = routing();
     let (from, to) = (device::<20>(&routing), device::<21>(&routing));
-    let lease = routing.chunks().lease([&from, &to]).unwrap();
+    let lease = routing
+        .chunks()
+        .lease([from.in_plugin(), to.in_plugin()])
+        .unwrap();
     assert_eq!(asked::<20>().locked.load(SeqCst), 1);
     let plugin = Arc::downgrade(from.plugin());
     from.listed().end();
@@ -78,12 +81,22 @@ fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
     assert_eq!(asked::<20>().locked.load(SeqCst), 0);
     assert_eq!(asked::<21>().locked.load(SeqCst), 0);
     // A copy that began with the device of before keeps nothing either.
-    drop(routing.chunks().lease([&from, &to]).unwrap());
+    drop(
+        routing
+            .chunks()
+            .lease([from.in_plugin(), to.in_plugin()])
+            .unwrap(),
+    );
     assert_eq!(asked::<20>().locked.load(SeqCst), 0);
     drop(from);
     assert!(plugin.upgrade().is_none(), "a chunk keeps the plugin");
     // Those of other plugins are kept.
-    drop(routing.chunks().lease([&to, &to]).unwrap());
+    drop(
+        routing
+            .chunks()
+            .lease([to.in_plugin(), to.in_plugin()])
+            .unwrap(),
+    );
     assert_eq!(asked::<21>().locked.load(SeqCst), 1);
 }
 
@@ -92,9 +105,20 @@ fn a_trim_gives_back_idle_chunks_of_its_device_and_of_nobody_and_no_others() {
     let routing = routing();
     let (from, to) = (device::<27>(&routing), device::<28>(&routing));
     let other = device::<29>(&routing);
-    let in_use = routing.chunks().lease([&from, &to]).unwrap();
-    let idle = routing.chunks().lease([&from, &to]).unwrap();
-    drop(routing.chunks().lease([&other, &other]).unwrap());
+    let in_use = routing
+        .chunks()
+        .lease([from.in_plugin(), to.in_plugin()])
+        .unwrap();
+    let idle = routing
+        .chunks()
+        .lease([from.in_plugin(), to.in_plugin()])
+        .unwrap();
+    drop(
+        routing
+            .chunks()
+            .lease([other.in_plugin(), other.in_plugin()])
+            .unwrap(),
+    );
     drop(idle);
     from.trim(u64::MAX).unwrap();
     assert_eq!(asked::<27>().locked.load(SeqCst), 1);

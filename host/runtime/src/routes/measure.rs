@@ -4,25 +4,29 @@ use std::time::{Duration, Instant};
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
-use super::class::{Arrangement, EndClass, SHORTEST_ROW};
-use super::curve::{Curve, Point};
-use super::table::{Asked, WayCosts};
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::routing::costs::{Arrangement, Class, Curve, EndClass, Point, SHORTEST_ROW, WayCosts};
+use crate::routing::kinds::Way;
 use crate::tensors::tensor::Tensor;
 
 /// Times each way, and says how long that takes on a machine with nothing else to do. What fails, or is too
 /// slow to be timed, is not measured.
-pub(super) fn measure(of: &Asked<'_>, budget: Duration) -> (WayCosts, Duration) {
+pub(super) fn measure(
+    (from, to): (&Device, &Device),
+    class: Class,
+    ways: &[Way],
+    budget: Duration,
+) -> (WayCosts, Duration) {
     let mut costs = WayCosts::default();
     let mut took = Duration::ZERO;
-    let ends = Sample::new(of.from, of.class.source)
-        .and_then(|src| Ok((src, Sample::new(of.to, of.class.destination)?)));
+    let ends = Sample::new(from, class.source)
+        .and_then(|src| Ok((src, Sample::new(to, class.destination)?)));
     let Ok((src, dst)) = ends else {
         return (costs, took);
     };
-    let share = budget / u32::try_from(of.ways.len()).unwrap_or(1).max(1);
-    for way in of.ways {
+    let share = budget / u32::try_from(ways.len()).unwrap_or(1).max(1);
+    for way in ways {
         let copy = |bytes| way.copy(&dst.of(bytes)?, &src.of(bytes)?, None);
         // What a driver does once, as making a context or a kernel, is no cost of a copy, and takes
         // no time from the others.
@@ -121,5 +125,3 @@ const SIZES: [u64; 4] = [SMALLEST_BYTES, 128 << 10, 1 << 20, LARGEST_BYTES];
 const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: u64 = 8 << 20;
 const ELEMENT_BYTES: i64 = 4;
-/// The time that one class of copies may take, all ways together.
-pub(super) const BUDGET: Duration = Duration::from_millis(45);

@@ -18,8 +18,8 @@ use crate::copies::order::Accesses;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::{self, Panics};
-use crate::routing::staging::chunk::PAGE_BYTES;
-use crate::routing::staging::chunks::{Lease, PER_COPY};
+use crate::routing::chunk::PAGE_BYTES;
+use crate::routing::chunks::{Lease, PER_COPY};
 use crate::tensors::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
@@ -34,7 +34,7 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
     if total == 0 {
         return Ok(());
     }
-    let parts = Parts::new(total, src.device().routing().chunks().chunk_bytes());
+    let parts = Parts::new(total, src.device().shared().chunks().chunk_bytes());
     let (failure, has_panicked) = (OnceLock::new(), AtomicBool::new(false));
     let worker = || {
         let panics = Panics::from_now();
@@ -118,13 +118,13 @@ impl Parts {
 
 /// Reads parts into a chunk of this worker's own, and writes each from there, until none is left.
 fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
-    let chunks = src.device().routing().chunks();
+    let chunks = src.device().shared().chunks();
     let mut next = parts.take();
     if next.is_none() {
         // A worker that comes too late has no use for a chunk.
         return Ok(());
     }
-    let chunk = chunks.lease([src.device(), dst.device()])?;
+    let chunk = chunks.lease([src.device().in_plugin(), dst.device().in_plugin()])?;
     while let Some(part) = next {
         read(src, &chunk, part)?;
         write(dst, &chunk, part)?;
