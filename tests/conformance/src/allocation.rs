@@ -9,9 +9,9 @@ use crossdock_sdk::abi::{
     StreamHandle, StridedArgs,
 };
 
+use crate::event::note;
 use crate::host_memory::HostMemory;
 use crate::layout::Region;
-use crate::point::note;
 use crate::registration::Registration;
 
 /// Memory of a plugin: allocated, or adopted from the host. It gives itself back when dropped.
@@ -311,7 +311,7 @@ impl Drop for Allocation<'_> {
 /// Calls the hook `free` with any address: what is not an allocation has to be refused.
 pub(crate) fn free_address(hooks: &Hooks, address: Address, kind: MemoryKind) -> Result<(), Error> {
     // SAFETY: `free` needs
-    // - no work in flight: this crate frees after synchronous calls and finished lanes only;
+    // - no work in flight: this crate frees after synchronous calls and finished streams only;
     // - no later use: callers give up the memory, or the address was never an allocation.
     unsafe { hooks.free(address, kind) }
 }

@@ -104,9 +104,9 @@ fn leave_work(subject: &Subject<'_>) -> Verdict {
     let memory = subject.allocate(BYTES as u64)?;
     memory.write(0, &pattern(1, BYTES))?;
     if subject.needs_streams().is_ok() {
-        let mut lane = subject.lane()?;
-        lane.upload(&memory, pattern(2, BYTES))?;
-        let left = ManuallyDrop::new(lane);
+        let mut stream = subject.stream()?;
+        stream.upload(&memory, pattern(2, BYTES))?;
+        let left = ManuallyDrop::new(stream);
         leave_functions(subject, left.handle())?;
     }
     let _left = ManuallyDrop::new(memory);

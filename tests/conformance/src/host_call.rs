@@ -12,7 +12,7 @@ use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{HostFunction, StreamHandle};
 use crossdock_sdk::fence::fence;
 
-use crate::point::LIMIT_NS;
+use crate::event::LIMIT_NS;
 
 /// A host function's runs. Its word is a number, so that a late call finds nothing and does no harm.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `case`, `cases` | a sentence of the contract with its check, and all of them |
 //! | `subject` | the plugin and device that are looked at |
-//! | `allocation`, `lane`, `point` | memory, streams and events that give themselves back |
+//! | `allocation`, `stream`, `event` | memory, streams and events that give themselves back |
 //! | `ending` | cases in a process of their own, which ends |
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
 //! | `report`, `junit` | what came out, for people and for machines |
@@ -30,16 +30,16 @@ mod allocation;
 mod case;
 mod cases;
 mod ending;
+mod event;
 mod host_call;
 mod host_memory;
 mod junit;
-mod lane;
 mod layout;
-mod point;
 mod random;
 mod registration;
 mod report;
 mod run;
+mod stream;
 mod subject;
 
 pub use case::{Case, Level, Outcome};

@@ -9,8 +9,8 @@ use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{Address, MemoryKind, Side};
 
 use crate::allocation::misuse;
+use crate::event::note;
 use crate::host_memory::HostMemory;
-use crate::point::note;
 
 /// Registered host memory.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use crossdock_sdk::abi::{AllocateArgs, Capabilities, DeviceInfo, MemoryKind};
 
 use crate::allocation::Allocation;
 use crate::case::{Unmet, Verdict, is_unsupported, skipped};
-use crate::lane::Lane;
-use crate::point::{HostEvent, Point};
+use crate::event::{Event, HostEvent};
+use crate::stream::Stream;
 
 /// One device of one open plugin.
 #[derive(Debug, Clone, Copy)]
@@ -121,13 +121,13 @@ impl<'h> Subject<'h> {
     }
 
     /// Creates a stream.
-    pub(crate) fn lane(&self) -> Result<Lane<'h>, Error> {
-        Lane::create(self.hooks, self.device)
+    pub(crate) fn stream(&self) -> Result<Stream<'h>, Error> {
+        Stream::create(self.hooks, self.device)
     }
 
     /// Creates an event.
-    pub(crate) fn point(&self) -> Result<Point<'h>, Error> {
-        Point::create(self.hooks, self.device)
+    pub(crate) fn event(&self) -> Result<Event<'h>, Error> {
+        Event::create(self.hooks, self.device)
     }
 
     /// Creates an event that the host completes.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossdock_sdk::abi::{Address, MemoryKind, Status};
 
 use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
+use crate::event::LIMIT_NS;
 use crate::host_memory::HostMemory;
-use crate::point::LIMIT_NS;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -60,8 +60,8 @@ fn needs(subject: &Subject<'_>) -> Verdict {
 
 fn holds_bytes(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let mut lane = subject.lane()?;
-    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let mut stream = subject.stream()?;
+    let memory = stream.allocate(subject.device(), BYTES as u64)?;
     let info = memory.query(BYTES as u64 - 1)?;
     ensure!(
         info.kind == MemoryKind::DEVICE && info.device == subject.device(),
@@ -69,10 +69,10 @@ fn holds_bytes(subject: &Subject<'_>) -> Verdict {
         info.kind.0,
         info.device
     );
-    lane.upload(&memory, pattern(121, BYTES))?;
-    lane.download(&memory)?;
-    lane.free(memory)?;
-    for bytes in lane.finish()? {
+    stream.upload(&memory, pattern(121, BYTES))?;
+    stream.download(&memory)?;
+    stream.free(memory)?;
+    for bytes in stream.finish()? {
         same_bytes("what came back", &bytes, &pattern(121, BYTES))?;
     }
     Ok(())
@@ -81,15 +81,15 @@ fn holds_bytes(subject: &Subject<'_>) -> Verdict {
 fn freed_in_order(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
     subject.needs_host_events()?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let memory = stream.allocate(subject.device(), BYTES as u64)?;
     let address = memory.address();
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(122, BYTES))?;
-    lane.download(&memory)?;
-    lane.free(memory)?;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(122, BYTES))?;
+    stream.download(&memory)?;
+    stream.free(memory)?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     // Others get memory meanwhile, and it is not this. They cannot use it yet where all streams
     // share one hardware queue, at whose head this one waits.
     let other = subject.allocate(BYTES as u64)?;
@@ -100,7 +100,7 @@ fn freed_in_order(subject: &Subject<'_>) -> Verdict {
     );
     host_event.complete(Status::OK)?;
     other.write(0, &pattern(123, BYTES))?;
-    for bytes in lane.finish()? {
+    for bytes in stream.finish()? {
         same_bytes("what came back", &bytes, &pattern(122, BYTES))?;
     }
     same_bytes(
@@ -120,9 +120,9 @@ fn are_apart(one: Address, other: Address) -> bool {
 
 fn freed_at_once(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let lane = subject.lane()?;
-    let memory = lane.allocate(subject.device(), BYTES as u64)?;
-    lane.synchronize(LIMIT_NS)?;
+    let stream = subject.stream()?;
+    let memory = stream.allocate(subject.device(), BYTES as u64)?;
+    stream.synchronize(LIMIT_NS)?;
     memory.write(0, &pattern(124, BYTES))?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(124, BYTES))?;
     let Some(memory) = Arc::into_inner(memory) else {
@@ -133,52 +133,52 @@ fn freed_at_once(subject: &Subject<'_>) -> Verdict {
 
 fn forgotten(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let mut lane = subject.lane()?;
-    let memory = lane.allocate(subject.device(), BYTES as u64)?;
+    let mut stream = subject.stream()?;
+    let memory = stream.allocate(subject.device(), BYTES as u64)?;
     let (address, before) = (memory.address(), memory.query(0)?);
-    lane.free(memory)?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.free(memory)?;
+    stream.synchronize(LIMIT_NS)?;
     let after = subject.hooks().pointer_query(address)?;
     let same = after.kind != MemoryKind::UNOWNED && after.allocation_id == before.allocation_id;
     ensure!(!same, "freed memory is still answered for");
     answers(
         "the second free",
-        &lane.free_word(address),
+        &stream.free_word(address),
         &[Status::NOT_OWNER, Status::STALE],
     )
 }
 
 fn free_of_others(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let lane = subject.lane()?;
+    let stream = subject.stream()?;
     let mut host = HostMemory::new(&pattern(125, BYTES));
     let word = Address::pointer(host.expose());
     answers(
         "freeing host memory",
-        &lane.free_word(word),
+        &stream.free_word(word),
         &[Status::NOT_OWNER, Status::UNSUPPORTED],
     )?;
     let memory = subject.allocate(BYTES as u64)?;
     memory.write(0, &pattern(126, BYTES))?;
     answers(
         "freeing from the middle",
-        &lane.free_word(memory.at(256)),
+        &stream.free_word(memory.at(256)),
         &[Status::NOT_OWNER],
     )?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(126, BYTES))
 }
 
 fn many(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     for seed in 0..64 {
-        let memory = lane.allocate(subject.device(), 4096)?;
-        lane.upload(&memory, pattern(seed, 4096))?;
-        lane.download(&memory)?;
-        lane.free(memory)?;
+        let memory = stream.allocate(subject.device(), 4096)?;
+        stream.upload(&memory, pattern(seed, 4096))?;
+        stream.download(&memory)?;
+        stream.free(memory)?;
     }
-    for (seed, bytes) in (0..).zip(lane.finish()?) {
+    for (seed, bytes) in (0..).zip(stream.finish()?) {
         same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, 4096))?;
     }
     Ok(())

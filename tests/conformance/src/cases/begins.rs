@@ -7,9 +7,9 @@ use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Verdict, ensure, same_bytes};
-use crate::lane::{Lane, PITCH, ROW, ROWS};
-use crate::point::LIMIT_NS;
+use crate::event::LIMIT_NS;
 use crate::random::pattern;
+use crate::stream::{PITCH, ROW, ROWS, Stream};
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -35,15 +35,15 @@ fn copies(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(BYTES as u64)?;
     memory.write(0, &pattern(91, BYTES))?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.download(&memory)?;
+    stream.wait_host_event(&host_event)?;
+    stream.download(&memory)?;
     // Where the bytes arrive the host sees them without the device, which may have no room beside the
     // stream that waits.
-    let is_early = lane.has_arrived();
+    let is_early = stream.has_arrived();
     host_event.complete(Status::OK)?;
-    for bytes in lane.finish()? {
+    for bytes in stream.finish()? {
         same_bytes("the bytes", &bytes, &pattern(91, BYTES))?;
     }
     ensure!(
@@ -55,7 +55,9 @@ fn copies(subject: &Subject<'_>) -> Verdict {
 
 fn fills(subject: &Subject<'_>) -> Verdict {
     subject.needs(Capabilities::FILL)?;
-    is_last(subject, &[92; BYTES], |lane, memory| lane.fill(memory, 92))
+    is_last(subject, &[92; BYTES], |stream, memory| {
+        stream.fill(memory, 92)
+    })
 }
 
 fn copies_rows(subject: &Subject<'_>) -> Verdict {
@@ -65,7 +67,9 @@ fn copies_rows(subject: &Subject<'_>) -> Verdict {
     source.write(0, &pitched)?;
     let rows = pitched.chunks(PITCH).flat_map(|row| row.iter().take(ROW));
     let wanted: Vec<u8> = rows.copied().collect();
-    is_last(subject, &wanted, |lane, memory| lane.pack(memory, &source))
+    is_last(subject, &wanted, |stream, memory| {
+        stream.pack(memory, &source)
+    })
 }
 
 /// Puts work on a stream behind a copy to the same memory that the host holds up: of what begins too
@@ -73,17 +77,17 @@ fn copies_rows(subject: &Subject<'_>) -> Verdict {
 fn is_last<'h>(
     subject: &Subject<'h>,
     wanted: &[u8],
-    work: impl FnOnce(&mut Lane<'h>, &Arc<Allocation<'h>>) -> Result<(), Error>,
+    work: impl FnOnce(&mut Stream<'h>, &Arc<Allocation<'h>>) -> Result<(), Error>,
 ) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(wanted.len() as u64)?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(90, wanted.len()))?;
-    let submitted = work(&mut lane, &memory);
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(90, wanted.len()))?;
+    let submitted = work(&mut stream, &memory);
     host_event.complete(Status::OK)?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     subject.or_skip("the work", submitted)?;
     same_bytes("the memory", &memory.read(0, wanted.len())?, wanted)
 }

@@ -141,8 +141,8 @@ fn streams_are_off(subject: &Subject<'_>) -> Verdict {
     if subject.hooks().table().streams().is_some() {
         return skipped("the plugin has the group `streams`");
     }
-    unsupported("stream_create", &subject.lane())?;
-    unsupported("event_create", &subject.point())
+    unsupported("stream_create", &subject.stream())?;
+    unsupported("event_create", &subject.event())
 }
 
 /// Groups without a capability of their own, and registration: absent or off is `UNSUPPORTED`.
@@ -175,7 +175,7 @@ fn groups_are_absent(subject: &Subject<'_>) -> Verdict {
         },
     )?;
     demand(table.wrap().is_some(), "stream_wrap", &|| {
-        subject.lane()?.wrap(device).map(drop)
+        subject.stream()?.wrap(device).map(drop)
     })?;
     if absent == 0 {
         return skipped("the plugin has all of these groups");

@@ -4,7 +4,7 @@ use crossdock_sdk::abi::{Capabilities, Status};
 
 use super::failures::tells_no_more;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
-use crate::point::{LIMIT_NS, Point, SHORT_NS};
+use crate::event::{Event, LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -90,25 +90,25 @@ pub(super) const CASES: &[Case] = &[
 
 fn never_recorded(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
-    let point = subject.point()?;
-    ensure!(!point.handle().is_none(), "the new event is NONE");
-    point.query()?;
-    point.synchronize(LIMIT_NS)?;
-    let lane = subject.lane()?;
-    lane.wait(&point)?;
-    Ok(lane.synchronize(LIMIT_NS)?)
+    let event = subject.event()?;
+    ensure!(!event.handle().is_none(), "the new event is NONE");
+    event.query()?;
+    event.synchronize(LIMIT_NS)?;
+    let stream = subject.stream()?;
+    stream.wait(&event)?;
+    Ok(stream.synchronize(LIMIT_NS)?)
 }
 
 fn recorded(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let memory = subject.allocate(4096)?;
-    let point = subject.point()?;
-    let mut lane = subject.lane()?;
+    let event = subject.event()?;
+    let mut stream = subject.stream()?;
     for seed in 0..3 {
-        lane.upload(&memory, pattern(seed, 4096))?;
-        lane.record(&point)?;
-        point.synchronize(LIMIT_NS)?;
-        point.query()?;
+        stream.upload(&memory, pattern(seed, 4096))?;
+        stream.record(&event)?;
+        event.synchronize(LIMIT_NS)?;
+        event.query()?;
     }
     Ok(())
 }
@@ -119,19 +119,19 @@ fn pending(subject: &Subject<'_>) -> Verdict {
     let mut host_event = subject.host_event()?;
     answers(
         "event_query",
-        &host_event.point().query(),
+        &host_event.event().query(),
         &[Status::NOT_READY],
     )?;
-    let early = host_event.point().synchronize(SHORT_NS);
+    let early = host_event.event().synchronize(SHORT_NS);
     answers("event_synchronize with a limit", &early, &[Status::TIMEOUT])?;
     answers(
         "event_synchronize with no time",
-        &host_event.point().synchronize(0),
+        &host_event.event().synchronize(0),
         &[Status::TIMEOUT],
     )?;
     host_event.complete(Status::OK)?;
-    host_event.point().synchronize(LIMIT_NS)?;
-    Ok(host_event.point().query()?)
+    host_event.event().synchronize(LIMIT_NS)?;
+    Ok(host_event.event().query()?)
 }
 
 fn completes_once(subject: &Subject<'_>) -> Verdict {
@@ -144,8 +144,8 @@ fn completes_once(subject: &Subject<'_>) -> Verdict {
         &host_event.complete(Status::OK),
         &[Status::INVALID],
     )?;
-    let point = subject.point()?;
-    let answer = subject.hooks().event_complete(point.handle(), Status::OK);
+    let event = subject.event()?;
+    let answer = subject.hooks().event_complete(event.handle(), Status::OK);
     answers(
         "completing an event of a stream",
         &answer,
@@ -156,30 +156,30 @@ fn completes_once(subject: &Subject<'_>) -> Verdict {
 fn not_recorded(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     subject.needs(Capabilities::HOST_EVENTS)?;
-    let lane = subject.lane()?;
+    let stream = subject.stream()?;
     let host_event = subject.host_event()?;
     answers(
         "recording a host event",
-        &lane.record(host_event.point()),
+        &stream.record(host_event.event()),
         &[Status::INVALID],
     )
 }
 
 fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let lane = subject.lane()?;
+    let stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
+    stream.wait_host_event(&host_event)?;
     host_event.complete(Status::VENDOR)?;
     for (what, answer) in [
-        ("event_query", host_event.point().query()),
+        ("event_query", host_event.event().query()),
         (
             "event_synchronize",
-            host_event.point().synchronize(LIMIT_NS),
+            host_event.event().synchronize(LIMIT_NS),
         ),
         (
             "stream_synchronize of a stream that waits",
-            lane.synchronize(LIMIT_NS),
+            stream.synchronize(LIMIT_NS),
         ),
     ] {
         let status = status_of(&answer);
@@ -202,28 +202,28 @@ fn failure_is_seen(subject: &Subject<'_>) -> Verdict {
 fn earlier_failure_is_seen(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(64)?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
     host_event.complete(Status::VENDOR)?;
-    lane.wait_host_event(&host_event)?;
-    let told = lane.synchronize(LIMIT_NS);
+    stream.wait_host_event(&host_event)?;
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // After that the same stream goes on.
-    lane.upload(&memory, pattern(62, 64))?;
-    tells_no_more(&lane)?;
+    stream.upload(&memory, pattern(62, 64))?;
+    tells_no_more(&stream)?;
     same_bytes("the memory", &memory.read(0, 64)?, &pattern(62, 64))
 }
 
 fn failure_travels(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let (lane, other) = (subject.lane()?, subject.lane()?);
-    let point = subject.point()?;
+    let (stream, other) = (subject.stream()?, subject.stream()?);
+    let event = subject.event()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&point)?;
-    other.wait(&point)?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&event)?;
+    other.wait(&event)?;
     host_event.complete(Status::DEVICE_LOST)?;
-    let at_event = point.synchronize(LIMIT_NS);
+    let at_event = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &at_event, &[Status::DEVICE_LOST])?;
     let at_other = other.synchronize(LIMIT_NS);
     answers("stream_synchronize", &at_other, &[Status::DEVICE_LOST])
@@ -231,19 +231,19 @@ fn failure_travels(subject: &Subject<'_>) -> Verdict {
 
 fn recorded_again(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let (recorder, waiter) = (subject.lane()?, subject.lane()?);
-    let (point, passed) = (subject.point()?, subject.point()?);
+    let (recorder, waiter) = (subject.stream()?, subject.stream()?);
+    let (event, passed) = (subject.event()?, subject.event()?);
     let (mut first, mut second) = (subject.host_event()?, subject.host_event()?);
     recorder.wait_host_event(&first)?;
-    recorder.record(&point)?;
-    waiter.wait(&point)?;
+    recorder.record(&event)?;
+    waiter.wait(&event)?;
     waiter.record(&passed)?;
     recorder.wait_host_event(&second)?;
-    recorder.record(&point)?;
+    recorder.record(&event)?;
     answers("event_query", &passed.query(), &[Status::NOT_READY])?;
     first.complete(Status::OK)?;
     let told = passed.synchronize(LIMIT_NS);
-    let later = point.query();
+    let later = event.query();
     second.complete(Status::OK)?;
     answers(
         "event_synchronize behind a wait for the first record",
@@ -255,21 +255,21 @@ fn recorded_again(subject: &Subject<'_>) -> Verdict {
         &later,
         &[Status::NOT_READY],
     )?;
-    Ok(point.synchronize(LIMIT_NS)?)
+    Ok(event.synchronize(LIMIT_NS)?)
 }
 
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let (lane, other) = (subject.lane()?, subject.lane()?);
+    let (stream, other) = (subject.stream()?, subject.stream()?);
     let mut host_event = subject.host_event()?;
-    let point = subject.point()?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&point)?;
-    other.wait(&point)?;
-    answers("event_query", &point.query(), &[Status::NOT_READY])?;
-    point.destroy()?;
+    let event = subject.event()?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&event)?;
+    other.wait(&event)?;
+    answers("event_query", &event.query(), &[Status::NOT_READY])?;
+    event.destroy()?;
     host_event.complete(Status::OK)?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     Ok(other.synchronize(LIMIT_NS)?)
 }
 
@@ -277,12 +277,12 @@ fn elapsed(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     subject.needs(Capabilities::TIMING)?;
     let memory = subject.allocate(1 << 20)?;
-    let (start, end) = (subject.point()?, subject.point()?);
-    let mut lane = subject.lane()?;
-    lane.record(&start)?;
-    lane.upload(&memory, pattern(61, 1 << 20))?;
-    lane.record(&end)?;
-    lane.synchronize(LIMIT_NS)?;
+    let (start, end) = (subject.event()?, subject.event()?);
+    let mut stream = subject.stream()?;
+    stream.record(&start)?;
+    stream.upload(&memory, pattern(61, 1 << 20))?;
+    stream.record(&end)?;
+    stream.synchronize(LIMIT_NS)?;
     let time = start.elapsed_until(&end)?;
     // A negative time shows as a huge one.
     ensure!(
@@ -295,12 +295,12 @@ fn elapsed(subject: &Subject<'_>) -> Verdict {
 fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     subject.needs(Capabilities::TIMING)?;
-    let lane = subject.lane()?;
+    let stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    let (start, end, never) = (subject.point()?, subject.point()?, subject.point()?);
-    lane.record(&start)?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&end)?;
+    let (start, end, never) = (subject.event()?, subject.event()?, subject.event()?);
+    stream.record(&start)?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&end)?;
     let early = start.elapsed_until(&end);
     answers(
         "event_elapsed to a pending event",
@@ -314,27 +314,27 @@ fn elapsed_too_early(subject: &Subject<'_>) -> Verdict {
         &[Status::INVALID],
     )?;
     host_event.complete(Status::OK)?;
-    Ok(lane.synchronize(LIMIT_NS)?)
+    Ok(stream.synchronize(LIMIT_NS)?)
 }
 
 /// Two events on a stream that stood still for [`SHORT_NS`] at least between them.
-fn apart<'h>(subject: &Subject<'h>) -> Result<(Point<'h>, Point<'h>), Unmet> {
+fn apart<'h>(subject: &Subject<'h>) -> Result<(Event<'h>, Event<'h>), Unmet> {
     subject.needs_host_events()?;
     subject.needs(Capabilities::TIMING)?;
-    let (start, end, lane) = (subject.point()?, subject.point()?, subject.lane()?);
+    let (start, end, stream) = (subject.event()?, subject.event()?, subject.stream()?);
     let mut host_event = subject.host_event()?;
-    lane.record(&start)?;
+    stream.record(&start)?;
     start.synchronize(LIMIT_NS)?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&end)?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&end)?;
     // The stream stands still for this long at least.
     answers(
         "synchronizing behind the host",
-        &lane.synchronize(SHORT_NS),
+        &stream.synchronize(SHORT_NS),
         &[Status::TIMEOUT],
     )?;
     host_event.complete(Status::OK)?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     Ok((start, end))
 }
 
@@ -372,10 +372,10 @@ fn stale(subject: &Subject<'_>) -> Verdict {
         &allowed,
     )?;
     answers("event_destroy", &hooks.event_destroy(handle), &allowed)?;
-    let lane = subject.lane()?;
+    let stream = subject.stream()?;
     answers(
         "stream_wait_event",
-        &hooks.stream_wait_event(lane.handle(), handle),
+        &hooks.stream_wait_event(stream.handle(), handle),
         &allowed,
     )
 }

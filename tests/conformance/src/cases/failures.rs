@@ -3,9 +3,9 @@
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, status_of};
-use crate::lane::Lane;
-use crate::point::{HostEvent, LIMIT_NS, Point, SHORT_NS, once_over};
+use crate::event::{Event, HostEvent, LIMIT_NS, SHORT_NS, once_over};
 use crate::random::pattern;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -78,23 +78,23 @@ pub(super) const CASES: &[Case] = &[
 fn destroyed_while_pending(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
-    let mut lane = subject.lane()?;
-    let point = subject.point()?;
+    let mut stream = subject.stream()?;
+    let event = subject.event()?;
     let host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(63, 4096))?;
-    lane.record(&point)?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(63, 4096))?;
+    stream.record(&event)?;
     host_event.destroy()?;
-    let told = point.synchronize(LIMIT_NS);
+    let told = event.synchronize(LIMIT_NS);
     if status_of(&told) == Status::TIMEOUT {
         // A stream that hangs is not waited for once more.
-        lane.abandon();
+        stream.abandon();
     } else {
-        stays(&point, Status::VENDOR)?;
-        let at_stream = lane.synchronize(LIMIT_NS);
+        stays(&event, Status::VENDOR)?;
+        let at_stream = stream.synchronize(LIMIT_NS);
         answers("stream_synchronize", &at_stream, &[Status::VENDOR])?;
-        lane.upload(&memory, pattern(64, 4096))?;
-        tells_no_more(&lane)?;
+        stream.upload(&memory, pattern(64, 4096))?;
+        tells_no_more(&stream)?;
         same_bytes("the memory", &memory.read(0, 4096)?, &pattern(64, 4096))?;
     }
     answers("event_synchronize", &told, &[Status::VENDOR])
@@ -120,39 +120,39 @@ fn destroyed_while_waited_for(subject: &Subject<'_>) -> Verdict {
 fn sticky(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
-    let mut lane = subject.lane()?;
-    let point = subject.point()?;
+    let mut stream = subject.stream()?;
+    let event = subject.event()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(65, 4096))?;
-    lane.record(&point)?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(65, 4096))?;
+    stream.record(&event)?;
     host_event.complete(Status::DEVICE_LOST)?;
-    let told = point.synchronize(LIMIT_NS);
+    let told = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::DEVICE_LOST])?;
-    stays(&point, Status::DEVICE_LOST)?;
-    let at_stream = lane.synchronize(LIMIT_NS);
+    stays(&event, Status::DEVICE_LOST)?;
+    let at_stream = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &at_stream, &[Status::DEVICE_LOST])?;
-    lane.upload(&memory, pattern(66, 4096))?;
-    tells_no_more(&lane)?;
+    stream.upload(&memory, pattern(66, 4096))?;
+    tells_no_more(&stream)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(66, 4096))?;
     // The stream was told of it and went on; the events still say what became of their work.
-    stays(&point, Status::DEVICE_LOST)?;
-    stays(host_event.point(), Status::DEVICE_LOST)?;
+    stays(&event, Status::DEVICE_LOST)?;
+    stays(host_event.event(), Status::DEVICE_LOST)?;
     // Another record is about other work.
-    lane.record(&point)?;
-    Ok(point.synchronize(LIMIT_NS)?)
+    stream.record(&event)?;
+    Ok(event.synchronize(LIMIT_NS)?)
 }
 
 fn three_statuses(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     for &(given, _) in Status::ALL.iter().filter(|(status, _)| !status.is_ok()) {
-        let lane = subject.lane()?;
+        let stream = subject.stream()?;
         let mut host_event = subject.host_event()?;
-        lane.wait_host_event(&host_event)?;
+        stream.wait_host_event(&host_event)?;
         host_event.complete(given)?;
         let wanted = given.as_failure_of_work();
         ended(&host_event, wanted)?;
-        let at_stream = status_of(&lane.synchronize(LIMIT_NS));
+        let at_stream = status_of(&stream.synchronize(LIMIT_NS));
         ensure!(
             at_stream == wanted,
             "stream_synchronize answered {at_stream} and not {wanted} after the failure {given}"
@@ -164,48 +164,48 @@ fn three_statuses(subject: &Subject<'_>) -> Verdict {
 fn told_when_over(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
-    let mut lane = subject.lane()?;
-    let mut host_event = fail_and_hold(subject, &lane)?;
-    lane.upload(&memory, pattern(67, 4096))?;
-    not_over(&lane)?;
+    let mut stream = subject.stream()?;
+    let mut host_event = fail_and_hold(subject, &stream)?;
+    stream.upload(&memory, pattern(67, 4096))?;
+    not_over(&stream)?;
     host_event.complete(Status::OK)?;
-    tells_of_failure(&lane)?;
+    tells_of_failure(&stream)?;
     same_bytes("the memory", &memory.read(0, 4096)?, &pattern(67, 4096))
 }
 
 fn kept_past_a_limit(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let lane = subject.lane()?;
-    let point = subject.point()?;
-    let mut first = fail_and_hold(subject, &lane)?;
+    let stream = subject.stream()?;
+    let event = subject.event()?;
+    let mut first = fail_and_hold(subject, &stream)?;
     let mut second = subject.host_event()?;
-    not_over(&lane)?;
+    not_over(&stream)?;
     // The point that the wait did not come to is passed now, and the stream still has work.
-    lane.wait_host_event(&second)?;
+    stream.wait_host_event(&second)?;
     first.complete(Status::OK)?;
-    not_over(&lane)?;
-    lane.record(&point)?;
+    not_over(&stream)?;
+    stream.record(&event)?;
     second.complete(Status::OK)?;
-    let at_event = point.synchronize(LIMIT_NS);
+    let at_event = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &at_event, &[Status::VENDOR])?;
-    tells_of_failure(&lane)?;
-    Ok(lane.synchronize(LIMIT_NS)?)
+    tells_of_failure(&stream)?;
+    Ok(stream.synchronize(LIMIT_NS)?)
 }
 
 fn goes_on(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let (early, late) = (subject.allocate(4096)?, subject.allocate(100_000)?);
-    let mut lane = subject.lane()?;
-    let failure = subject.point()?;
+    let mut stream = subject.stream()?;
+    let failure = subject.event()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&failure)?;
-    lane.upload(&early, pattern(68, 4096))?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&failure)?;
+    stream.upload(&early, pattern(68, 4096))?;
     host_event.complete(Status::VENDOR)?;
     let told = failure.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
-    lane.upload(&late, pattern(69, 100_000))?;
-    let told = lane.synchronize(LIMIT_NS);
+    stream.upload(&late, pattern(69, 100_000))?;
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     let what = "what was copied by work that was there at the failure";
     same_bytes(what, &early.read(0, 4096)?, &pattern(68, 4096))?;
@@ -216,19 +216,19 @@ fn goes_on(subject: &Subject<'_>) -> Verdict {
 fn looked_at_late(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
-    let (mut lane, waiter) = (subject.lane()?, subject.lane()?);
-    let (asked, waited) = (subject.point()?, subject.point()?);
+    let (mut stream, waiter) = (subject.stream()?, subject.stream()?);
+    let (asked, waited) = (subject.event()?, subject.event()?);
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.record(&asked)?;
-    lane.upload(&memory, pattern(70, 4096))?;
-    lane.record(&waited)?;
+    stream.wait_host_event(&host_event)?;
+    stream.record(&asked)?;
+    stream.upload(&memory, pattern(70, 4096))?;
+    stream.record(&waited)?;
     host_event.complete(Status::VENDOR)?;
-    let told = lane.synchronize(LIMIT_NS);
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
     // The stream has told of it, does other work, and nobody has asked the events so far.
-    lane.upload(&memory, pattern(71, 4096))?;
-    tells_no_more(&lane)?;
+    stream.upload(&memory, pattern(71, 4096))?;
+    tells_no_more(&stream)?;
     stays(&asked, Status::VENDOR)?;
     waiter.wait(&waited)?;
     let at_waiter = waiter.synchronize(LIMIT_NS);
@@ -239,61 +239,61 @@ fn looked_at_late(subject: &Subject<'_>) -> Verdict {
 
 fn recorded_behind(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
-    let (lane, point) = (subject.lane()?, subject.point()?);
+    let (stream, event) = (subject.stream()?, subject.event()?);
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
+    stream.wait_host_event(&host_event)?;
     host_event.complete(Status::OOM_DEVICE)?;
-    let over = once_over(|| lane.query());
+    let over = once_over(|| stream.query());
     answers("stream_query", &over, &[Status::OOM_DEVICE])?;
     // All is over, and the stream keeps the failure for who waits for it.
-    lane.record(&point)?;
-    let told = point.synchronize(LIMIT_NS);
+    stream.record(&event)?;
+    let told = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::OOM_DEVICE])?;
-    let told = lane.synchronize(LIMIT_NS);
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::OOM_DEVICE])?;
-    stays(&point, Status::OOM_DEVICE)
+    stays(&event, Status::OOM_DEVICE)
 }
 
 fn recorded_before(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(4096)?;
-    let (mut lane, point) = (subject.lane()?, subject.point()?);
+    let (mut stream, event) = (subject.stream()?, subject.event()?);
     let mut host_event = subject.host_event()?;
-    lane.upload(&memory, pattern(72, 4096))?;
-    lane.record(&point)?;
-    lane.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(72, 4096))?;
+    stream.record(&event)?;
+    stream.wait_host_event(&host_event)?;
     host_event.complete(Status::VENDOR)?;
-    let told = lane.synchronize(LIMIT_NS);
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])?;
-    answers("event_query", &point.query(), &[Status::OK])?;
-    let told = point.synchronize(LIMIT_NS);
+    answers("event_query", &event.query(), &[Status::OK])?;
+    let told = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::OK])
 }
 
 fn stream_is_gone(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let hooks = subject.hooks();
-    let point = subject.point()?;
+    let event = subject.event()?;
     let mut host_event = subject.host_event()?;
     let stream = hooks.stream_create(subject.device())?;
     let queued = hooks
-        .stream_wait_event(stream, host_event.point().handle())
-        .and_then(|()| hooks.event_record(point.handle(), stream));
+        .stream_wait_event(stream, host_event.event().handle())
+        .and_then(|()| hooks.event_record(event.handle(), stream));
     hooks.stream_destroy(stream)?;
     queued?;
     host_event.complete(Status::VENDOR)?;
-    let told = point.synchronize(LIMIT_NS);
+    let told = event.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
-    stays(&point, Status::VENDOR)
+    stays(&event, Status::VENDOR)
 }
 
 /// Fails the first work of a stream, and holds what comes next until the host event is completed.
-fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<HostEvent<'h>, Unmet> {
-    let failure = subject.point()?;
+fn fail_and_hold<'h>(subject: &Subject<'h>, stream: &Stream<'h>) -> Result<HostEvent<'h>, Unmet> {
+    let failure = subject.event()?;
     let (mut failing, holding) = (subject.host_event()?, subject.host_event()?);
-    lane.wait_host_event(&failing)?;
-    lane.record(&failure)?;
-    lane.wait_host_event(&holding)?;
+    stream.wait_host_event(&failing)?;
+    stream.record(&failure)?;
+    stream.wait_host_event(&holding)?;
     failing.complete(Status::VENDOR)?;
     let told = failure.synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[Status::VENDOR])?;
@@ -301,46 +301,46 @@ fn fail_and_hold<'h>(subject: &Subject<'h>, lane: &Lane<'h>) -> Result<HostEvent
 }
 
 /// Demands that a stream whose work failed tells of that: a query once all is over, and the next wait.
-fn tells_of_failure(lane: &Lane<'_>) -> Verdict {
-    let over = once_over(|| lane.query());
+fn tells_of_failure(stream: &Stream<'_>) -> Verdict {
+    let over = once_over(|| stream.query());
     answers("stream_query", &over, &[Status::VENDOR])?;
-    let told = lane.synchronize(LIMIT_NS);
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])
 }
 
 /// Demands that a stream which the host holds says so, whatever became of its earlier work.
-fn not_over(lane: &Lane<'_>) -> Verdict {
+fn not_over(stream: &Stream<'_>) -> Verdict {
     let held = "while the host holds the stream";
     let query = format!("stream_query {held}");
-    answers(&query, &lane.query(), &[Status::NOT_READY])?;
+    answers(&query, &stream.query(), &[Status::NOT_READY])?;
     for limit in [SHORT_NS, 0] {
         let wait = format!("stream_synchronize {held}");
-        answers(&wait, &lane.synchronize(limit), &[Status::TIMEOUT])?;
+        answers(&wait, &stream.synchronize(limit), &[Status::TIMEOUT])?;
     }
-    answers(&query, &lane.query(), &[Status::NOT_READY])
+    answers(&query, &stream.query(), &[Status::NOT_READY])
 }
 
 /// Demands that a stream whose wait told of a failure goes on without it.
-pub(super) fn tells_no_more(lane: &Lane<'_>) -> Verdict {
-    let again = lane.synchronize(LIMIT_NS);
+pub(super) fn tells_no_more(stream: &Stream<'_>) -> Verdict {
+    let again = stream.synchronize(LIMIT_NS);
     let what = "stream_synchronize, again, after it told of the failure,";
     answers(what, &again, &[Status::OK])?;
     let what = "stream_query, after stream_synchronize told of the failure,";
-    answers(what, &lane.query(), &[Status::OK])
+    answers(what, &stream.query(), &[Status::OK])
 }
 
 /// Demands that a completed event answers so.
 fn ended(host_event: &HostEvent<'_>, wanted: Status) -> Verdict {
-    answers("event_query", &host_event.point().query(), &[wanted])?;
-    let told = host_event.point().synchronize(LIMIT_NS);
+    answers("event_query", &host_event.event().query(), &[wanted])?;
+    let told = host_event.event().synchronize(LIMIT_NS);
     answers("event_synchronize", &told, &[wanted])
 }
 
 /// Demands that an event goes on telling of its failure.
-fn stays(point: &Point<'_>, failure: Status) -> Verdict {
+fn stays(event: &Event<'_>, failure: Status) -> Verdict {
     for _ in 0..2 {
-        answers("event_query, asked again", &point.query(), &[failure])?;
-        let told = point.synchronize(LIMIT_NS);
+        answers("event_query, asked again", &event.query(), &[failure])?;
+        let told = event.synchronize(LIMIT_NS);
         answers("event_synchronize, asked again", &told, &[failure])?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use crossdock_sdk::abi::Status;
 
 use crate::case::{Case, Verdict, answers, ensure, is_unsupported, skipped};
+use crate::event::LIMIT_NS;
 use crate::host_call::HostCall;
-use crate::point::LIMIT_NS;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -54,10 +54,10 @@ fn ran_once(call: &HostCall) -> Verdict {
 
 fn once(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
-    let (call, lane) = (HostCall::new(), subject.lane()?);
-    let answer = call.put_on(subject.hooks(), lane.handle());
+    let (call, stream) = (HostCall::new(), subject.stream()?);
+    let answer = call.put_on(subject.hooks(), stream.handle());
     if is_unsupported(&answer) {
-        lane.synchronize(LIMIT_NS)?;
+        stream.synchronize(LIMIT_NS)?;
         ensure!(
             call.count() == 0,
             "the function ran though the hook answered UNSUPPORTED"
@@ -65,11 +65,11 @@ fn once(subject: &Subject<'_>) -> Verdict {
         return skipped("stream_host_call answers UNSUPPORTED");
     }
     answer?;
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     ran_once(&call)?;
     // A later look, also at the end of the stream, finds no second run.
-    lane.synchronize(LIMIT_NS)?;
-    drop(lane);
+    stream.synchronize(LIMIT_NS)?;
+    drop(stream);
     ran_once(&call)
 }
 
@@ -77,14 +77,14 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
     subject.needs_host_events()?;
     let memory = subject.allocate(100_000)?;
-    let (call, point) = (HostCall::new(), subject.point()?);
-    let mut lane = subject.lane()?;
+    let (call, event) = (HostCall::new(), subject.event()?);
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(101, 100_000))?;
-    lane.record(&point)?;
-    call.put_on(subject.hooks(), lane.handle())?;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(101, 100_000))?;
+    stream.record(&event)?;
+    call.put_on(subject.hooks(), stream.handle())?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     ensure!(
         call.count() == 0,
         "the function ran before the work before it"
@@ -93,24 +93,24 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
     ran_once(&call)?;
     answers(
         "event_query of the work before the function",
-        &point.query(),
+        &event.query(),
         &[Status::OK],
     )?;
-    Ok(lane.synchronize(LIMIT_NS)?)
+    Ok(stream.synchronize(LIMIT_NS)?)
 }
 
 fn after_failure(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
     subject.needs_host_events()?;
-    let (call, lane) = (HostCall::new(), subject.lane()?);
+    let (call, stream) = (HostCall::new(), subject.stream()?);
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    call.put_on(subject.hooks(), lane.handle())?;
+    stream.wait_host_event(&host_event)?;
+    call.put_on(subject.hooks(), stream.handle())?;
     host_event.complete(Status::VENDOR)?;
     // What the stream says of the failure is the matter of another case.
-    let _seen = lane.synchronize(LIMIT_NS);
+    let _seen = stream.synchronize(LIMIT_NS);
     ran_once(&call)?;
-    drop(lane);
+    drop(stream);
     ran_once(&call)
 }
 
@@ -118,12 +118,12 @@ fn many(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
     let memory = subject.allocate(4096)?;
     let calls: Vec<_> = (0..64).map(|_| HostCall::new()).collect();
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     for (seed, call) in (0..).zip(&calls) {
-        lane.upload(&memory, pattern(seed, 4096))?;
-        call.put_on(subject.hooks(), lane.handle())?;
+        stream.upload(&memory, pattern(seed, 4096))?;
+        call.put_on(subject.hooks(), stream.handle())?;
     }
-    lane.synchronize(LIMIT_NS)?;
+    stream.synchronize(LIMIT_NS)?;
     calls.iter().try_for_each(ran_once)
 }
 

@@ -6,7 +6,7 @@ use crossdock_sdk::abi::{MemoryUsage, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, same_bytes, skipped};
-use crate::point::once_over;
+use crate::event::once_over;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -243,29 +243,29 @@ fn behind_work(subject: &Subject<'_>) -> Verdict {
     let bytes = pattern(143, 60_000);
     let size = bytes.len() as u64;
     let before = usage(subject)?.used;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
     let can_free = subject.hooks().table().async_memory().is_some();
     let memory = if can_free {
-        lane.allocate(subject.device(), size)?
+        stream.allocate(subject.device(), size)?
     } else {
         subject.allocate(size)?
     };
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, bytes.clone())?;
-    lane.download(&memory)?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, bytes.clone())?;
+    stream.download(&memory)?;
     if can_free {
-        lane.free(memory)?;
+        stream.free(memory)?;
     }
     host_event.pending_during("memory_trim", || trim(subject, 0))??;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     // Who takes the memory that a trim gave back too early writes over it.
     let other = subject.allocate(size)?;
     host_event.complete(Status::OK)?;
     other.write(0, &pattern(144, bytes.len()))?;
-    once_over(|| lane.query())?;
+    once_over(|| stream.query())?;
     trim(subject, 0)?;
-    for read in lane.finish()? {
+    for read in stream.finish()? {
         same_bytes("what came back", &read, &bytes)?;
     }
     free(other)?;

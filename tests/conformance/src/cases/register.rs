@@ -106,10 +106,10 @@ fn stream_copies(subject: &Subject<'_>) -> Verdict {
         Arc::new(register(subject, 113)?),
     );
     let device = subject.allocate(BYTES as u64)?;
-    let mut lane = subject.lane()?;
-    lane.upload_registered(&device, &from)?;
-    lane.download_registered(&to, &device)?;
-    lane.finish()?;
+    let mut stream = subject.stream()?;
+    stream.upload_registered(&device, &from)?;
+    stream.download_registered(&to, &device)?;
+    stream.finish()?;
     same_bytes("what came back", to.bytes(), &pattern(112, BYTES))?;
     let memory = Arc::into_inner(to).map(Registration::unregister);
     let Some(memory) = memory.transpose()? else {
@@ -129,12 +129,12 @@ fn ends_beside_work(subject: &Subject<'_>) -> Verdict {
         Arc::new(register(subject, 122)?),
     );
     let device = subject.allocate(BYTES as u64)?;
-    let (mut lane, mut host_event) = (subject.lane()?, subject.host_event()?);
-    lane.wait_host_event(&host_event)?;
-    lane.upload_registered(&device, &from)?;
-    lane.download_registered(&to, &device)?;
+    let (mut stream, mut host_event) = (subject.stream()?, subject.host_event()?);
+    stream.wait_host_event(&host_event)?;
+    stream.upload_registered(&device, &from)?;
+    stream.download_registered(&to, &device)?;
     host_event.completed_during(|| from.end_beside_work().and(to.end_beside_work()))??;
-    lane.finish()?;
+    stream.finish()?;
     same_bytes(
         "what the device got",
         &device.read(0, BYTES)?,

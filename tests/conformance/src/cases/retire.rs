@@ -7,10 +7,10 @@ use crossdock_sdk::abi::{Capabilities, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
+use crate::event::{HostEvent, LIMIT_NS, SHORT_NS};
 use crate::host_call::HostCall;
-use crate::lane::Lane;
-use crate::point::{HostEvent, LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -76,14 +76,14 @@ fn on_another(subject: &Subject<'_>, check: fn(&Subject<'_>, &Hooks) -> Verdict)
 /// Retires with work on a stream, which is over then.
 fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
-    let mut lane = Lane::create(fresh, subject.device())?;
+    let mut stream = Stream::create(fresh, subject.device())?;
     for seed in 0..8 {
-        lane.upload(&memory, pattern(seed, BYTES))?;
+        stream.upload(&memory, pattern(seed, BYTES))?;
     }
-    lane.download(&memory)?;
+    stream.download(&memory)?;
     fresh.retire(LIMIT_NS)?;
-    answers("stream_query after retire", &lane.query(), &[Status::OK])?;
-    for bytes in lane.finish()? {
+    answers("stream_query after retire", &stream.query(), &[Status::OK])?;
+    for bytes in stream.finish()? {
         same_bytes("the memory", &bytes, &pattern(7, BYTES))?;
     }
     Ok(())
@@ -92,17 +92,17 @@ fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
 /// Retires with work that waits for the host, and then lets it go on.
 fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
     let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
-    let mut lane = Lane::create(fresh, subject.device())?;
+    let mut stream = Stream::create(fresh, subject.device())?;
     let mut host_event = HostEvent::create(fresh, subject.device())?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(92, BYTES))?;
-    lane.download(&memory)?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(92, BYTES))?;
+    stream.download(&memory)?;
     let retired = fresh.retire(SHORT_NS);
     let what = "retire while the host holds a stream";
     answers(what, &retired, &[Status::TIMEOUT])?;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     host_event.complete(Status::OK)?;
-    for bytes in lane.finish()? {
+    for bytes in stream.finish()? {
         same_bytes("the memory", &bytes, &pattern(92, BYTES))?;
     }
     Ok(())
@@ -110,13 +110,13 @@ fn give_up(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
 
 /// Retires with a stream whose work failed and that was not told yet.
 fn fail(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
-    let lane = Lane::create(fresh, subject.device())?;
+    let stream = Stream::create(fresh, subject.device())?;
     let mut host_event = HostEvent::create(fresh, subject.device())?;
-    lane.wait_host_event(&host_event)?;
+    stream.wait_host_event(&host_event)?;
     host_event.complete(Status::VENDOR)?;
     fresh.retire(LIMIT_NS)?;
-    answers("stream_query", &lane.query(), &[Status::VENDOR])?;
-    let told = lane.synchronize(LIMIT_NS);
+    answers("stream_query", &stream.query(), &[Status::VENDOR])?;
+    let told = stream.synchronize(LIMIT_NS);
     answers("stream_synchronize", &told, &[Status::VENDOR])
 }
 

@@ -3,9 +3,9 @@
 use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::case::{Case, Verdict, answers, same_bytes};
-use crate::lane::Lane;
-use crate::point::{LIMIT_NS, SHORT_NS};
+use crate::event::{LIMIT_NS, SHORT_NS};
 use crate::random::pattern;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -74,10 +74,10 @@ const LARGE: usize = 4 << 20;
 
 fn fresh(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
-    let lane = subject.lane()?;
-    crate::case::ensure!(!lane.handle().is_none(), "the new stream is NONE");
-    lane.query()?;
-    Ok(lane.synchronize(LIMIT_NS)?)
+    let stream = subject.stream()?;
+    crate::case::ensure!(!stream.handle().is_none(), "the new stream is NONE");
+    stream.query()?;
+    Ok(stream.synchronize(LIMIT_NS)?)
 }
 
 fn in_order(subject: &Subject<'_>) -> Verdict {
@@ -86,13 +86,13 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
         subject.allocate(BYTES as u64)?,
         subject.allocate(BYTES as u64)?,
     );
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     for seed in 0..8 {
-        lane.upload(&first, pattern(seed, BYTES))?;
-        lane.transfer(&second, &first)?;
-        lane.download(&second)?;
+        stream.upload(&first, pattern(seed, BYTES))?;
+        stream.transfer(&second, &first)?;
+        stream.download(&second)?;
     }
-    for (seed, bytes) in (0..).zip(lane.finish()?) {
+    for (seed, bytes) in (0..).zip(stream.finish()?) {
         same_bytes(&format!("round {seed}"), &bytes, &pattern(seed, BYTES))?;
     }
     Ok(())
@@ -102,8 +102,8 @@ fn across_streams(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let memory = subject.allocate(BYTES as u64)?;
     memory.write(0, &pattern(51, BYTES))?;
-    let point = subject.point()?;
-    let (mut writer, mut reader) = (subject.lane()?, subject.lane()?);
+    let event = subject.event()?;
+    let (mut writer, mut reader) = (subject.stream()?, subject.stream()?);
     let host_event = if subject.needs_host_events().is_ok() {
         Some(subject.host_event()?)
     } else {
@@ -113,8 +113,8 @@ fn across_streams(subject: &Subject<'_>) -> Verdict {
         writer.wait_host_event(host_event)?;
     }
     writer.upload(&memory, pattern(52, BYTES))?;
-    writer.record(&point)?;
-    reader.wait(&point)?;
+    writer.record(&event)?;
+    reader.wait(&event)?;
     reader.download(&memory)?;
     if let Some(mut host_event) = host_event {
         answers("the waiting stream", &reader.query(), &[Status::NOT_READY])?;
@@ -131,36 +131,37 @@ fn across_streams(subject: &Subject<'_>) -> Verdict {
 fn waits_for_host(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(BYTES as u64)?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
-    lane.upload(&memory, pattern(53, BYTES))?;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    stream.wait_host_event(&host_event)?;
+    stream.upload(&memory, pattern(53, BYTES))?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     answers(
         "stream_synchronize with a limit",
-        &lane.synchronize(SHORT_NS),
+        &stream.synchronize(SHORT_NS),
         &[Status::TIMEOUT],
     )?;
     host_event.complete(Status::OK)?;
-    lane.synchronize(LIMIT_NS)?;
-    lane.query()?;
+    stream.synchronize(LIMIT_NS)?;
+    stream.query()?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(53, BYTES))
 }
 
 fn never_waits(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     let memory = subject.allocate(LARGE as u64)?;
-    let mut lane = subject.lane()?;
+    let mut stream = subject.stream()?;
     let mut host_event = subject.host_event()?;
-    lane.wait_host_event(&host_event)?;
+    stream.wait_host_event(&host_event)?;
     let bytes = pattern(56, LARGE);
     let copied = host_event.pending_during("a copy on a stream", || {
-        lane.upload(&memory, bytes)
-            .and_then(|()| lane.download(&memory))
+        stream
+            .upload(&memory, bytes)
+            .and_then(|()| stream.download(&memory))
     })?;
     copied?;
     host_event.complete(Status::OK)?;
-    for bytes in lane.finish()? {
+    for bytes in stream.finish()? {
         same_bytes("the bytes", &bytes, &pattern(56, LARGE))?;
     }
     Ok(())
@@ -169,17 +170,17 @@ fn never_waits(subject: &Subject<'_>) -> Verdict {
 fn no_time(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let memory = subject.allocate(BYTES as u64)?;
-    let point = subject.point()?;
-    let mut lane = subject.lane()?;
-    let fresh = lane.synchronize(0);
+    let event = subject.event()?;
+    let mut stream = subject.stream()?;
+    let fresh = stream.synchronize(0);
     answers("stream_synchronize with no work", &fresh, &[Status::OK])?;
     for seed in 0..4 {
-        lane.upload(&memory, pattern(seed, BYTES))?;
-        lane.record(&point)?;
-        lane.synchronize(LIMIT_NS)?;
-        let over = lane.synchronize(0);
+        stream.upload(&memory, pattern(seed, BYTES))?;
+        stream.record(&event)?;
+        stream.synchronize(LIMIT_NS)?;
+        let over = stream.synchronize(0);
         answers("stream_synchronize once more", &over, &[Status::OK])?;
-        let happened = point.synchronize(0);
+        let happened = event.synchronize(0);
         answers("event_synchronize after that", &happened, &[Status::OK])?;
     }
     Ok(())
@@ -188,8 +189,8 @@ fn no_time(subject: &Subject<'_>) -> Verdict {
 fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let memory = subject.allocate(BYTES as u64)?;
-    let point = subject.point()?;
-    let mut lane = subject.lane()?;
+    let event = subject.event()?;
+    let mut stream = subject.stream()?;
     // Where nothing can hold the work up, some of it may be over before the stream is destroyed.
     let host_event = subject
         .needs_host_events()
@@ -197,30 +198,30 @@ fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
         .then(|| subject.host_event());
     let host_event = host_event.transpose()?;
     if let Some(host_event) = &host_event {
-        lane.wait_host_event(host_event)?;
+        stream.wait_host_event(host_event)?;
     }
-    lane.upload(&memory, pattern(54, BYTES))?;
-    lane.record(&point)?;
-    lane.destroy_before(&point, host_event)?;
+    stream.upload(&memory, pattern(54, BYTES))?;
+    stream.record(&event)?;
+    stream.destroy_before(&event, host_event)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(54, BYTES))
 }
 
 fn default_stream(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
-    let answer = Lane::default_of(subject.hooks(), subject.device());
-    let mut lane = subject.or_skip("stream_default", answer)?;
+    let answer = Stream::default_of(subject.hooks(), subject.device());
+    let mut stream = subject.or_skip("stream_default", answer)?;
     let again = subject.or_skip(
         "stream_default",
-        Lane::default_of(subject.hooks(), subject.device()),
+        Stream::default_of(subject.hooks(), subject.device()),
     )?;
     crate::case::ensure!(
-        lane.handle() == again.handle(),
+        stream.handle() == again.handle(),
         "the default stream changed"
     );
     let memory = subject.allocate(BYTES as u64)?;
-    lane.upload(&memory, pattern(55, BYTES))?;
-    lane.download(&memory)?;
-    for bytes in lane.finish()? {
+    stream.upload(&memory, pattern(55, BYTES))?;
+    stream.download(&memory)?;
+    for bytes in stream.finish()? {
         same_bytes("the bytes", &bytes, &pattern(55, BYTES))?;
     }
     Ok(())
@@ -230,10 +231,10 @@ fn many(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let memory = subject.allocate(64)?;
     for seed in 0..32 {
-        let mut lane = subject.lane()?;
-        lane.upload(&memory, pattern(seed, 64))?;
-        lane.download(&memory)?;
-        for bytes in lane.finish()? {
+        let mut stream = subject.stream()?;
+        stream.upload(&memory, pattern(seed, 64))?;
+        stream.download(&memory)?;
+        for bytes in stream.finish()? {
             same_bytes(&format!("stream {seed}"), &bytes, &pattern(seed, 64))?;
         }
     }
@@ -243,7 +244,7 @@ fn many(subject: &Subject<'_>) -> Verdict {
 fn no_device(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     let device = subject.hooks().device_count()?;
-    let answer = Lane::create(subject.hooks(), device);
+    let answer = Stream::create(subject.hooks(), device);
     answers(
         &format!("stream_create on device {device}"),
         &answer,
@@ -275,7 +276,7 @@ fn stale(subject: &Subject<'_>) -> Verdict {
         &hooks.stream_query(StreamHandle::NONE),
         &allowed,
     )?;
-    let other = subject.lane()?;
+    let other = subject.stream()?;
     crate::case::ensure!(
         other.handle() != handle,
         "a new stream has the word of a destroyed one"

@@ -75,12 +75,12 @@ fn memory_rounds(subject: &Subject<'_>, thread: u64) -> Verdict {
 fn stream_rounds(subject: &Subject<'_>, thread: u64) -> Verdict {
     let memory = subject.allocate(BYTES as u64)?;
     for round in 0..ROUNDS {
-        let mut lane = subject.lane()?;
+        let mut stream = subject.stream()?;
         let bytes = pattern(thread * 2000 + round, BYTES);
-        lane.upload(&memory, bytes.clone())?;
-        lane.download(&memory)?;
+        stream.upload(&memory, bytes.clone())?;
+        stream.download(&memory)?;
         let what = format!("thread {thread}, round {round}");
-        for found in lane.finish()? {
+        for found in stream.finish()? {
             same_bytes(&what, &found, &bytes)?;
         }
     }

@@ -7,11 +7,11 @@ use crossdock_sdk::abi::{AdoptFlags, Capabilities, Status};
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, failed, same_bytes, skipped};
+use crate::event::HostEvent;
 use crate::host_memory::HostMemory;
-use crate::lane::Lane;
-use crate::point::HostEvent;
 use crate::random::pattern;
 use crate::registration::Registration;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -48,23 +48,23 @@ fn beside_work(
     call: impl FnOnce() -> Result<(), Error>,
 ) -> Verdict {
     let other = subject.allocate(BYTES as u64)?;
-    let (mut lane, mut host_event) = held(subject)?;
-    lane.upload(&other, pattern(151, BYTES))?;
-    lane.download(&other)?;
+    let (mut stream, mut host_event) = held(subject)?;
+    stream.upload(&other, pattern(151, BYTES))?;
+    stream.download(&other)?;
     host_event.pending_during(what, call)??;
-    answers("stream_query", &lane.query(), &[Status::NOT_READY])?;
+    answers("stream_query", &stream.query(), &[Status::NOT_READY])?;
     host_event.complete(Status::OK)?;
-    for bytes in lane.finish()? {
+    for bytes in stream.finish()? {
         same_bytes("what came back", &bytes, &pattern(151, BYTES))?;
     }
     Ok(())
 }
 
 /// A stream that waits for the host.
-fn held<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, HostEvent<'h>), Unmet> {
-    let (lane, host_event) = (subject.lane()?, subject.host_event()?);
-    lane.wait_host_event(&host_event)?;
-    Ok((lane, host_event))
+fn held<'h>(subject: &Subject<'h>) -> Result<(Stream<'h>, HostEvent<'h>), Unmet> {
+    let (stream, host_event) = (subject.stream()?, subject.host_event()?);
+    stream.wait_host_event(&host_event)?;
+    Ok((stream, host_event))
 }
 
 fn frees(subject: &Subject<'_>) -> Verdict {

@@ -6,9 +6,9 @@ use crossdock_sdk::abi::Status;
 
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
-use crate::lane::Lane;
-use crate::point::LIMIT_NS;
+use crate::event::LIMIT_NS;
 use crate::random::pattern;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -48,12 +48,12 @@ pub(super) const CASES: &[Case] = &[
 const BYTES: usize = 50_000;
 
 /// A stream of the vendor and memory for its work, or a skip where there is no `wrap`.
-fn owner<'h>(subject: &Subject<'h>) -> Result<(Lane<'h>, Arc<Allocation<'h>>), Unmet> {
+fn owner<'h>(subject: &Subject<'h>) -> Result<(Stream<'h>, Arc<Allocation<'h>>), Unmet> {
     subject.needs_streams()?;
     if subject.hooks().table().wrap().is_none() {
         return skipped("the plugin has no group `wrap`");
     }
-    Ok((subject.lane()?, subject.allocate(BYTES as u64)?))
+    Ok((subject.stream()?, subject.allocate(BYTES as u64)?))
 }
 
 fn follows(subject: &Subject<'_>) -> Verdict {
@@ -103,12 +103,12 @@ fn no_time(subject: &Subject<'_>) -> Verdict {
 
 fn outlives(subject: &Subject<'_>) -> Verdict {
     let (mut owner, memory) = owner(subject)?;
-    let point = subject.point()?;
+    let event = subject.event()?;
     for seed in 94..97 {
         let mut wrapped = owner.wrap(subject.device())?;
         wrapped.upload(&memory, pattern(seed, BYTES))?;
-        wrapped.record(&point)?;
-        wrapped.destroy_before(&point, None)?;
+        wrapped.record(&event)?;
+        wrapped.destroy_before(&event, None)?;
         owner.download(&memory)?;
     }
     for (seed, bytes) in (94..).zip(owner.finish()?) {
@@ -121,14 +121,14 @@ fn small_numbers(subject: &Subject<'_>) -> Verdict {
     let (_, memory) = owner(subject)?;
     for number in [0, 1, 2] {
         let what = format!("stream_wrap of {number}");
-        let answer = Lane::wrap_small(subject.hooks(), subject.device(), number);
-        let Ok(mut lane) = answer else {
+        let answer = Stream::wrap_small(subject.hooks(), subject.device(), number);
+        let Ok(mut stream) = answer else {
             answers(&what, &answer, &[Status::INVALID, Status::UNSUPPORTED])?;
             continue;
         };
-        lane.upload(&memory, pattern(98, BYTES))?;
-        lane.download(&memory)?;
-        for bytes in lane.finish()? {
+        stream.upload(&memory, pattern(98, BYTES))?;
+        stream.download(&memory)?;
+        for bytes in stream.finish()? {
             same_bytes(&what, &bytes, &pattern(98, BYTES))?;
         }
     }

@@ -10,12 +10,12 @@ use crossdock_sdk::abi::{
 
 use crate::allocation::{Allocation, host_side, misuse};
 use crate::case::status_of;
-use crate::point::{HostEvent, LIMIT_NS, Point, note};
+use crate::event::{Event, HostEvent, LIMIT_NS, note};
 use crate::registration::Registration;
 
 /// A stream with everything that its work touches.
 #[derive(Debug)]
-pub(crate) struct Lane<'h> {
+pub(crate) struct Stream<'h> {
     hooks: &'h Hooks,
     handle: StreamHandle,
     is_owned: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Lane<'h> {
     registered: Vec<Arc<Registration<'h>>>,
 }
 
-impl<'h> Lane<'h> {
+impl<'h> Stream<'h> {
     /// Creates a stream.
     pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
         Ok(Self::over(hooks, hooks.stream_create(device)?, true))
@@ -38,13 +38,13 @@ impl<'h> Lane<'h> {
     }
 
     /// Makes a second stream of the vendor's integer for this one, which outlives it.
-    pub(crate) fn wrap(&self, device: u32) -> Result<Lane<'_>, Error> {
+    pub(crate) fn wrap(&self, device: u32) -> Result<Stream<'_>, Error> {
         let native = self.hooks.stream_native(self.handle)?;
         // SAFETY: `stream_wrap` needs
         // - a live stream of the vendor: the plugin named it for `self.handle`, which `self` owns;
         // - one that outlives the new stream: the result borrows `self`.
         let handle = unsafe { self.hooks.stream_wrap(device, native) }?;
-        Ok(Lane::over(self.hooks, handle, true))
+        Ok(Stream::over(self.hooks, handle, true))
     }
 
     /// Makes a stream of a number below all addresses.
@@ -92,7 +92,7 @@ impl<'h> Lane<'h> {
         )
     }
 
-    /// Starts a copy of all of `src` to the host; [`Lane::finish`] gives it out.
+    /// Starts a copy of all of `src` to the host; [`Stream::finish`] gives it out.
     pub(crate) fn download(&mut self, src: &Arc<Allocation<'h>>) -> Result<(), Error> {
         let count = usize::try_from(src.size()).map_err(|_beyond| misuse("too large to read"))?;
         let mut bytes = vec![NOTHING; count];
@@ -109,7 +109,7 @@ impl<'h> Lane<'h> {
         )
     }
 
-    /// Whether a byte came of what [`Lane::download`] is to bring.
+    /// Whether a byte came of what [`Stream::download`] is to bring.
     pub(crate) fn has_arrived(&self) -> bool {
         self.targets.iter().flatten().any(|byte| *byte != NOTHING)
     }
@@ -238,17 +238,17 @@ impl<'h> Lane<'h> {
     }
 
     /// Makes the stream wait for an event.
-    pub(crate) fn wait(&self, point: &Point<'_>) -> Result<(), Error> {
-        self.hooks.stream_wait_event(self.handle, point.handle())
+    pub(crate) fn wait(&self, event: &Event<'_>) -> Result<(), Error> {
+        self.hooks.stream_wait_event(self.handle, event.handle())
     }
 
     /// Makes the stream wait for the host.
     pub(crate) fn wait_host_event(&self, host_event: &HostEvent<'_>) -> Result<(), Error> {
-        self.wait(host_event.point())
+        self.wait(host_event.event())
     }
 
-    pub(crate) fn record(&self, point: &Point<'_>) -> Result<(), Error> {
-        self.hooks.event_record(point.handle(), self.handle)
+    pub(crate) fn record(&self, event: &Event<'_>) -> Result<(), Error> {
+        self.hooks.event_record(event.handle(), self.handle)
     }
 
     pub(crate) fn query(&self) -> Result<(), Error> {
@@ -265,15 +265,15 @@ impl<'h> Lane<'h> {
         Ok(std::mem::take(&mut self.targets))
     }
 
-    /// Destroys the stream while it may have work, whose end `point` marks, and then lets that begin.
+    /// Destroys the stream while it may have work, whose end `event` marks, and then lets that begin.
     pub(crate) fn destroy_before(
         mut self,
-        point: &Point<'_>,
+        event: &Event<'_>,
         host_event: Option<HostEvent<'_>>,
     ) -> Result<(), Error> {
         let destroyed = self.hooks.stream_destroy(std::mem::take(&mut self.handle));
         drop(host_event);
-        let done = point.synchronize(LIMIT_NS);
+        let done = event.synchronize(LIMIT_NS);
         if done.is_err() {
             self.leak();
         }
@@ -300,7 +300,7 @@ impl<'h> Lane<'h> {
     }
 }
 
-impl Drop for Lane<'_> {
+impl Drop for Stream<'_> {
     fn drop(&mut self) {
         if self.handle.is_none() {
             return;
@@ -315,7 +315,7 @@ impl Drop for Lane<'_> {
     }
 }
 
-/// The rows of [`Lane::pack`]: how many, their bytes, and how far apart they lie.
+/// The rows of [`Stream::pack`]: how many, their bytes, and how far apart they lie.
 pub(crate) const ROWS: usize = 64;
 pub(crate) const ROW: usize = 64;
 pub(crate) const PITCH: usize = 128;

@@ -20,12 +20,12 @@ const MOMENT: Duration = Duration::from_millis(20);
 
 /// An event that is recorded on streams; destroyed when dropped.
 #[derive(Debug)]
-pub(crate) struct Point<'h> {
+pub(crate) struct Event<'h> {
     hooks: &'h Hooks,
     handle: EventHandle,
 }
 
-impl<'h> Point<'h> {
+impl<'h> Event<'h> {
     pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
         Ok(Self {
             hooks,
@@ -56,7 +56,7 @@ impl<'h> Point<'h> {
     }
 }
 
-impl Drop for Point<'_> {
+impl Drop for Event<'_> {
     fn drop(&mut self) {
         if !self.handle.is_none() {
             note(self.hooks.event_destroy(self.handle));
@@ -67,7 +67,7 @@ impl Drop for Point<'_> {
 /// An event that the host completes; completed and destroyed when dropped.
 #[derive(Debug)]
 pub(crate) struct HostEvent<'h> {
-    point: Point<'h>,
+    event: Event<'h>,
     open: bool,
 }
 
@@ -75,17 +75,17 @@ impl<'h> HostEvent<'h> {
     pub(crate) fn create(hooks: &'h Hooks, device: u32) -> Result<Self, Error> {
         let handle = hooks.event_create_host(device)?;
         Ok(Self {
-            point: Point { hooks, handle },
+            event: Event { hooks, handle },
             open: false,
         })
     }
 
-    pub(crate) const fn point(&self) -> &Point<'h> {
-        &self.point
+    pub(crate) const fn event(&self) -> &Event<'h> {
+        &self.event
     }
 
     pub(crate) fn complete(&mut self, status: Status) -> Result<(), Error> {
-        let answer = self.point.hooks.event_complete(self.point.handle, status);
+        let answer = self.event.hooks.event_complete(self.event.handle, status);
         self.open |= answer.is_ok();
         answer
     }
@@ -147,8 +147,8 @@ impl HostEvent<'_> {
     /// Destroys the event while it is pending, and says what the hook answered.
     pub(crate) fn destroy(mut self) -> Result<(), Error> {
         self.open = true;
-        let handle = std::mem::take(&mut self.point.handle);
-        self.point.hooks.event_destroy(handle)
+        let handle = std::mem::take(&mut self.event.handle);
+        self.event.hooks.event_destroy(handle)
     }
 }
 
