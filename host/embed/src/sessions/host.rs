@@ -233,7 +233,7 @@ impl Host {
         self.is_script_thread() || sink::is_inside()
     }
 
-    fn is_script_thread(&self) -> bool {
+    pub(crate) fn is_script_thread(&self) -> bool {
         let own = std::thread::current().id();
         self.thread.get().is_some_and(|(script, _)| *script == own)
     }

@@ -77,6 +77,8 @@ pub(crate) struct Stop {
     pub(crate) since: Instant,
     /// How many were sent because the time was over.
     pub(crate) timeouts: u32,
+    /// From when on its exception is to be raised: since it was sent, or since Python ignored it.
+    pub(crate) due: Instant,
     /// The exception of the last one is raised.
     pub(crate) is_claimed: bool,
 }

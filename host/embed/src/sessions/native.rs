@@ -21,6 +21,7 @@ macro_rules! definitions {
 definitions! {
     EMIT = c"emit", emit;
     WAKE = c"wake", wake;
+    IGNORED = c"ignored", ignored;
     ENDS = c"ends", ends;
 }
 
@@ -54,6 +55,17 @@ unsafe extern "C" fn wake(_module: *mut PyObject, _arguments: *mut PyObject) -> 
                 return Err(host.raise_interrupt(gil));
             }
             gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `ignored()`: Python ignores the exception of an interrupt. Whether it is the host's, which raises it again.
+unsafe extern "C" fn ignored(_module: *mut PyObject, _arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            let is_ours = !process::is_forked() && host.is_script_thread();
+            gil.truth(is_ours && host.queue.raise_again())
         })
     })
     .unwrap_or(FAILED)

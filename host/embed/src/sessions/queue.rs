@@ -227,6 +227,7 @@ impl JobQueue {
         running.stop = Some(Stop {
             cause: before.map_or(cause, |stop| stop.cause),
             at: now,
+            due: now,
             since: before.map_or(now, |stop| stop.since),
             timeouts: timeouts + u32::from(cause == Cause::Timeout),
             is_claimed: false,
@@ -283,6 +284,22 @@ impl JobQueue {
     /// Whether the exception of a request to stop is to be raised now, by the thread that asks first.
     pub(crate) fn claim(&self) -> bool {
         self.lock().claim()
+    }
+
+    /// Has the exception raised once more, where it was raised: Python ignored it, as it does in the callback
+    /// of a weak reference. Says whether there was one.
+    pub(crate) fn raise_again(&self) -> bool {
+        let mut table = self.lock();
+        let running = table.running.as_mut();
+        let running = running.filter(|running| running.phase == Phase::Inside);
+        let stop = running.and_then(|running| running.stop.as_mut());
+        let Some(stop) = stop.filter(|stop| stop.is_claimed) else {
+            return false;
+        };
+        (stop.is_claimed, stop.due) = (false, Instant::now());
+        drop(table);
+        self.changed.notify_all();
+        true
     }
 
     /// Waits until somebody has to raise the exception from outside, and says for which request.

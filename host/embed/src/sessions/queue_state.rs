@@ -73,11 +73,11 @@ impl Table {
         }
     }
 
-    /// Who is asked to stop and has not been told by an exception yet, and since when.
+    /// Who is asked to stop and has not been told by an exception yet, and since when that is due.
     pub(crate) fn unclaimed(&self) -> Option<(Ticket, Instant)> {
         let running = self.running.as_ref()?;
         let stop = running.stop.filter(|stop| !stop.is_claimed)?;
-        (running.phase == Phase::Inside).then_some((running.ticket, stop.at))
+        (running.phase == Phase::Inside).then_some((running.ticket, stop.due))
     }
 
     /// Whether the exception was still to be raised; from now on it counts as raised.

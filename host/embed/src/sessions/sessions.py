@@ -33,12 +33,12 @@ _OF_SYS = ("argv", "stdout", "stderr", "path")
 untrace = functools.partial(sys.settrace, None), functools.partial(sys.setprofile, None)
 
 _sessions = {}
-_host = types.SimpleNamespace(emit=None, owns_main=False, forked=False, capsule=None)
+_host = types.SimpleNamespace(emit=None, ignored=None, owns_main=False, forked=False, capsule=None)
 
 
-def start(emit, wake, ends, capsule, wake_signal, place_signal, place_pipe):
+def start(emit, wake, ignored, ends, capsule, wake_signal, place_signal, place_pipe):
     """Connects Python with the host. A signal of 0 is none; with one, Python is the host's own."""
-    _host.emit = emit
+    _host.emit, _host.ignored = emit, ignored
     # Python names the type only since 3.13.
     _host.capsule = type(capsule)
     _host.owns_main = wake_signal != 0
@@ -127,12 +127,26 @@ def _free(number):
     _end(names)
 
 
+class _Unraisable:
+    """What Python calls with an exception that it ignores, while a script runs: that of an interrupt is
+    raised again, at another line."""
+
+    def __init__(self, before):
+        self.before = before
+
+    def __call__(self, unraisable):
+        if unraisable.exc_type is KeyboardInterrupt and _host.ignored():
+            return
+        (self.before or sys.__unraisablehook__)(unraisable)
+
+
 def enter(number):
     """Makes `sys` say what the session says."""
     session = _sessions.get(number)
     if session is None:
         return
     session.outside = {name: getattr(sys, name, None) for name in _OF_SYS}
+    sys.unraisablehook = _Unraisable(getattr(sys, "unraisablehook", None))
     sys.argv = session.argv
     stdout, stderr = session.streams
     sys.stdout, sys.stderr = stdout or session.outside["stdout"], stderr or session.outside["stderr"]
@@ -148,7 +162,10 @@ def leave(number):
         return
     outside = session.outside
     sys.argv, sys.stdout, sys.stderr = outside["argv"], outside["stdout"], outside["stderr"]
-    # A list of the script's own is for all, as everything that is imported.
+    # One of the script's own is for all, and so is a list of its own, as everything that is imported.
+    hook = getattr(sys, "unraisablehook", None)
+    if type(hook) is _Unraisable:
+        sys.unraisablehook = hook.before
     if type(getattr(sys, "path", None)) is not list:
         sys.path = outside["path"]
     _take_from_path(session.folder)

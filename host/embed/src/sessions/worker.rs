@@ -61,6 +61,7 @@ impl<'gil> Worker<'gil> {
         names.get(c"start")?.call(vec![
             gil.function(&native::EMIT)?,
             gil.function(&native::WAKE)?,
+            gil.function(&native::IGNORED)?,
             gil.function(&native::ENDS)?,
             gil.empty_capsule()?,
             gil.number(wake.into())?,

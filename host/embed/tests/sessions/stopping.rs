@@ -11,6 +11,8 @@ use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, try_
 in_children! {
     interrupt_reaches_a_lone_loop: loops;
     interrupt_reaches_a_lone_loop_on_a_thread_of_a_python_of_others (of_others): lone_loop;
+    an_interrupt_that_python_ignores_is_raised_again: ignored;
+    an_interrupt_that_python_of_others_ignores_is_raised_again (of_others): ignored;
     late_interrupt_is_taken_back: late;
     late_interrupt_is_taken_back_in_a_python_of_others (of_others): late;
     an_interrupt_of_what_waits_keeps_it_from_running: waiting;
@@ -25,10 +27,17 @@ in_children! {
 
 /// Interrupts a script once it says that it runs, and gives the time until it has ended.
 fn interrupted(child: &Child, before: &str, text: &str) -> Duration {
+    interrupted_inside(
+        child,
+        &format!("import time\n{before}\nprint('in')\n{text}"),
+    )
+}
+
+/// The same for one that says by itself where it is to be interrupted.
+fn interrupted_inside(child: &Child, text: &str) -> Duration {
     let (session, lines) = child.heard(Settings::default());
-    let text = format!("import time\n{before}\nprint('in')\n{text}");
     thread::scope(|scope| {
-        let runs = scope.spawn(|| (try_run(&session, &text), Instant::now()));
+        let runs = scope.spawn(|| (try_run(&session, text), Instant::now()));
         lines.recv_timeout(SOON).unwrap();
         let asked = Instant::now();
         let outcome = session.interrupt().unwrap();
@@ -62,6 +71,23 @@ fn reset(child: &Child) {
     let before = "import signal\nfor s in range(signal.SIGRTMIN, signal.SIGRTMAX + 1):\n\
                   \x20   signal.signal(s, signal.SIG_DFL)";
     is_quick("loop", interrupted(child, before, "while True: pass"));
+}
+
+/// Python ignores what is raised in a weak reference's callback and in `__del__`, and imports have such
+/// callbacks.
+fn ignored(child: &Child) {
+    let callback = "import weakref\nclass C: pass\ndef loop(_):\n\
+                    \x20   print('in')\n\
+                    \x20   while True: pass\n\
+                    c = C()\nr = weakref.ref(c, loop)\ndel c\n\
+                    while True: pass";
+    is_quick("callback", interrupted_inside(child, callback));
+    let end = "class C:\n\
+               \x20   def __del__(self):\n\
+               \x20       print('in')\n\
+               \x20       while True: pass\n\
+               C()\nC()\nwhile True: pass";
+    is_quick("end", interrupted_inside(child, end));
 }
 
 fn late(child: &Child) {
