@@ -1,0 +1,44 @@
+// Without exceptions and run-time types: each call gives a result.
+#include "check.hpp"
+
+using namespace crossdock;
+
+int main(int argc, char **argv) {
+    auto options = RuntimeOptions().search(false);
+    if (argc > 1 && *argv[1] != '\0') {
+        options.plugin(argv[1]);
+    }
+    auto runtime = Runtime::open(options);
+    CHECK(runtime);
+    auto absent = runtime->device("cuda:77");
+    CHECK(!absent && absent.error().kind() == ErrorKind::unknown_device);
+    check_told(absent.error());
+    auto devices = runtime->devices();
+    CHECK(devices && !devices->empty());
+    for (const auto &device : *devices) {
+        auto tensor = Tensor::from(*runtime, std::vector<int>{1, 2, 3});
+        CHECK(tensor);
+        auto moved = tensor->to(device, MoveOptions().copy(Copy::always));
+        CHECK(moved && moved->fill(7));
+        auto values = moved->read<int>();
+        CHECK(values && *values == std::vector<int>(3, 7));
+        auto wrong = moved->read<double>();
+        CHECK(!wrong && wrong.error().kind() == ErrorKind::misuse);
+        check_told(wrong.error());
+        Tensor kept = std::move(moved).value();
+        CHECK(kept.synchronize());
+    }
+    auto script = Script::open(*runtime);
+    if (!script) {
+        std::printf("skipped: scripts: %s\n", script.error().why().c_str());
+        return 0;
+    }
+    auto session = script->session();
+    CHECK(session && session->run("x = 6 * 7"));
+    auto answer = session->get<int>("x");
+    CHECK(answer && *answer == 42);
+    CHECK(!session->get<std::string>("x"));
+    auto failed = session->run("1 / 0");
+    CHECK(!failed && failed.error().exception() == "ZeroDivisionError");
+    return 0;
+}
