@@ -70,8 +70,8 @@ static void *give_back(void *word) {
 
 static void *lend(void *word) {
     xd_device *cpu = check_device(runtime, "cpu");
-    xd_value values[2] = {{XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL},
-                          {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL}};
+    xd_value values[2] = {{XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL, NULL},
+                          {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL, NULL}};
     xd_arguments arguments = {sizeof arguments, values, 2, NULL, NULL, 0};
     xd_value answer;
     const int64_t many = 256;

@@ -38,14 +38,14 @@ static uint64_t address(const xd_tensor *tensor) {
 }
 
 static void set_number(const xd_session *session, const char *name, const void *pointer) {
-    xd_value value = {XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL, NULL};
     value.integer = (int64_t)(uintptr_t)pointer;
     OK(xd_session_set(session, name, &value));
 }
 
 /* Host, module and an extension that is linked with libcrossdock have one runtime. */
 static void one_runtime(const xd_session *session, const xd_runtime *runtime, const char *library) {
-    xd_value path = {XD_VALUE_TEXT, 0, 0, 0, NULL, 0, NULL};
+    xd_value path = {XD_VALUE_TEXT, 0, 0, 0, NULL, 0, NULL, NULL};
     path.data = library;
     path.size = strlen(library);
     set_number(session, "table", xd_get_api());
@@ -66,7 +66,7 @@ static void one_runtime(const xd_session *session, const xd_runtime *runtime, co
 static void same_memory(const xd_session *session, const xd_runtime *runtime) {
     float numbers[4] = {0, 1, 2, 3};
     xd_tensor *tensor = lent(runtime, numbers), *back = NULL;
-    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL, NULL};
     xd_arguments arguments = {sizeof arguments, &value, 1, NULL, NULL, 0};
     OK(xd_session_set_tensor(session, "t", tensor));
     run(session, "assert type(t) is crossdock.Tensor and t.tolist() == [0, 1, 2, 3]\nt[0] = 9.0");
@@ -119,7 +119,7 @@ static void model(const xd_script *script, const xd_runtime *runtime) {
     float numbers[4] = {0, 1, 2, 3};
     xd_session *session = NULL;
     xd_tensor *tensor = lent(runtime, numbers), *answer = NULL;
-    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL, NULL};
     xd_arguments arguments = {sizeof arguments, &value, 1, NULL, NULL, 0};
     int before = released;
     OK(xd_session_create(script, NULL, &session));

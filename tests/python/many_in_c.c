@@ -87,7 +87,7 @@ static void on_write(void *word, const char *bytes, uint64_t size) {
 
 static void exchange(const xd_session *session, const xd_run_options *options, int by_call) {
     float numbers[4] = {0, 1, 2, 3};
-    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_TENSOR, 0, 0, 0, NULL, 0, NULL, NULL};
     xd_arguments arguments = {sizeof arguments, &value, 1, NULL, NULL, 0};
     xd_tensor *tensor = tensor_of(numbers), *back = NULL;
     value.tensor = tensor;

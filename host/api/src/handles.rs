@@ -46,6 +46,8 @@ opaque! {
     XdScript;
     /// A namespace in which scripts run: `xd_session`.
     XdSession;
+    /// Where a function that a script calls puts its answer: `xd_answer`.
+    XdAnswer;
 }
 
 /// What a function that can fail returns: NULL when it worked.

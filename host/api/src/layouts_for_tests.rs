@@ -68,7 +68,7 @@ pub(crate) fn structs() -> Vec<Struct> {
         layout_of!(XdEmptyOptions as xd_empty_options: struct_size, kind, reserved, stream),
         layout_of!(XdExportOptions as xd_export_options: struct_size, flags, order, stream),
         layout_of!(XdMoveOptions as xd_move_options: struct_size, route, copy, kind, reserved, stream),
-        layout_of!(XdValue as xd_value: kind, reserved, integer, number, data, size, tensor),
+        layout_of!(XdValue as xd_value: kind, reserved, integer, number, data, size, tensor, items),
         layout_of!(XdScriptOptions as xd_script_options: struct_size, python),
         layout_of!(XdScriptInfo as xd_script_info: version, executable, library, prefix,
             base_prefix, abi_flags, why, major, minor, of_others, reserved),

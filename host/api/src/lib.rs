@@ -37,6 +37,7 @@ mod numbers;
 mod options;
 mod script;
 mod table;
+mod table_macro;
 mod text;
 
 #[cfg(test)]
@@ -47,11 +48,11 @@ mod layouts_for_tests;
 mod snapshot_tests;
 
 pub use self::answers::{NameText, XdAxisSlice, XdTensorInfo};
-pub use self::callbacks::{LogFunction, ReleaseGate};
+pub use self::callbacks::{LogFunction, ReleaseGate, ScriptFunction, WordRelease};
 pub use self::foreign::TableRefused;
 pub use self::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
-    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdAnswer, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration,
+    XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 pub use self::lists::{XdDeviceList, XdErrorList, XdList, XdPluginList};
 pub use self::numbers::{

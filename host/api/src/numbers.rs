@@ -162,6 +162,10 @@ numbers!(
         BYTES = 5;
         /// A tensor: `crossdock.Tensor` in the script.
         TENSOR = 6;
+        /// `list`; of a script also `tuple`.
+        LIST = 7;
+        /// `dict`, in its order.
+        DICT = 8;
     }
 );
 

@@ -14,8 +14,8 @@ pub type StreamFunction =
 
 /// A value that a script is given, or gives: `xd_value`. It never changes.
 ///
-/// Which field counts is said by `kind`; the others are zero. In an answer, `data` and `tensor` are
-/// the caller's, who gives them back with `value_clear`.
+/// Which field counts is said by `kind`; the others are zero. In an answer, `data`, `tensor` and
+/// `items` are the caller's, who gives them back with `value_clear`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "a released struct never changes")]
@@ -30,10 +30,12 @@ pub struct XdValue {
     pub number: f64,
     /// Of a `TEXT` (UTF-8) or `BYTES`; may be NULL where `size` is 0. In an answer a NUL follows.
     pub data: *const c_char,
-    /// How many bytes are in `data`.
+    /// How many bytes are in `data`; of a `LIST` how many items there are, and of a `DICT` how many pairs.
     pub size: u64,
     /// Of a `TENSOR`: lent where the value is passed in.
     pub tensor: *mut XdTensor,
+    /// Of a `LIST` its items; of a `DICT` each key with its value behind it.
+    pub items: *const Self,
 }
 
 impl XdValue {
@@ -46,6 +48,7 @@ impl XdValue {
         data: std::ptr::null(),
         size: 0,
         tensor: std::ptr::null_mut(),
+        items: std::ptr::null(),
     };
 
     /// A number of a kind.

@@ -8,10 +8,10 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
 use crate::answers::{NameText, XdAxisSlice, XdTensorInfo};
-use crate::callbacks::{LogFunction, ReleaseGate};
+use crate::callbacks::{LogFunction, ReleaseGate, ScriptFunction, WordRelease};
 use crate::handles::{
-    Failure, Out, Owned, Ref, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration, XdRoute,
-    XdRuntime, XdScript, XdSession, XdStream, XdTensor,
+    Failure, Out, Owned, Ref, XdAnswer, XdDevice, XdError, XdEvent, XdPlugin, XdRegistration,
+    XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
 use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
@@ -23,6 +23,7 @@ use crate::script::{
     XdArguments, XdRunOptions, XdScriptInfo, XdScriptOptions, XdSessionOptions, XdSessionState,
     XdValue,
 };
+use crate::table_macro::table;
 use crate::text::Text;
 
 /// The table's major version: another one cannot be used.
@@ -30,33 +31,6 @@ pub const API_MAJOR: u32 = 1;
 
 /// The table's minor version: it is raised when functions are added.
 pub const API_MINOR: u32 = 0;
-
-macro_rules! table {
-    ($($(#[$doc:meta])* $name:ident: $function:ty;)*) => {
-        /// The function table. Each field is the function `xd_` + its name, and never NULL.
-        ///
-        /// A field is added at the end only. A reader of a table of another version copies no more
-        /// than `struct_size` bytes of it.
-        #[repr(C)]
-        #[derive(Debug, Clone, Copy)]
-        #[expect(clippy::exhaustive_structs, reason = "the size and version say what is there")]
-        pub struct XdApi {
-            /// Bytes of this struct as its maker knows it.
-            pub struct_size: u64,
-            /// [`API_MAJOR`] of its maker.
-            pub abi_major: u32,
-            /// [`API_MINOR`] of its maker.
-            pub abi_minor: u32,
-            $($(#[$doc])* pub $name: $function,)*
-        }
-
-        impl XdApi {
-            /// Every function's name without `xd_` and its offset, in the order of the table.
-            pub const FUNCTIONS: &'static [(&'static str, usize)] =
-                &[$((stringify!($name), std::mem::offset_of!(Self, $name))),*];
-        }
-    };
-}
 
 table! {
     /// The version of the table: major in the upper half, minor in the lower.
@@ -78,6 +52,13 @@ table! {
     /// Ends the trace and closes its file.
     trace_stop: extern "C" fn() -> Failure;
 
+    /// Makes an error, for what the library calls. Why and hint may be NULL.
+    error_create: extern "C" fn(
+        Status,
+        message: Text<'_>,
+        why: Text<'_>,
+        hint: Text<'_>,
+    ) -> Failure;
     /// What kind of failure it is.
     error_kind: extern "C" fn(Ref<'_, XdError>) -> ErrorKind;
     /// The status number.
@@ -481,6 +462,18 @@ table! {
         Ref<'_, XdRunOptions>,
         Out<'_, XdValue>,
     ) -> Failure;
+    /// Runs the file or module that ran last again, as it is now.
+    session_reload: extern "C" fn(Ref<'_, XdSession>, Ref<'_, XdRunOptions>) -> Failure;
+    /// Sets a variable to a function of the host's. The word is given back once, whatever the result.
+    session_define: unsafe extern "C" fn(
+        Ref<'_, XdSession>,
+        Text<'_>,
+        ScriptFunction,
+        word: *mut c_void,
+        release: WordRelease,
+    ) -> Failure;
+    /// Sets what a function that a script called answers with.
+    answer_set: unsafe extern "C" fn(Ref<'_, XdAnswer>, Ref<'_, XdValue>) -> Failure;
     /// Stops what the session runs (the outcome may be unwanted: NULL).
     session_interrupt: extern "C" fn(Ref<'_, XdSession>, Out<'_, StopOutcome>) -> Failure;
     /// What the session does now.

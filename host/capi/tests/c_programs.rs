@@ -49,3 +49,12 @@ fn scripts_run_in_sessions() {
     }
     C.run("scripts", &[], &[]);
 }
+
+#[test]
+fn scripts_call_functions_of_their_host() {
+    if !runner().is_empty() {
+        println!("skipped: a tool would report what Python does");
+        return;
+    }
+    C.run("functions", &[], &[]);
+}

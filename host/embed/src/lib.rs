@@ -19,7 +19,7 @@
 //! The interface is smaller than it could be: options for the thread, the signals and finalising
 //! are left out, since one answer serves all; what a script hears of a bad value is an exception,
 //! so there are no object handles yet; and a value is a flat struct, without a union to misread.
-//! Callbacks, `bind`, reload, attached threads and scripts in a process of their own come later:
+//! `bind`, attached threads and scripts in a process of their own come later:
 //! jobs carry names of functions and arguments, which a child process could be sent as well.
 
 mod failure;
@@ -39,6 +39,6 @@ pub use python::open::Python;
 pub use python::tensor::Managed;
 pub use python::value::Value;
 pub use sessions::host::Host;
+pub use sessions::host_function::{Function, FunctionFailure, Output, Stream};
 pub use sessions::job::{Limits, Outcome, State};
 pub use sessions::session::{Session, Settings};
-pub use sessions::sink::{Output, Stream};

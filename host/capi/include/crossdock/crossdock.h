@@ -95,6 +95,8 @@ typedef struct xd_route xd_route;
 typedef struct xd_script xd_script;
 /** A namespace in which scripts run. */
 typedef struct xd_session xd_session;
+/** Where a function that a script calls puts its answer. */
+typedef struct xd_answer xd_answer;
 
 /** What kind of failure an error is (::xd_error_kind). */
 typedef uint32_t xd_failure_kind;
@@ -157,6 +159,10 @@ typedef uint32_t xd_value_kind;
 #define XD_VALUE_BYTES 5u
 /** A tensor: `crossdock.Tensor` in the script, over the same memory. */
 #define XD_VALUE_TENSOR 6u
+/** `list`; of a script also `tuple`. */
+#define XD_VALUE_LIST 7u
+/** `dict`, in its order. */
+#define XD_VALUE_DICT 8u
 
 /** What an interrupt came to. */
 typedef uint32_t xd_stop_outcome;
@@ -458,8 +464,8 @@ typedef struct xd_move_options {
 
 /** A value that a script is given, or gives. Only the fields of its kind count.
  *
- * Passed in, `data` and `tensor` are lent for the call. In an answer they are the caller's, who gives
- * them back by ::xd_value_clear.
+ * Passed in, `data`, `tensor` and `items` are lent for the call. In an answer they are the caller's, who
+ * gives them back by ::xd_value_clear. Lists and dictionaries are within each other at most 64 times.
  */
 typedef struct xd_value {
     /** `XD_VALUE_*`. */
@@ -471,10 +477,14 @@ typedef struct xd_value {
     double number;
     /** Of an `XD_VALUE_TEXT` (UTF-8) or `XD_VALUE_BYTES`. In an answer a NUL follows. */
     const char *data;
-    /** How many bytes are in `data`. */
+    /** How many bytes are in `data`; of an `XD_VALUE_LIST` how many items there are, and of an
+     * `XD_VALUE_DICT` how many pairs.
+     */
     uint64_t size;
     /** Of an `XD_VALUE_TENSOR`. */
     xd_tensor *tensor;
+    /** Of an `XD_VALUE_LIST` its items; of an `XD_VALUE_DICT` each key with its value behind it. */
+    const struct xd_value *items;
 } xd_value;
 
 /** Which Python is wanted. */
@@ -567,6 +577,19 @@ typedef struct xd_arguments {
     uint64_t named_count;
 } xd_arguments;
 
+/** A function of the host that scripts call. The arguments are lent for the call, and so is the place for
+ * the answer, which is `None` unless ::xd_answer_set is called. Called on threads of Python, without its
+ * lock, also on several at once. It must not throw, and a script that it wants to run is refused
+ * (`XD_ERROR_SCRIPT_BUSY`).
+ * \return NULL; or an error, which the library frees: in the script it is a `RuntimeError` with its text, or
+ *         a `MemoryError` for `XD_OOM_DEVICE` and `XD_OOM_HOST`.
+ */
+typedef xd_error *(*xd_script_function)(void *word, const xd_arguments *arguments,
+                                        const xd_answer *answer);
+
+/** Gives back what a word stands for. Called once, on any thread; it must not throw. */
+typedef void (*xd_word_release)(void *word);
+
 /** What a session does now. */
 typedef struct xd_session_state {
     /** `XD_SESSION_*`. */
@@ -645,6 +668,15 @@ xd_error *xd_trace_stop(void);
 
 /** \name Errors: accessors that never fail. All texts are lent by the error. */
 /**@{*/
+
+/**
+ * \brief Makes an error, for what the library calls: ::xd_script_function.
+ * \param[in] status   `XD_OK` counts as `XD_INVALID`. The kind is `XD_ERROR_OTHER`.
+ * \param[in] message  What failed.
+ * \param[in] why      May be NULL: the message says it all.
+ * \param[in] hint     What to do about it; may be NULL.
+ */
+xd_error *xd_error_create(xd_status status, const char *message, const char *why, const char *hint);
 
 /** \brief What kind of failure it is: `XD_ERROR_*`. */
 xd_failure_kind xd_error_kind(const xd_error *error);
@@ -1475,6 +1507,34 @@ xd_error *xd_session_call(const xd_session *session, const char *name,
                           xd_value *value);
 
 /**
+ * \brief Runs the file or module that ran last again, as it is now on disk.
+ *
+ * Modules that lie in its folder, or below, are loaded anew, but for what is installed there
+ * (`site-packages`) and modules in C. What the program defined before is gone; variables that the host
+ * set and functions that it defined stay. Where it fails everything is as it was before.
+ * \param[in] options  NULL: the session's limits.
+ * \return As ::xd_session_run_file; `XD_ERROR_SCRIPT` also where nothing ran that could run again.
+ */
+xd_error *xd_session_reload(const xd_session *session, const xd_run_options *options);
+
+/**
+ * \brief Sets a variable to a function of the host's, which scripts call. Waits for its turn.
+ *
+ * It can be called until the session is freed or the name is defined anew, which both wait for calls that
+ * are under way on other threads. What a script keeps of it fails from then on.
+ * \param[in] word     Passed to the function.
+ * \param[in] release  Called once with the word when nobody needs it any more, whatever the result; may be
+ *                     NULL.
+ */
+xd_error *xd_session_define(const xd_session *session, const char *name,
+                            xd_script_function function, void *word, xd_word_release release);
+
+/** \brief Sets what a function answers with that a script called; it is copied, and of a tensor the
+ * script has its own share. The last one counts. Only during the call of the function.
+ */
+xd_error *xd_answer_set(const xd_answer *answer, const xd_value *value);
+
+/**
  * \brief Stops what the session runs by a `KeyboardInterrupt`, and forgets what waits for its turn.
  *
  * Waits a tenth of a second at most for the script to notice, and never for Python's lock. One that
@@ -1487,7 +1547,7 @@ xd_error *xd_session_interrupt(const xd_session *session, xd_stop_outcome *outco
 /** \brief What the session does now. Never waits. */
 xd_error *xd_session_describe(const xd_session *session, xd_session_state *state);
 
-/** \brief Forgets a session. Waits for calls of its stream functions that are under way on other
+/** \brief Forgets a session. Waits for calls of its stream functions, and of those that it defined, on other
  * threads, and for nothing else; the namespace goes when the script thread comes to it. What others
  * still hold of it stays.
  */
@@ -1521,6 +1581,8 @@ typedef struct xd_api {
     xd_error *(*log_set)(xd_log_function function, void *word, uint32_t level);
     xd_error *(*trace_start)(const char *path);
     xd_error *(*trace_stop)(void);
+    xd_error *(*error_create)(xd_status status, const char *message, const char *why,
+                              const char *hint);
     xd_failure_kind (*error_kind)(const xd_error *error);
     xd_status (*error_status)(const xd_error *error);
     const char *(*error_operation)(const xd_error *error);
@@ -1687,6 +1749,10 @@ typedef struct xd_api {
     xd_error *(*session_call)(const xd_session *session, const char *name,
                               const xd_arguments *arguments, const xd_run_options *options,
                               xd_value *value);
+    xd_error *(*session_reload)(const xd_session *session, const xd_run_options *options);
+    xd_error *(*session_define)(const xd_session *session, const char *name,
+                                xd_script_function function, void *word, xd_word_release release);
+    xd_error *(*answer_set)(const xd_answer *answer, const xd_value *value);
     xd_error *(*session_interrupt)(const xd_session *session, xd_stop_outcome *outcome);
     xd_error *(*session_describe)(const xd_session *session, xd_session_state *state);
     void (*session_free)(xd_session *session);

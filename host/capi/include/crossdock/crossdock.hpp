@@ -31,6 +31,7 @@
 #include <crossdock/cpp/route.hpp>
 #include <crossdock/cpp/tensor.hpp>
 #include <crossdock/cpp/value.hpp>
+#include <crossdock/cpp/function.hpp>
 #include <crossdock/cpp/script.hpp>
 
 #endif

@@ -1,13 +1,14 @@
 //! `xd_error`: why a function failed, part by part.
 #![expect(unsafe_code, reason = "exports functions by name")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
-use crossdock_api::{ErrorKind, Owned, Ref, Status, Text, XdError};
+use crossdock_api::{ErrorKind, Failure, Owned, Ref, Status, Text, XdError};
 use crossdock_sdk::dlpack::Device;
+use crossdock_sdk::fence::fence;
 
 use crate::crossing::boundary::{fence_free, fence_value};
-use crate::crossing::object::{Handle, look};
+use crate::crossing::object::{Handle, give, look};
 
 impl Handle for XdError {
     type Object = ErrorObject;
@@ -91,11 +92,22 @@ pub(crate) struct ErrorObject {
 }
 
 impl ErrorObject {
+    pub(crate) const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// What, why and what to do.
+    pub(crate) fn text(&self) -> &CStr {
+        &self.text
+    }
+
     pub(crate) fn new(parts: Parts) -> Self {
-        let text = format!(
-            "{}\n  why: {}\n  try: {}",
-            parts.message, parts.why, parts.hint
-        );
+        let part = |name: &str, text: &str| match text {
+            "" => String::new(),
+            text => format!("\n  {name}: {text}"),
+        };
+        let (why, hint) = (part("why", &parts.why), part("try", &parts.hint));
+        let text = format!("{}{why}{hint}", parts.message);
         Self {
             kind: parts.kind,
             status: parts.status,
@@ -123,6 +135,31 @@ pub(crate) fn c_text(text: impl Into<Vec<u8>>) -> CString {
         bytes.truncate(end);
         CString::new(bytes).unwrap_or_default()
     })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_error_create(
+    status: Status,
+    message: Text<'_>,
+    why: Text<'_>,
+    hint: Text<'_>,
+) -> Failure {
+    let text = |text: Text<'_>| {
+        let text = text.to_c_str().unwrap_or_default();
+        text.to_string_lossy().into_owned()
+    };
+    let parts = || Parts {
+        status: if status == Status::OK {
+            Status::INVALID
+        } else {
+            status
+        },
+        message: text(message),
+        why: text(why),
+        hint: text(hint),
+        ..Parts::default()
+    };
+    fence(|| give(ErrorObject::new(parts()))).unwrap_or(Failure::NULL)
 }
 
 /// Exports an accessor of a text for each name.

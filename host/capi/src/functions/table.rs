@@ -16,6 +16,7 @@ use crate::functions::pointer::*;
 use crate::functions::registration::*;
 use crate::functions::route::*;
 use crate::functions::runtime::*;
+use crate::functions::scripts::function::*;
 use crate::functions::scripts::script::*;
 use crate::functions::scripts::session::*;
 use crate::functions::scripts::value::*;
@@ -39,6 +40,7 @@ static API: XdApi = XdApi {
     log_set: xd_log_set,
     trace_start: xd_trace_start,
     trace_stop: xd_trace_stop,
+    error_create: xd_error_create,
     error_kind: xd_error_kind,
     error_status: xd_error_status,
     error_operation: xd_error_operation,
@@ -172,6 +174,9 @@ static API: XdApi = XdApi {
     session_set_tensor: xd_session_set_tensor,
     session_get_tensor: xd_session_get_tensor,
     session_call: xd_session_call,
+    session_reload: xd_session_reload,
+    session_define: xd_session_define,
+    answer_set: xd_answer_set,
     session_interrupt: xd_session_interrupt,
     session_describe: xd_session_describe,
     session_free: xd_session_free,

@@ -86,10 +86,25 @@ static void names(void) {
     CHECK(device.device_id == 3);
 }
 
+static void of_a_caller(void) {
+    xd_error *error = xd_error_create(XD_VENDOR, "read a file", "it is gone", "write it");
+    CHECK(xd_error_kind(error) == XD_ERROR_OTHER && xd_error_status(error) == XD_VENDOR);
+    CHECK(!strcmp(xd_error_text(error), "read a file\n  why: it is gone\n  try: write it"));
+    xd_error_free(error);
+    error = xd_error_create(XD_OK, "it broke", NULL, NULL);
+    CHECK(xd_error_status(error) == XD_INVALID && !*xd_error_why(error) && !*xd_error_hint(error));
+    CHECK(!strcmp(xd_error_text(error), "it broke") && !*xd_error_operation(error));
+    xd_error_free(error);
+    error = xd_error_create(XD_INVALID, NULL, NULL, NULL);
+    CHECK(error && !*xd_error_text(error));
+    xd_error_free(error);
+}
+
 int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_device *cpu = check_device(runtime, "cpu");
     of_a_null();
+    of_a_caller();
     of_an_unknown_device(runtime);
     of_an_unknown_type(runtime);
     of_a_plugin_file(runtime);

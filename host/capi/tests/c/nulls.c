@@ -108,8 +108,16 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     CHECK(!out && !made);
 }
 
+static xd_error *no_answer(void *word, const xd_arguments *arguments, const xd_answer *answer) {
+    (void)word, (void)arguments, (void)answer;
+    return NULL;
+}
+
+static void count(void *word) { ++*(int *)word; }
+
 static void scripts(void) {
-    xd_value value = {XD_VALUE_NONE, 0, 0, 0, NULL, 0, NULL};
+    int released = 0;
+    xd_value value = {XD_VALUE_NONE, 0, 0, 0, NULL, 0, NULL, NULL};
     xd_script_info info;
     xd_session_state state;
     xd_session *session = NULL;
@@ -126,6 +134,11 @@ static void scripts(void) {
     REFUSED(xd_session_set_tensor(NULL, "x", NULL));
     REFUSED(xd_session_get_tensor(NULL, "x", NULL, &tensor));
     REFUSED(xd_session_call(NULL, "f", NULL, NULL, &value));
+    REFUSED(xd_session_reload(NULL, NULL));
+    REFUSED(xd_session_define(NULL, "f", no_answer, &released, count));
+    CHECK(released == 1);
+    REFUSED(xd_session_define(NULL, NULL, NULL, NULL, NULL));
+    REFUSED(xd_answer_set(NULL, &value));
     REFUSED(xd_session_interrupt(NULL, NULL));
     REFUSED(xd_session_describe(NULL, &state));
     CHECK(!session && !tensor);

@@ -27,14 +27,14 @@ static void on_stderr(void *word, const char *bytes, uint64_t size) {
 }
 
 static xd_value text(const char *text) {
-    xd_value value = {XD_VALUE_TEXT, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_TEXT, 0, 0, 0, NULL, 0, NULL, NULL};
     value.data = text;
     value.size = strlen(text);
     return value;
 }
 
 static xd_value integer(int64_t integer) {
-    xd_value value = {XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {XD_VALUE_INT, 0, 0, 0, NULL, 0, NULL, NULL};
     value.integer = integer;
     return value;
 }
@@ -87,12 +87,12 @@ static void values(const xd_session *session) {
     OK(xd_session_call(session, "add", &arguments, NULL, &value));
     CHECK(value.kind == XD_VALUE_INT && value.integer == 30);
     FAILS(XD_ERROR_SCRIPT, XD_INVALID,
-          xd_session_call(session, "builtins:dict", NULL, NULL, &value));
+          xd_session_call(session, "builtins:object", NULL, NULL, &value));
 }
 
 static void failures(const xd_session *session) {
     xd_error *error = xd_session_run_text(session, "def f(): 1 / 0\nf()", "bad.py", NULL);
-    xd_value value = {99, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {99, 0, 0, 0, NULL, 0, NULL, NULL};
     CHECK(xd_error_kind(error) == XD_ERROR_SCRIPT && xd_error_exit_code(error) == 0);
     CHECK(!strcmp(xd_error_exception(error), "ZeroDivisionError"));
     CHECK(strstr(xd_error_traceback(error), "File \"bad.py\", line 1, in f"));
@@ -124,7 +124,7 @@ static void limit_memory(long more) {
 /* One copy is enough, the NUL behind it included; without memory for it there is an error. */
 static void large_values(const xd_session *session) {
     const long size = 1l << 27;
-    xd_value value = {99, 0, 0, 0, NULL, 0, NULL};
+    xd_value value = {99, 0, 0, 0, NULL, 0, NULL, NULL};
     /* Valgrind ends a program that gets no memory. */
     if (getenv("CROSSDOCK_TEST_RUNNER"))
         return;

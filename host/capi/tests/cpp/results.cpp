@@ -38,6 +38,18 @@ int main(int argc, char **argv) {
     auto answer = session->get<int>("x");
     CHECK(answer && *answer == 42);
     CHECK(!session->get<std::string>("x"));
+    auto reads = [&](int number) -> result<int> {
+        if (number < 0) {
+            return runtime->device("cuda:77").error();
+        }
+        return number + 1;
+    };
+    CHECK(session->define("reads", reads) && session->run("assert reads(1) == 2"));
+    auto refused = session->run("reads(-1)");
+    CHECK(!refused && refused.error().why().find("cuda:77") != std::string::npos);
+    CHECK(!session->run("reads('x')"));
+    CHECK(session->set("l", std::vector<int>{1, 2}) && session->get<std::vector<int>>("l"));
+    CHECK(!session->get<std::vector<std::string>>("l"));
     auto failed = session->run("1 / 0");
     CHECK(!failed && failed.error().exception() == "ZeroDivisionError");
     return 0;

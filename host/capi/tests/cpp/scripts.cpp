@@ -2,6 +2,12 @@
 #include "check.hpp"
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <stdexcept>
 #include <thread>
 
 using namespace crossdock;
@@ -30,6 +36,182 @@ void values(const Script &script) {
     misused([&] { return session.call<std::int8_t>("twice", 100); });
     misused([&] { return session.call<unsigned>("twice", -1); });
     misused([&] { return session.get<Tensor>("text"); });
+}
+
+void collections(const Script &script) {
+    using Numbers = std::map<std::string, std::vector<int>>;
+    auto session = script.session();
+    const Numbers numbers = {{"a", {1, 2}}, {"b", {}}};
+    session.set("d", numbers);
+    session.run("assert d == {'a': [1, 2], 'b': []}\nt = (1, 'x', None)\nn = {3: 4.5}");
+    CHECK(session.get<Numbers>("d") == numbers);
+    const auto items = session.get<List>("t");
+    CHECK(items.size() == 3 && items[2].is_none());
+    CHECK(std::get<std::string>(items[1].content()) == "x");
+    const auto pairs = session.get<Dict>("n");
+    CHECK(pairs.size() == 1 && std::get<double>(pairs[0].second.content()) == 4.5);
+    CHECK((session.get<std::map<int, float>>("n") == std::map<int, float>{{3, 4.5f}}));
+    session.set("again", session.get("t"));
+    session.run("assert again == list(t)");
+    session.set("flags", std::vector<bool>{true, false});
+    session.run("assert flags == [True, False]");
+    CHECK((session.call<std::vector<double>>("builtins:sorted", std::vector<double>{3, 1}) ==
+           std::vector<double>{1, 3}));
+    List mixed;
+    mixed.push_back(Value::of("text"));
+    mixed.push_back(Value::of(std::vector<int>{7}));
+    session.set("mixed", mixed);
+    session.run("assert mixed == ['text', [7]]");
+    misused([&] { return session.get<std::vector<int>>("t"); });
+    misused([&] { return session.get<Numbers>("n"); });
+    misused([&] { return session.get<std::string>("d"); });
+}
+
+/// What a program has that scripts call: a temporary that ends once.
+struct Counter {
+    std::shared_ptr<int> calls;
+    int operator()(int step) { return *calls += step; }
+};
+
+double half(double number) { return number / 2; }
+
+void functions(const Runtime &runtime, const Script &script) {
+    auto session = script.session(SessionOptions().name("functions"));
+    auto calls = std::make_shared<int>(0);
+    session.define("count", Counter{calls});
+    session.define("half", half);
+    session.define("nothing", [] {});
+    session.define("join", [](const std::string &text, std::optional<int> times) {
+        std::string all;
+        for (int at = 0; at < times.value_or(2); ++at) {
+            all += text;
+        }
+        return all;
+    });
+    session.define("sizes", [](std::map<std::string, std::vector<int>> lists) {
+        std::map<std::string, std::int64_t> sizes;
+        for (const auto &list : lists) {
+            sizes[list.first] = static_cast<std::int64_t>(list.second.size());
+        }
+        return sizes;
+    });
+    session.define("raw", [](Arguments arguments) {
+        return std::to_string(arguments.values.size()) + arguments.named.at(0).first;
+    });
+    session.run("assert count(2) == 2 and count(3) == 5 and half(3) == 1.5 and nothing() is None");
+    session.run("assert join('ab') == 'abab' and join('x', 3) == 'xxx' and join('x', None) == 'xx'");
+    session.run("assert sizes({'a': [1, 2], 'b': []}) == {'a': 2, 'b': 0}");
+    session.run("assert raw(1, 2, by=3) == '2by'");
+    CHECK(*calls == 5);
+
+    const auto told = [&](const std::string &call, const std::string &why) {
+        const auto error =
+            fails(ErrorKind::script, XD_INVALID, [&] { return session.run(call); });
+        CHECK(error.why().find(why) != std::string::npos);
+    };
+    told("count()", "argument 1 is missing");
+    told("count('x')", "it is a str");
+    told("count(2**40)", "does not fit");
+    told("count(1, 2)", "at most 1 arguments");
+    told("count(step=1)", "no argument by name");
+    session.define("broken", []() -> int { throw std::runtime_error("it broke"); });
+    session.define("odd", []() -> int { throw 7; });
+    session.define("full", []() -> int { throw std::bad_alloc(); });
+    session.define("absent", [&] { runtime.device("cuda:77"); });
+    told("broken()", "RuntimeError: it broke");
+    told("odd()", "no std::exception");
+    told("full()", "MemoryError: ");
+    told("absent()", "cuda:77");
+
+    session.define("count", half);
+    CHECK(calls.use_count() == 1);
+    session.define("stop", [&session] { session.interrupt(); });
+    fails(ErrorKind::script_interrupted, XD_TIMEOUT,
+          [&] { return session.run("stop()\nwhile True: pass"); });
+    auto kept = std::make_shared<int>(0);
+    session.define("count", Counter{kept});
+    {
+        const auto ended = std::move(session);
+    }
+    CHECK(kept.use_count() == 1);
+}
+
+/// Calls both ways on two threads of C++ and two of Python.
+void both_ways(const Runtime &runtime, const Script &script) {
+    std::vector<Session> sessions;
+    std::atomic<int> calls{0};
+    for (int at = 0; at < 2; ++at) {
+        sessions.push_back(script.session());
+        sessions.back().define("device", [&](std::string name) {
+            ++calls;
+            return runtime.device(name).spec();
+        });
+        sessions.back().run("import threading\n"
+                            "def work(n):\n"
+                            "    names = []\n"
+                            "    def one():\n"
+                            "        for _ in range(n): names.append(device('cpu'))\n"
+                            "    ts = [threading.Thread(target=one) for _ in range(2)]\n"
+                            "    [t.start() for t in ts]\n"
+                            "    [t.join() for t in ts]\n"
+                            "    return len(names)\n");
+    }
+    std::vector<std::thread> threads;
+    for (auto &session : sessions) {
+        threads.emplace_back([&] {
+            for (int round = 0; round < 20; ++round) {
+                CHECK(session.call<int>("work", 10) == 20);
+                CHECK(!runtime.devices().empty());
+            }
+        });
+    }
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    CHECK(calls == 2 * 20 * 20);
+}
+
+void reloads(const Script &script) {
+    auto session = script.session();
+    const auto folder = std::filesystem::temp_directory_path() /
+                        ("crossdock-" + std::to_string(std::random_device()()));
+    std::filesystem::create_directory(folder);
+    const auto file = (folder / "main.py").string();
+    std::ofstream(file) << "version = 1\n";
+    session.run_file(file);
+    std::ofstream(file) << "version = 2\n";
+    session.reload();
+    CHECK(session.get<int>("version") == 2);
+    std::ofstream(file) << "version =\n";
+    fails(ErrorKind::script, XD_INVALID, [&] { return session.reload(); });
+    CHECK(session.get<int>("version") == 2);
+    std::filesystem::remove_all(folder);
+}
+
+/// What the process has in memory, in bytes.
+std::size_t resident() {
+    std::size_t all = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return pages * 4096;
+}
+
+/// Calls both ways leave nothing behind: `CROSSDOCK_LONG=1` makes 100,000.
+void flat(const Runtime &runtime, const Script &script, bool has_package) {
+    const int calls = std::getenv("CROSSDOCK_LONG") != nullptr ? 100'000 : 10'000;
+    auto session = script.session();
+    const auto tensor = Tensor::from(runtime, std::vector<float>(1000, 1.0f));
+    session.define("same", [](Value given) { return given; });
+    session.run("def both(value, *, name): return same([value, name])");
+    std::size_t first = 0;
+    for (int call = 0; call < calls; ++call) {
+        if (call == calls / 10) {
+            first = resident();
+        }
+        auto back = has_package ? session.call<List>("both", tensor, arg("name", "a tensor"))
+                                : session.call<List>("both", 7, arg("name", "a number"));
+        CHECK(back.size() == 2);
+    }
+    CHECK(resident() <= first + (1 << 20));
 }
 
 void failures(const Script &script) {
@@ -87,14 +269,18 @@ void outputs(const Script &script) {
     CHECK(out == "--fast\nagain\n");
 }
 
-void tensors(const Runtime &runtime, const Script &script) {
-    auto session = script.session();
+bool has_package(const Script &script) {
     try {
-        session.run("import crossdock");
+        script.session().run("import crossdock");
+        return true;
     } catch (const Error &) {
         std::puts("skipped: tensors in scripts: the Python has no package `crossdock`");
-        return;
+        return false;
     }
+}
+
+void tensors(const Runtime &runtime, const Script &script) {
+    auto session = script.session();
     for (const auto &device : runtime.devices()) {
         auto tensor = Tensor::from(runtime, std::vector<float>(6, 1.0f), {2, 3}).to(device);
         session.set("t", tensor);
@@ -104,8 +290,20 @@ void tensors(const Runtime &runtime, const Script &script) {
         back.fill(2.0f); // the same memory
         CHECK(tensor.read<float>() == (std::vector<float>{2, 2, 2, 5, 5, 5}));
         CHECK(session.tensor("t", runtime.device("cpu")).read<float>() == tensor.read<float>());
+        session.define("doubled", [](Tensor given) {
+            auto values = given.read<float>();
+            for (auto &value : values) {
+                value *= 2;
+            }
+            given.write(values);
+            return given;
+        });
+        session.run("u = doubled(t)\nboth = [t, {'u': u}]");
+        const std::vector<float> twice = {4, 4, 4, 10, 10, 10};
+        CHECK(session.get<Tensor>("u").read<float>() == twice && tensor.read<float>() == twice);
+        CHECK(session.get<std::vector<Value>>("both").size() == 2);
         session.run("def f(x, n): return x[n]");
-        CHECK(session.call<Tensor>("f", tensor, 1).read<float>() == std::vector<float>(3, 5.0f));
+        CHECK(session.call<Tensor>("f", tensor, 1).read<float>() == std::vector<float>(3, 10.0f));
     }
 }
 
@@ -119,9 +317,17 @@ int main(int argc, char **argv) {
     const auto script = Script::open(runtime);
     CHECK(script.info().major == 3 && !script.info().executable.empty());
     values(script);
+    collections(script);
+    functions(runtime, script);
+    both_ways(runtime, script);
+    reloads(script);
     failures(script);
     interrupts(script);
     outputs(script);
-    tensors(runtime, script);
+    const auto with_tensors = has_package(script);
+    flat(runtime, script, with_tensors);
+    if (with_tensors) {
+        tensors(runtime, script);
+    }
     return 0;
 }

@@ -24,7 +24,15 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A tensor: `crossdock.Tensor` in the script.
     Tensor(Managed),
+    /// A `list`; of a script also a `tuple`.
+    List(Vec<Self>),
+    /// A `dict`, in its order.
+    Dict(Vec<(Self, Self)>),
 }
+
+/// The kinds as `sessions.py` numbers them.
+const LIST: i64 = 7;
+const DICT: i64 = 8;
 
 /// What a function of `sessions.py` is called with.
 #[derive(Debug)]
@@ -66,7 +74,8 @@ impl Argument {
 }
 
 impl Value {
-    fn into_object(self, gil: &Gil) -> Result<Object<'_>, Raised> {
+    /// As `_unpacked` of `sessions.py` reads it.
+    pub(crate) fn into_object(self, gil: &Gil) -> Result<Object<'_>, Raised> {
         match self {
             Self::None => gil.none(),
             Self::Bool(truth) => gil.truth(truth),
@@ -75,6 +84,11 @@ impl Value {
             Self::Text(text) => gil.text(&text),
             Self::Bytes(bytes) => gil.bytes(&bytes),
             Self::Tensor(tensor) => gil.capsule(tensor),
+            Self::List(items) => collection(gil, LIST, items),
+            Self::Dict(pairs) => {
+                let parts = pairs.into_iter().flat_map(<[Self; 2]>::from);
+                collection(gil, DICT, parts)
+            }
         }
     }
 
@@ -87,9 +101,51 @@ impl Value {
             4 => Self::Text(lossy(content.to_bytes()?)),
             5 => Self::Bytes(content.to_bytes()?),
             6 => Self::Tensor(content.to_tensor()?),
+            LIST => Self::List(Self::items(content)?),
+            DICT => {
+                let mut parts = Self::items(content)?.into_iter();
+                let pairs = std::iter::from_fn(|| parts.next().zip(parts.next()));
+                Self::Dict(pairs.collect())
+            }
             _ => Self::None,
         })
     }
+
+    /// The items of a list: how many, and of each its kind and its content.
+    pub(crate) fn items(content: &Object<'_>) -> Result<Vec<Self>, Raised> {
+        let count = isize::try_from(content.item(0)?.to_i64()?).unwrap_or(0);
+        let item = |at| {
+            Self::of(
+                content.item(2 * at + 1)?.to_i64()?,
+                &content.item(2 * at + 2)?,
+            )
+        };
+        (0..count).map(item).collect()
+    }
+
+    /// The pairs of a dictionary whose keys are names.
+    pub(crate) fn named(content: &Object<'_>) -> Result<Vec<(String, Self)>, Raised> {
+        let mut parts = Self::items(content)?.into_iter();
+        let pairs = std::iter::from_fn(|| parts.next().zip(parts.next()));
+        let named = pairs.filter_map(|(name, value)| match name {
+            Self::Text(name) => Some((name, value)),
+            _ => None,
+        });
+        Ok(named.collect())
+    }
+}
+
+/// A tuple of the kind and the items.
+fn collection(
+    gil: &Gil,
+    kind: i64,
+    items: impl IntoIterator<Item = Value>,
+) -> Result<Object<'_>, Raised> {
+    let mut objects = vec![gil.number(kind)?];
+    for item in items {
+        objects.push(item.into_object(gil)?);
+    }
+    gil.tuple(objects)
 }
 
 /// What Python encoded, which is UTF-8, in the same memory.

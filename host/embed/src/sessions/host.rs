@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 use std::thread::{Builder, ThreadId};
 use std::time::Duration;
 
@@ -22,18 +22,25 @@ use crate::process;
 use crate::python::gil::{Gil, Raised, attached, is_known, without_lock};
 use crate::python::libpython::{Functions, PyObject};
 use crate::python::open::Python;
+use crate::python::value::Value;
+use crate::sessions::host_function::{
+    self, Function, FunctionFailure, HostFunction, Output, Stream,
+};
 use crate::sessions::queue::JobQueue;
 use crate::sessions::script_threads::Mark;
 use crate::sessions::signals::Signals;
-use crate::sessions::sink::{self, Sink, Stream};
 use crate::sessions::worker::Worker;
 
 /// Python as it runs in this process, with the thread that runs scripts.
 pub struct Host {
     python: &'static Python,
     pub(crate) queue: JobQueue,
-    sinks: RwLock<HashMap<u64, Arc<Sink>>>,
-    sessions: AtomicU64,
+    /// What takes the captured streams, by their session.
+    outputs: RwLock<HashMap<u64, Arc<HostFunction<Output>>>>,
+    /// What scripts can call, by number.
+    functions: RwLock<HashMap<u64, Defined>>,
+    /// The last number of a session or a function.
+    last_number: AtomicU64,
     /// Python's class `KeyboardInterrupt`.
     interrupt: AtomicPtr<PyObject>,
     /// The watcher has raised one in the script thread; guarded by Python's lock.
@@ -41,6 +48,12 @@ pub struct Host {
     thread: OnceLock<(ThreadId, c_ulong)>,
     /// What tells the threads that scripts started.
     mark: OnceLock<Option<Mark>>,
+}
+
+/// A function that scripts of a session can call.
+struct Defined {
+    session: u64,
+    function: Arc<HostFunction<Function>>,
 }
 
 static HOST: OnceLock<Host> = OnceLock::new();
@@ -65,8 +78,9 @@ impl Host {
         let host = HOST.get_or_init(|| Self {
             python,
             queue: JobQueue::default(),
-            sinks: RwLock::default(),
-            sessions: AtomicU64::new(0),
+            outputs: RwLock::default(),
+            functions: RwLock::default(),
+            last_number: AtomicU64::new(0),
             interrupt: AtomicPtr::new(ptr::null_mut()),
             has_raised: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -230,7 +244,7 @@ impl Host {
 
     /// Whether a script may wait for this thread.
     pub(crate) fn is_inside_script(&self) -> bool {
-        self.is_script_thread() || sink::is_inside()
+        self.is_script_thread() || host_function::is_inside()
     }
 
     pub(crate) fn is_script_thread(&self) -> bool {
@@ -249,23 +263,14 @@ impl Host {
         self.is_script_thread() && !self.queue.is_closed()
     }
 
-    /// The number of a new session.
+    /// A number that nothing else has.
     pub(crate) fn number(&self) -> u64 {
-        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn enter_sink(&self, session: u64, sink: Arc<Sink>) {
-        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
-        sinks.insert(session, sink);
-    }
-
-    pub(crate) fn remove_sink(&self, session: u64) {
-        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
-        let removed = sinks.remove(&session);
-        drop(sinks);
-        if let Some(sink) = removed {
-            sink.close();
-        }
+    pub(crate) fn enter_output(&self, session: u64, output: Output) {
+        let output = Arc::new(HostFunction::new(output));
+        write(&self.outputs).insert(session, output);
     }
 
     /// Passes on what a script wrote.
@@ -278,11 +283,62 @@ impl Host {
             };
             return;
         }
-        let sinks = self.sinks.read().unwrap_or_else(PoisonError::into_inner);
-        let sink = sinks.get(&session).map(Arc::clone);
-        drop(sinks);
-        if let Some(sink) = sink {
-            sink.write(stream, bytes);
+        let output = read(&self.outputs).get(&session).map(Arc::clone);
+        if let Some(output) = output {
+            output.call(|output| output(stream, bytes));
+        }
+    }
+
+    /// Makes a function one that scripts of a session can call by the number.
+    pub(crate) fn enter_function(&self, session: u64, function: Function) -> u64 {
+        let (number, function) = (self.number(), Arc::new(HostFunction::new(function)));
+        write(&self.functions).insert(number, Defined { session, function });
+        number
+    }
+
+    /// Calls a function for a script.
+    pub(crate) fn call(
+        &self,
+        number: u64,
+        values: Vec<Value>,
+        named: Vec<(String, Value)>,
+    ) -> Result<Value, FunctionFailure> {
+        let refused = |text: &str| FunctionFailure {
+            text: text.to_owned(),
+            is_out_of_memory: false,
+        };
+        if process::is_forked() {
+            return Err(refused("a fork has none of its parent's functions"));
+        }
+        let function = read(&self.functions)
+            .get(&number)
+            .map(|defined| Arc::clone(&defined.function));
+        let answer = function.and_then(|function| function.call(|call| call(values, named)));
+        answer.unwrap_or_else(|| {
+            let why = "the host has closed the session of this function, or defined its name anew";
+            Err(refused(why))
+        })
+    }
+
+    /// Closes a function, and waits for calls that are under way on other threads.
+    pub(crate) fn remove_function(&self, number: u64) {
+        let removed = write(&self.functions).remove(&number);
+        if let Some(defined) = removed {
+            defined.function.close();
+        }
+    }
+
+    /// Closes what scripts of a session can reach, and waits for calls that are under way on other
+    /// threads.
+    pub(crate) fn remove_functions(&self, session: u64) {
+        let output = write(&self.outputs).remove(&session);
+        if let Some(output) = output {
+            output.close();
+        }
+        let of_session = |_: &u64, defined: &mut Defined| defined.session == session;
+        let removed: Vec<_> = write(&self.functions).extract_if(of_session).collect();
+        for (_, defined) in removed {
+            defined.function.close();
         }
     }
 
@@ -298,4 +354,12 @@ impl fmt::Debug for Host {
             .field("python", &self.python)
             .finish_non_exhaustive()
     }
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@
 //! | `host`, `worker` | the threads, and how a job becomes calls of Python |
 //! | `queue`, `queue_state`, `job` | which jobs wait, what follows from that, and what a job is |
 //! | `signals`, `script_threads` | the signals of the script thread, and threads that scripts started |
-//! | `sink`, `native` | captured output, and functions of the host for `sessions.py` |
+//! | `host_function`, `native` | functions of the host that scripts reach, and those for `sessions.py` |
 //! | `sessions.py`, `namespace.py` | what happens to a job in Python; what a namespace alone keeps |
 //!
 //! *Sessions* (`sessions/session.rs`) are namespaces that are real modules, in one interpreter
@@ -34,6 +34,11 @@
 //!   trace are put back behind each call. A thread that a script started is known by its timer
 //!   slack, which Linux hands down (`sessions/script_threads.rs`), and never waits behind a
 //!   script.
+//! - *Functions of the host* (`sessions/host_function.rs`) are called without the interpreter's lock and
+//!   without a lock of ours, so that they may call back into the library from several threads. Each is
+//!   known by a number, so that what a script keeps of one that is closed leads nowhere.
+//! - *A reload* clears the namespace and forgets the modules beside the program, runs it again, and
+//!   puts both back where that fails.
 //! - *A session's end* gives back what only its namespace held (`sessions/namespace.py`), without
 //!   looking at the objects of all modules.
 //! - *A tensor* crosses as a managed tensor of DLPack in a capsule: our own export comes back as
@@ -42,6 +47,7 @@
 //!   *fork* of the host has no scripts; a child that a script forks off ends with its script.
 
 pub(crate) mod host;
+pub(crate) mod host_function;
 pub(crate) mod job;
 pub(crate) mod native;
 pub(crate) mod queue;
@@ -49,5 +55,4 @@ pub(crate) mod queue_state;
 pub(crate) mod script_threads;
 pub(crate) mod session;
 pub(crate) mod signals;
-pub(crate) mod sink;
 pub(crate) mod worker;

@@ -9,8 +9,9 @@ use crate::process;
 use crate::python::gil::{Gil, Object, Raised};
 use crate::python::libpython::PyObject;
 use crate::python::method::MethodDefinition;
+use crate::python::value::Value;
 use crate::sessions::host::Host;
-use crate::sessions::sink::Stream;
+use crate::sessions::host_function::Stream;
 
 macro_rules! definitions {
     ($($constant:ident = $name:literal, $method:ident;)*) => {$(
@@ -20,6 +21,7 @@ macro_rules! definitions {
 
 definitions! {
     EMIT = c"emit", emit;
+    CALL = c"call", call;
     WAKE = c"wake", wake;
     IGNORED = c"ignored", ignored;
     ENDS = c"ends", ends;
@@ -42,6 +44,32 @@ unsafe extern "C" fn emit(_module: *mut PyObject, arguments: *mut PyObject) -> *
             let data = arguments.item(2)?.to_bytes()?;
             gil.released(|| host.write(session, stream, &data));
             gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `call(function, arguments, named)`: what a function of the host's answers: `(answer, why there is none,
+/// whether memory lacks)`.
+unsafe extern "C" fn call(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            // SAFETY: Python lends the tuple of arguments for the call.
+            let arguments = unsafe { gil.borrowed(arguments) }?;
+            let number = arguments.item(0)?.to_i64()?.cast_unsigned();
+            let values = Value::items(&arguments.item(1)?)?;
+            let named = Value::named(&arguments.item(2)?)?;
+            let (answer, why) = match gil.released(|| host.call(number, values, named)) {
+                Ok(answer) => (answer, None),
+                Err(failure) => (Value::None, Some(failure)),
+            };
+            let lacks_memory = why.as_ref().is_some_and(|why| why.is_out_of_memory);
+            let why = why.map_or(Value::None, |why| Value::Text(why.text));
+            gil.tuple(vec![
+                answer.into_object(gil)?,
+                why.into_object(gil)?,
+                gil.truth(lacks_memory)?,
+            ])
         })
     })
     .unwrap_or(FAILED)

@@ -3,7 +3,6 @@
 use std::ffi::CString;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::failure::{Failure, Kind};
 use crate::process;
@@ -11,8 +10,8 @@ use crate::python::gil::without_lock;
 use crate::python::tensor::Managed;
 use crate::python::value::{Argument, Value};
 use crate::sessions::host::Host;
+use crate::sessions::host_function::{Function, Output};
 use crate::sessions::job::{Answer, Limits, Outcome, State, Turn, Work};
-use crate::sessions::sink::{Output, Sink};
 
 /// How a session is made.
 #[derive(Default)]
@@ -74,7 +73,7 @@ impl Session {
             never_waits: settings.never_waits,
         };
         if let Some(output) = settings.output {
-            host.enter_sink(session.number, Arc::new(Sink::new(output)));
+            host.enter_output(session.number, output);
         }
         let name = settings.name.unwrap_or_else(|| session.number.to_string());
         let words = settings.arguments.into_iter().map(Value::Text).collect();
@@ -119,6 +118,39 @@ impl Session {
     pub fn run_module(&self, name: &str, limits: Option<Limits>) -> Result<(), Failure> {
         self.ask("run_module", vec![name.into()], limits)?;
         Ok(())
+    }
+
+    /// Runs the file or module that ran last once more, as it is now: modules that lie beside it are loaded
+    /// anew, and so is what it defines; variables that the host set stay. What fails leaves everything as
+    /// it was.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub fn reload(&self, limits: Option<Limits>) -> Result<(), Failure> {
+        self.ask("reload", Vec::new(), limits)?;
+        Ok(())
+    }
+
+    /// Sets a variable to a function that scripts can call until the session is dropped, or the name is
+    /// defined anew. The function is dropped when neither a call nor the session needs it any more, also
+    /// where this fails.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub fn define(&self, name: &str, function: Function) -> Result<(), Failure> {
+        process::refuse_forks()?;
+        let number = self.host.enter_function(self.number, function);
+        let argument = Value::Int(number.cast_signed());
+        let defined = self.ask("define", vec![name.into(), argument.into()], None);
+        let gone = match &defined {
+            Ok(Value::Int(before)) => Some(before.cast_unsigned()),
+            Ok(_) => None,
+            Err(_) => Some(number),
+        };
+        if let Some(gone) = gone {
+            without_lock(self.host.functions(), || self.host.remove_function(gone));
+        }
+        defined.map(drop)
     }
 
     /// Sets a variable. A tensor is given away, whatever the result.
@@ -236,7 +268,7 @@ impl Drop for Session {
             arguments: Vec::new(),
         };
         without_lock(self.host.functions(), || {
-            self.host.remove_sink(self.number);
+            self.host.remove_functions(self.number);
             // A closed queue has forgotten all namespaces.
             let _closed = self.host.queue.post(work, false, Turn::Any);
         });

@@ -8,6 +8,7 @@ import atexit
 import builtins
 import faulthandler
 import functools
+import gc
 import importlib
 import importlib.util
 import io
@@ -20,7 +21,10 @@ import types
 
 _OWN_FILE = "<crossdock>"
 _DONE, _RAISED, _EXIT = 0, 1, 2
-_NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR = range(7)
+_NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR, _LIST, _DICT = range(9)
+
+# Lists and dictionaries for the host are within each other at most this often.
+_DEEPEST = 64
 
 # As many texts as this of a session are kept, to be shown in tracebacks.
 _SOURCES = 32
@@ -29,16 +33,19 @@ _LONGEST = 1 << 20
 # What `sys` says that a session has of its own, or that others need when it is gone.
 _OF_SYS = ("argv", "stdout", "stderr", "path")
 
+# What a namespace has as a module, and keeps in a reload.
+_OF_MODULES = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__")
+
 # What stops a script's functions that trace, without a line of Python that they would be called for.
 untrace = functools.partial(sys.settrace, None), functools.partial(sys.setprofile, None)
 
 _sessions = {}
-_host = types.SimpleNamespace(emit=None, ignored=None, owns_main=False, forked=False, capsule=None)
+_host = types.SimpleNamespace(emit=None, call=None, ignored=None, owns_main=False, forked=False, capsule=None)
 
 
-def start(emit, wake, ignored, ends, capsule, wake_signal, place_signal, place_pipe):
+def start(emit, call, wake, ignored, ends, capsule, wake_signal, place_signal, place_pipe):
     """Connects Python with the host. A signal of 0 is none; with one, Python is the host's own."""
-    _host.emit, _host.ignored = emit, ignored
+    _host.emit, _host.call, _host.ignored = emit, call, ignored
     # Python names the type only since 3.13.
     _host.capsule = type(capsule)
     _host.owns_main = wake_signal != 0
@@ -65,6 +72,11 @@ class _Session:
         self.tracing = (None, None)
         self.sources = {}
         self.outside = {}
+        # What a reload runs again, and whose modules it loads again: a function, its argument, and a folder.
+        self.program = None
+        # The names that the host set, and the numbers of those that are functions.
+        self.given = set()
+        self.functions = {}
 
 
 class _Stream(io.RawIOBase):
@@ -268,7 +280,9 @@ def _forget_source(session, name):
 def _run_file(session, path):
     with io.open_code(os.path.abspath(path)) as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
-    _at(session, path, os.path.dirname(os.path.abspath(path)))
+    folder = os.path.dirname(os.path.abspath(path))
+    _at(session, path, folder)
+    session.program = _run_file, path, folder
     session.module.__file__ = path
     exec(code, session.module.__dict__)
 
@@ -282,6 +296,7 @@ def _run_module(session, name):
     if code is None:
         raise ImportError(f"there is no module {name} that can be run", name=name)
     _at(session, spec.origin, os.getcwd())
+    session.program = _run_module, name, os.path.dirname(os.path.abspath(spec.origin))
     module = session.module
     module.__file__, module.__spec__, module.__package__ = spec.origin, spec, spec.parent
     exec(code, module.__dict__)
@@ -297,6 +312,27 @@ def _at(session, program, folder):
 
 def _set(session, name, value):
     setattr(session.module, name, _unpacked(value))
+    session.given.add(name)
+
+
+def _define(session, name, number):
+    """A variable that is a function of the host's. Gives the number of the one that it was before."""
+    setattr(session.module, name, _function(name, number))
+    session.given.add(name)
+    before = session.functions.get(name)
+    session.functions[name] = number
+    return before
+
+
+def _function(name, number):
+    def function(*arguments, **named):
+        answer, failure, is_memory = _host.call(number, _packed(arguments)[1], _packed(named)[1])
+        if failure is not None:
+            raise (MemoryError if is_memory else RuntimeError)(failure)
+        return _unpacked(answer)
+
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def _get(session, dotted):
@@ -313,16 +349,58 @@ def _call(session, dotted, arguments, named):
     return _found(session, dotted)(*arguments, **named)
 
 
-_LIVES = {"create": _create, "free": _free}
-_WORKS = {
-    "run_text": _run_text,
-    "run_file": _run_file,
-    "run_module": _run_module,
-    "set": _set,
-    "get": _get,
-    "get_tensor": _get_tensor,
-    "call": _call,
-}
+def _reload(session):
+    """Runs the program again with modules of its own that are new; what fails leaves all as it was."""
+    if session.program is None:
+        raise ValueError("there is nothing to load again: no file and no module has run in this session")
+    run, argument, folder = session.program
+    names = session.module.__dict__
+    before, modules = dict(names), _modules_below(folder)
+    for name in before:
+        if name not in _OF_MODULES and name not in session.given:
+            del names[name]
+    try:
+        for name, module in modules.items():
+            del sys.modules[name]
+            _forget_compiled(_vars(module)["__file__"])
+        importlib.invalidate_caches()
+        run(session, argument)
+    except BaseException:
+        for name in _modules_below(folder):
+            del sys.modules[name]
+        sys.modules.update(modules)
+        names.clear()
+        names.update(before)
+        raise
+    del before, modules
+    gc.collect()
+
+
+def _modules_below(folder):
+    """The modules that lie there, by their names; what is installed there is not the program's."""
+    folder = os.path.join(os.path.realpath(folder), "")
+    namespaces = [id(session.module) for session in _sessions.values()]
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if not issubclass(type(module), types.ModuleType) or id(module) in namespaces:
+            continue
+        file = _vars(module).get("__file__")
+        if type(file) is not str or not file.endswith(".py"):
+            continue
+        file = os.path.realpath(file)
+        inside = file[len(folder) :].split(os.sep)
+        if file.startswith(folder) and "site-packages" not in inside and "dist-packages" not in inside:
+            found[name] = module
+    return found
+
+
+def _forget_compiled(file):
+    """What Python keeps of a file is taken for new if it is as long and changed within the same second."""
+    linecache.cache.pop(file, None)
+    try:
+        os.unlink(importlib.util.cache_from_source(file))
+    except (OSError, NotImplementedError):
+        pass
 
 
 def _found(session, dotted):
@@ -332,6 +410,20 @@ def _found(session, dotted):
     for name in names.split("."):
         found = getattr(found, name)
     return found
+
+
+_LIVES = {"create": _create, "free": _free}
+_WORKS = {
+    "run_text": _run_text,
+    "run_file": _run_file,
+    "run_module": _run_module,
+    "set": _set,
+    "define": _define,
+    "reload": _reload,
+    "get": _get,
+    "get_tensor": _get_tensor,
+    "call": _call,
+}
 
 
 def _is_tensor(value):
@@ -351,9 +443,14 @@ def _package():
 
 
 def _unpacked(value):
-    """A value as scripts see it: a tensor comes as the capsule of DLPack."""
+    """A value as scripts see it: a tensor comes as the capsule of DLPack, and what holds others as a tuple of
+    its kind and what it holds."""
     if _is_tensor(value):
         return _package().from_dlpack(value)
+    if type(value) is tuple:
+        kind, *items = value
+        items = [_unpacked(item) for item in items]
+        return items if kind == _LIST else dict(zip(items[::2], items[1::2]))
     return value
 
 
@@ -362,7 +459,7 @@ def _tensor(value, device=None):
     return _package().asarray(value, device=device).__dlpack__(max_version=(1, 3))
 
 
-def _packed(value):
+def _packed(value, room=_DEEPEST):
     """What a value is, and its content in a form that the host reads by one function."""
     if hasattr(type(value), "__dlpack__"):
         value = _tensor(value)
@@ -385,10 +482,24 @@ def _packed(value):
         return _BYTES, bytes(value)
     if _is_tensor(value):
         return _TENSOR, value
+    if isinstance(value, (list, tuple)):
+        return _LIST, _packed_items(list(value), room)
+    if isinstance(value, dict):
+        return _DICT, _packed_items([part for pair in dict(value).items() for part in pair], room)
     raise TypeError(
-        f"a {type(value).__qualname__} is no value for the host: None, bool, int, float, str, bytes "
-        "and tensors are"
+        f"a {type(value).__qualname__} is no value for the host: None, bool, int, float, str, bytes, "
+        "tensors, and lists, tuples and dictionaries of these are"
     )
+
+
+def _packed_items(items, room):
+    """How many there are, and of each its kind and its content."""
+    if room == 0:
+        raise ValueError(f"lists and dictionaries for the host are within each other at most {_DEEPEST} times")
+    packed = [len(items)]
+    for item in items:
+        packed += _packed(item, room - 1)
+    return tuple(packed)
 
 
 def _described(error):

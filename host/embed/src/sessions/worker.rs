@@ -60,6 +60,7 @@ impl<'gil> Worker<'gil> {
         let (wake, place, pipe) = signals;
         names.get(c"start")?.call(vec![
             gil.function(&native::EMIT)?,
+            gil.function(&native::CALL)?,
             gil.function(&native::WAKE)?,
             gil.function(&native::IGNORED)?,
             gil.function(&native::ENDS)?,
@@ -205,6 +206,8 @@ fn title(work: &Work) -> String {
         "create" => "create a session".to_owned(),
         "free" => "free a session".to_owned(),
         "set" => format!("set `{named}` of a script"),
+        "define" => format!("define `{named}` for scripts"),
+        "reload" => "load a script again".to_owned(),
         "get" | "get_tensor" => format!("get `{named}` of a script"),
         "call" => format!("call `{named}` of a script"),
         _ => "run a script".to_owned(),

@@ -11,7 +11,9 @@
 
 mod capture;
 mod endings;
+mod functions;
 mod life;
+mod reload;
 mod rig;
 mod running;
 mod shared;

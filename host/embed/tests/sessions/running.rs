@@ -35,6 +35,7 @@ fn values(child: &Child) {
     same(&session, Value::Float(-1.0));
     same(&session, Value::Text("grüße \0 €".to_owned()));
     same(&session, Value::Bytes(vec![0, 255]));
+    collections(&session);
     run(
         &session,
         "def f(a, *rest, k=0): return a + k + sum(rest)\nclass C: m = staticmethod(f)\nc = C()",
@@ -56,7 +57,8 @@ fn values(child: &Child) {
         session.get("it").unwrap_err().exception.unwrap()
     };
     assert_eq!(refused("2**63"), "OverflowError");
-    assert_eq!(refused("[1]"), "TypeError");
+    assert_eq!(refused("{1, 2}"), "TypeError");
+    assert_eq!(refused("[1, object()]"), "TypeError");
     assert_eq!(session.get("missing").unwrap_err().kind, Kind::Exception);
     let missing = session.get("missing").unwrap_err().message;
     assert_eq!(missing, "get `missing` of a script");
@@ -66,6 +68,44 @@ fn values(child: &Child) {
     let lacking = session.get_tensor("c", None).unwrap_err();
     assert_eq!(lacking.exception.as_deref(), Some("ModuleNotFoundError"));
     assert!(lacking.why().contains(" -m pip install "), "{lacking}");
+}
+
+fn collections(session: &Session) {
+    let texts = |texts: [&str; 2]| Value::List(texts.map(|text| Value::Text(text.into())).into());
+    same(session, Value::List(Vec::new()));
+    same(session, Value::Dict(Vec::new()));
+    let number = || Value::List(vec![Value::Int(1), Value::List(vec![Value::None])]);
+    same(session, number());
+    let key = |key: &str| Value::Text(key.to_owned());
+    let pairs = vec![
+        (key("z"), number()),
+        (
+            key("a"),
+            Value::Dict(vec![(Value::Int(3), texts(["x", ""]))]),
+        ),
+    ];
+    session.set("d", Value::Dict(pairs)).unwrap();
+    run(
+        session,
+        "assert d == {'z': [1, [None]], 'a': {3: ['x', '']}} and list(d) == ['z', 'a']",
+    );
+    run(session, "it = ('x', 'y')");
+    let got = session.get("it").unwrap();
+    assert_eq!(format!("{got:?}"), format!("{:?}", texts(["x", "y"])));
+    let unhashable = Value::Dict(vec![(number(), Value::None)]);
+    let failure = session.set("it", unhashable).unwrap_err();
+    assert_eq!(failure.exception.unwrap(), "TypeError");
+
+    run(
+        session,
+        "it = []\nfor _ in range(62): it = [it]\ndeep = [it]",
+    );
+    session.get("deep").unwrap();
+    run(session, "deeper = [deep]\nround = []\nround.append(round)");
+    for name in ["deeper", "round"] {
+        let failure = session.get(name).unwrap_err();
+        assert_eq!(failure.exception.as_deref(), Some("ValueError"), "{name}");
+    }
 }
 
 fn modules(child: &Child) {

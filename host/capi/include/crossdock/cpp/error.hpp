@@ -56,6 +56,10 @@ public:
         xd_error_free(error);
     }
 
+    /// Copies, also where it could be moved, so that none is ever empty.
+    Error(const Error &) noexcept = default;
+    Error &operator=(const Error &) noexcept = default;
+
     /// An error that this header finds before the library is called.
     static Error misuse(const std::string &message, const std::string &why,
                         const std::string &hint) {

@@ -5,7 +5,7 @@
 #ifndef CROSSDOCK_CPP_SCRIPT_HPP
 #define CROSSDOCK_CPP_SCRIPT_HPP
 
-#include <crossdock/cpp/value.hpp>
+#include <crossdock/cpp/function.hpp>
 
 #include <chrono>
 #include <functional>
@@ -166,17 +166,37 @@ public:
         return detail::done(xd_session_run_module(raw_, name.c_str(), options.raw()));
     }
 
-    /// Sets a variable: `nullptr`, a bool, a number, a text, `Bytes`, a `Tensor` (over the same memory) or a
-    /// `Value`.
+    /// Runs the file or module that ran last again, as it is now on disk, with the modules beside it. Where it
+    /// fails everything is as it was.
+    outcome<void> reload(const RunOptions &options = {}) const {
+        return detail::done(xd_session_reload(raw_, options.raw()));
+    }
+
+    /// Sets a variable: `nullptr`, a bool, a number, a text, `Bytes`, a `Tensor` (over the same memory), a
+    /// `std::vector` or `std::map` of these, or a `Value`.
     template <class T> outcome<void> set(const std::string &name, const T &value) const {
-        const auto raw = detail::lent(value);
-        return detail::done(xd_session_set(raw_, name.c_str(), &raw));
+        const detail::Lent lent(value);
+        return detail::done(xd_session_set(raw_, name.c_str(), lent.raw()));
+    }
+
+    /// Sets a variable to a function of the program, which scripts call:
+    /// `session.define("scale", [](Tensor image, double factor) { .. })`.
+    ///
+    /// Its arguments, by place, come as the types that it takes; one that is a `std::optional` may be missing.
+    /// One that takes an `Arguments` gets them as they are. What it throws is a `RuntimeError` in the script.
+    /// It is called on threads of Python, without its lock, also on several at once, and is destroyed when the
+    /// session is dropped or the name is defined anew.
+    template <class Function> outcome<void> define(const std::string &name, Function function) const {
+        using Bound = detail::Bound<Function>;
+        auto *bound = new Bound{name, std::move(function)};
+        return detail::done(
+            xd_session_define(raw_, name.c_str(), Bound::call, bound, Bound::release));
     }
 
     /// Reads `variable`, `variable.attribute` or `module:name`.
     template <class T = Value> outcome<T> get(const std::string &name) const {
-        xd_value value = {};
-        return given<T>(xd_session_get(raw_, name.c_str(), &value), value);
+        detail::Answer answer;
+        return given<T>(xd_session_get(raw_, name.c_str(), &answer.raw), answer);
     }
 
     /// Reads anything that `crossdock.asarray` takes, where it is.
@@ -197,9 +217,11 @@ public:
     template <class R = Value, class... Arguments>
     outcome<R> call_within(const RunOptions &options, const std::string &name,
                            const Arguments &...arguments) const {
+        std::vector<detail::Lent> lent;
+        lent.reserve(sizeof...(arguments));
         std::vector<xd_value> values, named;
         std::vector<const char *> names;
-        (add(arguments, values, names, named), ...);
+        (add(arguments, lent, values, names, named), ...);
         xd_arguments raw = {};
         raw.struct_size = sizeof raw;
         raw.values = values.data();
@@ -207,8 +229,9 @@ public:
         raw.names = names.data();
         raw.named_values = named.data();
         raw.named_count = named.size();
-        xd_value value = {};
-        return given<R>(xd_session_call(raw_, name.c_str(), &raw, options.raw(), &value), value);
+        detail::Answer answer;
+        auto *error = xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw);
+        return given<R>(error, answer);
     }
 
     /// Stops what the session runs by a `KeyboardInterrupt`, from any thread.
@@ -254,25 +277,26 @@ private:
     }
 
     template <class T>
-    static void add(const T &argument, std::vector<xd_value> &values,
+    static void add(const T &argument, std::vector<detail::Lent> &lent, std::vector<xd_value> &values,
                     std::vector<const char *> &names, std::vector<xd_value> &named) {
         if constexpr (detail::is_named<T>) {
+            lent.emplace_back(argument.value);
             names.push_back(argument.name);
-            named.push_back(detail::lent(argument.value));
+            named.push_back(*lent.back().raw());
         } else {
-            values.push_back(detail::lent(argument));
+            lent.emplace_back(argument);
+            values.push_back(*lent.back().raw());
         }
     }
 
-    template <class R> static outcome<R> given(xd_error *error, xd_value &value) {
+    template <class R> static outcome<R> given(xd_error *error, const detail::Answer &answer) {
         if (error != nullptr) {
             return detail::fail<R>(Error(error));
         }
-        auto taken = detail::taken(value);
         if constexpr (std::is_void_v<R>) {
             return outcome<void>();
         } else {
-            return std::move(taken).template as<R>();
+            return detail::read(answer.raw).template as<R>();
         }
     }
 
@@ -308,12 +332,10 @@ public:
         xd_script_options options = {};
         options.struct_size = sizeof options;
         options.python = python.empty() ? nullptr : python.c_str();
-        xd_value text = {};
-        auto *error = xd_script_explain(&options, &text);
+        detail::Answer text;
+        auto *error = xd_script_explain(&options, &text.raw);
         return detail::answer(error, [&] {
-            std::string explanation(text.data, static_cast<std::size_t>(text.size));
-            xd_value_clear(&text);
-            return explanation;
+            return std::string(text.raw.data, static_cast<std::size_t>(text.raw.size));
         });
     }
 

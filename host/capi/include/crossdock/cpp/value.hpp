@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,18 +20,42 @@
 
 namespace crossdock {
 
+namespace detail {
+
+template <class> inline constexpr bool is_vector = false;
+template <class T, class Allocator>
+inline constexpr bool is_vector<std::vector<T, Allocator>> = true;
+
+template <class> inline constexpr bool is_map = false;
+template <class Key, class T, class Less, class Allocator>
+inline constexpr bool is_map<std::map<Key, T, Less, Allocator>> = true;
+
+} // namespace detail
+
 /// What `bytes` of Python is here.
 using Bytes = std::vector<std::uint8_t>;
 
-/// A value of a script: nothing, a truth, a number, a text (UTF-8), bytes or a tensor.
+class Value;
+
+/// What a list or a tuple of Python is here.
+using List = std::vector<Value>;
+/// What a dictionary of Python is here, in its order.
+using Dict = std::vector<std::pair<Value, Value>>;
+
+/// A value of a script: nothing, a truth, a number, a text (UTF-8), bytes, a tensor, or a list or a dictionary
+/// of values.
 class Value {
 public:
-    using Content =
-        std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, Tensor>;
+    using Content = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes,
+                                 Tensor, List, Dict>;
 
     /// `None`.
     Value() = default;
     explicit Value(Content content) : content_(std::move(content)) {}
+
+    /// A value of whatever a script takes: `nullptr`, `bool`, a number, a text, `Bytes`, a `Tensor` (the same
+    /// tensor once more), a `std::vector` of these, or a `std::map` of two.
+    template <class T> static Value of(const T &value);
 
     /// What it is.
     const Content &content() const noexcept { return content_; }
@@ -37,7 +63,8 @@ public:
     bool is_none() const noexcept { return content_.index() == 0; }
 
     /// It as a C++ type: `bool`, an integer that it fits into, a floating-point number, `std::string`,
-    /// `Bytes` or `Tensor`. Fails where it is something else.
+    /// `Bytes`, `Tensor`, `List` or `Dict`; a `std::vector` of a type, or a `std::map` of two. Fails where it
+    /// is something else.
     template <class T> outcome<T> as() && {
         if constexpr (std::is_same_v<T, Value>) {
             return std::move(*this);
@@ -59,16 +86,27 @@ public:
             if (const auto *number = std::get_if<std::int64_t>(&content_)) {
                 return static_cast<T>(*number);
             }
+        } else if constexpr (detail::is_map<T>) {
+            if (auto *pairs = std::get_if<Dict>(&content_)) {
+                return mapped<T>(std::move(*pairs));
+            }
+        } else if constexpr (detail::is_vector<T> && !std::is_same_v<T, Bytes> &&
+                             !std::is_same_v<T, List> && !std::is_same_v<T, Dict>) {
+            if (auto *items = std::get_if<List>(&content_)) {
+                return listed<T>(std::move(*items));
+            }
         } else {
             static_assert(std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> ||
-                              std::is_same_v<T, Tensor>,
-                          "a script gives bool, numbers, std::string, Bytes, Tensor and Value");
+                              std::is_same_v<T, Tensor> || std::is_same_v<T, List> ||
+                              std::is_same_v<T, Dict>,
+                          "a script gives bool, numbers, std::string, Bytes, Tensor, List, Dict, "
+                          "std::vector, std::map and Value");
             if (auto *content = std::get_if<T>(&content_)) {
                 return std::move(*content);
             }
         }
-        static const char *const names[] = {"None",  "a bool",  "an int",  "a float",
-                                            "a str", "a bytes", "a tensor"};
+        static const char *const names[] = {"None",     "a bool",  "an int",    "a float", "a str",
+                                            "a bytes", "a tensor", "a list", "a dict"};
         return detail::fail<T>(other(std::string("it is ") + names[content_.index()]));
     }
 
@@ -81,6 +119,37 @@ private:
             return number >= std::int64_t{std::numeric_limits<T>::min()} &&
                    number <= std::int64_t{std::numeric_limits<T>::max()};
         }
+    }
+
+    template <class T> static outcome<T> listed(List items) {
+        T all;
+        all.reserve(items.size());
+        for (auto &item : items) {
+            result<typename T::value_type> one = std::move(item).template as<typename T::value_type>();
+            if (!one) {
+                return detail::fail<T>(one.error());
+            }
+            all.push_back(std::move(one).value());
+        }
+        return all;
+    }
+
+    template <class T> static outcome<T> mapped(Dict pairs) {
+        T all;
+        for (auto &pair : pairs) {
+            result<typename T::key_type> key =
+                std::move(pair.first).template as<typename T::key_type>();
+            if (!key) {
+                return detail::fail<T>(key.error());
+            }
+            result<typename T::mapped_type> value =
+                std::move(pair.second).template as<typename T::mapped_type>();
+            if (!value) {
+                return detail::fail<T>(value.error());
+            }
+            all.emplace(std::move(key).value(), std::move(value).value());
+        }
+        return all;
     }
 
     static Error other(const std::string &why) {
@@ -107,55 +176,79 @@ namespace detail {
 template <class> inline constexpr bool is_named = false;
 template <class T> inline constexpr bool is_named<Named<T>> = true;
 
-/// A value for the C functions, which is lent.
-template <class T> xd_value lent(const T &value) noexcept {
-    xd_value raw = {};
-    if constexpr (std::is_same_v<T, Value>) {
-        return std::visit(
-            [](const auto &content) noexcept {
-                return lent<std::decay_t<decltype(content)>>(content);
-            },
-            value.content());
-    } else if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, std::nullptr_t>) {
-        raw.kind = XD_VALUE_NONE;
-    } else if constexpr (std::is_same_v<T, bool>) {
-        raw.kind = XD_VALUE_BOOL;
-        raw.integer = value ? 1 : 0;
-    } else if constexpr (std::is_integral_v<T>) {
-        static_assert(sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>,
-                      "a script's integers have 64 bits and a sign: cast to std::int64_t");
-        raw.kind = XD_VALUE_INT;
-        raw.integer = value;
-    } else if constexpr (std::is_floating_point_v<T>) {
-        raw.kind = XD_VALUE_FLOAT;
-        raw.number = static_cast<double>(value);
-    } else if constexpr (std::is_same_v<T, Bytes>) {
-        raw.kind = XD_VALUE_BYTES;
-        raw.data = reinterpret_cast<const char *>(value.data());
-        raw.size = value.size();
-    } else if constexpr (std::is_same_v<T, Tensor>) {
-        raw.kind = XD_VALUE_TENSOR;
-        raw.tensor = value.get();
-    } else {
-        static_assert(std::is_convertible_v<const T &, std::string_view>,
-                      "a script takes nullptr, bool, numbers, texts, Bytes, Tensor and Value");
-        const std::string_view text = value;
-        raw.kind = XD_VALUE_TEXT;
-        raw.data = text.data();
-        raw.size = text.size();
-    }
-    return raw;
-}
+/// A value for the C functions, which is lent, with the items of lists and dictionaries in it.
+class Lent {
+public:
+    template <class T> explicit Lent(const T &value) { put(raw_, value); }
 
-/// Gives back what a C function answered.
-struct Answered {
-    xd_value &raw;
-    ~Answered() { xd_value_clear(&raw); }
+    /// As the C functions take it, while this lives.
+    const xd_value *raw() const noexcept { return &raw_; }
+
+private:
+    template <class T> void put(xd_value &raw, const T &value) {
+        if constexpr (std::is_same_v<T, Value>) {
+            std::visit([&](const auto &content) { put(raw, content); }, value.content());
+        } else if constexpr (std::is_same_v<T, std::monostate> ||
+                             std::is_same_v<T, std::nullptr_t>) {
+            raw.kind = XD_VALUE_NONE;
+        } else if constexpr (std::is_same_v<T, bool>) {
+            raw.kind = XD_VALUE_BOOL;
+            raw.integer = value ? 1 : 0;
+        } else if constexpr (std::is_integral_v<T>) {
+            static_assert(sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>,
+                          "a script's integers have 64 bits and a sign: cast to std::int64_t");
+            raw.kind = XD_VALUE_INT;
+            raw.integer = value;
+        } else if constexpr (std::is_floating_point_v<T>) {
+            raw.kind = XD_VALUE_FLOAT;
+            raw.number = static_cast<double>(value);
+        } else if constexpr (std::is_same_v<T, Bytes>) {
+            raw.kind = XD_VALUE_BYTES;
+            raw.data = reinterpret_cast<const char *>(value.data());
+            raw.size = value.size();
+        } else if constexpr (std::is_same_v<T, Tensor>) {
+            raw.kind = XD_VALUE_TENSOR;
+            raw.tensor = value.get();
+        } else if constexpr (std::is_same_v<T, Dict> || is_map<T>) {
+            auto &parts = items(raw, XD_VALUE_DICT, value.size(), 2);
+            std::size_t at = 0;
+            for (const auto &pair : value) {
+                put(parts[at], pair.first);
+                put(parts[at + 1], pair.second);
+                at += 2;
+            }
+        } else if constexpr (is_vector<T>) {
+            auto &all = items(raw, XD_VALUE_LIST, value.size(), 1);
+            for (std::size_t at = 0; at < value.size(); ++at) {
+                put<typename T::value_type>(all[at], value[at]);
+            }
+        } else {
+            static_assert(std::is_convertible_v<const T &, std::string_view>,
+                          "a script takes nullptr, bool, numbers, texts, Bytes, Tensor, Value, "
+                          "std::vector and std::map");
+            const std::string_view text = value;
+            raw.kind = XD_VALUE_TEXT;
+            raw.data = text.data();
+            raw.size = text.size();
+        }
+    }
+
+    std::vector<xd_value> &items(xd_value &raw, xd_value_kind kind, std::size_t size,
+                                 std::size_t each) {
+        all_.push_back(std::make_unique<std::vector<xd_value>>(size * each));
+        auto &items = *all_.back();
+        raw.kind = kind;
+        raw.items = items.data();
+        raw.size = size;
+        return items;
+    }
+
+    xd_value raw_ = {};
+    std::vector<std::unique_ptr<std::vector<xd_value>>> all_;
 };
 
-/// Takes what a C function answered.
-inline Value taken(xd_value &raw) {
-    const Answered answered{raw};
+/// Reads what is lent or answered by the library; of a tensor it takes a share.
+inline Value read(const xd_value &raw) {
     const auto size = static_cast<std::size_t>(raw.size);
     switch (raw.kind) {
     case XD_VALUE_BOOL:
@@ -172,12 +265,41 @@ inline Value taken(xd_value &raw) {
     }
     case XD_VALUE_TENSOR:
         return Value(Value::Content(Tensor(xd_tensor_retain(raw.tensor))));
+    case XD_VALUE_LIST: {
+        List items;
+        items.reserve(size);
+        for (std::size_t at = 0; at < size; ++at) {
+            items.push_back(read(raw.items[at]));
+        }
+        return Value(Value::Content(std::move(items)));
+    }
+    case XD_VALUE_DICT: {
+        Dict pairs;
+        pairs.reserve(size);
+        for (std::size_t at = 0; at < size; ++at) {
+            pairs.emplace_back(read(raw.items[2 * at]), read(raw.items[2 * at + 1]));
+        }
+        return Value(Value::Content(std::move(pairs)));
+    }
     default:
         return Value();
     }
 }
 
+/// What a C function answers with, given back at the end.
+struct Answer {
+    xd_value raw = {};
+
+    Answer() = default;
+    Answer(const Answer &) = delete;
+    Answer &operator=(const Answer &) = delete;
+    ~Answer() { xd_value_clear(&raw); }
+};
+
 } // namespace detail
+
+template <class T> Value Value::of(const T &value) { return detail::read(*detail::Lent(value).raw()); }
+
 } // namespace crossdock
 
 #endif

@@ -30,8 +30,8 @@ impl Handle for XdSession {
 
 /// A session with the runtime whose tensors it shares.
 pub(crate) struct SessionObject {
-    session: Session,
-    runtime: Arc<Runtime>,
+    pub(super) session: Session,
+    pub(super) runtime: Arc<Runtime>,
     limits: Limits,
 }
 
@@ -153,6 +153,17 @@ pub(crate) extern "C" fn xd_session_run_module(
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_session_reload(
+    session: Ref<'_, XdSession>,
+    options: Ref<'_, XdRunOptions>,
+) -> Failure {
+    fence_call("xd_session_reload", || {
+        let session = borrow(session)?;
+        Ok(session.session.reload(session.limits(options)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_session_set(
     session: Ref<'_, XdSession>,
     name: Text<'_>,
@@ -161,15 +172,8 @@ pub(crate) unsafe extern "C" fn xd_session_set(
     fence_call("xd_session_set", || {
         let session = borrow(session)?;
         let name = input::text(name, "the name")?;
-        if value.is_null() {
-            return Err(Refusal::null("value"));
-        }
-        // SAFETY: a `Ref` that is not NULL is a live struct; every bit pattern of it is valid.
-        let value = unsafe { value.as_ptr().read() };
-        // SAFETY: the header asks for live content.
-        Ok(session
-            .session
-            .set(name, unsafe { value::taken(&value) }?)?)
+        // SAFETY: the header asks for a live value with live content.
+        Ok(session.session.set(name, unsafe { value::lent(value) }?)?)
     })
 }
 

@@ -1,8 +1,10 @@
-//! Where captured streams end: a function of the host, which is not called any more once it is
-//! closed.
+//! Functions of the host that scripts reach: what takes captured streams, and what scripts call. None is
+//! called any more once it is closed.
 
 use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::python::value::Value;
 
 /// One of the two streams that a session can capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +21,25 @@ pub enum Stream {
 /// Called on threads of Python, without the interpreter's lock, also on several at once.
 pub type Output = Box<dyn Fn(Stream, &[u8]) + Send + Sync>;
 
-/// An output, and who is in it.
-pub(crate) struct Sink {
-    output: Output,
+/// A function that scripts call: the arguments by place and by name.
+///
+/// Called on threads of Python, without the interpreter's lock, also on several at once.
+pub type Function =
+    Box<dyn Fn(Vec<Value>, Vec<(String, Value)>) -> Result<Value, FunctionFailure> + Send + Sync>;
+
+/// Why a function of the host's has no answer: what the script's exception says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "functions of the host make it")]
+pub struct FunctionFailure {
+    /// The text of the exception.
+    pub text: String,
+    /// It is a `MemoryError`, else a `RuntimeError`.
+    pub is_out_of_memory: bool,
+}
+
+/// A function, and who is in it.
+pub(crate) struct HostFunction<F> {
+    function: F,
     calls: Mutex<Calls>,
     idle: Condvar,
 }
@@ -33,51 +51,51 @@ struct Calls {
 }
 
 thread_local! {
-    /// The sinks whose functions this thread is in, by their addresses, the innermost last: a function
-    /// may write to another sink, and to its own.
+    /// The functions that this thread is in, by their addresses, the innermost last: one may lead to
+    /// another, and to itself.
     static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether this thread is in a function that takes what a script writes.
+/// Whether this thread is in a function of the host's that a script reached.
 pub(crate) fn is_inside() -> bool {
-    inside(|sinks| !sinks.is_empty())
+    inside(|functions| !functions.is_empty())
 }
 
-/// Looks at the sinks that this thread is in. At the very end of a thread it is in none.
+/// Looks at the functions that this thread is in. At the very end of a thread it is in none.
 fn inside<T: Default>(look: impl FnOnce(&mut Vec<usize>) -> T) -> T {
     let found = INSIDE.try_with(|inside| look(&mut inside.borrow_mut()));
     found.unwrap_or_default()
 }
 
-impl Sink {
-    pub(crate) fn new(output: Output) -> Self {
+impl<F> HostFunction<F> {
+    pub(crate) fn new(function: F) -> Self {
         Self {
-            output,
+            function,
             calls: Mutex::default(),
             idle: Condvar::new(),
         }
     }
 
-    /// Passes on what was written, unless the sink is closed.
-    pub(crate) fn write(&self, stream: Stream, bytes: &[u8]) {
+    /// Calls the function, unless it is closed.
+    pub(crate) fn call<T>(&self, call: impl FnOnce(&F) -> T) -> Option<T> {
         let mut calls = self.lock();
         if calls.is_closed {
-            return;
+            return None;
         }
         calls.active += 1;
         drop(calls);
-        inside(|sinks| sinks.push(self.address()));
-        let _ends = Call { sink: self };
-        (self.output)(stream, bytes);
+        inside(|functions| functions.push(self.address()));
+        let _ends = Call { function: self };
+        Some(call(&self.function))
     }
 
-    /// From here on nothing is passed on. Waits for calls that are under way, but not for those that
+    /// From here on it is not called. Waits for calls that are under way, but not for those that
     /// this thread is in.
     pub(crate) fn close(&self) {
         let mut calls = self.lock();
         calls.is_closed = true;
         let is_own = |address: &&usize| **address == self.address();
-        let own = inside(|sinks| sinks.iter().filter(is_own).count());
+        let own = inside(|functions| functions.iter().filter(is_own).count());
         while calls.active > own {
             calls = self
                 .idle
@@ -96,15 +114,15 @@ impl Sink {
 }
 
 /// One call of the function, which ends by a panic as well.
-struct Call<'a> {
-    sink: &'a Sink,
+struct Call<'a, F> {
+    function: &'a HostFunction<F>,
 }
 
-impl Drop for Call<'_> {
+impl<F> Drop for Call<'_, F> {
     fn drop(&mut self) {
         inside(Vec::pop);
-        self.sink.lock().active -= 1;
-        self.sink.idle.notify_all();
+        self.function.lock().active -= 1;
+        self.function.idle.notify_all();
     }
 }
 
@@ -116,81 +134,80 @@ mod tests {
 
     use super::*;
 
-    /// A sink's function that was not given yet.
+    /// What a function does, once that is given.
     type Later = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
 
-    fn sink() -> (Arc<Sink>, Later) {
+    fn function() -> (Arc<HostFunction<Later>>, Later) {
         let later = Later::default();
-        let then = Arc::clone(&later);
-        let output = move |_: Stream, _: &[u8]| {
-            if let Some(then) = then.get() {
-                then();
-            }
-        };
-        (Arc::new(Sink::new(Box::new(output))), later)
+        (Arc::new(HostFunction::new(Arc::clone(&later))), later)
+    }
+
+    fn call(function: &HostFunction<Later>) {
+        let called = function.call(|later| later.get().map(|then| then()));
+        let _closed = called;
     }
 
     fn set(later: &Later, body: impl Fn() + Send + Sync + 'static) {
         assert!(later.set(Box::new(body)).is_ok());
     }
 
-    /// Writes on a thread that a defect would block for ever.
-    fn write_soon(sink: Arc<Sink>) {
+    /// Calls on a thread that a defect would block for ever.
+    fn call_soon(function: Arc<HostFunction<Later>>) {
         let (done, ended) = mpsc::channel();
         thread::spawn(move || {
-            sink.write(Stream::Out, b"x");
+            call(&function);
             done.send(()).unwrap();
         });
         ended.recv_timeout(Duration::from_secs(20)).unwrap();
     }
 
     #[test]
-    fn a_close_from_within_another_sinks_function_does_not_wait_for_itself() {
-        let ((outer, in_outer), (inner, in_inner)) = (sink(), sink());
+    fn a_close_from_within_another_function_does_not_wait_for_itself() {
+        let ((outer, in_outer), (inner, in_inner)) = (function(), function());
         let closed = Arc::clone(&outer);
         set(&in_inner, move || closed.close());
-        set(&in_outer, move || inner.write(Stream::Out, b"y"));
-        write_soon(outer);
+        set(&in_outer, move || call(&inner));
+        call_soon(outer);
     }
 
     #[test]
-    fn a_close_from_within_a_function_that_writes_to_itself_does_not_wait_for_itself() {
-        let (only, in_only) = sink();
+    fn a_close_from_within_a_function_that_calls_itself_does_not_wait_for_itself() {
+        let (only, in_only) = function();
         let again = Arc::clone(&only);
         let depth = std::sync::atomic::AtomicU32::new(0);
         set(&in_only, move || {
             match depth.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-                0 => again.write(Stream::Out, b"y"),
+                0 => call(&again),
                 _ => again.close(),
             }
         });
-        write_soon(only);
+        call_soon(only);
     }
 
     #[test]
     fn a_close_waits_for_a_call_on_another_thread() {
-        let (sink, in_sink) = sink();
+        let (only, in_only) = function();
         let (entered, is_in) = mpsc::sync_channel(0);
         let (go, may_go) = mpsc::channel::<()>();
         let may_go = Mutex::new(may_go);
-        set(&in_sink, move || {
+        set(&in_only, move || {
             entered.send(()).unwrap();
             may_go.lock().unwrap().recv().unwrap();
         });
-        let writes = thread::spawn({
-            let sink = Arc::clone(&sink);
-            move || sink.write(Stream::Out, b"x")
+        let calls = thread::spawn({
+            let only = Arc::clone(&only);
+            move || call(&only)
         });
         is_in.recv().unwrap();
         let closes = thread::spawn({
-            let sink = Arc::clone(&sink);
+            let only = Arc::clone(&only);
             move || {
-                sink.close();
-                assert_eq!(sink.lock().active, 0);
+                only.close();
+                assert_eq!(only.lock().active, 0);
             }
         });
         go.send(()).unwrap();
         closes.join().unwrap();
-        writes.join().unwrap();
+        calls.join().unwrap();
     }
 }
