@@ -1,4 +1,4 @@
-"""Every block of Python in the README and the guide runs, in order, and prints what it says."""
+"""Every block of Python, C and C++ in the README and the guides runs, in order, and prints what it says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "docs/python.md"]
-README = DOCUMENTS[0].read_text()
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -50,23 +49,65 @@ def test_every_block_is_typed(document: Path, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+def built_and_run(source: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """What a program says, once it was built without a warning as the documents say."""
+    program = source.with_suffix("")
+    package = Path(xd.__file__).parent
+    link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}", "-pthread"]
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    named = ("CC", "cc") if source.suffix == ".c" else ("CXX", "c++")
+    command = [os.environ.get(*named), *flags, *warnings, f"-I{xd.get_include()}", source, *link]
+    subprocess.run([*command, "-o", program], check=True)  # type: ignore[list-item]
+    environment = {**os.environ, "CROSSDOCK_PYTHON": sys.executable}
+    environment["PYTHONPATH"] = str(package.parent)
+    return subprocess.run([program], capture_output=True, text=True, check=True, env=environment)
+
+
 def program_in_c(document: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What the document's program in C says, once it was built without a warning."""
+    """What the document's program in C says."""
     found = re.search(r"^```c\n(#include <crossdock/crossdock.h>.*?)^```", document, re.M | re.DOTALL)
     assert found
-    source, program = folder / "program.c", folder / "program"
+    source = folder / "program.c"
     source.write_text(found[1])
-    package = Path(xd.__file__).parent
-    include = [f"-I{xd.get_include()}"]
-    link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}"]
-    compiler = [os.environ.get("CC", "cc"), "-std=c99", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([*compiler, *include, str(source), *link, "-o", str(program)], check=True)
-    named = {**os.environ, "CROSSDOCK_PYTHON": sys.executable}
-    return subprocess.run([program], capture_output=True, text=True, check=True, env=named)
+    return built_and_run(source, "-std=c99")
+
+
+def programs_in_cpp(document: str) -> list[tuple[str, str, str]]:
+    """Flags, text and output of each program in C++; blocks without a `main` are the body of one."""
+    block = r"^```cpp( no-exceptions)?\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
+    flags = {"": "", " no-exceptions": "-fno-exceptions -fno-rtti -DCROSSDOCK_NO_EXCEPTIONS"}
+    programs, body, printed = [], "", ""
+    for flag, code, output in re.findall(block, document, re.M | re.DOTALL):
+        if "int main" in code:
+            programs.append((flags[flag], code, output))
+        else:
+            body, printed = body + code, printed + output
+    if body:
+        before = (
+            "#include <crossdock/crossdock.hpp>\n#include <iostream>\n#include <map>\n"
+            "#include <stdexcept>\nnamespace xd = crossdock;\n"
+            "int main() { const auto runtime = xd::Runtime::open();\n"
+        )
+        programs.append(("", f"{before}{body}}}\n", printed))
+    return programs
+
+
+@pytest.mark.parametrize("page", ["docs/cpp.md", "README.md"])
+@pytest.mark.parametrize("standard", ["-std=c++17", "-std=c++20", "-std=c++23"])
+def test_the_programs_in_cpp_print_what_the_document_says(
+    page: str, standard: str, tmp_path: Path
+) -> None:
+    programs = programs_in_cpp((ROOT / page).read_text())
+    assert programs
+    for number, (flags, code, printed) in enumerate(programs):
+        source = tmp_path / f"program{number}.cpp"
+        source.write_text(code)
+        run = built_and_run(source, standard, *flags.split())
+        assert printed in ("", run.stdout) and run.stderr == "", code
 
 
 def test_the_program_in_c_names_the_devices(tmp_path: Path) -> None:
-    run = program_in_c(README, tmp_path)
+    run = program_in_c((ROOT / "docs/c.md").read_text(), tmp_path)
     assert run.stdout.splitlines()[0] == xd.device("cpu").name and run.stderr == ""
 
 
