@@ -52,7 +52,7 @@ static int ended(xd_error *error) {
 }
 
 static void *get(void *word) {
-    xd_value size = {XD_VALUE_INT, 0, 1000, 0, NULL, 0, NULL}, made;
+    xd_value size = {XD_VALUE_INT, 0, 1000, 0, NULL, 0, NULL, NULL}, made;
     xd_arguments arguments = {sizeof arguments, &size, 1, NULL, NULL, 0};
     unsigned round;
     for (round = 0;; round++) {
@@ -121,7 +121,7 @@ static void wait_for(long microseconds) {
 int main(int argc, char **argv) {
     static void *(*const functions[])(void *) = {get, give_back, lend, open_and_close, work};
     xd_script_options options = {sizeof options, argv[1]};
-    xd_value size = {XD_VALUE_INT, 0, 10, 0, NULL, 0, NULL}, made;
+    xd_value size = {XD_VALUE_INT, 0, 10, 0, NULL, 0, NULL, NULL}, made;
     xd_arguments arguments = {sizeof arguments, &size, 1, NULL, NULL, 0};
     pthread_t thread;
     size_t index;

@@ -1,6 +1,7 @@
 //! Programs of C and C++ against the library: compiled by the compilers of this machine, linked with
 //! the library under its installed name, each run in a process of its own.
 //!
+//! `CROSSDOCK_TEST_FLAGS` are more flags for the compilers (`-fsanitize=address,undefined`), and
 //! `CROSSDOCK_TEST_RUNNER` is a command to run them by (`valgrind --quiet ..`). OpenCL is left out
 //! then: what its drivers do would drown what is ours.
 
@@ -24,6 +25,7 @@ impl Language {
         command
             .args(self.flags)
             .args(more)
+            .args(words("CROSSDOCK_TEST_FLAGS"))
             .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
             .arg("-I")
             .arg(here().join("include"))
@@ -99,8 +101,13 @@ fn library() -> PathBuf {
 
 /// The command that programs are run by, word by word; mostly none.
 pub(crate) fn runner() -> Vec<String> {
-    let runner = std::env::var("CROSSDOCK_TEST_RUNNER").unwrap_or_default();
-    runner.split_whitespace().map(str::to_owned).collect()
+    words("CROSSDOCK_TEST_RUNNER")
+}
+
+/// The words of a variable.
+fn words(variable: &str) -> Vec<String> {
+    let words = std::env::var(variable).unwrap_or_default();
+    words.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The plugin's file, where this run built it.

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace crossdock {
 
@@ -117,17 +118,17 @@ template <class T> class [[nodiscard]] result {
 public:
     using value_type = T;
 
-    result(T value) : value_(std::move(value)) {}
-    result(Error error) : error_(std::move(error)) {}
+    result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+    result(Error error) : content_(std::in_place_index<1>, std::move(error)) {}
 
     /// Whether there is a value.
-    explicit operator bool() const noexcept { return value_.has_value(); }
-    bool has_value() const noexcept { return value_.has_value(); }
+    explicit operator bool() const noexcept { return has_value(); }
+    bool has_value() const noexcept { return content_.index() == 0; }
 
     /// The value; where there is none the program ends with the error's text.
-    T &value() & { return checked(), *value_; }
-    const T &value() const & { return checked(), *value_; }
-    T &&value() && { return checked(), std::move(*value_); }
+    T &value() & { return checked(), *std::get_if<0>(&content_); }
+    const T &value() const & { return checked(), *std::get_if<0>(&content_); }
+    T &&value() && { return checked(), std::move(*std::get_if<0>(&content_)); }
     T &operator*() & { return value(); }
     const T &operator*() const & { return value(); }
     T &&operator*() && { return std::move(*this).value(); }
@@ -135,18 +136,17 @@ public:
     const T *operator->() const { return &value(); }
 
     /// Why there is no value. Only to be asked where there is none.
-    const Error &error() const { return *error_; }
+    const Error &error() const { return *std::get_if<1>(&content_); }
 
 private:
     void checked() const {
-        if (!value_) {
-            std::fputs(error_->what(), stderr);
+        if (const auto *error = std::get_if<1>(&content_)) {
+            std::fputs(error->what(), stderr);
             std::abort();
         }
     }
 
-    std::optional<T> value_;
-    std::optional<Error> error_;
+    std::variant<T, Error> content_;
 };
 
 /// As `result<T>`, of a call that gives nothing.
