@@ -166,7 +166,9 @@ fn _from_bytes(
     let dtype = Dtype::from_any(dtype)?.0;
     let view = View::of(obj)?;
     // SAFETY: filled by its exporter.
-    let contiguous = unsafe { ffi::PyBuffer_IsContiguous(&raw const *view.0, b'C'.cast_signed()) };
+    let contiguous = unsafe {
+        ffi::PyBuffer_IsContiguous(&raw const *view.0, std::ffi::c_char::from_ne_bytes(*b"C"))
+    };
     if contiguous == 0 {
         return Err(PyBufferError::new_err("the bytes do not lie in one block"));
     }

@@ -1,13 +1,5 @@
 //! Turns one tile round: element (row, column) becomes (column, row).
 #![expect(
-    unsafe_code,
-    reason = "vector registers are reached through the tile's own bytes"
-)]
-#![expect(
-    clippy::needless_range_loop,
-    reason = "a square has two sides to walk along"
-)]
-#![expect(
     clippy::indexing_slicing,
     reason = "every index is below the constant sides of a tile"
 )]
@@ -55,6 +47,14 @@ fn portable<const E: usize>(tile: &Tile, strip: &mut Strip, at: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[expect(
+    unsafe_code,
+    reason = "vector registers are reached through the tile's own bytes"
+)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a square has two sides to walk along"
+)]
 mod x86 {
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpacklo_epi8,
