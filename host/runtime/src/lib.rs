@@ -61,6 +61,7 @@ pub use plugins::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
+pub use routes::explanation::{Instead, RefusedRoute, Step};
 pub use routes::route::{Route, explain, explain_on};
 pub use routing::costs::{Cost, CostCache, CostOrigin};
 pub use routing::kinds::{RouteChoice, RouteKind};

@@ -121,7 +121,8 @@ fn shares(folder: &Path, from: &Device, to: &Device) {
         format!("`{}` maps its memory for the host", from.plugin().name()),
         format!("`{}` adopts the memory of `{from}`", to.plugin().name()),
     ];
-    assert_eq!(route.steps, steps);
+    let told: Vec<_> = route.steps.iter().map(ToString::to_string).collect();
+    assert_eq!(told, steps);
     assert_eq!(alias.device(), to);
     // Written on either side, read on the other.
     assert!(alias.read().unwrap() == vec![1; BYTES], "{route}");

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "exports functions by name")]
 
 use std::ffi::CString;
+use std::sync::OnceLock;
 
 use crossdock::{
     Device, Error, Route, RouteChoice, RouteKind as Kind, Stream, Target, explain, explain_on,
@@ -22,38 +23,59 @@ impl Handle for XdRoute {
     const NAME: &'static str = "route";
 }
 
-/// A route with its texts as C reads them.
+/// A route, with its texts as C reads them once somebody asked for one.
 #[derive(Debug)]
 pub(crate) struct RouteObject {
-    kind: RouteKind,
-    bytes_copied: u64,
-    cost_ns: u64,
-    text: CString,
+    route: Route,
+    texts: OnceLock<Texts>,
+}
+
+#[derive(Debug)]
+struct Texts {
+    whole: CString,
     steps: Vec<CString>,
     refused: Vec<CString>,
     instead: Vec<CString>,
 }
 
 impl RouteObject {
-    pub(crate) fn new(route: &Route) -> Self {
-        let texts = |texts: &[String]| texts.iter().map(|text| c_text(text.as_str())).collect();
+    pub(crate) const fn new(route: Route) -> Self {
         Self {
-            kind: match route.kind {
-                Kind::Alias => RouteKind::ALIAS,
-                Kind::Direct => RouteKind::DIRECT,
-                Kind::Staged => RouteKind::STAGED,
-                _ => RouteKind::REFUSED,
-            },
-            bytes_copied: route.bytes_copied,
-            cost_ns: route.cost.time.map_or(COST_UNKNOWN, |time| {
-                u64::try_from(time.as_nanos()).unwrap_or(COST_UNKNOWN)
-            }),
-            text: c_text(route.to_string()),
-            steps: texts(&route.steps),
-            refused: texts(&route.refused),
-            instead: texts(&route.instead),
+            route,
+            texts: OnceLock::new(),
         }
     }
+
+    const fn kind(&self) -> RouteKind {
+        match self.route.kind {
+            Kind::Alias => RouteKind::ALIAS,
+            Kind::Direct => RouteKind::DIRECT,
+            Kind::Staged => RouteKind::STAGED,
+            _ => RouteKind::REFUSED,
+        }
+    }
+
+    fn cost_ns(&self) -> u64 {
+        let time = self.route.cost.time.map(|time| time.as_nanos());
+        let time = time.and_then(|time| u64::try_from(time).ok());
+        time.unwrap_or(COST_UNKNOWN)
+    }
+
+    fn texts(&self) -> &Texts {
+        self.texts.get_or_init(|| Texts {
+            whole: c_text(self.route.to_string()),
+            steps: each(&self.route.steps),
+            refused: each(&self.route.refused),
+            instead: each(&self.route.instead),
+        })
+    }
+}
+
+fn each<T: ToString>(sentences: &[T]) -> Vec<CString> {
+    let texts = sentences
+        .iter()
+        .map(|sentence| c_text(sentence.to_string()));
+    texts.collect()
 }
 
 #[unsafe(no_mangle)]
@@ -98,42 +120,42 @@ fn explained(
     let options = input::options_or(options, XdMoveOptions::new())?;
     let target = input::target(to, options.kind);
     let route = explain(target, input::choice(&options)?, look(options.stream))?;
-    Ok(give(RouteObject::new(&route)))
+    Ok(give(RouteObject::new(route)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_kind(route: Ref<'_, XdRoute>) -> RouteKind {
-    fence_value(|| look(route).map(|route| route.kind))
+    fence_value(|| look(route).map(RouteObject::kind))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_bytes_copied(route: Ref<'_, XdRoute>) -> u64 {
-    fence_value(|| look(route).map(|route| route.bytes_copied))
+    fence_value(|| look(route).map(|route| route.route.bytes_copied))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_cost_ns(route: Ref<'_, XdRoute>) -> u64 {
-    fence_value(|| Some(look(route).map_or(COST_UNKNOWN, |route| route.cost_ns)))
+    fence_value(|| Some(look(route).map_or(COST_UNKNOWN, RouteObject::cost_ns)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_text(route: Ref<'_, XdRoute>) -> Text<'_> {
-    fence_value(|| look(route).map(|route| Text::new(&route.text)))
+    fence_value(|| look(route).map(|route| Text::new(&route.texts().whole)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_step(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
-    fence_value(|| Some(nth(look(route).map(|route| &route.steps), index)))
+    fence_value(|| Some(nth(look(route).map(|route| &route.texts().steps), index)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_refused(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
-    fence_value(|| Some(nth(look(route).map(|route| &route.refused), index)))
+    fence_value(|| Some(nth(look(route).map(|route| &route.texts().refused), index)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_route_instead(route: Ref<'_, XdRoute>, index: u64) -> Text<'_> {
-    fence_value(|| Some(nth(look(route).map(|route| &route.instead), index)))
+    fence_value(|| Some(nth(look(route).map(|route| &route.texts().instead), index)))
 }
 
 /// NULL behind the last one and for no route, so that a loop over the texts ends.

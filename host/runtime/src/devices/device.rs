@@ -57,7 +57,7 @@ struct Inner {
     driver_version: String,
     runtime_version: String,
     /// Whether its plugin maps its memory, or why not, once that was tried.
-    maps: OnceLock<Result<(), String>>,
+    maps: OnceLock<Result<(), Arc<str>>>,
     shared: Arc<Shared>,
 }
 
@@ -287,7 +287,7 @@ impl Device {
     }
 
     /// Whether its plugin maps memory that is allocated here, once somebody found out.
-    pub(crate) fn known_to_map(&self) -> &OnceLock<Result<(), String>> {
+    pub(crate) fn known_to_map(&self) -> &OnceLock<Result<(), Arc<str>>> {
         &self.0.maps
     }
 

@@ -38,7 +38,7 @@ fn read(layers: &[Layer]) -> Result<Plugin, Error> {
     let table =
         unsafe { Table::read(table_of::<Cpu>()) }.map_err(|error| refuse(error.to_string()))?;
     let identity = PluginIdentity {
-        name: description.name,
+        name: description.name.into(),
         vendor: description.vendor,
         version: description.version,
         devices: description.devices,

@@ -58,7 +58,7 @@ pub(crate) fn load(found: Preflight, layers: &[Layer]) -> Result<Arc<Plugin>, Er
             log::warn!(target: "crossdock::load", "`{}`: {remark}", found.path.display());
         }
         let identity = PluginIdentity {
-            name: found.description.name.clone(),
+            name: found.description.name.as_str().into(),
             vendor: found.description.vendor.clone(),
             version: found.description.version.clone(),
             devices: found.description.devices.clone(),

@@ -49,7 +49,7 @@ pub(crate) type Found = Result<PluginState, Error>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginIdentity {
     /// Its name, as in `libcrossdock_plugin_NAME.so`.
-    pub name: String,
+    pub name: Arc<str>,
     /// Who made it.
     pub vendor: String,
     /// Its own version.
@@ -105,7 +105,7 @@ impl Plugin {
     pub(crate) fn new(identity: PluginIdentity, table: Table, layers: &[Layer]) -> Self {
         Self {
             remarks: Vec::new(),
-            hooks: Hooks::new(identity.name.clone(), table),
+            hooks: Hooks::new(identity.name.to_string(), table),
             layers: layers.to_vec(),
             started: OnceLock::new(),
             identity,
@@ -262,6 +262,11 @@ impl Plugin {
         &self.identity.name
     }
 
+    /// Its name, for what outlives the plugin.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.identity.name)
+    }
+
     /// Who made it.
     #[must_use]
     pub fn vendor(&self) -> &str {
@@ -350,7 +355,7 @@ fn driver_is_inherited(identity: &PluginIdentity, driver: &str) -> Error {
          child"
     );
     Error::Hook {
-        plugin: identity.name.clone(),
+        plugin: identity.name.to_string(),
         operation: "open".to_owned(),
         status: Status::FORKED,
         native_code: 0,

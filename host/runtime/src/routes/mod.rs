@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `route` | the choice: alias, direct, staged, or refused with every reason |
+//! | `explanation` | what a route says of itself: data, and its sentences |
 //! | `plan`, `way` | which ways there are, the cheapest first |
 //! | `measure` | how copies are timed |
 //! | `tensor_order` | the calls of tensors with a stream |
@@ -19,6 +20,7 @@
 //! strided tensor is always packed first, because the costs say that this is cheaper. *Staged*:
 //! through host memory.
 
+pub(crate) mod explanation;
 mod measure;
 pub(crate) mod plan;
 pub(crate) mod route;

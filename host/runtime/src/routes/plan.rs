@@ -1,11 +1,14 @@
 //! The planner: how a tensor could become another device's, the cheapest way first.
 
+use std::sync::Arc;
+
 use crossdock_sdk::abi::{Capabilities, MemoryKind};
 use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
+use crate::routes::explanation::Reason;
 use crate::routes::measure::measure;
 use crate::routing::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::routing::kinds::{RouteChoice, RouteKind, Way};
@@ -32,7 +35,7 @@ pub(crate) enum Alias {
 impl Device {
     /// Whether its plugin maps memory that is allocated here, or why not: one that has the hook may decline
     /// it for a device. It is asked once, for a byte.
-    fn maps(&self) -> Result<(), String> {
+    fn maps(&self) -> Result<(), Arc<str>> {
         if let Some(known) = self.known_to_map().get() {
             return known.clone();
         }
@@ -41,43 +44,35 @@ impl Device {
         match byte.and_then(|byte| Memory::map(self, &byte).map(drop)) {
             Err(error) if !error.is_unsupported() => Ok(()),
             tried => {
-                let known = tried.map_err(|error| error.why());
+                let known = tried.map_err(|error| error.why().into());
                 self.known_to_map().get_or_init(|| known).clone()
             }
         }
     }
 }
 
-/// The alias, and what is done, in order; or why there is none.
-pub(crate) fn alias(
-    from: &Device,
-    to: &Device,
-    reach: Reach,
-) -> Result<(Alias, Vec<String>), String> {
-    let impossible = || format!("`{to}` cannot adopt memory of `{from}`");
+/// The alias, or why there is none.
+pub(crate) fn alias(from: &Device, to: &Device, reach: Reach) -> Result<Alias, Reason> {
     if from == to {
-        let step = "the same device: the same memory".to_owned();
-        return Ok((Alias::Same, vec![step]));
+        return Ok(Alias::Same);
     }
     let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
-    let adopt = || format!("`{}` adopts the memory of `{from}`", to.plugin().name());
     if reach.by_host && adopts {
-        return Ok((Alias::Adopt, vec![adopt()]));
+        return Ok(Alias::Adopt);
     }
     let host = adopts.then(host_device::get).flatten();
     let is_hosts = to.id().ty == DeviceType::CPU;
     let has_hook = from.hooks().table().map().is_some();
     if !has_hook || reach.maps == Maps::Never {
-        return Err(impossible());
+        return Err(Reason::NotAdopted);
     }
     if reach.maps == Maps::Known && (is_hosts || host.is_some()) {
-        from.maps()?;
+        from.maps().map_err(Reason::NotMapped)?;
     }
-    let map = format!("`{}` maps its memory for the host", from.plugin().name());
     match host {
-        _ if is_hosts => Ok((Alias::Map, vec![map])),
-        Some(host) => Ok((Alias::MapAndAdopt(host), vec![map, adopt()])),
-        None => Err(impossible()),
+        _ if is_hosts => Ok(Alias::Map),
+        Some(host) => Ok(Alias::MapAndAdopt(host)),
+        None => Err(Reason::NotAdopted),
     }
 }
 
@@ -85,8 +80,8 @@ pub(crate) fn alias(
 pub(crate) struct Copies {
     /// The cheapest first.
     pub(crate) ways: Vec<(Way, Cost)>,
-    /// The kinds that were asked for and that there are not, with the reason.
-    pub(crate) refused: Vec<String>,
+    /// Why there is no direct one, where that was asked for.
+    pub(crate) refused: Option<Reason>,
 }
 
 /// Whether to measure what nobody has measured yet.
@@ -170,11 +165,8 @@ pub(crate) fn copies(
     policy: MeasurePolicy,
 ) -> Copies {
     let mut all = Way::all(&from, &to);
-    let mut refused = Vec::new();
     let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
-    if choice.allows(RouteKind::Direct) && !has_direct {
-        refused.push("direct: neither plugin reaches the other's memory".to_owned());
-    }
+    let refused = (choice.allows(RouteKind::Direct) && !has_direct).then_some(Reason::NotReached);
     let known = if bytes > 0 {
         costs(&mut all, (from, to), choice, policy)
     } else {

@@ -10,12 +10,12 @@ use crate::copies::order;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::trace;
+use crate::routes::explanation::{Instead, Reason, RefusedRoute, Step};
 use crate::routes::plan::{self, Alias, Copies, End, MeasurePolicy};
 use crate::routing::costs::Cost;
 use crate::routing::kinds::{RouteChoice, RouteKind};
 use crate::streams::outstanding_work::Access;
 use crate::streams::stream::Stream;
-use crate::streams::wait;
 use crate::tensors::memory::Memory;
 use crate::tensors::reach::{Maps, Reach};
 use crate::tensors::target::Target;
@@ -31,11 +31,11 @@ pub struct Route {
     /// Where it goes.
     pub to: dlpack::Device,
     /// What is done, in order.
-    pub steps: Vec<String>,
+    pub steps: Vec<Step>,
     /// The routes that were tried before it, each with the reason why it does not work.
-    pub refused: Vec<String>,
+    pub refused: Vec<RefusedRoute>,
     /// The routes that could be taken instead, with what they would cost.
-    pub instead: Vec<String>,
+    pub instead: Vec<Instead>,
     /// What it is expected to take, for a tensor that lies like this in such memory.
     pub cost: Cost,
     /// Bytes that are copied; 0 for an alias.
@@ -192,8 +192,9 @@ fn explain_from(
     let (from, to) = (source.device, target.device());
     let mut route = Route::new(from.id(), target.id());
     let reach = takes_alias.then_some(reach);
-    if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
-        return route.aliased(&alias, steps, stream.filter(|_| !by_destination));
+    if let Some(alias) = route.alias((from, to), choice, reach) {
+        let awaited = stream.filter(|_| !by_destination);
+        return route.aliased(&alias, (from, to), awaited);
     }
     let bytes = layout.bytes();
     let policy = stream.map_or(MeasurePolicy::Always, |stream| {
@@ -201,7 +202,7 @@ fn explain_from(
     });
     let ends = (source, End::made_for(target));
     let copies = plan::copies(bytes, ends, choice, policy);
-    route.refused.extend(copies.refused.iter().cloned());
+    route.refuse_direct(&copies);
     match copies.ways.first() {
         Some(_) => route.copied(&copies, 0, (from, to), (bytes, stream)),
         None => route,
@@ -251,17 +252,17 @@ fn take_cheapest(
     let memory = tensor.memory();
     let takes_alias = target.takes_alias_of(memory);
     let reach = takes_alias.then(|| Reach::towards(memory, to));
-    if let Some((alias, steps)) = route.alias((from, to), choice, reach) {
+    if let Some(alias) = route.alias((from, to), choice, reach) {
         let awaited = stream.filter(|_| !is_seen(tensor, to));
         match take_alias(&alias, tensor, to, stream) {
-            Ok(moved) => return Ok((moved, route.aliased(&alias, steps, awaited))),
+            Ok(moved) => return Ok((moved, route.aliased(&alias, (from, to), awaited))),
             Err(error) => route.fell(RouteKind::Alias, error)?,
         }
     }
     let bytes = tensor.nbytes();
     let ends = (End::of(tensor), End::made_for(target));
     let copies = plan::copies(bytes, ends, choice, MeasurePolicy::on(stream));
-    route.refused.extend(copies.refused.iter().cloned());
+    route.refuse_direct(&copies);
     for (index, (way, _)) in copies.ways.iter().enumerate() {
         let moved = Tensor::empty_of(to, tensor.layout(), target.new_kind())?;
         match way.copy(&moved, tensor, stream) {
@@ -308,9 +309,6 @@ fn copy_whole(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(),
     }
     Err(route.refused())
 }
-
-/// What is done first where a stream cannot be followed.
-const WAITS: &str = "the caller waits for the work on the stream";
 
 fn take_alias(
     alias: &Alias,
@@ -360,36 +358,54 @@ impl Route {
         }
     }
 
-    /// The alias, where one was asked for and is possible, and what is done. Without a reach it would be of
-    /// another kind than is asked for.
+    /// The alias, where one was asked for and is possible. Without a reach it would be of another kind than
+    /// is asked for.
     fn alias(
         &mut self,
         (from, to): (&Device, &Device),
         choice: RouteChoice,
         reach: Option<Reach>,
-    ) -> Option<(Alias, Vec<String>)> {
+    ) -> Option<Alias> {
         if !choice.allows(RouteKind::Alias) {
             return None;
         }
-        let Some(reach) = reach else {
-            let reason =
-                format!("alias: this memory of `{from}` is of another kind than is asked for");
-            self.refused.push(reason);
-            return None;
-        };
-        let alias = plan::alias(from, to, reach);
+        let alias = reach.map_or(Err(Reason::OtherKind), |reach| plan::alias(from, to, reach));
         alias
-            .map_err(|reason| self.refused.push(format!("alias: {reason}")))
+            .map_err(|reason| self.refuse(RouteKind::Alias, reason))
             .ok()
     }
 
+    fn refuse(&mut self, kind: RouteKind, reason: Reason) {
+        let ends = (self.from, self.to);
+        self.refused.push(RefusedRoute::new(kind, ends, reason));
+    }
+
+    fn refuse_direct(&mut self, copies: &Copies) {
+        if let Some(reason) = &copies.refused {
+            self.refuse(RouteKind::Direct, reason.clone());
+        }
+    }
+
     /// The alias. Adopting and mapping wait for the work on the stream, if there is one.
-    fn aliased(mut self, alias: &Alias, steps: Vec<String>, stream: Option<&Stream>) -> Self {
+    fn aliased(
+        mut self,
+        alias: &Alias,
+        (from, to): (&Device, &Device),
+        stream: Option<&Stream>,
+    ) -> Self {
         if stream.is_some() && *alias != Alias::Same {
-            self.steps.push(WAITS.to_owned());
+            self.steps.push(Step::WAITS);
         }
         self.kind = RouteKind::Alias;
-        self.steps.extend(steps);
+        match alias {
+            Alias::Same => self.steps.push(Step::NOTHING),
+            Alias::Adopt => self.steps.push(Step::adopts(from, to)),
+            Alias::Map => self.steps.push(Step::maps(from)),
+            Alias::MapAndAdopt(_) => {
+                let steps = [Step::maps(from), Step::adopts(from, to)];
+                self.steps.extend(steps);
+            }
+        }
         self
     }
 
@@ -407,7 +423,7 @@ impl Route {
         };
         self.cost = *cost;
         self.instead = ways
-            .map(|(way, cost)| format!("{}: {}; {cost}", way.kind(), way.step(from, to)))
+            .map(|(way, cost)| Instead::of(*way, *cost, (from, to)))
             .collect();
         let legs = if way.kind() == RouteKind::Staged {
             2
@@ -415,11 +431,11 @@ impl Route {
             1
         };
         if stream.is_some_and(|stream| !way.follows(from, to, stream)) {
-            self.steps.push(WAITS.to_owned());
+            self.steps.push(Step::WAITS);
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
-        self.steps.push(way.step(from, to));
-        let waits = [wait::who_waits(from, to), wait::who_waits(to, from)];
+        self.steps.push(Step::copies(*way, from, to));
+        let waits = [Step::ordered(from, to), Step::ordered(to, from)];
         self.steps.extend(waits.into_iter().flatten());
         self
     }
@@ -428,7 +444,7 @@ impl Route {
         Error::Refused {
             from: self.from,
             to: self.to,
-            reasons: self.refused,
+            reasons: self.refused.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -446,8 +462,7 @@ impl Route {
         };
         let is_last = index + 1 == copies.ways.len();
         if !is_last && error.is_out_of_memory() && way.packs(src, dst) {
-            self.refused
-                .push(format!("{}: {}", way.kind(), error.why()));
+            self.refuse(way.kind(), Reason::Fell(error));
             return Ok(());
         }
         self.fell(way.kind(), error)
@@ -458,7 +473,7 @@ impl Route {
         if !error.is_unsupported() {
             return Err(error);
         }
-        self.refused.push(format!("{kind}: {}", error.why()));
+        self.refuse(kind, Reason::Fell(error));
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ impl Way {
     }
 
     /// Which of the two makes it; `None`: both do.
-    fn maker<T>(self, from: T, to: T) -> Option<T> {
+    pub(crate) fn maker<T>(self, from: T, to: T) -> Option<T> {
         match self {
             Self::BySource | Self::PackedBySource => Some(from),
             Self::ByDestination | Self::PackedByDestination => Some(to),
@@ -55,22 +55,6 @@ impl Way {
             // Either may have to pack.
             Some(_) if self.is_packed() => can(from) && can(to),
             maker => maker.is_some_and(can),
-        }
-    }
-
-    /// What is done, for people.
-    pub(crate) fn step(self, from: &Device, to: &Device) -> String {
-        let (source, destination) = (from.plugin().name(), to.plugin().name());
-        match self.maker(source, destination) {
-            Some(maker) if self.is_packed() => {
-                format!("what is strided is packed, then `{maker}` copies by itself")
-            }
-            Some(maker) => format!("`{maker}` copies by itself"),
-            None => format!(
-                "`{source}` reads into host memory and `{destination}` writes from it, in chunks \
-                 of at most {} KiB",
-                from.shared().chunks().chunk_bytes() >> 10,
-            ),
         }
     }
 

@@ -26,30 +26,27 @@ pub enum WaitMethod {
     Blocked,
 }
 
-/// Says, for people, who waits where a stream of one device is to come after work on another; `None`
-/// where no thread has to, or one of the devices has no streams.
-pub(crate) fn who_waits(device: &Device, other: &Device) -> Option<String> {
+/// Who waits where a stream of one device is to come after work on another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// The caller: the stream's plugin has no events that the host completes.
+    Caller,
+    /// A thread of the host: the other plugin calls no function of the host.
+    Thread,
+}
+
+/// Who waits where a stream of one device is to come after work on another; `None` where no thread has to,
+/// or one of the devices has no streams.
+pub(crate) fn who_waits(device: &Device, other: &Device) -> Option<Waiter> {
     let (table, other_table) = (device.hooks().table(), other.hooks().table());
     if Arc::ptr_eq(device.plugin(), other.plugin()) {
         return None;
     }
     let _both = (table.streams()?, other_table.streams()?);
-    let why = if table.host_events().is_none() {
-        format!(
-            "the caller waits: `{}` has no events that the host completes",
-            device.plugin().name()
-        )
-    } else if other_table.host_calls().is_none() {
-        format!(
-            "a thread of the host waits: `{}` calls no function of the host",
-            other.plugin().name()
-        )
-    } else {
-        return None;
-    };
-    Some(format!(
-        "where a stream of `{device}` comes after one of `{other}`, {why}"
-    ))
+    if table.host_events().is_none() {
+        return Some(Waiter::Caller);
+    }
+    other_table.host_calls().is_none().then_some(Waiter::Thread)
 }
 
 /// What becomes of a stream when the work that it waits for has failed.

@@ -14,7 +14,7 @@ use crate::plugins::plugin::{Plugin, PluginIdentity};
 /// The plugin `P` under this name, open.
 pub(crate) fn start<P: crossdock_sdk::plugin::Plugin>(name: String) -> Arc<Plugin> {
     let identity = PluginIdentity {
-        name,
+        name: name.into(),
         vendor: "test".to_owned(),
         version: "1.0.0".to_owned(),
         devices: vec!["ext_dev".to_owned()],

@@ -128,7 +128,7 @@ pub(crate) extern "C" fn xd_tensor_to(
         let tensor = borrow_tensor(tensor)?;
         let (moved, route) = move_to(&tensor, borrow(device)?, &options)?;
         if out_route.is_wanted() {
-            out_route.put(give(RouteObject::new(&route)));
+            out_route.put(give(RouteObject::new(route)));
         }
         out.put(give_tensor(moved));
         Ok(())

@@ -1,0 +1,232 @@
+//! What a route says of itself: data, which becomes sentences when it is shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crossdock_sdk::dlpack;
+
+use crate::devices::device::Device;
+use crate::error::Error;
+use crate::routing::costs::Cost;
+use crate::routing::kinds::{RouteKind, Way};
+use crate::streams::wait::{self, Waiter};
+
+/// One end of a route: a device and the name of its plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Side {
+    device: dlpack::Device,
+    plugin: Arc<str>,
+}
+
+impl Side {
+    fn of(device: &Device) -> Self {
+        Self {
+            device: device.id(),
+            plugin: device.plugin().shared_name(),
+        }
+    }
+}
+
+/// One thing that a route does; its `Display` is a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step(Done);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Done {
+    /// The caller waits where a stream cannot be followed.
+    Waits,
+    /// Both devices are one.
+    Nothing,
+    /// A plugin adopts the memory of a device.
+    Adopts(Arc<str>, dlpack::Device),
+    /// A plugin maps its memory for the host.
+    Maps(Arc<str>),
+    /// A copy is made.
+    Copies(Copy),
+    /// Somebody waits where a stream of the first comes after one of the second.
+    Ordered(Side, Side, Waiter),
+}
+
+impl Step {
+    pub(crate) const WAITS: Self = Self(Done::Waits);
+    pub(crate) const NOTHING: Self = Self(Done::Nothing);
+
+    pub(crate) fn adopts(from: &Device, to: &Device) -> Self {
+        Self(Done::Adopts(to.plugin().shared_name(), from.id()))
+    }
+
+    pub(crate) fn maps(from: &Device) -> Self {
+        Self(Done::Maps(from.plugin().shared_name()))
+    }
+
+    pub(crate) fn copies(way: Way, from: &Device, to: &Device) -> Self {
+        Self(Done::Copies(Copy::by(way, from, to)))
+    }
+
+    /// Who waits where a stream of one device comes after one of another.
+    pub(crate) fn ordered(device: &Device, other: &Device) -> Option<Self> {
+        let waiter = wait::who_waits(device, other)?;
+        let sides = (Side::of(device), Side::of(other));
+        Some(Self(Done::Ordered(sides.0, sides.1, waiter)))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Done::Waits => f.write_str("the caller waits for the work on the stream"),
+            Done::Nothing => f.write_str("the same device: the same memory"),
+            Done::Adopts(plugin, from) => write!(f, "`{plugin}` adopts the memory of `{from}`"),
+            Done::Maps(plugin) => write!(f, "`{plugin}` maps its memory for the host"),
+            Done::Copies(copy) => copy.fmt(f),
+            Done::Ordered(one, other, waiter) => {
+                let (device, after) = (one.device, other.device);
+                write!(
+                    f,
+                    "where a stream of `{device}` comes after one of `{after}`, "
+                )?;
+                match waiter {
+                    Waiter::Caller => write!(
+                        f,
+                        "the caller waits: `{}` has no events that the host completes",
+                        one.plugin
+                    ),
+                    Waiter::Thread => write!(
+                        f,
+                        "a thread of the host waits: `{}` calls no function of the host",
+                        other.plugin
+                    ),
+                }
+            }
+        }
+    }
+}
+
+/// A way to copy, with the plugins at its ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Copy {
+    way: Way,
+    source: Arc<str>,
+    destination: Arc<str>,
+    /// Of a copy through host memory.
+    chunk_bytes: u64,
+}
+
+impl Copy {
+    fn by(way: Way, from: &Device, to: &Device) -> Self {
+        Self {
+            way,
+            source: from.plugin().shared_name(),
+            destination: to.plugin().shared_name(),
+            chunk_bytes: from.shared().chunks().chunk_bytes(),
+        }
+    }
+}
+
+impl fmt::Display for Copy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (source, destination) = (&self.source, &self.destination);
+        match self.way.maker(source, destination) {
+            Some(maker) if self.way.is_packed() => {
+                write!(
+                    f,
+                    "what is strided is packed, then `{maker}` copies by itself"
+                )
+            }
+            Some(maker) => write!(f, "`{maker}` copies by itself"),
+            None => write!(
+                f,
+                "`{source}` reads into host memory and `{destination}` writes from it, in chunks \
+                 of at most {} KiB",
+                self.chunk_bytes >> 10,
+            ),
+        }
+    }
+}
+
+/// A route that could be taken instead, with what it would cost; its `Display` is a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instead {
+    copy: Copy,
+    cost: Cost,
+}
+
+impl Instead {
+    pub(crate) fn of(way: Way, cost: Cost, (from, to): (&Device, &Device)) -> Self {
+        let copy = Copy::by(way, from, to);
+        Self { copy, cost }
+    }
+}
+
+impl fmt::Display for Instead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.copy.way.kind(), self.copy, self.cost)
+    }
+}
+
+/// Why a route does not work.
+#[derive(Debug, Clone)]
+pub(crate) enum Reason {
+    /// The memory is of another kind than is asked for.
+    OtherKind,
+    /// The destination cannot adopt memory of the source.
+    NotAdopted,
+    /// The source does not map its memory, and says why.
+    NotMapped(Arc<str>),
+    /// Neither plugin reaches the other's memory.
+    NotReached,
+    /// It was tried, and declined.
+    Fell(Error),
+}
+
+/// A route that does not work, with the reason; its `Display` is a sentence.
+#[derive(Debug, Clone)]
+pub struct RefusedRoute {
+    kind: RouteKind,
+    from: dlpack::Device,
+    to: dlpack::Device,
+    reason: Reason,
+}
+
+impl RefusedRoute {
+    pub(crate) const fn new(
+        kind: RouteKind,
+        (from, to): (dlpack::Device, dlpack::Device),
+        reason: Reason,
+    ) -> Self {
+        Self {
+            kind,
+            from,
+            to,
+            reason,
+        }
+    }
+}
+
+impl fmt::Display for RefusedRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.from, self.to);
+        write!(f, "{}: ", self.kind)?;
+        match &self.reason {
+            Reason::OtherKind => {
+                write!(
+                    f,
+                    "this memory of `{from}` is of another kind than is asked for"
+                )
+            }
+            Reason::NotAdopted => write!(f, "`{to}` cannot adopt memory of `{from}`"),
+            Reason::NotMapped(why) => f.write_str(why),
+            Reason::NotReached => f.write_str("neither plugin reaches the other's memory"),
+            Reason::Fell(error) => f.write_str(&error.why()),
+        }
+    }
+}
+
+/// As people read them: errors say what they say, and nothing else.
+impl PartialEq for RefusedRoute {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for RefusedRoute {}
