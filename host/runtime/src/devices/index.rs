@@ -155,9 +155,10 @@ impl<T> Chunk<T> {
     fn find_map<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> Option<R> {
         let mut chunk = self;
         loop {
-            let slots = chunk.slots.iter().map_while(OnceLock::get);
-            if let Some(found) = slots.into_iter().find_map(&mut look) {
-                return Some(found);
+            for slot in chunk.slots.iter().map_while(OnceLock::get) {
+                if let Some(found) = look(slot) {
+                    return Some(found);
+                }
             }
             chunk = chunk.next.get()?;
         }
