@@ -139,8 +139,45 @@ fn the_header_declares_every_function_with_the_types_of_rust() {
         .split(';')
         .map(str::trim)
         .filter(|line| line.contains("(*"));
-    let theirs: Vec<_> = members.map(member).collect();
-    assert_eq!(signatures(), theirs);
+    let (ours, theirs) = (signatures(), members.map(member).collect::<Vec<_>>());
+    for (index, place) in ours.iter().zip(&theirs).enumerate() {
+        assert_eq!(
+            place.0, place.1,
+            "function {index}: left `host/api/src/table.rs`, right `xd_api` in `crossdock.h`"
+        );
+    }
+    let last = |list: &[(String, String)]| list.last().map(|(name, _)| name.clone());
+    assert_eq!(
+        (ours.len(), last(&ours)),
+        (theirs.len(), last(&theirs)),
+        "left `host/api/src/table.rs`, right `xd_api` in `crossdock.h`"
+    );
+}
+
+#[test]
+fn the_header_declares_the_functions_of_the_table_and_no_others() {
+    let header = header();
+    // Types of functions have `)` behind their names.
+    let named = header
+        .split('(')
+        .filter_map(|before| before.rsplit([' ', '*', '\n']).next());
+    let declared: BTreeSet<String> = named
+        .filter(|name| name.starts_with("xd_") && !name.ends_with(')'))
+        .map(str::to_owned)
+        .collect();
+    let functions = crate::XdApi::FUNCTIONS.iter();
+    let mut ours: BTreeSet<String> = functions.map(|(name, _)| format!("xd_{name}")).collect();
+    ours.insert("xd_get_api".to_owned());
+    let only_ours: Vec<_> = ours.difference(&declared).collect();
+    assert!(
+        only_ours.is_empty(),
+        "`crossdock.h` declares no {only_ours:?}, which `host/api/src/table.rs` has"
+    );
+    let only_theirs: Vec<_> = declared.difference(&ours).collect();
+    assert!(
+        only_theirs.is_empty(),
+        "`crossdock.h` declares {only_theirs:?}, which `host/api/src/table.rs` lacks"
+    );
 }
 
 /// What is counted, is a version or is true or not; all else that is 32 bits has a type with its numbers.

@@ -1,5 +1,6 @@
 //! Calls that were looked at once: consumers ask with constants of their code, so that the same
-//! objects come again and again.
+//! objects come again and again. Without this, `np.from_dlpack` of a tensor here takes 24 % more
+//! instructions of ours, and `__dlpack__` by itself 17 % (`scripts/bench counts`).
 #![expect(unsafe_code, reason = "keeps references for ever, and reads arguments")]
 
 use std::ptr::null_mut;

@@ -1,7 +1,8 @@
 //! New tensors, and tensors on other devices.
 
 use crossdock_api::{
-    CopyMode, MemoryKind, Out, Owned, XdEmptyOptions, XdLayout, XdMoveOptions, XdRoute, XdStream,
+    CopyMode, MemoryKind, Out, Owned, XdDevice, XdEmptyOptions, XdLayout, XdMoveOptions, XdRoute,
+    XdStream,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,27 +47,39 @@ impl Tensor {
         Device::new(made(|out| (api().tensor_device)(handle.lend(), out))?)
     }
 
-    /// The same values where `target` says, in the order of a stream where there is one.
-    fn moved_in_order(
+    /// As [`Tensor::moved`], in the order of a stream where there is one, and the route that was taken.
+    pub(crate) fn moved_in_order(
         &self,
         py: Python<'_>,
-        target: &Target,
+        target: Option<(&Device, MemoryKind)>,
         copy: CopyMode,
         stream: Option<&Handle<XdStream>>,
+        route: Option<&mut Owned<XdRoute>>,
     ) -> PyResult<Self> {
+        let handle = self.handle();
         let mut options = XdMoveOptions::new();
-        (options.copy, options.kind) = (copy, target.kind);
+        options.copy = copy;
         if let Some(stream) = stream {
             options.stream = stream.lend();
         }
-        let (from, to) = (self.handle(), &target.device.get().handle);
+        let own: Handle<XdDevice>;
+        let target = match target {
+            Some((device, kind)) => {
+                options.kind = kind;
+                &device.handle
+            }
+            None => {
+                own = made(|out| (api().tensor_device)(handle.lend(), out))?;
+                &own
+            }
+        };
         let moved = detached(py, || {
             made(|out| {
-                let no_route: Out<'_, Owned<XdRoute>> = Out::NULL;
-                (api().tensor_to)(from.lend(), to.lend(), (&options).into(), out, no_route)
+                let taken = route.map_or(Out::NULL, Out::from);
+                (api().tensor_to)(handle.lend(), target.lend(), (&options).into(), out, taken)
             })
-        })?;
-        Self::new(moved)
+        });
+        Self::new(moved?)
     }
 }
 
@@ -119,7 +132,8 @@ impl Tensor {
             None => None,
         };
         let stream = stream.as_ref().map(|stream| &stream.handle);
-        self.moved_in_order(py, &target, copy_mode(copy), stream)
+        let target = Some((target.device.get(), target.kind));
+        self.moved_in_order(py, target, copy_mode(copy), stream, None)
     }
 
     /// The same as `to(device, stream=stream)`. Array API.

@@ -7,14 +7,11 @@
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
-use crossdock_api::{
-    CopyMode, MemoryKind, Out, Owned, RouteKind, XdMoveOptions, XdRoute, XdTensor, XdTensorInfo,
-};
+use crossdock_api::{CopyMode, MemoryKind, Owned, RouteKind, XdRoute, XdTensor, XdTensorInfo};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::interpreter::attached::detached;
-use crate::link::handle::{Handle, made, written};
+use crate::link::handle::{Handle, written};
 use crate::link::table::api;
 use crate::managed::capsule::with_error_aside;
 use crate::objects::device::Device;
@@ -113,8 +110,7 @@ impl Tensor {
         copy: CopyMode,
     ) -> PyResult<Self> {
         let target = target.map(|target| (target.device.get(), target.kind));
-        let (moved, _is_copied) = self.moved_on(py, target, copy, &Wanted::Ready)?;
-        Ok(moved)
+        self.moved_in_order(py, target, copy, None, None)
     }
 
     /// As [`Tensor::moved`], in the order of a consumer's stream, and whether the memory is new.
@@ -125,34 +121,16 @@ impl Tensor {
         copy: CopyMode,
         order: &Wanted,
     ) -> PyResult<(Self, bool)> {
-        let handle = self.handle();
-        let mut options = XdMoveOptions::new();
-        options.copy = copy;
-        if let Wanted::On(stream) = order {
-            options.stream = stream.lend();
-        }
-        let own: Handle<crossdock_api::XdDevice>;
-        let target = match target {
-            Some((device, kind)) => {
-                options.kind = kind;
-                &device.handle
-            }
-            None => {
-                own = made(|out| (api().tensor_device)(handle.lend(), out))?;
-                &own
-            }
+        let stream = match order {
+            Wanted::On(stream) => Some(stream),
+            Wanted::Ready | Wanted::Unordered => None,
         };
         let mut route: Owned<XdRoute> = Owned::NULL;
-        let moved = detached(py, || {
-            made(|out| {
-                let taken = Out::from(&mut route);
-                (api().tensor_to)(handle.lend(), target.lend(), (&options).into(), out, taken)
-            })
-        });
+        let moved = self.moved_in_order(py, target, copy, stream, Some(&mut route));
         let route = Handle::new(route);
         // An alias may have another address on its device, so addresses do not tell.
         let is_alias = (api().route_kind)(route.lend()) == RouteKind::ALIAS;
-        Ok((Self::new(moved?)?, copy == CopyMode::ALWAYS || !is_alias))
+        Ok((moved?, copy == CopyMode::ALWAYS || !is_alias))
     }
 }
 

@@ -1,12 +1,11 @@
 //! The dynamic section of a plugin file: what the linker will follow.
 
 use object::{
-    NativeEndian, SectionIndex,
-    elf::{self, Dyn64},
+    SectionIndex, elf,
     read::elf::{Dynamic, SectionHeader as _},
 };
 
-use super::image::{File, Refused, file_bytes_at, linked_names};
+use super::image::{File, Refused, linked_names};
 use super::names::Names;
 use super::preflight::Remark;
 use super::refused::PreflightError;
@@ -23,8 +22,8 @@ pub(super) struct Needs {
     pub(super) run_path: Vec<String>,
 }
 
-/// The dynamic section: whole, and its tables in the file.
-pub(super) fn check_dynamic(
+/// Reads the dynamic section.
+pub(super) fn read_dynamic(
     file: &File<'_>,
     damaged: Refused<'_>,
     remarks: &mut Vec<Remark>,
@@ -33,45 +32,11 @@ pub(super) fn check_dynamic(
         .elf_dynamic_table()
         .map_err(|error| damaged(&error.to_string()))?;
     let entries: Vec<_> = table.iter().collect();
-    let size = size_of::<Dyn64<NativeEndian>>();
     if entries.is_empty() {
         return Err(damaged("its dynamic section is missing or blank"));
     }
-    if entries.len() == table.len() {
-        return Err(damaged(&format!(
-            "its dynamic section ({} entries of {size} bytes) has no end",
-            table.len()
-        )));
-    }
-    let value = |tag| {
-        entries
-            .iter()
-            .find(|entry| entry.tag == tag)
-            .map(|entry| entry.val)
-    };
-    let needs = [
-        ("string table", value(elf::DT_STRTAB)),
-        ("symbol table", value(elf::DT_SYMTAB)),
-        (
-            "hash table",
-            value(elf::DT_GNU_HASH).or_else(|| value(elf::DT_HASH)),
-        ),
-    ];
-    let optional = [
-        ("relocations", value(elf::DT_RELA)),
-        ("call relocations", value(elf::DT_JMPREL)),
-        ("constructors", value(elf::DT_INIT_ARRAY)),
-    ];
-    for (name, address) in needs {
-        let address = address.ok_or_else(|| damaged(&format!("it names no {name}")))?;
-        check_address(file, address, name, damaged)?;
-    }
-    for (name, address) in optional {
-        address.map_or(Ok(()), |address| {
-            check_address(file, address, name, damaged)
-        })?;
-    }
-    if value(elf::DT_FLAGS).is_some_and(|flags| flags & STATIC_TLS != 0) {
+    let mut flags = entries.iter().filter(|entry| entry.tag == elf::DT_FLAGS);
+    if flags.any(|entry| entry.val & STATIC_TLS != 0) {
         remarks.push(Remark::StaticTls);
     }
     let sections = file.elf_section_table().iter();
@@ -117,18 +82,4 @@ fn needed_libraries(
         }
     }
     Ok(Needs { needed, run_path })
-}
-
-fn check_address(
-    file: &File<'_>,
-    address: u64,
-    name: &str,
-    damaged: Refused<'_>,
-) -> Result<(), PreflightError> {
-    if address != 0 && file_bytes_at(file, address).is_some_and(|bytes| !bytes.is_empty()) {
-        return Ok(());
-    }
-    Err(damaged(&format!(
-        "its {name} lies at `{address:#x}`, outside the loaded file"
-    )))
 }

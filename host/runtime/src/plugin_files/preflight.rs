@@ -85,11 +85,6 @@ pub enum Remark {
         /// The entry.
         entry: String,
     },
-    /// Zeros where there is mostly something. Some builds make them, and so do holes in a file.
-    Blank {
-        /// What is blank.
-        part: String,
-    },
     /// Symbols beside the root: the program's of the same names would be used in their place.
     Exports {
         /// Their names.
@@ -190,10 +185,6 @@ impl fmt::Display for Remark {
                  build it with an export list",
                 names.len(),
                 names.first().map_or("", String::as_str)
-            ),
-            Self::Blank { part } => write!(
-                f,
-                "its {part} is blank: where it was not built so, copy the file again"
             ),
             Self::RunPath { entry } if entry.is_empty() => {
                 f.write_str("its run path has an empty entry, which is the working directory")

@@ -312,50 +312,6 @@ fn relocations_that_a_build_kept_refuse_nothing() {
 }
 
 #[test]
-fn tables_of_zeros_and_blank_sections_and_relocations_are_remarked() {
-    let made = Made::new();
-    let table = "\n__attribute__((section(\".text.table\"))) const char zeros[4096] = {0};";
-    let source = format!("{SOURCE}{table}");
-    let flags = ["-Wa,--no-warn", "-Wl,-z,separate-code"];
-    let seen = look(&made.compile("table.so", &source, &flags)).unwrap();
-    let is_blank = |remark: &&Remark| matches!(remark, Remark::Blank { .. });
-    let blank = |seen: &Preflight| -> Vec<String> {
-        let remarks = seen.remarks.iter().filter(is_blank);
-        remarks.map(ToString::to_string).collect()
-    };
-    let found = blank(&seen);
-    assert!(
-        found.iter().any(|text| text.contains("code (`.text`)")),
-        "{found:?}"
-    );
-
-    let mut bytes = made.good();
-    let number =
-        |bytes: &[u8], at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
-    let half = |bytes: &[u8], at: usize| {
-        usize::from(u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap()))
-    };
-    let (first, count) = (
-        usize::try_from(number(&bytes, 40)).unwrap(),
-        half(&bytes, 60),
-    );
-    let headers = (1..count).map(|index| first + 64 * index);
-    // `.rela.dyn` is the first of its type; its second entry is blank then.
-    let is_rela = |at: &usize| bytes[at + 4..at + 8] == 4_u32.to_ne_bytes();
-    let rela = headers.clone().find(is_rela).unwrap();
-    let entry = usize::try_from(number(&bytes, rela + 24)).unwrap() + 24;
-    bytes[entry..entry + 24].fill(0);
-    // `.comment` is loaded by nobody, and its header may be blank: the one with flags `MS`.
-    let is_comment = |at: &usize| number(&bytes, at + 8) == 0x30;
-    let comment = headers.clone().find(is_comment).unwrap();
-    bytes[comment..comment + 64].fill(0);
-    let found = blank(&look(&made.write("blank.so", &bytes)).unwrap());
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].contains("its section"), "{found:?}");
-    assert!(found[1].contains("its relocation 1 is blank"), "{found:?}");
-}
-
-#[test]
 fn the_refusals_have_distinct_messages() {
     let made = Made::new();
     let mut machine = made.good();

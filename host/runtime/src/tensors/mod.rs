@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `tensor`, `target` | a typed view of memory on one device; where it may go |
-//! | `memory`, `counted` | memory with an owner; the pointer that counts it |
+//! | `memory` | memory with an owner |
 //! | `allocate` | new memory of a device |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
 //! | `calls` | calls that use a memory now |
@@ -52,7 +52,6 @@ pub(crate) mod calls;
 #[cfg(all(test, loom))]
 mod calls_loom_tests;
 pub(crate) mod claim;
-pub(crate) mod counted;
 pub(crate) mod foreign;
 pub(crate) mod inherited;
 pub(crate) mod memory;

@@ -12,10 +12,11 @@ use crossdock_sdk::abi::{Address, AddressForm, MemoryKind};
 use crossdock_sdk::dlpack::{
     self, AxisSlice, DataWord, Dtype, Flags, Layout, Managed, Place, Produced, TensorView,
 };
+// A tensor has no weak pointers, for which the standard library's would count too.
+use triomphe::Arc as Shared;
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::tensors::counted::Counted;
 use crate::tensors::foreign::LentBytes;
 use crate::tensors::inherited;
 use crate::tensors::memory::Memory;
@@ -37,7 +38,7 @@ use crate::tensors::memory::Memory;
 /// # Ok::<(), crossdock::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Tensor(Counted<View>);
+pub struct Tensor(Shared<View>);
 
 /// One allocation for all clones and their memory, so that an export or an import of one moves a
 /// pointer.
@@ -66,7 +67,9 @@ impl Tensor {
     #[must_use]
     #[inline]
     pub fn into_word(self) -> NonNull<c_void> {
-        self.0.into_word()
+        let view = Shared::into_raw(self.0);
+        // SAFETY: it points to a view.
+        unsafe { NonNull::new_unchecked(view.cast_mut()) }.cast()
     }
 
     /// The tensor that such a word keeps.
@@ -77,8 +80,9 @@ impl Tensor {
     #[must_use]
     #[inline]
     pub unsafe fn from_word(word: NonNull<c_void>) -> Self {
-        // SAFETY: the caller's promise, passed on.
-        Self(unsafe { Counted::from_word(word) })
+        let view = word.cast::<View>();
+        // SAFETY: `into_word` had it from `into_raw`, and it is taken back once.
+        Self(unsafe { Shared::from_raw(view.as_ptr()) })
     }
 
     /// Allocates a compact tensor with the dtype and shape of `layout`; its content is undefined.
@@ -169,7 +173,7 @@ impl Tensor {
 
     /// As [`Tensor::of`], of an object that other tensors may be of too.
     pub(crate) fn of_object(memory: Arc<Memory>, layout: Layout, offset: u64) -> Self {
-        Self(Counted::new(|| View {
+        Self(Shared::new(View {
             home: Home::Object(memory),
             layout,
             offset,
@@ -183,7 +187,7 @@ impl Tensor {
         layout: impl FnOnce() -> Layout,
         offset: u64,
     ) -> Self {
-        Self(Counted::new(|| View {
+        Self(Shared::new(View {
             home: Home::Here(memory()),
             layout: layout(),
             offset,
@@ -192,7 +196,7 @@ impl Tensor {
 
     /// A view of the same memory; the caller has checked that `layout` lies inside.
     pub(crate) fn view(&self, layout: Layout, offset: u64) -> Self {
-        Self(Counted::new(|| View {
+        Self(Shared::new(View {
             home: Home::Of(self.keeper().clone()),
             layout,
             offset,
