@@ -68,7 +68,7 @@ pub use routing::kinds::{RouteChoice, RouteKind};
 pub use streams::event::Event;
 pub use streams::stream::Stream;
 pub use streams::wait::WaitMethod;
-pub use tensors::foreign::{ReleaseGate, release_lent, release_through};
+pub use tensors::foreign::{MemoryOwner, ReleaseGate, release_lent, release_through};
 pub use tensors::registration::Registration;
 pub use tensors::target::Target;
 pub use tensors::tensor::Tensor;

@@ -199,8 +199,9 @@ impl Slots {
         let source = at(&self.tensors, of)?;
         let received = strange(source.clone(), source.layout(), 0)?;
         let tensor = if native {
+            let (view, owner) = received.into_parts();
             // SAFETY: the memory of a tensor that the received one keeps.
-            unsafe { Tensor::adopt_native(&self.world.runtimes[op.runtime], received) }?
+            unsafe { Tensor::adopt_native(&self.world.runtimes[op.runtime], view, owner.into()) }?
         } else {
             self.import(op, received)?
         };

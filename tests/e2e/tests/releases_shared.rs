@@ -8,11 +8,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{
+    CostCache, Device, Event, MemoryOwner, RouteChoice, RouteKind, Runtime, Stream, Tensor,
+};
 use crossdock_e2e::lending::{held, is_late, lent_with, status};
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{DataWord, Dtype, Flags, Layout, Produced, Received, TensorView};
+use crossdock_sdk::dlpack::{DataWord, Dtype, Flags, Layout, TensorView};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 const MOMENT: Duration = Duration::from_millis(20);
@@ -205,11 +207,9 @@ fn waiting_for_releases_covers_what_ends_with_another_threads_call() {
     tensor.fill(&[2], Some(&stream)).unwrap();
     let is_back = Arc::<AtomicBool>::default();
     let view = TensorView::new(layout(), data, 0, opencl.id(), Flags::NONE).unwrap();
-    let produced = Produced::new(Told(Arc::clone(&is_back)), &view).unwrap();
-    // SAFETY: a live export that nobody else owns.
-    let received = unsafe { Received::from_versioned(produced.into_raw()) }.unwrap();
+    let owner = MemoryOwner::new(Told(Arc::clone(&is_back)));
     // SAFETY: the object is that of `tensor`, which outlives this.
-    let named = unsafe { Tensor::adopt_native(&runtime, received) }.unwrap();
+    let named = unsafe { Tensor::adopt_native(&runtime, view, owner) }.unwrap();
     let reader = {
         let tensor = tensor.clone();
         std::thread::spawn(move || tensor.read().unwrap())

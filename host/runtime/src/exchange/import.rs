@@ -17,7 +17,7 @@ use crate::devices::pointer_query::{Asked, Claim};
 use crate::devices::runtime::Runtime;
 use crate::error::Error;
 use crate::tensors::claim::{HostClaim, other_owner, start_in};
-use crate::tensors::foreign::{Foreign, LentBytes};
+use crate::tensors::foreign::{LentBytes, MemoryOwner};
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::HostOwner;
 use crate::tensors::tensor::Tensor;
@@ -50,7 +50,9 @@ impl Tensor {
             Ok(received) => Self::import_foreign(runtime, received),
             Err(error) => {
                 // SAFETY: it was refused, so it is still the caller's, who gave it up.
-                drop(Foreign::new(unsafe { Ownership::of_versioned(managed) }));
+                drop(MemoryOwner::from(unsafe {
+                    Ownership::of_versioned(managed)
+                }));
                 Err(error.into())
             }
         }
@@ -83,14 +85,47 @@ impl Tensor {
     #[inline]
     fn import_foreign(runtime: &Runtime, received: Received) -> Result<Self, Error> {
         let (view, tensor) = received.into_parts();
+        // SAFETY: who made the `Received` promised it.
+        unsafe { Self::import_memory(runtime, view, tensor.into()) }
+    }
+
+    /// Takes memory of others, without a copy: what [`Tensor::import`] does once it has taken a tensor apart.
+    /// `owner` keeps the memory, and is dropped when the last view is, or when this fails.
+    ///
+    /// ```
+    /// use crossdock::{MemoryOwner, Runtime, Tensor};
+    /// use crossdock_sdk::dlpack::{DataWord, Device, Dtype, Flags, Layout, TensorView};
+    ///
+    /// let runtime = Runtime::builder().search(false).open()?;
+    /// let numbers = vec![1_i32, 2, 3];
+    /// let word = DataWord::from_addr(numbers.as_ptr().expose_provenance());
+    /// let layout = Layout::compact(Dtype::INT32, &[3])?;
+    /// let view = TensorView::new(layout, word, 0, Device::CPU, Flags::READ_ONLY)?;
+    /// // SAFETY: the vector has three numbers there, which stay until it is dropped.
+    /// let tensor = unsafe { Tensor::import_memory(&runtime, view, MemoryOwner::new(numbers)) }?;
+    /// assert_eq!(tensor.read()?, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+    /// # Ok::<(), crossdock::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::import`].
+    ///
+    /// # Safety
+    /// - The memory is there as `view` says until `owner` is dropped, and where `view` is not read-only it may be
+    ///   written.
+    #[inline]
+    pub unsafe fn import_memory(
+        runtime: &Runtime,
+        view: TensorView,
+        owner: MemoryOwner,
+    ) -> Result<Self, Error> {
         // From here on every way out gives it back, or leaks it where the process exits.
-        let tensor = Foreign::new(tensor);
         let claimed = claimed_device(runtime, view.device())?;
         if view.layout().numel() == 0 {
             return Self::of_nothing(&claimed, view);
         }
         let found = verify(runtime, claimed, &view)?;
-        Ok(Self::of_verified(found, view, tensor))
+        Ok(Self::of_verified(found, view, owner))
     }
 
     /// A tensor without an element, which has no memory.
@@ -100,7 +135,7 @@ impl Tensor {
     }
 
     #[inline(always)]
-    fn of_verified(found: Verified, view: TensorView, tensor: Foreign) -> Self {
+    fn of_verified(found: Verified, view: TensorView, tensor: MemoryOwner) -> Self {
         let read_only = view.is_read_only();
         // Everything is put where it stays: what is moved once more costs as much as the checks.
         Self::made(
@@ -118,8 +153,7 @@ impl Tensor {
         )
     }
 
-    /// Takes a native memory object of others (a `cl_mem`), without a copy: a tensor whose data is
-    /// the object's handle. The claimed device's plugin adopts it, and every element must lie inside
+    /// Takes a native memory object of others (a `cl_mem`), without a copy: its handle is the view's data. The claimed device's plugin adopts it, and every element must lie inside
     /// it. Of an object that a tensor here is of already, it is a view of that tensor's memory, which it
     /// keeps too.
     ///
@@ -129,10 +163,12 @@ impl Tensor {
     /// [`Tensor::import`].
     ///
     /// # Safety
-    /// - The handle is a live memory object of the device's vendor until the deleter runs.
-    pub unsafe fn adopt_native(runtime: &Runtime, received: Received) -> Result<Self, Error> {
-        let (view, tensor) = received.into_parts();
-        let tensor = Foreign::new(tensor);
+    /// - The handle is a live memory object of the device's vendor until `owner` is dropped.
+    pub unsafe fn adopt_native(
+        runtime: &Runtime,
+        view: TensorView,
+        owner: MemoryOwner,
+    ) -> Result<Self, Error> {
         let claimed = runtime.device(view.device())?;
         if !claimed.capabilities().contains(Capabilities::ADOPT_NATIVE) {
             let why = format!("{} takes no native objects of others", claimed.id());
@@ -143,7 +179,7 @@ impl Tensor {
             return Self::of_nothing(&claimed, view);
         }
         if let Some(memory) = Memory::of_object(claimed.plugin(), word) {
-            return Self::of_known_object(memory, view, tensor);
+            return Self::of_known_object(memory, view, owner);
         }
         let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
         let is_others = known.flags.contains(PointerFlags::FOREIGN)
@@ -155,7 +191,7 @@ impl Tensor {
         }
         let claimed = claimed.clone();
         // SAFETY: the caller's promise, passed on.
-        let memory = unsafe { Memory::native(claimed, word, tensor, view.is_read_only()) }?;
+        let memory = unsafe { Memory::native(claimed, word, owner, view.is_read_only()) }?;
         view.check_within(0, memory.size)?;
         let offset = view.byte_offset();
         Self::of_adopted(memory, word, view.into_layout(), offset)
@@ -165,7 +201,7 @@ impl Tensor {
     fn of_known_object(
         memory: Arc<Memory>,
         view: TensorView,
-        others: Foreign,
+        others: MemoryOwner,
     ) -> Result<Self, Error> {
         view.check_within(0, memory.size)?;
         let (read_only, offset) = (view.is_read_only(), view.byte_offset());

@@ -15,6 +15,7 @@ use crossdock_sdk::dlpack::{
 };
 use crossdock_sdk::plugin::{Adopt, Error, Groups, Host, describe};
 
+use crate::MemoryOwner;
 use crate::devices::runtime::Runtime;
 use crate::streams::stream::Stream;
 use crate::tensors::place;
@@ -234,8 +235,9 @@ fn take_owned<const N: usize>(
     if N == 3 || N == 11 {
         return Tensor::import(runtime, received);
     }
+    let (view, tensor) = received.into_parts();
     // SAFETY: the plugin's objects are numbers, which live for ever.
-    unsafe { Tensor::adopt_native(runtime, received) }
+    unsafe { Tensor::adopt_native(runtime, view, tensor.into()) }
 }
 
 /// Whether work on one is work on the other.
@@ -271,11 +273,9 @@ fn a_device_that_takes_no_native_objects_says_so() {
     let layout = Layout::compact(Dtype::UINT8, &[16]).unwrap();
     let word = DataWord::from_ptr(std::ptr::without_provenance_mut(64));
     let view = TensorView::new(layout, word, 0, dlpack::Device::CPU, Flags::default()).unwrap();
-    let made = Produced::<DLManagedTensorVersioned>::new(Arc::new(()), &view).unwrap();
-    // SAFETY: a live managed tensor that is handed over.
-    let received = unsafe { Received::from_versioned(made.into_raw()) }.unwrap();
+    let owner = MemoryOwner::new(Arc::new(()));
     // SAFETY: the device takes no objects, so it looks at none.
-    let refused = unsafe { Tensor::adopt_native(&runtime, received) }.map(drop);
+    let refused = unsafe { Tensor::adopt_native(&runtime, view, owner) }.map(drop);
     let Err(crate::error::Error::Misuse { why, .. }) = refused else {
         panic!("{refused:?}");
     };

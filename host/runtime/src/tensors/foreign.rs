@@ -3,10 +3,12 @@
 #![expect(unsafe_code, reason = "hands deleters to a function of the caller's")]
 
 use std::ffi::c_void;
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use crossdock_sdk::dlpack::{Deleter, Ownership};
+use crossdock_sdk::fence::fence;
 
 use crate::process::process_state;
 use crate::tensors::owner::HostOwner;
@@ -36,30 +38,69 @@ pub fn release_lent(release: impl FnOnce()) {
     }
 }
 
-/// A tensor of others, given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Foreign(ManuallyDrop<Ownership>);
+/// What keeps memory of others: a DLPack tensor, a word of C, or an object of Rust. It is given back when this
+/// is dropped, on whichever thread that is; through the function of [`release_through`] where there is one, and
+/// not at all once the process exits.
+pub struct MemoryOwner {
+    release: Option<Deleter>,
+    word: *mut c_void,
+}
 
-impl Foreign {
-    #[inline]
-    pub(crate) const fn new(tensor: Ownership) -> Self {
-        Self(ManuallyDrop::new(tensor))
+// SAFETY: the word is only passed on, and whoever made this promised that any thread may release it.
+unsafe impl Send for MemoryOwner {}
+// SAFETY: nothing is done through `&MemoryOwner`.
+unsafe impl Sync for MemoryOwner {}
+
+impl MemoryOwner {
+    /// An object that keeps the memory for as long as it lives.
+    #[must_use]
+    pub fn new<T: Send + Sync + 'static>(object: T) -> Self {
+        unsafe extern "C" fn release<T>(object: *mut c_void) {
+            // SAFETY: the box that was taken apart below, and this is called once.
+            let object = unsafe { Box::from_raw(object.cast::<T>()) };
+            fence(|| drop(object)).unwrap_or_default();
+        }
+        Self {
+            release: Some(release::<T>),
+            word: Box::into_raw(Box::new(object)).cast(),
+        }
+    }
+
+    /// A word, and the function that gives back what it stands for; `None` where nothing has to be given back.
+    ///
+    /// # Safety
+    /// - `release` may be called once with `word`, on any thread, and does not unwind.
+    #[must_use]
+    pub const unsafe fn from_raw(word: *mut c_void, release: Option<Deleter>) -> Self {
+        Self { release, word }
     }
 }
 
-impl Drop for Foreign {
+impl From<Ownership> for MemoryOwner {
+    #[inline]
+    fn from(tensor: Ownership) -> Self {
+        let (release, word) = tensor.into_deleter();
+        Self { release, word }
+    }
+}
+
+impl fmt::Debug for MemoryOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryOwner").field(&self.word).finish()
+    }
+}
+
+impl Drop for MemoryOwner {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: taken here and nowhere else.
-        let tensor = unsafe { ManuallyDrop::take(&mut self.0) };
-        release_lent(|| {
-            let Some(gate) = GATE.get() else {
-                return drop(tensor);
-            };
-            if let (Some(deleter), tensor) = tensor.into_deleter() {
-                // SAFETY: the setter of the gate promised that it may be called with a tensor that is owned.
-                unsafe { gate(deleter, tensor) };
-            }
+        let (word, Some(release)) = (self.word, self.release) else {
+            return;
+        };
+        release_lent(|| match GATE.get() {
+            // SAFETY: it may be called once, as whoever made this promised.
+            None => unsafe { release(word) },
+            // SAFETY: the setter of the gate promised that it may be called with what is owned.
+            Some(gate) => unsafe { gate(release, word) },
         });
     }
 }

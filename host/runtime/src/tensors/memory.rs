@@ -17,7 +17,7 @@ use crate::streams::outstanding_work::{Access, OutstandingWork, Work};
 use crate::streams::stream::Stream;
 use crate::tensors::calls::Calls;
 use crate::tensors::claim::HostClaim;
-use crate::tensors::foreign::{Foreign, LentBytes};
+use crate::tensors::foreign::{LentBytes, MemoryOwner};
 use crate::tensors::inherited::Here;
 use crate::tensors::owner::{Owner, Pointer, give_back, log_failure};
 use crate::tensors::reach::{Maps, Reach};
@@ -50,7 +50,7 @@ impl Memory {
         device: Device,
         (address, size): (Address, u64),
         (kind, by_host): (MemoryKind, bool),
-        (tensor, claim): (Foreign, HostClaim),
+        (tensor, claim): (MemoryOwner, HostClaim),
         read_only: bool,
     ) -> Self {
         let owner = Owner::Received {

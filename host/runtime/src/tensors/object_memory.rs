@@ -9,7 +9,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::lend;
 use crate::plugins::plugin::Plugin;
-use crate::tensors::foreign::Foreign;
+use crate::tensors::foreign::MemoryOwner;
 use crate::tensors::memory::Memory;
 use crate::tensors::owner::Owner;
 use crate::tensors::tensor::Tensor;
@@ -23,7 +23,7 @@ impl Memory {
     pub(crate) unsafe fn native(
         device: Device,
         word: u64,
-        tensor: Foreign,
+        tensor: MemoryOwner,
         read_only: bool,
     ) -> Result<Self, Error> {
         device.check_listed("adopt")?;
@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// The memory of a tensor, whose object others named in theirs.
-    pub(crate) fn named(of: Tensor, others: Foreign, read_only: bool) -> Self {
+    pub(crate) fn named(of: Tensor, others: MemoryOwner, read_only: bool) -> Self {
         let memory = of.memory();
         let (device, read_only) = (memory.device.clone(), read_only || memory.read_only);
         let (address, size) = (memory.address, memory.size);

@@ -9,7 +9,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::process::process_state;
 use crate::tensors::claim::HostClaim;
-use crate::tensors::foreign::{Foreign, LentBytes};
+use crate::tensors::foreign::{LentBytes, MemoryOwner};
 use crate::tensors::tensor::Tensor;
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
@@ -22,11 +22,14 @@ pub(crate) enum Owner {
     /// Allocated from the device's plugin.
     Allocated,
     /// A tensor of others; dropping it runs its deleter.
-    Received { _tensor: Foreign, claim: HostClaim },
+    Received {
+        _tensor: MemoryOwner,
+        claim: HostClaim,
+    },
     /// A native object of others that the plugin adopted; they keep it until the tensor is dropped. It
     /// may be a part of the object of another tensor.
     Native {
-        _tensor: Foreign,
+        _tensor: MemoryOwner,
         of: Option<Tensor>,
     },
     /// Host bytes of others.
@@ -38,7 +41,7 @@ pub(crate) enum Owner {
     /// A lock on host memory for the device; `of` keeps the memory.
     Registered { of: Tensor, pointer: Pointer },
     /// The same memory under the object's name that others gave, with what they keep for it.
-    Named { of: Tensor, _tensor: Foreign },
+    Named { of: Tensor, _tensor: MemoryOwner },
     /// Nothing: it is the parent's, and never given back. `of` is another inherited view of it.
     Inherited { of: Option<Tensor> },
 }

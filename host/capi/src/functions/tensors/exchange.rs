@@ -4,16 +4,15 @@
 //! a NULL argument and a panic among them, gives it back exactly once.
 #![expect(unsafe_code, reason = "takes over tensors and memory of callers")]
 
-use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crossdock::{Error, Runtime, Tensor, release_lent};
+use crossdock::{Error, MemoryOwner, Runtime, Tensor, release_lent};
 use crossdock_api::{
     CopyMode, DLManagedTensor, DLManagedTensorVersioned, ExportFlags, Failure, MemoryFlags,
     MemoryKind, Order, Out, Owned, Ref, XdExportOptions, XdImportOptions, XdMemory, XdMoveOptions,
     XdRuntime, XdTensor,
 };
-use crossdock_sdk::dlpack::{DataWord, Device, Flags, Produced, Received, TensorView};
+use crossdock_sdk::dlpack::{DataWord, Device, Flags, Received, TensorView};
 
 use crate::crossing::boundary::{Place, fence_call, fence_into, required};
 use crate::crossing::failure::Refusal;
@@ -96,25 +95,6 @@ pub(crate) unsafe extern "C" fn xd_tensor_import_legacy(
     })
 }
 
-/// The owner of lent memory, told once that it is not used any more.
-struct Lender {
-    owner: *mut c_void,
-    release: Option<unsafe extern "C" fn(owner: *mut c_void)>,
-}
-
-// SAFETY: the word is only passed back, and the header asks for a function that any thread may call.
-unsafe impl Send for Lender {}
-
-impl Drop for Lender {
-    fn drop(&mut self) {
-        if let Some(release) = self.release {
-            // SAFETY: the caller of `xd_tensor_from_memory` promised that it may be called once
-            // with its own word, on any thread.
-            release_lent(|| unsafe { release(self.owner) });
-        }
-    }
-}
-
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
     runtime: Ref<'_, XdRuntime>,
@@ -122,7 +102,10 @@ pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_from_memory", || {
-        take_memory(runtime, memory, out, Tensor::import)
+        take_memory(runtime, memory, out, |runtime, view, owner| {
+            // SAFETY: the header asks the caller for live memory, which the owner keeps.
+            unsafe { Tensor::import_memory(runtime, view, owner) }
+        })
     })
 }
 
@@ -133,9 +116,9 @@ pub(crate) unsafe extern "C" fn xd_tensor_adopt_native(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_adopt_native", || {
-        take_memory(runtime, memory, out, |runtime, received| {
+        take_memory(runtime, memory, out, |runtime, view, owner| {
             // SAFETY: the header asks the caller for a live object, which the owner keeps.
-            unsafe { Tensor::adopt_native(runtime, received) }
+            unsafe { Tensor::adopt_native(runtime, view, owner) }
         })
     })
 }
@@ -145,19 +128,15 @@ fn take_memory(
     runtime: Ref<'_, XdRuntime>,
     memory: Ref<'_, XdMemory<'_>>,
     out: Out<'_, Owned<XdTensor>>,
-    take: impl FnOnce(&Runtime, Received) -> Result<Tensor, Error>,
+    take: impl FnOnce(&Runtime, TensorView, MemoryOwner) -> Result<Tensor, Error>,
 ) -> Result<(), Refusal> {
     let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
-    let lender = Lender {
-        owner: memory.owner,
-        release: memory.release,
-    };
-    let managed = Produced::<DLManagedTensorVersioned>::new(lender, &view_of(&memory)?)?;
-    // SAFETY: a live tensor of this library's own making, given up here.
-    let received = unsafe { Received::from_versioned(managed.into_raw()) };
+    // SAFETY: the header asks for a function that may be called once with its word, on any thread.
+    let owner = unsafe { MemoryOwner::from_raw(memory.owner, memory.release) };
+    let view = view_of(&memory)?;
     input::check_flags(memory.flags.0, MemoryFlags::READ_ONLY.0)?;
     let place = required(out)?;
-    let tensor = take(borrow(runtime)?, received.map_err(Error::from)?)?;
+    let tensor = take(borrow(runtime)?, view, owner)?;
     if let Some(stream) = look(memory.stream) {
         tensor.ready_on(stream)?;
     }
