@@ -34,7 +34,7 @@ pub(super) struct Image {
     pub(super) remarks: Vec<Remark>,
 }
 
-/// Looks at a whole file. No bytes make it panic.
+/// Looks at a file as `content` reads it. No bytes make it panic.
 ///
 /// # Errors
 /// The first thing that cannot be, or is missing.
@@ -268,7 +268,7 @@ pub(super) const C_ROOT: &str = "crossdock_plugin";
 pub(crate) const RUST_ROOT: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 
 /// The section of a plugin's description.
-const DESCRIPTION: &[u8] = b".crossdock";
+pub(super) const DESCRIPTION: &[u8] = b".crossdock";
 
 /// So much of a symbol's name is shown.
 const LONGEST_NAME: usize = 256;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `paths` | where files are looked for, and whose files are trusted |
 //! | `preflight` | the look at a file: what it is, and what a person should know of it |
-//! | `content` | its bytes |
+//! | `content` | the parts of it that are looked at |
 //! | `image`, `dynamic`, `names` | what they must look like before they may be mapped |
 //! | `describe` | what it says of itself |
 //! | `needed`, `dynamic_linker` | the libraries that it needs; what this process has loaded |

@@ -312,5 +312,5 @@ fn name_of_kind(kind: fs::FileType) -> Option<&'static str> {
     }
 }
 
-/// No plugin is a gigabyte; a sparse file can be any size.
-const LIMIT: u64 = 1 << 30;
+/// No plugin is so large, with code for every device there is; a sparse file can be any size.
+const LIMIT: u64 = 16 << 30;
