@@ -41,6 +41,8 @@ def version() -> str:
 
 def target_folder() -> Path:
     """Where cargo builds: only cargo knows, because configuration files can say it too."""
+    if not shutil.which("cargo"):
+        return ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
     answer = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     return Path(json.loads(answer)["target_directory"])
@@ -51,6 +53,11 @@ def build(profile: str, *options: str) -> Path:
     crates = [word for crate in CRATES for word in ("-p", f"crossdock-{crate}")]
     command = ["cargo", "build", "--locked", "--profile", profile, *options, *crates]
     subprocess.run(command, cwd=ROOT, check=True)
+    return built_folder(profile)
+
+
+def built_folder(profile: str) -> Path:
+    """Where a build of this profile lies."""
     return target_folder() / ("debug" if profile == "dev" else profile)
 
 

@@ -365,7 +365,7 @@ def test_wrong_words_and_places_are_refused(tmp_path: Path) -> None:
     for words, code, told in [
         ((), 2, "needs one PREFIX"),
         ((tmp_path / "a", tmp_path / "b"), 2, "needs one PREFIX"),
-        ((tmp_path / "a", "--shared"), 2, "unknown option --shared (known: --static --profile)"),
+        ((tmp_path / "a", "--shared"), 2, "unknown option --shared (known: --static --profile --no-build)"),
         ((tmp_path / "a", "--profile"), 2, "--profile needs a name"),
         ((tmp_path / "a", "--profile", "fastest"), 1, "failed; nothing was changed"),
         ((file, "--profile=dev"), 1, f"{file} is a file, and not a folder"),
@@ -378,6 +378,25 @@ def test_wrong_words_and_places_are_refused(tmp_path: Path) -> None:
         assert "Traceback" not in run.stderr and run.stdout == ""
     assert sorted(files(tmp_path)) == ["blocked/include", "file"]
     assert not (tmp_path / "a").exists() and not list(taken.rglob(".*"))
+
+
+def test_without_cargo_an_earlier_build_is_installed(prefix: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(INSTALL), str(tmp_path / "prefix"), *words]
+        environment = {**os.environ, "PATH": str(tools)}
+        return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    refused = run("--profile=dev")
+    assert refused.returncode == 1 and "cargo is not on PATH; install to" in refused.stderr
+    refused = run("--profile=never", "--no-build")
+    assert refused.returncode == 1 and "libcrossdock_capi.so is not built" in refused.stderr
+    done = run("--profile=dev", "--no-build", "--static")
+    assert done.returncode == 0, done.stderr
+    assert files(tmp_path / "prefix") == files(prefix)
+    shutil.rmtree(tmp_path / "prefix")
 
 
 def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
