@@ -148,6 +148,15 @@ def test_cmake_finds_it(
         names_all_devices(tmp_path / f"build/devices{suffix}", place, library)
 
 
+@pytest.mark.parametrize("example", ["picture", "server"])
+def test_cmake_builds_the_examples(prefix: Path, example: str, tmp_path: Path) -> None:
+    cmake = needs("cmake")
+    source = ROOT / "examples/cpp" / example
+    call(cmake, "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    call(cmake, "--build", tmp_path)
+    assert str(prefix.resolve()) in call("ldd", tmp_path / example)
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [("2", r"version: 1\.0\.0"), ("1.99", r"version: 1\.0\.0"), ("1 COMPONENTS dynamic", "there are shared and, after")],
@@ -191,6 +200,19 @@ def test_pkg_config_lists_what_the_static_library_needs(prefix: Path, tmp_path: 
     program = tmp_path / "devices"
     call("cc", tmp_path / "devices.c", "-o", program, *flags)
     names_all_devices(program, Place(prefix, ()), "static")
+
+
+def test_scripts_run_in_a_static_program(prefix: Path, tmp_path: Path) -> None:
+    tool = needs("pkg-config")
+    variables = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+    flags = call(tool, "--cflags", "--libs", "crossdock-static", **variables).split()
+    # In the prefix it finds the package by itself.
+    source, program = tmp_path / "program.c", prefix / "bin/program"
+    source.write_text(block("docs/embedding-python.md", "c"))
+    call("cc", "-std=c99", source, "-o", program, *flags)
+    environment = {"CROSSDOCK_PYTHON": sys.executable, "PYTHONPATH": ""}
+    assert call(program, **environment) == block("docs/embedding-python.md", "text")
+    program.unlink()
 
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++17", "c++20"])
