@@ -55,11 +55,12 @@ def install(prefix: Path, write: Callable[[Path], None]) -> None:
         write(staged)
         replace(staged, work / "old", prefix)
     except BaseException:
-        if work:
+        # What could not be put back stays there.
+        if work and not any(is_entry(path) for path in (work / "old").rglob("*")):
             shutil.rmtree(work, ignore_errors=True)
         remove_folders(made)
         raise
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def replace(staged: Path, aside: Path, prefix: Path) -> None:
@@ -72,22 +73,25 @@ def replace(staged: Path, aside: Path, prefix: Path) -> None:
     gone = [name for name in listed(prefix) if name not in new and is_entry(prefix / name)]
     for name in new:
         check_place(prefix, prefix / name)
-    undo: list[Callable[[], object]] = []
+    moves: list[tuple[Path, Path]] = []
+    made: list[Path] = []
     try:
         for name in [*gone, *new]:
-            place, old, fresh = prefix / name, aside / name, staged / name
+            place = prefix / name
             if os.path.lexists(place):
-                old.parent.mkdir(parents=True, exist_ok=True)
-                place.rename(old)
-                undo.append(lambda old=old, place=place: old.rename(place))
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                moves.append((place, aside / name))
+                place.rename(aside / name)
             if name in new:
-                made = make_folders(place.parent)
-                undo.append(lambda made=made: remove_folders(made))
-                fresh.rename(place)
-                undo.append(lambda place=place, fresh=fresh: place.rename(fresh))
+                made = make_folders(place.parent) + made
+                moves.append((staged / name, place))
+                (staged / name).rename(place)
     except BaseException:
-        for step in reversed(undo):
-            step()
+        for before, after in reversed(moves):
+            # The last one may not have happened.
+            if os.path.lexists(after) and not os.path.lexists(before):
+                after.rename(before)
+        remove_folders(made)
         raise
     for name in gone:
         remove_folders([folder for folder in (prefix / name).parents if prefix in folder.parents])
@@ -138,7 +142,7 @@ def remove_folders(folders: list[Path]) -> None:
         try:
             folder.rmdir()
         except OSError:
-            return
+            continue
 
 
 def changeable(folder: Path) -> Path | None:
