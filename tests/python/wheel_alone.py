@@ -24,9 +24,19 @@ package = Path(xd.__file__).parent
 for name in ("libcrossdock.so.1", "py.typed", "_crossdock.pyi"):
     assert (package / name).is_file(), f"the package lacks {name}"
 assert list(package.glob("crossdock/plugins/*.so")), "the package has no plugin"
-headers = {path.name for path in Path(xd.get_include(), "crossdock").iterdir()}
-wanted = {"crossdock.h", "dlpack.h", "plugin.h", "plugin_groups.h", "plugin_support.h", "plugin_types.h"}
-assert headers >= wanted, f"the package lacks {wanted - headers}"
+root = Path(xd.get_include()).parent
+for name in (
+    "include/crossdock/crossdock.h",
+    "include/crossdock/crossdock.hpp",
+    "include/crossdock/dlpack.h",
+    "include/crossdock/plugin.h",
+    "lib/pkgconfig/crossdock.pc",
+    "share/crossdock/sdk/Cargo.toml",
+    "share/crossdock/sdk/src/lib.rs",
+):
+    assert (root / name).is_file(), f"the package lacks {name}"
+assert list(root.glob("include/crossdock/cpp/*.hpp")), "the package has no headers for C++"
+assert Path(xd.get_cmake_dir(), "CrossdockConfig.cmake").is_file(), "the package lacks what CMake needs"
 
 cpu = xd.device("cpu")
 assert cpu in xd.devices()

@@ -1,18 +1,17 @@
 """The build backend: maturin's, after the native files that the package carries were built.
 
 The wheel holds the extension module (maturin's work), and beside it `libcrossdock.so.1`, the plugin
-files under `crossdock/plugins`, where the library looks for them, and the `crossdock` command.
-Metadata alone is maturin's too, and builds nothing.
+files under `crossdock/plugins`, where the library looks for them, the `crossdock` command, and what
+programs and plugins are built with (`scripts/installed_files.py`). Metadata alone is maturin's too,
+and builds nothing.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import shutil
-import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,8 @@ HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent.parent
 PACKAGE = HERE / "python" / "crossdock"
 
-# The crates, the file that cargo makes of each, and where it lies in the package.
-FILES = {
-    "crossdock-capi": ("libcrossdock_capi.so", "libcrossdock.so.1"),
-    "crossdock-cli": ("crossdock", "command"),
-    "crossdock-plugin-opencl": (
-        "libcrossdock_plugin_opencl.so",
-        "crossdock/plugins/libcrossdock_plugin_opencl.so",
-    ),
-}
-MODULE = ("crossdock-python", "lib_crossdock.so")
-# Folders whose headers programs in C include.
-HEADERS = ("host/capi/include/crossdock", "sdk/include/crossdock")
+sys.path.insert(0, str(ROOT / "scripts"))
+import installed_files  # noqa: E402
 
 # The oldest C library that Rust's own standard library runs on (its platform support page).
 OLDEST_GLIBC = 17
@@ -76,37 +65,14 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
 
 def _with_native_files(config_settings: dict[str, Any] | None) -> dict[str, Any]:
     """Builds the native files into the package; the settings with which maturin makes the wheel."""
-    target = _target_folder()
-    os.environ["CARGO_TARGET_DIR"] = str(target)
-    crates = [word for crate in (*FILES, MODULE[0]) for word in ("-p", crate)]
-    subprocess.run(["cargo", "build", "--locked", "--release", *crates], cwd=ROOT, check=True)
-    built = target / "release"
-    for made, name in FILES.values():
-        _replace(built / made, PACKAGE / name)
-    for folder in HEADERS:
-        for header in (ROOT / folder).glob("*.h"):
-            _replace(header, PACKAGE / "include/crossdock" / header.name, mode=0o644)
+    os.environ["CARGO_TARGET_DIR"] = str(installed_files.target_folder())
+    built = installed_files.build("release")
+    installed_files.put_package(built, PACKAGE)
     settings = dict(config_settings or {})
     if "build-args" not in settings and "MATURIN_PEP517_ARGS" not in os.environ:
-        names = [made for made, _ in FILES.values()] + [MODULE[1]]
+        names = [installed_files.LIBRARY, installed_files.COMMAND, installed_files.MODULE, *installed_files.PLUGIN_FILES]
         settings["build-args"] = ["--locked", *_compatibility(built / name for name in names)]
     return settings
-
-
-def _target_folder() -> Path:
-    """Where cargo builds: only cargo knows, because configuration files can say it too."""
-    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
-    answer = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-    return Path(json.loads(answer)["target_directory"])
-
-
-def _replace(made: Path, place: Path, mode: int = 0o755) -> None:
-    """Puts a file in place by rename: a process may have the old one mapped."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = place.with_name(place.name + ".new")
-    shutil.copyfile(made, fresh)
-    fresh.chmod(mode)
-    fresh.replace(place)
 
 
 def _compatibility(files: Iterable[Path]) -> list[str]:

@@ -8,7 +8,7 @@ from ._crossdock import *
 from ._crossdock import __version__
 from ._files import load, save
 from ._opencl import from_opencl
-from ._paths import get_include
+from ._paths import get_cmake_dir, get_include
 
 __all__ = [
     "CopyRequiredError",
@@ -56,6 +56,7 @@ __all__ = [
     "from_dlpack",
     "from_opencl",
     "full",
+    "get_cmake_dir",
     "get_include",
     "int16",
     "int2",
