@@ -229,3 +229,16 @@ pub fn with_environment(test: &str, variables: &[(&str, &str)]) -> bool {
     assert!(passed, "{variables:?}");
     false
 }
+
+/// Runs `work` and gives what it gives, with the hooks that were called meanwhile, in order.
+pub fn traced<T>(folder: &Path, work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let file = folder.join("trace.json");
+    crossdock::trace::start(&file).unwrap();
+    let done = work();
+    crossdock::trace::stop().unwrap();
+    let events: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let is_hook = |event: &&serde_json::Value| event["cat"] == "hook";
+    let name = |event: &serde_json::Value| event["name"].as_str().unwrap_or_default().to_owned();
+    (done, events.iter().filter(is_hook).map(name).collect())
+}

@@ -5,12 +5,11 @@
 use std::path::Path;
 use std::sync::Barrier;
 
-use crossdock::{CostCache, CostOrigin, Device, RouteChoice, RouteKind, Runtime, Tensor, trace};
+use crossdock::{CostCache, CostOrigin, Device, RouteChoice, RouteKind, Runtime, Tensor};
 use crossdock_e2e::{
-    asynchronous, compile_plugin, ext_dev, plugin_file, report, root, with_environment,
+    asynchronous, compile_plugin, ext_dev, plugin_file, report, root, traced, with_environment,
 };
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
-use serde_json::Value;
 
 /// The CPU and OpenCL's first device; `None` where this run did not build the plugin.
 fn cpu_and_opencl() -> Option<(Runtime, [Device; 2])> {
@@ -82,18 +81,6 @@ fn threads_that_map_one_tensor_of_opencl_at_once_read_its_bytes() {
             });
         }
     });
-}
-
-/// Runs `work` and gives what it gives, with the hooks that were called meanwhile, in order.
-fn traced<T>(folder: &Path, work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    let file = folder.join("trace.json");
-    trace::start(&file).unwrap();
-    let done = work();
-    trace::stop().unwrap();
-    let events: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let is_hook = |event: &&Value| event["cat"] == "hook";
-    let name = |event: &Value| event["name"].as_str().unwrap_or_default().to_owned();
-    (done, events.iter().filter(is_hook).map(name).collect())
 }
 
 /// How often these hooks were called: what an alias takes, and what would copy.

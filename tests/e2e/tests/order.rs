@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
 use crossdock_e2e::modelled_memory::{ModelledMemory, content, trimmed};
-use crossdock_e2e::{ext_dev, plugin_file, report};
+use crossdock_e2e::{ext_dev, plugin_file, report, traced, with_environment};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -225,5 +225,38 @@ fn what_waits_for_a_stream_ends_with_its_failure_and_writes_nothing() {
         host_event.complete(Status::DEVICE_LOST).unwrap();
         assert!(target.fill(&[1; 4], Some(&stream)).is_err(), "{of_stream}");
         memory.check("nothing was written");
+    }
+}
+
+/// A copy in the order of a stream is one point on it: the end of its work, which both tensors remember. A
+/// stream of another plugin is waited for at one more, and waits for one.
+#[test]
+fn an_ordered_copy_records_one_event_on_a_stream_of_its_own_plugin() {
+    // In a process of its own: a trace has the hooks that all of its tests call.
+    if !with_environment(
+        "an_ordered_copy_records_one_event_on_a_stream_of_its_own_plugin",
+        &[],
+    ) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
+    for from in with_streams(&runtime) {
+        for to in with_streams(&runtime) {
+            let source = Tensor::from_bytes(&from, &layout, &[7; 4096]).unwrap();
+            for device in [&from, &to] {
+                let stream = Stream::new(device).unwrap();
+                let choice = RouteChoice::Only(RouteKind::Direct);
+                let ((copy, route), hooks) = traced(folder.path(), || {
+                    source.to_on(&to, choice, &stream).unwrap()
+                });
+                let records = hooks.iter().filter(|hook| *hook == "event_record").count();
+                let maker = route.steps[0].to_string();
+                let is_own = maker.contains(&format!("`{}` copies", device.plugin().name()));
+                assert_eq!(records, if is_own { 1 } else { 2 }, "{route}\n{hooks:?}");
+                assert_eq!(copy.read().unwrap(), [7; 4096]);
+            }
+        }
     }
 }

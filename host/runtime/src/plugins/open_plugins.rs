@@ -118,8 +118,8 @@ pub(crate) fn open_once(
     check_reentry("load a plugin")?;
     let table = table();
     let loading = match table.begin(source) {
-        Ok(plugin) => return Ok(plugin),
-        Err(loading) => loading,
+        Turn::Open(plugin) => return Ok(plugin),
+        Turn::Mine(loading) => loading,
     };
     let kept = (FloatMode::keep(), table.signals.keep());
     let result = open(file.as_ref());
@@ -279,13 +279,13 @@ impl Table {
     }
 
     /// The open plugin, or the right to open it.
-    fn begin(self: &Arc<Self>, source: Source) -> Result<Arc<Plugin>, Loading> {
+    fn begin(self: &Arc<Self>, source: Source) -> Turn {
         let mut state = self.state();
         loop {
             state.opened.retain(|open| open.plugin.strong_count() > 0);
             let mut same = state.opened.iter().filter(|open| open.source == source);
             if let Some(plugin) = same.find_map(Opened::plugin) {
-                return Ok(plugin);
+                return Turn::Open(plugin);
             }
             if !state.loading.contains(&source) {
                 break;
@@ -297,7 +297,7 @@ impl Table {
         }
         state.loading.push(source);
         drop(state);
-        Err(Loading {
+        Turn::Mine(Loading {
             table: Arc::clone(self),
             source,
             _this: OnThisThread::begin(),
@@ -348,6 +348,14 @@ impl Table {
             }
         }
     }
+}
+
+/// Whose turn it is to open a plugin.
+enum Turn {
+    /// Nobody's: it is open.
+    Open(Arc<Plugin>),
+    /// The caller's; others wait for it.
+    Mine(Loading),
 }
 
 /// The right to load one source; given back when it is dropped.
