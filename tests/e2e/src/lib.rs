@@ -230,15 +230,19 @@ pub fn with_environment(test: &str, variables: &[(&str, &str)]) -> bool {
     false
 }
 
-/// Runs `work` and gives what it gives, with the hooks that were called meanwhile, in order.
+/// Runs `work` and gives what it gives, with the hooks that were called meanwhile in the whole process, in order.
+///
+/// # Panics
+/// When the trace cannot be written or read.
+#[expect(clippy::expect_used, reason = "a failure ends the test")]
 pub fn traced<T>(folder: &Path, work: impl FnOnce() -> T) -> (T, Vec<String>) {
     let file = folder.join("trace.json");
-    crossdock::trace::start(&file).unwrap();
+    crossdock::trace::start(&file).expect("a trace begins");
     let done = work();
-    crossdock::trace::stop().unwrap();
-    let events: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let is_hook = |event: &&serde_json::Value| event["cat"] == "hook";
-    let name = |event: &serde_json::Value| event["name"].as_str().unwrap_or_default().to_owned();
-    (done, events.iter().filter(is_hook).map(name).collect())
+    crossdock::trace::stop().expect("a trace ends");
+    let text = std::fs::read(file).expect("a trace is a file");
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&text).expect("a trace is JSON");
+    let hooks = events.iter().filter(|event| event["cat"] == "hook");
+    let names = hooks.map(|event| event["name"].as_str().unwrap_or_default().to_owned());
+    (done, names.collect())
 }

@@ -10,6 +10,7 @@ use crossdock_e2e::{
     asynchronous, compile_plugin, ext_dev, plugin_file, report, root, traced, with_environment,
 };
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+use serde_json::Value;
 
 /// The CPU and OpenCL's first device; `None` where this run did not build the plugin.
 fn cpu_and_opencl() -> Option<(Runtime, [Device; 2])> {
