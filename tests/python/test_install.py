@@ -202,6 +202,15 @@ def test_pkg_config_lists_what_the_static_library_needs(prefix: Path, tmp_path: 
     names_all_devices(program, Place(prefix, ()), "static")
 
 
+def test_pkg_config_takes_a_folder_with_a_space(place: Place, tmp_path: Path) -> None:
+    tool, moved = needs("pkg-config"), tmp_path / "a folder"
+    shutil.copytree(place.root / "lib/pkgconfig", moved / "lib/pkgconfig")
+    variables = {"PKG_CONFIG_PATH": str(moved / "lib/pkgconfig")}
+    flags = shlex.split(call(tool, "--cflags", "--libs", "crossdock", **variables))
+    paths = [Path(os.path.normpath(flag[2:])) for flag in flags if flag.startswith(("-I", "-L"))]
+    assert paths == [moved / "include", moved if place.root == PACKAGE else moved / "lib"]
+
+
 def test_scripts_run_in_a_static_program(prefix: Path, tmp_path: Path) -> None:
     tool = needs("pkg-config")
     variables = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
