@@ -23,7 +23,7 @@ def built(name: str, folder: Path) -> Path:
     sources = [str(source) for source in sorted((EXAMPLES / name).glob("*.cpp"))]
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     flags = ["-std=c++17", "-O1", *WARNINGS, *sanitizers, f"-I{xd.get_include()}"]
-    link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}", "-pthread"]
+    link = [str(package / "libcrossdock.so.1"), f"-Wl,-rpath,{package}", "-pthread", "-ldl"]
     subprocess.run(
         [os.environ.get("CXX", "c++"), *flags, *sources, *link, "-o", str(program)], check=True
     )
@@ -99,3 +99,15 @@ def test_a_server_answers_what_can_be_answered(tmp_path: Path) -> None:
     script = str(EXAMPLES / "server/requests.py")
     printed = run(server, "--requests", "40", "--threads", "3", "--script", script, "--timeout", "1000")
     assert printed == "answered 34, endless 2, failed 4, timed out 2\n"
+
+
+def test_onnx_runtime_gets_and_gives_tensors_without_a_copy(tmp_path: Path) -> None:
+    library = os.environ.get("CROSSDOCK_ONNXRUNTIME")
+    if library is None:
+        pytest.skip("scripts/setup could not fetch ONNX Runtime")
+    example = built("onnxruntime", tmp_path)
+    for device in xd.devices():
+        printed = run(example, library, str(device))
+        assert f"on a tensor of {device}\ninto ONNX Runtime and out of it: 0 bytes copied\n" in printed
+    ended = subprocess.run([example, "/nowhere.so"], capture_output=True, text=True, env=ENVIRONMENT)
+    assert ended.returncode == 1 and "cannot load ONNX Runtime" in ended.stderr
