@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Run(command::run::command::Arguments),
     /// Check a plugin against the contract.
     Conform(command::conform::command::Arguments),
+    /// Write the project of a plugin, in Rust or in C, which builds and passes `conform` as it is.
+    NewPlugin(command::new_plugin::command::Arguments),
     /// Time exchange and copies on this machine.
     Bench(command::bench::command::Arguments),
     /// Print the completions for a shell.
@@ -59,6 +61,7 @@ impl Command {
             Self::Matrix(arguments) => command::matrix::command::run(arguments, globals),
             Self::Run(arguments) => command::run::command::run(arguments, globals),
             Self::Conform(arguments) => command::conform::command::run(arguments, globals),
+            Self::NewPlugin(arguments) => command::new_plugin::command::run(arguments),
             Self::Bench(arguments) => command::bench::command::run(arguments, globals),
             Self::Completions(arguments) => command::completions::run(arguments),
             Self::ConformChild(arguments) => command::conform::child::run(arguments),

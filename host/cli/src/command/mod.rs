@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod matrix;
+pub(crate) mod new_plugin;
 pub(crate) mod probe;
 pub(crate) mod route;
 pub(crate) mod run;

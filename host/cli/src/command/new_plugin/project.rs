@@ -1,0 +1,150 @@
+//! The files of a project, and how they are written: all of them, or none.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Problem;
+
+/// What a project is made of.
+pub(super) struct Project<'a> {
+    pub(super) name: &'a str,
+    pub(super) sdk: &'a str,
+    pub(super) is_c: bool,
+}
+
+/// A file's path in the project, its text, and whether it is a program.
+type File = (&'static str, &'static str, bool);
+
+const C: &[File] = &[
+    ("Makefile", include_str!("templates/c/Makefile"), false),
+    ("README.md", include_str!("templates/c/README.md"), false),
+    (".gitignore", include_str!("templates/c/gitignore"), false),
+    (
+        ".github/workflows/ci.yml",
+        include_str!("templates/c/ci.yml"),
+        false,
+    ),
+    ("src/plugin.c", include_str!("templates/c/plugin.c"), false),
+    ("tests/unit.c", include_str!("templates/c/unit.c"), false),
+];
+
+macro_rules! example {
+    ($file:literal) => {
+        include_str!(concat!("../../../../../examples/plugin-rust/src/", $file))
+    };
+}
+
+const RUST: &[File] = &[
+    (
+        "Cargo.toml",
+        include_str!("templates/rust/manifest.toml"),
+        false,
+    ),
+    ("README.md", include_str!("templates/rust/README.md"), false),
+    (
+        ".gitignore",
+        include_str!("templates/rust/gitignore"),
+        false,
+    ),
+    (
+        ".github/workflows/ci.yml",
+        include_str!("templates/rust/ci.yml"),
+        false,
+    ),
+    ("src/lib.rs", example!("lib.rs"), false),
+    ("src/memory.rs", example!("memory.rs"), false),
+    ("src/ordering.rs", example!("ordering.rs"), false),
+    ("src/queue.rs", example!("queue.rs"), false),
+    (
+        "src/tests.rs",
+        include_str!("templates/rust/tests.rs"),
+        false,
+    ),
+    (
+        "tests/conform.rs",
+        include_str!("templates/rust/conform.rs"),
+        false,
+    ),
+    (
+        "scripts/sanitize",
+        include_str!("templates/rust/sanitize"),
+        true,
+    ),
+];
+
+impl Project<'_> {
+    /// The paths in the project.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'static str> {
+        self.files().iter().map(|(path, ..)| *path)
+    }
+
+    /// Makes the folder in `into` with all files, or leaves nothing.
+    ///
+    /// # Errors
+    /// That there is something already, or what the system says.
+    pub(super) fn write(&self, into: &Path) -> Result<PathBuf, Problem> {
+        let folder = into.join(self.name);
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Problem::new(
+                format!("make the folder `{}`", folder.display()),
+                "there is something of this name already",
+                "take another name, or remove it",
+            ),
+            _ => Problem::file("make the folder", &folder, &error),
+        };
+        DirBuilder::new().create(&folder).map_err(failed)?;
+        self.files()
+            .iter()
+            .try_for_each(|file| self.write_file(&folder, file))
+            .map_err(|error| {
+                // What is there is ours: the folder was made above.
+                let _left = fs::remove_dir_all(&folder);
+                Problem::file("write the project", &folder, &error)
+            })?;
+        Ok(folder)
+    }
+
+    const fn files(&self) -> &'static [File] {
+        if self.is_c { C } else { RUST }
+    }
+
+    fn write_file(&self, folder: &Path, (path, text, is_program): &File) -> io::Result<()> {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mode = if *is_program { 0o777 } else { 0o666 };
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(self.filled(text).as_bytes())
+    }
+
+    /// A template with the names of this project.
+    fn filled(&self, text: &str) -> String {
+        let include = format!("{}/include", self.sdk);
+        let names = [
+            ("__name__", self.name),
+            ("__folder__", self.name),
+            ("__sdk__", self.sdk),
+            ("__include__", include.as_str()),
+            // Of the example, from whose files the plugin in Rust is made.
+            (
+                "name = \"example\", vendor = \"Example\"",
+                &format!("name = \"{0}\", vendor = \"{0}\"", self.name),
+            ),
+            ("mod queue;\n", "mod queue;\n#[cfg(test)]\nmod tests;\n"),
+            (
+                "libexample_plugin.so",
+                &format!("libcrossdock_plugin_{}.so", self.name),
+            ),
+            ("\"example\"", &format!("\"{}\"", self.name)),
+        ];
+        let mut filled = text.to_owned();
+        for (template, name) in names {
+            filled = filled.replace(template, name);
+        }
+        filled
+    }
+}

@@ -1,0 +1,141 @@
+//! `crossdock new-plugin`: its projects build and pass `conform` with no edits.
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CROSSDOCK: &str = env!("CARGO_BIN_EXE_crossdock");
+
+fn new_plugin(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(CROSSDOCK);
+    command
+        .arg("new-plugin")
+        .args(arguments)
+        .current_dir(folder);
+    command.env_remove("CROSSDOCK_SDK").output().unwrap()
+}
+
+/// What a command says, which must end well.
+fn said(command: &mut Command) -> String {
+    command
+        .env("CROSSDOCK", CROSSDOCK)
+        .env("CROSSDOCK_COSTS", "off");
+    command
+        .env("CROSSDOCK_TRUST_PATHS", "1")
+        .env_remove("CROSSDOCK_PLUGIN_PATH");
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{out}{err}",
+        output.status
+    );
+    out + &err
+}
+
+fn made(folder: &Path, arguments: &[&str]) {
+    let output = new_plugin(folder, arguments);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(told.contains("next: cd "), "{told}");
+}
+
+#[test]
+fn a_project_in_c_builds_in_silence_and_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["first_dev", "--c"]);
+    made(folder.path(), &["second_dev", "--c"]);
+    for name in ["first_dev", "second_dev"] {
+        let mut make = Command::new("make");
+        let told = said(
+            make.args(["check", "CFLAGS=-O1 -g -Werror"])
+                .current_dir(folder.path().join(name)),
+        );
+        assert!(
+            told.contains("unit: 4 passed") && told.contains(" 0 failed"),
+            "{told}"
+        );
+        assert!(!told.contains("warning"), "{told}");
+    }
+    // Both at once: the host gives their devices ids one after another.
+    let mut devices = Command::new(CROSSDOCK);
+    devices
+        .env("CROSSDOCK_PLUGINS", "cpu,first_dev,second_dev")
+        .arg("devices");
+    for name in ["first_dev", "second_dev"] {
+        let file = format!("{name}/build/libcrossdock_plugin_{name}.so");
+        devices.arg("--plugin").arg(folder.path().join(file));
+    }
+    let told = said(&mut devices);
+    for part in [
+        "ext_dev:0",
+        "ext_dev:1",
+        "Host memory of first_dev",
+        "Host memory of second_dev",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn a_project_in_rust_builds_and_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["rusty_dev"]);
+    let project = folder.path().join("rusty_dev");
+    // The versions that are here already, so that nothing is fetched; built where the next run finds it.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-plugin");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .arg("test")
+        .current_dir(&project)
+        .env("CARGO_TARGET_DIR", target);
+    cargo
+        .env("CARGO_NET_OFFLINE", "true")
+        .env_remove("RUSTFLAGS");
+    let told = said(&mut cargo);
+    assert!(
+        told.contains("the_plugin_keeps_the_contract ... ok"),
+        "{told}"
+    );
+    assert!(
+        told.contains("bytes_survive_the_way_there_and_back ... ok"),
+        "{told}"
+    );
+    assert!(!told.contains("warning"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_made_is_told_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], why: &str| {
+        let output = new_plugin(folder.path(), arguments);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(why) && told.contains("try: "), "{told}");
+    };
+    for name in [
+        "My_Dev",
+        "9dev",
+        "a-b",
+        "",
+        "../x",
+        "d\u{fc}",
+        &"a".repeat(65),
+    ] {
+        refused(&[name], "letters a to z");
+    }
+    refused(&["cuda"], "there is a plugin of this name");
+    refused(&["dev", "--sdk", "/nowhere"], "`/nowhere` has no");
+    refused(&["dev", "--into", "/nowhere"], "No such file");
+    std::fs::write(folder.path().join("taken"), "mine").unwrap();
+    refused(&["taken"], "there is something of this name already");
+    assert_eq!(std::fs::read(folder.path().join("taken")).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
