@@ -356,38 +356,50 @@ def _reload(session):
     run, argument, folder = session.program
     names = session.module.__dict__
     before, modules = dict(names), _modules_below(folder)
-    for name in before:
-        if name not in _OF_MODULES and name not in session.given:
-            del names[name]
+
+    def put_back():
+        for name in _modules_below(folder):
+            del sys.modules[name]
+        sys.modules.update(modules)
+        names.clear()
+        names.update(before)
+
     try:
+        for name in before:
+            if name not in _OF_MODULES and name not in session.given:
+                del names[name]
         for name, module in modules.items():
             del sys.modules[name]
             _forget_compiled(_vars(module)["__file__"])
         importlib.invalidate_caches()
         run(session, argument)
     except BaseException:
-        for name in _modules_below(folder):
-            del sys.modules[name]
-        sys.modules.update(modules)
-        names.clear()
-        names.update(before)
+        try:
+            put_back()
+        except KeyboardInterrupt:
+            # One that came just now; a second one is no sooner than the session's grace.
+            put_back()
         raise
     del before, modules
     gc.collect()
 
 
 def _modules_below(folder):
-    """The modules that lie there, by their names; what is installed there is not the program's."""
+    """The modules that lie there, by their names. What is installed there is not the program's, nor is Python's
+    own library, nor the package that its tensors are of."""
     folder = os.path.join(os.path.realpath(folder), "")
+    library = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
     namespaces = [id(session.module) for session in _sessions.values()]
     found = {}
     for name, module in list(sys.modules.items()):
         if not issubclass(type(module), types.ModuleType) or id(module) in namespaces:
             continue
         file = _vars(module).get("__file__")
-        if type(file) is not str or not file.endswith(".py"):
+        if type(file) is not str or not file.endswith(".py") or name.partition(".")[0] == "crossdock":
             continue
         file = os.path.realpath(file)
+        if file.startswith(library):
+            continue
         inside = file[len(folder) :].split(os.sep)
         if file.startswith(folder) and "site-packages" not in inside and "dist-packages" not in inside:
             found[name] = module

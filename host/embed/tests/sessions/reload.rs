@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use crossdock_embed::{Kind, Value};
+use crossdock_embed::{Kind, Limits, Value};
 
 use crate::rig::{Child, in_children, number, rounds, run, try_run};
 
@@ -11,6 +12,8 @@ in_children! {
     reload_leaves_nothing_old: everything_is_new;
     a_reload_that_fails_leaves_everything_as_it_was: failures;
     a_module_that_was_run_is_loaded_again: modules;
+    pythons_own_library_is_not_loaded_again: library;
+    a_reload_that_is_stopped_leaves_everything_as_it_was: stopped;
     reloads_are_flat_in_memory: memory;
 }
 
@@ -114,6 +117,45 @@ fn modules(child: &Child) {
     assert_eq!(number(&session, "v"), 2);
     let failure = try_run(&session, "left").unwrap_err();
     assert_eq!(failure.exception.as_deref(), Some("NameError"));
+}
+
+fn library(child: &Child) {
+    let session = child.session();
+    session.run_module("this", None).unwrap();
+    run(
+        &session,
+        "import sys, os, json\nsys.old = dict(sys.modules)",
+    );
+    session.reload(None).unwrap();
+    run(
+        &session,
+        "import sys\nassert all(sys.modules.get(n) is m for n, m in sys.old.items() if n != 'this')",
+    );
+}
+
+fn stopped(child: &Child) {
+    let (folder, session) = (tempfile::tempdir().unwrap(), child.session());
+    write(folder.path(), 1);
+    let file = folder.path().join("main.py");
+    session.run_file(&file, None).unwrap();
+    run(
+        &session,
+        "left = 1\nimport sys\nsys.old = sys.modules['parts.deep']",
+    );
+    fs::write(&file, "import beside\nwhile True: pass\n").unwrap();
+    for _ in 0..rounds(20, 500) {
+        let limits = Limits {
+            timeout: Some(Duration::from_millis(3)),
+            ..Limits::default()
+        };
+        let failure = session.reload(Some(limits)).unwrap_err();
+        assert_eq!(failure.kind, Kind::Timeout, "{failure}");
+        run(
+            &session,
+            "assert left == only_1 == 1 and sys.modules['parts.deep'] is sys.old",
+        );
+        run(&session, "assert versions() == 4");
+    }
 }
 
 /// What this process has in memory, in KiB.
