@@ -1510,8 +1510,9 @@ xd_error *xd_session_call(const xd_session *session, const char *name,
  * \brief Runs the file or module that ran last again, as it is now on disk.
  *
  * Modules that lie in its folder, or below, are loaded anew, but for what is installed there
- * (`site-packages`), Python's own library and modules in C. What the program defined before is gone; variables that the host
- * set and functions that it defined stay. Where it fails everything is as it was before.
+ * (`site-packages`), Python's own library and modules in C. What the program defined before is gone;
+ * variables that the host set and functions that it defined stay. Where it fails everything is as it was
+ * before.
  * \param[in] options  NULL: the session's limits.
  * \return As ::xd_session_run_file; `XD_ERROR_SCRIPT` also where nothing ran that could run again.
  */
