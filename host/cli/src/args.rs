@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Devices(command::devices::Arguments),
     /// Probe every plugin in a process of its own, and say what to do about each problem.
     Doctor(command::doctor::Arguments),
+    /// Read a plugin file without running any of its code.
+    Inspect(command::inspect::Arguments),
     /// Explain how a tensor would get from one device to another.
     Route(command::route::Arguments),
     /// Copy the tensors of files to a device and back, verified bit for bit.
@@ -54,6 +56,7 @@ impl Command {
         match self {
             Self::Devices(arguments) => command::devices::run(arguments, globals),
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
+            Self::Inspect(arguments) => command::inspect::run(arguments),
             Self::Route(arguments) => command::route::run(arguments, globals),
             Self::Copy(arguments) => command::copy::run(arguments, globals),
             Self::Matrix(arguments) => command::matrix::command::run(arguments, globals),
