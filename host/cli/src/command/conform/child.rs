@@ -1,11 +1,11 @@
 //! The child of `conform`: runs the cases and tells the parent of each, so that it knows which one a
 //! crash or a hang was in.
 
-use std::{fs::File, io, path::PathBuf, time::Instant};
+use std::{fs::File, path::PathBuf, time::Instant};
 
 use clap::Args;
 use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
-use rustix::{process::Signal, stdio};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
@@ -15,6 +15,7 @@ use crate::command::{
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
+    followed::{take_stdout, tell},
 };
 
 #[derive(Debug, Args)]
@@ -46,8 +47,6 @@ pub(crate) enum Told {
     Refused(Problem),
     /// The final word: no case is left, and the plugin is closed.
     Done,
-    /// The parent's own word, behind all that the child wrote: the child has ended.
-    Over,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -100,18 +99,4 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Keeps stdout for the parent: whatever the plugin prints goes to stderr.
-pub(super) fn take_stdout() -> Result<File, Failure> {
-    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
-    stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
-    Ok(File::from(kept))
-}
-
-/// Writes one line; the pipe takes it in one piece.
-pub(super) fn tell(to: &mut impl io::Write, told: &Told) -> io::Result<()> {
-    let mut line = serde_json::to_string(told)?;
-    line.push('\n');
-    to.write_all(line.as_bytes())
 }
