@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// A case of `conform` in a process that ends with the plugin open.
     #[command(hide = true)]
     ConformEnding(command::conform::ending::Arguments),
+    /// The pairs of `matrix`, one after another, told on stdout as they begin and end.
+    #[command(hide = true)]
+    MatrixChild(command::matrix::child::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
     #[command(hide = true)]
     ProbeChild(command::probe::child::Arguments),
@@ -66,6 +69,7 @@ impl Command {
             Self::Completions(arguments) => command::completions::run(arguments),
             Self::ConformChild(arguments) => command::conform::child::run(arguments),
             Self::ConformEnding(arguments) => command::conform::ending::run(arguments),
+            Self::MatrixChild(arguments) => command::matrix::child::run(arguments, globals),
             Self::ProbeChild(arguments) => command::probe::child::run(arguments),
         }
     }
