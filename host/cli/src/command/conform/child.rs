@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
-    conform::command::{LevelArgument, own_devices},
+    conform::command::{LevelArgument, absent, own_devices},
     conform::ending,
 };
 use crate::{
@@ -38,7 +38,11 @@ pub(crate) enum Told {
         plugin: String,
         device: u32,
         device_name: String,
+        /// The device's type.
+        ty: String,
     },
+    /// There is no device, and that is no failure.
+    Absent { plugin: String, detail: String },
     /// A case begins.
     Begin(String),
     /// It has ended.
@@ -67,7 +71,11 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
     let runtime = crate::command::conform::command::open(&arguments.plugin)?;
     let level = Level::from(arguments.level);
     let mut left_out = arguments.skip;
+    if let Some((plugin, detail)) = absent(&runtime, &arguments.plugin)? {
+        tell(parent, &Told::Absent { plugin, detail })?;
+    }
     for device in own_devices(&runtime, &arguments.plugin) {
+        let ty = device.id().ty.to_string();
         let subject = Subject::new(device.plugin().hooks(), device.index())?;
         let Report {
             plugin,
@@ -81,6 +89,7 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
                 plugin,
                 device,
                 device_name,
+                ty,
             },
         )?;
         for case in selected(level, arguments.case.as_deref()) {

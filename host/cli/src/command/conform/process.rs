@@ -5,21 +5,22 @@ use std::{env, process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use crossdock_conformance::{CaseReport, Level, Outcome, Report, selected};
 
-use crate::command::{conform::child::Told, conform::command::Arguments, conform::shown::Shown};
+use crate::command::{
+    conform::child::Told,
+    conform::command::{Arguments, Ran},
+    conform::shown::Shown,
+};
 use crate::{
     failure::{Failure, Problem},
     followed::{Followed, Word, ended},
 };
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
-pub(super) fn run(
-    arguments: &Arguments,
-    quiet: bool,
-    shown: &mut Shown,
-) -> Result<Vec<Report>, Failure> {
+pub(super) fn run(arguments: &Arguments, quiet: bool, shown: &mut Shown) -> Result<Ran, Failure> {
     let mut run = Run {
         level: arguments.level.into(),
         reports: Vec::new(),
+        types: Vec::new(),
         open: None,
         refused: None,
     };
@@ -31,7 +32,8 @@ pub(super) fn run(
         }
         let Some(why) = end else {
             run.name_missing(arguments.case.as_deref());
-            return Ok(run.reports);
+            let (reports, types) = (run.reports, run.types);
+            return Ok(Ran { reports, types });
         };
         match run.open.take() {
             Some(name) => {
@@ -48,6 +50,8 @@ pub(super) fn run(
 struct Run {
     level: Level,
     reports: Vec<Report>,
+    /// The types of the devices.
+    types: Vec<String>,
     /// The case that has begun and not ended.
     open: Option<String>,
     /// Why no case could be run.
@@ -96,7 +100,15 @@ impl Run {
                 plugin,
                 device,
                 device_name,
-            } => self.device(plugin, device, device_name),
+                ty,
+            } => {
+                self.types.push(ty);
+                self.device(plugin, device, device_name);
+            }
+            Told::Absent { plugin, detail } => {
+                self.reports
+                    .push(Report::absent(plugin, self.level, detail));
+            }
             Told::Begin(name) => {
                 if let Some(before) = self.open.replace(name) {
                     self.end(&before, Outcome::Failed(NO_WORD.to_owned()), Duration::ZERO);
@@ -114,7 +126,8 @@ impl Run {
 
     /// Makes a failure of each case that was to run and of which nothing came.
     fn name_missing(&mut self, filter: Option<&str>) {
-        for report in &mut self.reports {
+        let mut reports = self.reports.iter_mut();
+        for report in reports.by_ref().filter(|report| !report.is_absent()) {
             for case in selected(self.level, filter) {
                 if report.cases.iter().all(|told| told.name != case.name) {
                     let outcome = Outcome::Failed(NO_WORD.to_owned());

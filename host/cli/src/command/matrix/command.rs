@@ -60,6 +60,8 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let files: Vec<_> = asked.collect();
     for (_, path) in &files {
         outputs.claim(path)?;
+        // Nothing is moved for results that cannot be written.
+        drop(outputs.begin(path)?);
     }
     let mut shown = Shown {
         quiet: globals.quiet,
