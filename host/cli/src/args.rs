@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Devices(command::devices::Arguments),
     /// Probe every plugin in a process of its own, and say what to do about each problem.
     Doctor(command::doctor::Arguments),
+    /// Read a plugin file without running any of its code.
+    Inspect(command::inspect::Arguments),
     /// Explain how a tensor would get from one device to another.
     Route(command::route::Arguments),
     /// Copy the tensors of files to a device and back, verified bit for bit.
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     /// A case of `conform` in a process that ends with the plugin open.
     #[command(hide = true)]
     ConformEnding(command::conform::ending::Arguments),
+    /// The pairs of `matrix`, one after another, told on stdout as they begin and end.
+    #[command(hide = true)]
+    MatrixChild(command::matrix::child::Arguments),
     /// One plugin, probed for `doctor`, which reads the answer from a file.
     #[command(hide = true)]
     ProbeChild(command::probe::child::Arguments),
@@ -56,6 +61,7 @@ impl Command {
         match self {
             Self::Devices(arguments) => command::devices::run(arguments, globals),
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
+            Self::Inspect(arguments) => command::inspect::run(arguments),
             Self::Route(arguments) => command::route::run(arguments, globals),
             Self::Copy(arguments) => command::copy::run(arguments, globals),
             Self::Matrix(arguments) => command::matrix::command::run(arguments, globals),
@@ -66,6 +72,7 @@ impl Command {
             Self::Completions(arguments) => command::completions::run(arguments),
             Self::ConformChild(arguments) => command::conform::child::run(arguments),
             Self::ConformEnding(arguments) => command::conform::ending::run(arguments),
+            Self::MatrixChild(arguments) => command::matrix::child::run(arguments, globals),
             Self::ProbeChild(arguments) => command::probe::child::run(arguments),
         }
     }

@@ -66,6 +66,12 @@ impl From<crossdock::Error> for Problem {
     }
 }
 
+impl From<crossdock::plugin_files::PreflightError> for Problem {
+    fn from(error: crossdock::plugin_files::PreflightError) -> Self {
+        Self::new(error.to_string(), error.why(), error.hint())
+    }
+}
+
 impl From<crossdock_embed::Failure> for Problem {
     fn from(failure: crossdock_embed::Failure) -> Self {
         let (why, hint) = (failure.why().to_owned(), failure.hint().to_owned());

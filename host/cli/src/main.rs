@@ -5,6 +5,7 @@ mod command;
 mod exit;
 mod failure;
 mod files;
+mod followed;
 mod globals;
 mod log_lines;
 mod outputs;

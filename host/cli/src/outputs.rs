@@ -1,7 +1,7 @@
 //! The files that a command writes: each once, never over one that it reads, whole or not at all.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     io::Write as _,
     os::unix::fs::MetadataExt as _,
@@ -20,7 +20,8 @@ use crate::{
 pub(crate) struct Outputs {
     inputs: HashSet<Identity>,
     claimed: HashSet<PathBuf>,
-    written: HashSet<Identity>,
+    /// Which file each of them is now.
+    written: HashMap<Identity, PathBuf>,
 }
 
 /// Device and inode: the same for every name of one file.
@@ -39,7 +40,7 @@ impl Outputs {
         Self {
             inputs: inputs.into_iter().filter_map(identity).collect(),
             claimed: HashSet::new(),
-            written: HashSet::new(),
+            written: HashMap::new(),
         }
     }
 
@@ -67,7 +68,7 @@ impl Outputs {
         })
     }
 
-    /// Writes a whole file that was claimed.
+    /// Writes a whole file that was claimed, again where it was written before.
     pub(crate) fn write(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
         let mut output = self.begin(path)?;
         output.write(text.as_bytes())?;
@@ -82,14 +83,16 @@ impl Outputs {
         let failed = |error| Problem::file("write", target, &error);
         let facts = temporary.file.metadata().map_err(failed)?;
         fs::rename(&temporary.path, target).map_err(failed)?;
-        self.written.insert((facts.dev(), facts.ino()));
+        // What it was before is gone, and its number may be another file's soon.
+        self.written.retain(|_, written| written != target);
+        let identity = (facts.dev(), facts.ino());
+        self.written.insert(identity, target.clone());
         Ok(())
     }
 
     fn check(&self, path: &Path) -> Result<(), Problem> {
         let found = identity(path);
-        let is_one_of = |files: &HashSet<Identity>| found.is_some_and(|file| files.contains(&file));
-        if is_one_of(&self.inputs) {
+        if found.is_some_and(|file| self.inputs.contains(&file)) {
             let why = "it is a file that is being read";
             return Err(refuse(
                 path,
@@ -97,7 +100,8 @@ impl Outputs {
                 "name another file or folder for the output",
             ));
         }
-        if is_one_of(&self.written) {
+        let written = found.and_then(|file| self.written.get(&file));
+        if written.is_some_and(|written| written != path) {
             let why = "it was written just now, for another one";
             return Err(refuse(path, why, "give them different names or folders"));
         }

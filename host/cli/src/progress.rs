@@ -43,6 +43,11 @@ impl Progress {
         self.show_when_long();
     }
 
+    /// Takes the bar away while something else is printed.
+    pub(crate) fn pause<R>(&self, print: impl FnOnce() -> R) -> R {
+        self.bar.suspend(print)
+    }
+
     fn show_when_long(&mut self) {
         if !self.shown && !self.quiet && self.started.elapsed() > PATIENCE {
             self.shown = true;

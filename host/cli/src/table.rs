@@ -9,6 +9,7 @@ use crate::{failure::one_line, screen::HEADING, text::Text};
 #[derive(Debug)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
+    least: Vec<usize>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -24,8 +25,15 @@ impl Table {
     pub(crate) fn new(headings: &[&'static str]) -> Self {
         Self {
             headings: headings.to_vec(),
+            least: vec![0; headings.len()],
             rows: Vec::new(),
         }
+    }
+
+    /// With columns at least so wide, for rows that are printed one by one.
+    pub(crate) fn at_least(mut self, widths: impl Into<Vec<usize>>) -> Self {
+        self.least = widths.into();
+        self
     }
 
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
@@ -34,12 +42,6 @@ impl Table {
 
     /// The table as text.
     pub(crate) fn text(&self) -> Text {
-        let mut widths: Vec<usize> = self.headings.iter().map(|text| width(text)).collect();
-        for row in &self.rows {
-            for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = (*widest).max(width(&cell.text));
-            }
-        }
         let headings = self.headings.iter().enumerate().map(|(column, text)| {
             let right = self
                 .rows
@@ -53,11 +55,30 @@ impl Table {
             }
         });
         let mut out = Text::new();
-        line(&mut out, &headings.collect::<Vec<_>>(), &widths);
+        line(&mut out, &headings.collect::<Vec<_>>(), &self.widths());
+        out.append(self.rows());
+        out
+    }
+
+    /// The rows as text, without the headings.
+    pub(crate) fn rows(&self) -> Text {
+        let (mut out, widths) = (Text::new(), self.widths());
         for row in &self.rows {
             line(&mut out, row, &widths);
         }
         out
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let headings = self.headings.iter().map(|text| width(text));
+        let headings = headings.zip(&self.least);
+        let mut widths: Vec<usize> = headings.map(|(text, least)| text.max(*least)).collect();
+        for row in &self.rows {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = (*widest).max(width(&cell.text));
+            }
+        }
+        widths
     }
 }
 

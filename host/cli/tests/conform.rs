@@ -307,3 +307,76 @@ fn the_cases_about_the_end_of_a_process_pass_on_a_plugin_that_ends_well() {
         assert_eq!(told[0]["cases"][0]["outcome"], "passed", "{told}");
     }
 }
+
+/// The C plugin without a device here.
+fn build_absent(folder: &Path) -> PathBuf {
+    let absent = "memset(out, 0, sizeof *out); out->state = XD_PROBE_ABSENT; \
+                  strcpy((char *)out->detail, \"looked for libmade_up.so & found none\"); \
+                  return XD_OK;";
+    build_with(folder, ("ext_probe", absent))
+}
+
+#[test]
+fn an_absent_device_is_one_skipped_case_and_no_failure_unless_it_is_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build_absent(folder.path());
+    let junit = folder.path().join("junit.xml");
+    let junit_option = ["--junit", junit.to_str().unwrap()];
+    for more in [&[][..], &["--in-process"]] {
+        let output = conform(&plugin, &[&junit_option[..], more].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*told), (Some(0), ""));
+        let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(reports[0]["cases"].as_array().unwrap().len(), 1);
+        assert_eq!(reports[0]["cases"][0]["outcome"], "skipped", "{reports}");
+        let text = fs::read_to_string(&junit).unwrap();
+        for part in ["tests=\"1\"", "skipped=\"1\"", "libmade_up.so &amp; found"] {
+            assert!(text.contains(part), "{text} has no {part}");
+        }
+    }
+    let output = conform(&plugin, &["--require", "ext_dev"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("of type ext_dev is here"), "{told}");
+    let good = build(folder.path(), "");
+    let case = ["--require", "ext_dev", "--case", "allocat"];
+    assert_eq!(conform(&good, &case).status.code(), Some(0));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told_before_a_case_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let marks = format!("fclose(fopen(\"{}\", \"w\"));", mark.display());
+    let plugin = build(folder.path(), &marks);
+    let nowhere = folder.path().join("none/junit.xml");
+    let output = conform(&plugin, &["--junit", nowhere.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("none/junit.xml"), "{told}");
+    assert!(!mark.exists(), "a case ran");
+}
+
+#[test]
+fn failures_are_told_again_at_the_end_and_skips_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |plugin: &Path, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+        command.arg("conform").arg(plugin).arg("--quiet").args(more);
+        let output = command.env_remove("CROSSDOCK_PLUGIN_PATH").output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let good = build(folder.path(), "");
+    assert!(!run(&good, &[]).contains("  skipped  "));
+    assert!(run(&good, &["-v"]).contains("  skipped  "));
+    let absent = run(&build_absent(folder.path()), &[]);
+    assert!(absent.contains("looked for libmade_up.so"), "{absent}");
+    let text = run(&build(folder.path(), "abort();"), &["--level", "core"]);
+    let (above, below) = text.split_once("\nfailed on plugin `ext_dev`").unwrap();
+    let failed = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with("  FAILED"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(!failed(above).is_empty());
+    assert_eq!(failed(above), failed(below));
+}

@@ -65,6 +65,26 @@ impl Report {
         Self::new(plugin, subject.device(), device_name, level)
     }
 
+    /// A report on a plugin whose devices are absent: one case, skipped, with what the plugin looked for.
+    #[must_use]
+    pub fn absent(plugin: String, level: Level, detail: String) -> Self {
+        let mut report = Self::new(plugin, 0, "absent".to_owned(), level);
+        report.cases.push(CaseReport {
+            name: ABSENT,
+            contract: "Hardware that is absent is no failure.",
+            level: Level::Core,
+            outcome: Outcome::Skipped(detail),
+            seconds: 0.0,
+        });
+        report
+    }
+
+    /// Whether it is such a report.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.cases.iter().any(|case| case.name == ABSENT)
+    }
+
     /// Whether no case failed.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -167,6 +187,9 @@ impl fmt::Display for CaseReport {
         Ok(())
     }
 }
+
+/// No case of the suite has this name.
+const ABSENT: &str = "a_device_is_here";
 
 /// The width of the names in a table: nobody knows yet which cases come.
 fn longest_name() -> usize {

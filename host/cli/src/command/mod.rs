@@ -6,6 +6,7 @@ pub(crate) mod conform;
 pub(crate) mod copy;
 pub(crate) mod devices;
 pub(crate) mod doctor;
+pub(crate) mod inspect;
 pub(crate) mod matrix;
 pub(crate) mod new_plugin;
 pub(crate) mod probe;

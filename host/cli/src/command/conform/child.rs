@@ -1,20 +1,21 @@
 //! The child of `conform`: runs the cases and tells the parent of each, so that it knows which one a
 //! crash or a hang was in.
 
-use std::{fs::File, io, path::PathBuf, time::Instant};
+use std::{fs::File, path::PathBuf, time::Instant};
 
 use clap::Args;
 use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
-use rustix::{process::Signal, stdio};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
-    conform::command::{LevelArgument, own_devices},
+    conform::command::{LevelArgument, absent, own_devices},
     conform::ending,
 };
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
+    followed::{take_stdout, tell},
 };
 
 #[derive(Debug, Args)]
@@ -37,7 +38,11 @@ pub(crate) enum Told {
         plugin: String,
         device: u32,
         device_name: String,
+        /// The device's type.
+        ty: String,
     },
+    /// There is no device, and that is no failure.
+    Absent { plugin: String, detail: String },
     /// A case begins.
     Begin(String),
     /// It has ended.
@@ -46,8 +51,6 @@ pub(crate) enum Told {
     Refused(Problem),
     /// The final word: no case is left, and the plugin is closed.
     Done,
-    /// The parent's own word, behind all that the child wrote: the child has ended.
-    Over,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -68,7 +71,11 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
     let runtime = crate::command::conform::command::open(&arguments.plugin)?;
     let level = Level::from(arguments.level);
     let mut left_out = arguments.skip;
+    if let Some((plugin, detail)) = absent(&runtime, &arguments.plugin)? {
+        tell(parent, &Told::Absent { plugin, detail })?;
+    }
     for device in own_devices(&runtime, &arguments.plugin) {
+        let ty = device.id().ty.to_string();
         let subject = Subject::new(device.plugin().hooks(), device.index())?;
         let Report {
             plugin,
@@ -82,6 +89,7 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
                 plugin,
                 device,
                 device_name,
+                ty,
             },
         )?;
         for case in selected(level, arguments.case.as_deref()) {
@@ -100,18 +108,4 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Keeps stdout for the parent: whatever the plugin prints goes to stderr.
-pub(super) fn take_stdout() -> Result<File, Failure> {
-    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
-    stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
-    Ok(File::from(kept))
-}
-
-/// Writes one line; the pipe takes it in one piece.
-pub(super) fn tell(to: &mut impl io::Write, told: &Told) -> io::Result<()> {
-    let mut line = serde_json::to_string(told)?;
-    line.push('\n');
-    to.write_all(line.as_bytes())
 }

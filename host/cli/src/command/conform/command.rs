@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use crossdock::{Device, Error, Runtime};
+use crossdock::{Device, Error, PluginState, Runtime};
 use crossdock_conformance::{Level, Report, Subject, run_each};
 
 use crate::command::{
@@ -14,7 +14,7 @@ use crate::{
     failure::{Failure, Problem},
     globals::Globals,
     outputs::Outputs,
-    screen,
+    screen, session,
 };
 
 #[derive(Debug, Args)]
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Write JUnit XML into this file; with several devices, into one file for each (`F.1`, ..).
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
+    /// List the cases that were skipped too, each with why.
+    #[arg(long, short)]
+    verbose: bool,
     /// Print JSON (schema in docs/command.md).
     #[arg(long)]
     json: bool,
@@ -69,6 +72,14 @@ impl From<LevelArgument> for Level {
     }
 }
 
+/// What was checked.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) reports: Vec<Report>,
+    /// The types of the devices.
+    pub(super) types: Vec<String>,
+}
+
 impl Arguments {
     /// What the command does, for errors.
     pub(super) fn what(&self) -> String {
@@ -81,6 +92,8 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let mut outputs = Outputs::beside(read.into_iter().flatten().map(PathBuf::as_path));
     if let Some(path) = &arguments.junit {
         outputs.claim(path)?;
+        // Minutes of cases are not spent for a report that cannot be written.
+        drop(outputs.begin(path)?);
     }
     let known = arguments.known_failures.as_deref().map(KnownFailures::read);
     let known = known.transpose()?.unwrap_or_default();
@@ -88,8 +101,8 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         globals.quiet,
         &arguments.what().replacen("check", "checking", 1),
     );
-    let mut shown = Shown::new(!arguments.json);
-    let reports = if arguments.in_process {
+    let mut shown = Shown::new(!arguments.json, arguments.verbose);
+    let Ran { reports, types } = if arguments.in_process {
         in_process(arguments, &mut shown)?
     } else {
         process::run(arguments, globals.quiet, &mut shown)?
@@ -115,6 +128,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         return Err(Problem::new(what, "no name in this level has this text", hint).into());
     }
     known.check_up_to_date(&reports)?;
+    session::require(globals, &types)?;
     Ok(Exit::broken_if(!known.excuses(&reports)))
 }
 
@@ -136,12 +150,39 @@ pub(super) fn own_devices(runtime: &Runtime, plugin: &Path) -> Vec<Device> {
     devices
 }
 
-fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report>, Failure> {
+/// The plugin's name and what it looked for, where its devices are absent.
+pub(super) fn absent(
+    runtime: &Runtime,
+    plugin: &Path,
+) -> Result<Option<(String, String)>, Failure> {
+    if plugin == Path::new(BUILT_IN) {
+        return Ok(None);
+    }
+    let plugins = runtime.plugins();
+    let Some(found) = plugins.iter().find(|plugin| plugin.path().is_some()) else {
+        return Ok(None);
+    };
+    match found.state() {
+        PluginState::Absent { detail } => Ok(Some((found.name().to_owned(), detail.clone()))),
+        PluginState::Broken { why } => {
+            let what = format!("check plugin `{}`", plugin.display());
+            let hint = "repair or reinstall the driver that it names";
+            Err(Problem::new(what, why, hint).into())
+        }
+        _ => Ok(None),
+    }
+}
+
+fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Ran, Failure> {
     let runtime = open(&arguments.plugin)?;
     let (level, case) = (arguments.level.into(), arguments.case.as_deref());
-    let mut reports = Vec::new();
+    let (mut reports, mut types) = (Vec::new(), Vec::new());
+    if let Some((plugin, detail)) = absent(&runtime, &arguments.plugin)? {
+        reports.push(Report::absent(plugin, level, detail));
+    }
     for device in own_devices(&runtime, &arguments.plugin) {
         let subject = Subject::new(device.plugin().hooks(), device.index())?;
+        types.push(device.id().ty.to_string());
         let (at, mut outcome) = (reports.len(), Ok(()));
         reports.push(run_each(&subject, level, case, |report| {
             if outcome.is_ok() {
@@ -150,7 +191,7 @@ fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Report>, F
         }));
         outcome?;
     }
-    Ok(reports)
+    Ok(Ran { reports, types })
 }
 
 fn write_junit(path: &Path, reports: &[Report], outputs: &mut Outputs) -> Result<(), Failure> {

@@ -17,13 +17,14 @@ use crossdock::{Device, Error};
 use crossdock_conformance::{Outcome, Subject, cases, tell_at_exit};
 
 use crate::command::{
-    conform::child::{Told, take_stdout, tell},
+    conform::child::Told,
     conform::command::{open, own_devices},
     conform::process,
 };
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
+    followed::{Word, ended, take_stdout, tell},
 };
 
 #[derive(Debug, Args)]
@@ -58,7 +59,10 @@ fn written(words: &mut PipeReader) -> io::Result<String> {
 fn judged(status: ExitStatus, words: &str) -> Outcome {
     let mut told = words
         .lines()
-        .map_while(|line| serde_json::from_str(line).ok());
+        .map_while(|line| match serde_json::from_str(line) {
+            Ok(Word::Told(told)) => Some(told),
+            _ => None,
+        });
     let mut is_over = false;
     let failure = told.find_map(|word| match word {
         Told::End { outcome, .. } => (outcome != Outcome::Passed).then_some(outcome),
@@ -73,7 +77,7 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
         Some(failure) => failure,
         None if status.signal() == Some(libc::SIGALRM) => Outcome::Failed(HANGS.to_owned()),
         None if is_over && status.success() => Outcome::Passed,
-        None => Outcome::Failed(format!("at its exit {}", process::ended(status))),
+        None => Outcome::Failed(format!("at its exit {}", ended(status))),
     }
 }
 

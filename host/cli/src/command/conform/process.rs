@@ -1,48 +1,39 @@
 //! The parent's side of `conform`: a crash or a hang in a case is that case's failure, and the cases
 //! after it run in a new process.
 
-use std::{
-    env,
-    io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{env, process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use crossdock_conformance::{CaseReport, Level, Outcome, Report, selected};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::command::{
-    conform::child::{Told, tell},
-    conform::command::Arguments,
+    conform::child::Told,
+    conform::command::{Arguments, Ran},
     conform::shown::Shown,
-    probe::command::signal_name,
 };
-use crate::failure::{Failure, Problem};
+use crate::{
+    failure::{Failure, Problem},
+    followed::{Followed, Word, ended},
+};
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
-pub(super) fn run(
-    arguments: &Arguments,
-    quiet: bool,
-    shown: &mut Shown,
-) -> Result<Vec<Report>, Failure> {
+pub(super) fn run(arguments: &Arguments, quiet: bool, shown: &mut Shown) -> Result<Ran, Failure> {
     let mut run = Run {
         level: arguments.level.into(),
         reports: Vec::new(),
+        types: Vec::new(),
         open: None,
         refused: None,
     };
     loop {
         let finished = run.finished();
-        let end = run.follow(Followed::start(arguments, quiet, finished)?, shown)?;
+        let end = run.follow(start(arguments, quiet, finished)?, shown)?;
         if let Some(problem) = run.refused.take() {
             return Err(problem.into());
         }
         let Some(why) = end else {
             run.name_missing(arguments.case.as_deref());
-            return Ok(run.reports);
+            let (reports, types) = (run.reports, run.types);
+            return Ok(Ran { reports, types });
         };
         match run.open.take() {
             Some(name) => {
@@ -59,6 +50,8 @@ pub(super) fn run(
 struct Run {
     level: Level,
     reports: Vec<Report>,
+    /// The types of the devices.
+    types: Vec<String>,
     /// The case that has begun and not ended.
     open: Option<String>,
     /// Why no case could be run.
@@ -72,14 +65,18 @@ impl Run {
 
     /// Listens until the child ends; the reason where it ended before its work was done. An exit
     /// without a failure proves nothing, since plugins can exit as well: the final word does.
-    fn follow(&mut self, child: Followed, shown: &mut Shown) -> Result<Option<String>, Failure> {
+    fn follow(
+        &mut self,
+        child: Followed<Told>,
+        shown: &mut Shown,
+    ) -> Result<Option<String>, Failure> {
         let limit = limit();
         let mut is_done = false;
         let hangs = loop {
             match child.words.recv_timeout(limit) {
-                Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => break None,
-                Ok(Told::Done) => is_done = true,
-                Ok(told) => {
+                Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => break None,
+                Ok(Word::Told(Told::Done)) => is_done = true,
+                Ok(Word::Told(told)) => {
                     self.hear(told);
                     if let Err(closed) = shown.show_all(&self.reports) {
                         child.kill();
@@ -103,7 +100,15 @@ impl Run {
                 plugin,
                 device,
                 device_name,
-            } => self.device(plugin, device, device_name),
+                ty,
+            } => {
+                self.types.push(ty);
+                self.device(plugin, device, device_name);
+            }
+            Told::Absent { plugin, detail } => {
+                self.reports
+                    .push(Report::absent(plugin, self.level, detail));
+            }
             Told::Begin(name) => {
                 if let Some(before) = self.open.replace(name) {
                     self.end(&before, Outcome::Failed(NO_WORD.to_owned()), Duration::ZERO);
@@ -115,13 +120,14 @@ impl Run {
                 }
             }
             Told::Refused(problem) => self.refused = Some(problem),
-            Told::Done | Told::Over => {}
+            Told::Done => {}
         }
     }
 
     /// Makes a failure of each case that was to run and of which nothing came.
     fn name_missing(&mut self, filter: Option<&str>) {
-        for report in &mut self.reports {
+        let mut reports = self.reports.iter_mut();
+        for report in reports.by_ref().filter(|report| !report.is_absent()) {
             for case in selected(self.level, filter) {
                 if report.cases.iter().all(|told| told.name != case.name) {
                     let outcome = Outcome::Failed(NO_WORD.to_owned());
@@ -151,98 +157,18 @@ impl Run {
     }
 }
 
-/// A child, with what it tells and how it ends.
-struct Followed {
-    group: Pid,
-    words: Receiver<Told>,
-    status: JoinHandle<io::Result<ExitStatus>>,
-}
-
-impl Followed {
-    fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Self, Failure> {
-        let (from_child, pipe) = io::pipe()?;
-        let mut command = Command::new(env::current_exe()?);
-        command.arg("conform-child").arg(&arguments.plugin);
-        command.args(["--level", arguments.level.name()]);
-        command.args(["--skip", &finished.to_string()]);
-        if quiet {
-            command.arg("--quiet");
-        }
-        if let Some(case) = &arguments.case {
-            command.args(["--case", case]);
-        }
-        // A group of its own, so that what it starts ends with it.
-        let command = command
-            .stdin(Stdio::null())
-            .stdout(pipe.try_clone()?)
-            .process_group(0);
-        let words = words(from_child)?;
-        let child = command.spawn()?;
-        let group = Pid::from_child(&child);
-        let status = thread::Builder::new().spawn(move || end_of(child, group, pipe));
-        let status = status.inspect_err(|_| {
-            rustix::process::kill_process_group(group, Signal::KILL).ok();
-        })?;
-        Ok(Self {
-            group,
-            words,
-            status,
-        })
+fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Followed<Told>, Failure> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("conform-child").arg(&arguments.plugin);
+    command.args(["--level", arguments.level.name()]);
+    command.args(["--skip", &finished.to_string()]);
+    if quiet {
+        command.arg("--quiet");
     }
-
-    /// Ends the child, which has not ended yet, and what it started.
-    fn kill(&self) {
-        rustix::process::kill_process_group(self.group, Signal::KILL).ok();
+    if let Some(case) = &arguments.case {
+        command.args(["--case", case]);
     }
-
-    fn status(self) -> io::Result<ExitStatus> {
-        let gone = |_| io::Error::other("the thread that waits for the child ended");
-        self.status.join().map_err(gone)?
-    }
-}
-
-/// Waits for the child, ends what it left behind in its group, and puts a last word behind all that
-/// it wrote: what left the group may hold the pipe for as long as it likes.
-fn end_of(mut child: Child, group: Pid, mut pipe: PipeWriter) -> io::Result<ExitStatus> {
-    // The child keeps its number until it is waited for, so the group is still its own.
-    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let waited = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), ended));
-    if waited.is_ok() {
-        rustix::process::kill_process_group(group, Signal::KILL).ok();
-    }
-    let status = child.wait();
-    // The child's last line may have been cut off. Who does not listen any more needs no word.
-    pipe.write_all(b"\n")
-        .and_then(|()| tell(&mut pipe, &Told::Over))
-        .ok();
-    status
-}
-
-fn words(from_child: PipeReader) -> io::Result<Receiver<Told>> {
-    let (send, receive) = mpsc::channel();
-    let read = move || {
-        for line in BufReader::new(from_child).lines().map_while(Result::ok) {
-            // A line that is none of ours was cut off, or written by the plugin.
-            let Ok(told) = serde_json::from_str(&line) else {
-                continue;
-            };
-            let is_last = matches!(told, Told::Over);
-            // Once the limit is over nobody listens, but the last word is still to be taken.
-            send.send(told).ok();
-            if is_last {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().spawn(read)?;
-    Ok(receive)
-}
-
-pub(super) fn ended(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(number), _) => format!("it crashed with {}", signal_name(number)),
-        (None, code) => format!("it ended the process with code {}", code.unwrap_or(-1)),
-    }
+    Ok(Followed::start(command)?)
 }
 
 /// What is seen of a hang, what mostly makes one, and how to see where it is.

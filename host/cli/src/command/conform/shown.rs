@@ -1,13 +1,15 @@
 //! What `conform` prints for people: each case as it ends, since one may take a minute and the next may
 //! never come.
 
-use crossdock_conformance::Report;
+use crossdock_conformance::{Outcome, Report};
 
 use crate::{failure::Failure, screen};
 
 /// What was printed so far.
 pub(super) struct Shown {
     is_on: bool,
+    /// Whether cases that were skipped are listed.
+    verbose: bool,
     /// How many cases of each report.
     cases: Vec<usize>,
     /// The report that is being printed.
@@ -15,9 +17,10 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) const fn new(is_on: bool) -> Self {
+    pub(super) const fn new(is_on: bool, verbose: bool) -> Self {
         Self {
             is_on,
+            verbose,
             cases: Vec::new(),
             current: None,
         }
@@ -39,6 +42,10 @@ impl Shown {
         }
         for case in cases {
             *printed += 1;
+            let skipped = matches!(case.outcome, Outcome::Skipped(_));
+            if skipped && !self.verbose && !report.is_absent() {
+                continue;
+            }
             screen::result(format!("{case}\n"))?;
         }
         Ok(())
@@ -50,9 +57,17 @@ impl Shown {
         reports.try_for_each(|(at, report)| self.show(at, report))
     }
 
-    /// Prints what is left, and how many cases of each device passed.
+    /// Prints what is left, the failures again, which may be far above, and how many cases of each device passed.
     pub(super) fn finish(&mut self, reports: &[Report]) -> Result<(), Failure> {
         self.show_all(reports)?;
+        let failed = reports.iter().filter(|report| !report.passed());
+        for report in failed.filter(|_| self.is_on) {
+            screen::result(format!("\nfailed on {}\n", report.heading()))?;
+            for case in report.failures() {
+                screen::result(format!("{case}\n"))?;
+            }
+            screen::result("\n".to_owned())?;
+        }
         for report in reports.iter().filter(|_| self.is_on) {
             let of = match reports {
                 [_only] => String::new(),

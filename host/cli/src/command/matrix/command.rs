@@ -1,124 +1,92 @@
-//! `crossdock matrix`: every device to every device, as a table, as JSON and as a page.
+//! `crossdock matrix`: every device to every device, as a table, as JSON, as a page and for CI.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::command::{
-    matrix::page,
-    matrix::run::{Matrix, Outcome, Pair, run_pairs},
+    matrix::process,
+    matrix::required::RequiredRoute,
+    matrix::shown::{Form, Shown},
     route::RouteArgument,
 };
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},
-    files,
     globals::Globals,
     outputs::Outputs,
-    screen, session,
-    table::{Cell, Table},
-    text::Text,
+    screen,
 };
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files with the tensors: .npy, .npz, .safetensors. Without any, a few are made up.
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
     /// Take this route only; a pair without it says why, which is no failure.
     #[arg(long, value_name = "ROUTE", default_value = "best")]
-    route: RouteArgument,
+    pub(super) route: RouteArgument,
+    /// End with exit code 1 where this pair has no route, or with `=direct` none but through host
+    /// memory (`=alias`: none without a copy) (repeatable).
+    #[arg(long, value_name = "FROM,TO[=direct]")]
+    require_route: Vec<RequiredRoute>,
+    /// End a pair that takes longer; the pairs after it run in a new process.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: u64,
     /// Write JSON into this file, or to stdout for `-` (schema in docs/command.md).
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
     /// Write a page for the browser into this file.
     #[arg(long, value_name = "F")]
     html: Option<PathBuf>,
+    /// Write a table in Markdown into this file, for the summary of a CI job.
+    #[arg(long, value_name = "F")]
+    md: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
     let on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
-    let json = arguments.json.as_deref().filter(|_| !on_stdout);
+    let json = arguments.json.as_ref().filter(|_| !on_stdout);
     let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
-    for path in json.iter().copied().chain(arguments.html.as_deref()) {
+    let asked = [
+        (Form::Json, json),
+        (Form::Page, arguments.html.as_ref()),
+        (Form::Markdown, arguments.md.as_ref()),
+    ];
+    let asked = asked
+        .into_iter()
+        .filter_map(|(form, path)| Some((form, path?.clone())));
+    let files: Vec<_> = asked.collect();
+    for (_, path) in &files {
         outputs.claim(path)?;
+        // Nothing is moved for results that cannot be written.
+        drop(outputs.begin(path)?);
     }
-    let runtime = session::open_for_work(globals)?;
-    let mut tensors = Vec::new();
-    for path in &arguments.files {
-        tensors.extend(files::read(path)?.tensors().cloned());
-    }
-    if arguments.files.is_empty() {
-        tensors = files::generated().map_err(|error| {
-            Problem::new("make up tensors", error.to_string(), "give files instead")
-        })?;
-    }
-    let matrix = run_pairs(&runtime, &tensors, arguments.route, globals.quiet)?;
+    let mut shown = Shown {
+        quiet: globals.quiet,
+        rows: !on_stdout,
+        outputs,
+        files,
+        written: None,
+        progress: None,
+    };
+    let (matrix, stopped) = process::run(arguments, globals, &mut shown)?;
+    shown.finish(&matrix)?;
     if on_stdout {
         screen::json(&matrix)?;
-    } else {
-        screen::result(text(&matrix))?;
-    }
-    let mut write = |path: &Path, text: &str| {
-        outputs.write(path, text)?;
-        screen::talk(globals.quiet, &format!("wrote {}", path.display()));
-        Ok::<_, Failure>(())
-    };
-    if let Some(path) = json {
-        write(path, &screen::json_text(&matrix)?)?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &page::page(&matrix))?;
     }
     let bad = matrix.pairs.iter().filter(|pair| pair.outcome.is_bad());
-    let bad: Vec<&Pair> = bad.collect();
-    for pair in &bad {
+    let bad = bad.map(|pair| {
         let what = format!("move {} to {}", pair.from, pair.to);
         let hint = "run `crossdock conform` on the plugins of both devices";
-        screen::problem(&Problem::new(what, &pair.why, hint));
+        Problem::new(what, &pair.why, hint)
+    });
+    let required = arguments.require_route.iter();
+    let missing = required.filter_map(|route| route.problem(&matrix));
+    let problems: Vec<Problem> = bad.chain(missing).chain(stopped).collect();
+    for problem in &problems {
+        screen::problem(problem);
     }
-    Ok(Exit::broken_if(!bad.is_empty()))
-}
-
-fn text(matrix: &Matrix) -> Text {
-    let headings = [
-        "FROM", "TO", "ROUTE", "COPIED", "TIME", "GB/s", "VERIFIED", "WHY NOT",
-    ];
-    let mut table = Table::new(&headings);
-    for pair in &matrix.pairs {
-        let (verified, style) = match pair.outcome {
-            Outcome::Verified => ("yes", screen::GOOD),
-            Outcome::Refused => ("-", screen::DIM),
-            Outcome::Different => ("NO", screen::BAD),
-            Outcome::Failed => ("failed", screen::BAD),
-        };
-        let moved = pair.outcome == Outcome::Verified || pair.outcome == Outcome::Different;
-        let shown = |text: String| Cell::right(if moved { text } else { "-".to_owned() });
-        table.row(vec![
-            Cell::left(&pair.from),
-            Cell::left(&pair.to),
-            Cell::left(&pair.route),
-            shown(screen::bytes(pair.bytes_copied)),
-            shown(screen::seconds(pair.seconds)),
-            Cell::right(
-                pair.gb_per_s
-                    .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.2}")),
-            ),
-            Cell::left(verified).styled(style),
-            Cell::left(&pair.why),
-        ]);
-    }
-    let mut out = Text::from(summary(matrix));
-    out.append(table.text());
-    out
-}
-
-fn summary(matrix: &Matrix) -> String {
-    let total = matrix.tensors.iter().map(|tensor| tensor.bytes).sum();
-    let count = matrix.tensors.len();
-    format!(
-        "{count} tensors, {}, by route {}\n\n",
-        screen::bytes(total),
-        matrix.asked
-    )
+    Ok(Exit::broken_if(!problems.is_empty()))
 }

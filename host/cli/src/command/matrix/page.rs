@@ -143,10 +143,9 @@ fn heat_map(matrix: &Matrix) -> String {
 fn route_table(matrix: &Matrix) -> String {
     let rows = matrix.pairs.iter().map(|pair| {
         let (verdict, style) = match pair.outcome {
-            Outcome::Verified => ("verified", "good"),
-            Outcome::Refused => ("refused", "dim"),
-            Outcome::Different => ("DIFFERENT", "bad"),
-            Outcome::Failed => ("FAILED", "bad"),
+            Outcome::Verified => ("verified".to_owned(), "good"),
+            Outcome::Refused => ("refused".to_owned(), "dim"),
+            bad => (bad.name().to_uppercase(), "bad"),
         };
         row(&[
             format!("{} &rarr; {}", escape(&pair.from), escape(&pair.to)),
@@ -198,11 +197,11 @@ fn rate(pair: &Pair) -> String {
 
 fn class(pair: &Pair) -> &'static str {
     match pair.outcome {
-        Outcome::Different | Outcome::Failed => "bad",
         Outcome::Refused => "refused",
         Outcome::Verified if pair.route == "alias" => "alias",
         Outcome::Verified if pair.route == "direct" => "direct",
         Outcome::Verified => "staged",
+        _ => "bad",
     }
 }
 

@@ -1,16 +1,15 @@
-//! Moves every tensor between every ordered pair of devices, and proves that it arrived.
+//! Moves every tensor from one device to another, and proves that it arrived.
 
-use std::time::Instant;
+use std::{path::PathBuf, time::Instant};
 
 use crossdock::{Device, Error, RouteKind, Runtime, Tensor};
 use crossdock_sdk::dlpack::Layout;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::command::route::RouteArgument;
 use crate::{
     failure::{Failure, Problem},
-    files::FileTensor,
-    progress::Progress,
+    files::{self, FileTensor},
     report::DeviceRow,
 };
 
@@ -24,7 +23,7 @@ pub(crate) struct Matrix {
     pub(crate) pairs: Vec<Pair>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct TensorRow {
     pub(crate) name: String,
     pub(crate) dtype: String,
@@ -33,7 +32,7 @@ pub(crate) struct TensorRow {
 }
 
 /// One ordered pair of devices, all tensors together.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Pair {
     pub(crate) from: String,
     pub(crate) to: String,
@@ -55,7 +54,7 @@ pub(crate) struct Pair {
 }
 
 /// How a pair went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
     /// Every tensor was read back equal from the destination.
@@ -66,52 +65,47 @@ pub(crate) enum Outcome {
     Different,
     /// A call failed.
     Failed,
+    /// The process of the pair ended before its work was done.
+    Crashed,
+    /// The pair was not done within its limit, and its process was ended.
+    Hung,
 }
 
 impl Outcome {
+    /// As in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Refused => "refused",
+            Self::Different => "different",
+            Self::Failed => "failed",
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+        }
+    }
+
     pub(crate) const fn is_bad(self) -> bool {
-        matches!(self, Self::Different | Self::Failed)
+        !matches!(self, Self::Verified | Self::Refused)
     }
 }
 
-/// Runs every ordered pair.
-pub(crate) fn run_pairs(
-    runtime: &Runtime,
-    tensors: &[FileTensor],
-    asked: RouteArgument,
-    quiet: bool,
-) -> Result<Matrix, Failure> {
-    let payloads: Result<Vec<Payload>, Failure> = tensors
-        .iter()
-        .map(|tensor| Payload::read(runtime, tensor))
-        .collect();
-    let payloads = payloads?;
-    let devices = runtime.devices();
-    let total: u64 = payloads.iter().map(|payload| payload.layout.bytes()).sum();
-    let pair_count = u64::try_from(devices.len().pow(2)).unwrap_or(0);
-    let mut progress = Progress::new(total.saturating_mul(pair_count), quiet);
-    let mut pairs = Vec::new();
-    for from in &devices {
-        for to in &devices {
-            progress.begin(&format!("{} -> {}", from.id(), to.id()));
-            pairs.push(run_pair(from, to, &payloads, asked));
-            progress.done(total);
-        }
+/// The tensors of these files, or a few that are made up.
+pub(super) fn payloads(runtime: &Runtime, files: &[PathBuf]) -> Result<Vec<Payload>, Failure> {
+    let mut tensors = Vec::new();
+    for path in files {
+        tensors.extend(files::read(path)?.tensors().cloned());
     }
-    if devices.is_empty() {
-        let hint = "run `crossdock doctor` for the state of the plugins";
-        return Err(Problem::new("move tensors", "there is no device", hint).into());
+    if files.is_empty() {
+        tensors = files::generated().map_err(|error| {
+            Problem::new("make up tensors", error.to_string(), "give files instead")
+        })?;
     }
-    Ok(Matrix {
-        asked: asked.name().to_owned(),
-        devices: devices.iter().map(DeviceRow::of).collect(),
-        tensors: payloads.iter().map(Payload::row).collect(),
-        pairs,
-    })
+    let payloads = tensors.iter().map(|tensor| Payload::read(runtime, tensor));
+    payloads.collect()
 }
 
 /// A tensor's compact bytes, from which each source is made.
-struct Payload {
+pub(super) struct Payload {
     name: String,
     layout: Layout,
     bytes: Vec<u8>,
@@ -133,7 +127,7 @@ impl Payload {
         })
     }
 
-    fn row(&self) -> TensorRow {
+    pub(super) fn row(&self) -> TensorRow {
         TensorRow {
             name: self.name.clone(),
             dtype: self.layout.dtype().to_string(),
@@ -152,19 +146,13 @@ struct Moved {
     difference: Option<String>,
 }
 
-fn run_pair(from: &Device, to: &Device, payloads: &[Payload], asked: RouteArgument) -> Pair {
-    let mut pair = Pair {
-        from: from.id().to_string(),
-        to: to.id().to_string(),
-        route: String::new(),
-        outcome: Outcome::Verified,
-        why: String::new(),
-        explanation: String::new(),
-        bytes: 0,
-        bytes_copied: 0,
-        seconds: 0.0,
-        gb_per_s: None,
-    };
+pub(super) fn run_pair(
+    from: &Device,
+    to: &Device,
+    payloads: &[Payload],
+    asked: RouteArgument,
+) -> Pair {
+    let mut pair = Pair::begun(from.id().to_string(), to.id().to_string());
     let mut routes: Vec<String> = Vec::new();
     for payload in payloads {
         match move_one(from, to, payload, asked) {
@@ -193,6 +181,22 @@ fn run_pair(from: &Device, to: &Device, payloads: &[Payload], asked: RouteArgume
 }
 
 impl Pair {
+    /// Nothing was moved yet.
+    pub(super) fn begun(from: String, to: String) -> Self {
+        Self {
+            from,
+            to,
+            route: String::new(),
+            outcome: Outcome::Verified,
+            why: String::new(),
+            explanation: String::new(),
+            bytes: 0,
+            bytes_copied: 0,
+            seconds: 0.0,
+            gb_per_s: None,
+        }
+    }
+
     fn add(&mut self, payload: &Payload, moved: Moved) {
         self.bytes += payload.layout.bytes();
         self.bytes_copied += moved.bytes_copied;

@@ -1,0 +1,87 @@
+//! The child of `matrix`: moves the tensors pair by pair and tells the parent of each, so that it knows
+//! which one a crash or a hang was in.
+
+use std::{fs::File, path::PathBuf};
+
+use clap::Args;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::command::{
+    matrix::run::{Pair, Payload, TensorRow, payloads, run_pair},
+    route::RouteArgument,
+};
+use crate::{
+    exit::{self, Exit},
+    failure::{Failure, Problem},
+    followed::{take_stdout, tell},
+    globals::Globals,
+    report::DeviceRow,
+    session,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    files: Vec<PathBuf>,
+    #[arg(long)]
+    route: RouteArgument,
+    /// Leave out as many pairs: an earlier child ran them.
+    #[arg(long)]
+    skip: usize,
+}
+
+/// What the parent is told, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Told {
+    /// What is moved, and between which devices.
+    Here {
+        devices: Vec<DeviceRow>,
+        tensors: Vec<TensorRow>,
+    },
+    /// A pair begins.
+    Begin { from: String, to: String },
+    /// It has ended.
+    End(Pair),
+    /// No pair can be run.
+    Refused(Problem),
+    /// The final word: no pair is left, and the plugins are closed.
+    Done,
+}
+
+pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
+    // Kindness to the machine; the pairs are as good without it.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
+    let mut parent = take_stdout()?;
+    match run_pairs(arguments, globals, &mut parent) {
+        Err(Failure::Problem(problem)) => tell(&mut parent, &Told::Refused(problem))?,
+        done => {
+            done?;
+            tell(&mut parent, &Told::Done)?;
+        }
+    }
+    Ok(exit::DONE)
+}
+
+fn run_pairs(arguments: &Arguments, globals: &Globals, parent: &mut File) -> Result<(), Failure> {
+    let runtime = session::open_for_work(globals)?;
+    let payloads = payloads(&runtime, &arguments.files)?;
+    let devices = runtime.devices();
+    let told = Told::Here {
+        devices: devices.iter().map(DeviceRow::of).collect(),
+        tensors: payloads.iter().map(Payload::row).collect(),
+    };
+    tell(parent, &told)?;
+    let pairs = devices
+        .iter()
+        .flat_map(|from| devices.iter().map(move |to| (from, to)));
+    for (from, to) in pairs.skip(arguments.skip) {
+        let begin = Told::Begin {
+            from: from.id().to_string(),
+            to: to.id().to_string(),
+        };
+        tell(parent, &begin)?;
+        let pair = run_pair(from, to, &payloads, arguments.route);
+        tell(parent, &Told::End(pair))?;
+    }
+    Ok(())
+}

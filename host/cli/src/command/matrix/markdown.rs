@@ -1,0 +1,73 @@
+//! The table that `matrix --md` writes, for the summaries of CI.
+
+use crossdock_sdk::shown::escaped;
+
+use crate::command::matrix::run::{Matrix, Outcome, Pair};
+use crate::{failure::one_line, screen};
+
+/// All pairs, and below them why some are not verified. Every text from outside goes through [`cell`].
+pub(super) fn markdown(matrix: &Matrix) -> String {
+    let mut out = format!(
+        "### Crossdock matrix, by route {}\n\n\
+         | from | to | route | time | GB/s | verified |\n| --- | --- | --- | ---: | ---: | --- |\n",
+        cell(&matrix.asked)
+    );
+    for pair in &matrix.pairs {
+        let moved = matches!(pair.outcome, Outcome::Verified | Outcome::Different);
+        let cells = [
+            cell(&pair.from),
+            cell(&pair.to),
+            cell(&pair.route),
+            if moved {
+                screen::seconds(pair.seconds)
+            } else {
+                "-".to_owned()
+            },
+            pair.gb_per_s
+                .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.2}")),
+            verdict(pair),
+        ];
+        out.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    let told = matrix.pairs.iter().filter(|pair| !pair.why.is_empty());
+    for (index, pair) in told.enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let (from, to, why) = (cell(&pair.from), cell(&pair.to), cell(&pair.why));
+        out.push_str(&format!("{gap}- {from} to {to}: {why}\n"));
+    }
+    out
+}
+
+fn verdict(pair: &Pair) -> String {
+    match pair.outcome {
+        Outcome::Verified => "yes".to_owned(),
+        Outcome::Refused => "-".to_owned(),
+        other => format!("**{}**", other.name()),
+    }
+}
+
+/// One line in which nothing is markup.
+fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for letter in escaped(&one_line(text)).chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '~' | '@' | '#' => {
+                out.extend(['\\', letter])
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_from_outside_is_markup() {
+        assert_eq!(cell("a|b\n<c>`_\u{1b}"), r"a\|b; &lt;c>\`\_\\u{1b}");
+    }
+}

@@ -1,0 +1,135 @@
+//! A process of our own that does work which may crash or hang, tells of it line by line on its stdout,
+//! and is followed until its end.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread::{self, JoinHandle},
+};
+
+use rustix::{
+    process::{Pid, Signal, WaitId, WaitIdOptions},
+    stdio,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{command::probe::command::signal_name, failure::Failure};
+
+/// A child, with what it tells and how it ends.
+#[derive(Debug)]
+pub(crate) struct Followed<T> {
+    group: Pid,
+    pub(crate) words: Receiver<Word<T>>,
+    status: JoinHandle<io::Result<ExitStatus>>,
+}
+
+/// A line of JSON in the pipe.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Word<T> {
+    /// The child's.
+    Told(T),
+    /// The parent's own word, behind all that the child wrote: the child has ended.
+    Over,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Followed<T> {
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+        let (from_child, pipe) = io::pipe()?;
+        // A group of its own, so that what it starts ends with it.
+        let command = command
+            .stdin(Stdio::null())
+            .stdout(pipe.try_clone()?)
+            .process_group(0);
+        let words = words(from_child)?;
+        let child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        let status = thread::Builder::new().spawn(move || end_of(child, group, pipe));
+        let status = status.inspect_err(|_| {
+            rustix::process::kill_process_group(group, Signal::KILL).ok();
+        })?;
+        Ok(Self {
+            group,
+            words,
+            status,
+        })
+    }
+
+    /// Ends the child, which has not ended yet, and what it started.
+    pub(crate) fn kill(&self) {
+        rustix::process::kill_process_group(self.group, Signal::KILL).ok();
+    }
+
+    pub(crate) fn status(self) -> io::Result<ExitStatus> {
+        let gone = |_| io::Error::other("the thread that waits for the child ended");
+        self.status.join().map_err(gone)?
+    }
+}
+
+/// Waits for the child, ends what it left behind in its group, and puts a last word behind all that
+/// it wrote: what left the group may hold the pipe for as long as it likes.
+fn end_of(mut child: Child, group: Pid, mut pipe: PipeWriter) -> io::Result<ExitStatus> {
+    // The child keeps its number until it is waited for, so the group is still its own.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let waited = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), ended));
+    if waited.is_ok() {
+        rustix::process::kill_process_group(group, Signal::KILL).ok();
+    }
+    let status = child.wait();
+    // The child's last line may have been cut off. Who does not listen any more needs no word.
+    pipe.write_all(b"\n")
+        .and_then(|()| write(&mut pipe, &Word::<()>::Over))
+        .ok();
+    status
+}
+
+fn words<T: DeserializeOwned + Send + 'static>(
+    from_child: PipeReader,
+) -> io::Result<Receiver<Word<T>>> {
+    let (send, receive) = mpsc::channel();
+    let read = move || {
+        for line in BufReader::new(from_child).lines().map_while(Result::ok) {
+            // A line that is none of ours was cut off, or written by the plugin.
+            let Ok(word) = serde_json::from_str(&line) else {
+                continue;
+            };
+            let is_last = matches!(word, Word::Over);
+            // Once the limit is over nobody listens, but the last word is still to be taken.
+            send.send(word).ok();
+            if is_last {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receive)
+}
+
+/// How a child ended that did not do its work.
+pub(crate) fn ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(number), _) => format!("it crashed with {}", signal_name(number)),
+        (None, code) => format!("it ended the process with code {}", code.unwrap_or(-1)),
+    }
+}
+
+/// In the child: keeps stdout for the parent; whatever the plugin prints goes to stderr.
+pub(crate) fn take_stdout() -> Result<File, Failure> {
+    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
+    stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
+    Ok(File::from(kept))
+}
+
+/// In the child: tells the parent something.
+pub(crate) fn tell<T: Serialize>(parent: &mut impl io::Write, told: &T) -> io::Result<()> {
+    write(parent, &Word::Told(told))
+}
+
+/// Writes one line, in one piece.
+fn write<T: Serialize>(to: &mut impl io::Write, word: &Word<T>) -> io::Result<()> {
+    let mut line = serde_json::to_string(word)?;
+    line.push('\n');
+    to.write_all(line.as_bytes())
+}
