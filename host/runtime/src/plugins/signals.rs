@@ -2,14 +2,12 @@
 //! are made with, puts handlers of its own in the place of the host's.
 #![expect(unsafe_code, reason = "asks the C library, and tells it")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crossdock_sdk::fence::fence;
 
 /// What a thread's own mistakes raise, which a driver may handle in memory of its own.
 const FAULTS: [c_int; 6] = [
@@ -43,7 +41,7 @@ pub(crate) struct KeptSignals(Mutex<Kept>);
 struct Kept {
     users: u32,
     before: Vec<(c_int, libc::sigaction)>,
-    /// Where programs and libraries lie that were loaded before.
+    /// Where the code lies that was loaded before.
     code: Vec<Range<usize>>,
 }
 
@@ -98,38 +96,20 @@ impl Drop for SignalUser<'_> {
     }
 }
 
-/// Where the program and its libraries lie.
+/// Where code lies. The dynamic linker could be asked too, but the lock that it takes for the answer stays
+/// locked for ever in a child that another thread forks off meanwhile.
 fn loaded() -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    // SAFETY: the function is given the place of the list, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(enter), (&raw mut found).cast()) };
-    found
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    maps.split(|byte| *byte == b'\n').filter_map(code).collect()
 }
 
-/// Enters the segments of one into the list that `found` points to.
-unsafe extern "C" fn enter(
-    object: *mut libc::dl_phdr_info,
-    _size: libc::size_t,
-    found: *mut c_void,
-) -> c_int {
-    // Nothing in here calls code of others.
-    let entered = fence(|| {
-        // SAFETY: the C library lends it for the call.
-        let object = unsafe { &*object };
-        // SAFETY: the list of `loaded`, which nobody else has.
-        let found = unsafe { &mut *found.cast::<Vec<Range<usize>>>() };
-        let (first, count) = (object.dlpi_phdr, usize::from(object.dlpi_phnum));
-        // SAFETY: as many headers as it says.
-        let headers = unsafe { std::slice::from_raw_parts(first, count) };
-        let segments = headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD);
-        found.extend(segments.filter_map(|segment| {
-            let start = usize::try_from(object.dlpi_addr.wrapping_add(segment.p_vaddr)).ok()?;
-            Some(start..start.checked_add(usize::try_from(segment.p_memsz).ok()?)?)
-        }));
-    });
-    c_int::from(entered.is_none())
+/// The addresses of a line of the list, `START-END MODE ..`, where they are code.
+fn code(line: &[u8]) -> Option<Range<usize>> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (start, end) = std::str::from_utf8(words.next()?).ok()?.split_once('-')?;
+    let is_code = words.next()?.contains(&b'x');
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    is_code.then_some(number(start)?..number(end)?)
 }
 
 fn is_in(code: &[Range<usize>], address: usize) -> bool {
@@ -147,10 +127,12 @@ fn action(signal: c_int) -> Option<libc::sigaction> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
-    /// Lies where the code of this program does.
-    static HERE: u8 = 0;
+    /// Code of this program.
+    extern "C" fn here(_signal: c_int) {}
 
     fn choose(handler: libc::sighandler_t) {
         choose_for(libc::SIGUSR2, handler);
@@ -164,7 +146,7 @@ mod tests {
     #[test]
     fn only_code_that_came_meanwhile_loses_a_signal_that_ends_a_process() {
         let signals = KeptSignals::default();
-        let ours = (&raw const HERE).addr();
+        let ours = (here as *const ()).addr();
         let of_nobody = 4096;
         let cases = [
             (libc::SIGXFSZ, ours, true, libc::SIG_DFL),
@@ -197,5 +179,37 @@ mod tests {
         drop(first);
         drop(second);
         assert_eq!(action(libc::SIGUSR2).unwrap().sa_sigaction, before);
+    }
+
+    /// glibc's lock of the list of libraries is not made anew in a child.
+    #[test]
+    fn a_child_that_is_forked_off_while_others_keep_them_can_keep_them() {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(KeptSignals::default().keep());
+                }
+            });
+            for _ in 0..300 {
+                // SAFETY: the child calls what a child may call here, and ends.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: takes a number; what would wait for ever is ended.
+                    unsafe { libc::alarm(20) };
+                    drop(KeptSignals::default().keep());
+                    // SAFETY: ends the child, and nothing of the parent's.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut status = 0;
+                // SAFETY: a child of this process, and a place for its status.
+                let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                if (ended, status) != (child, 0) {
+                    is_over.store(true, Ordering::Relaxed);
+                }
+                assert_eq!((ended, status), (child, 0));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 }
