@@ -269,6 +269,38 @@ fn a_probed_plugin_inherits_no_secret_no_file_and_writes_no_core() {
 }
 
 #[test]
+fn a_variable_that_is_named_is_left_to_the_plugins() {
+    let folder = tempfile::tempdir().unwrap();
+    let asks = "if (!getenv(\"MY_VARIABLE\")) abort();";
+    let plugin = build(folder.path(), "", asks);
+    let with = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+        command
+            .args(["doctor", "--plugin"])
+            .arg(&plugin)
+            .args(arguments);
+        command.env("MY_VARIABLE", "1").env("OTHER_VARIABLE", "1");
+        command
+            .env_remove("CROSSDOCK_PLUGIN_PATH")
+            .output()
+            .unwrap()
+    };
+    let without = with(&[]);
+    assert_eq!(without.status.code(), Some(1), "{}", text(&without));
+    let kept = with(&["--env", "MY_VARIABLE"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", text(&kept));
+    let told = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert!(
+        told.contains("variables of the environment") && told.contains("--env"),
+        "{told}"
+    );
+    let json = with(&["--json", "--env", "MY_VARIABLE"]);
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let cleared = report["cleared"].as_array().unwrap();
+    assert!(cleared.contains(&"OTHER_VARIABLE".into()) && !cleared.contains(&"MY_VARIABLE".into()));
+}
+
+#[test]
 fn run_paths_outside_the_plugins_folder_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-Wl,-rpath,/opt/mine::$ORIGIN"];

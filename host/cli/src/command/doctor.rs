@@ -1,6 +1,6 @@
 //! `crossdock doctor`: every plugin probed in a process of its own, and what to do about each problem.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 use crossdock::{
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::command::{
     probe::child::Answer,
     probe::command::{Probed, probe},
+    probe::process,
 };
 use crate::{
     exit::Exit,
@@ -28,6 +29,10 @@ pub(crate) struct Arguments {
     /// Print JSON (schema in docs/command.md).
     #[arg(long)]
     json: bool,
+    /// Leave these variables to the plugins too, where those of the system, the loader, the vendors and
+    /// Crossdock are not all that they need (repeatable).
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    env: Vec<OsString>,
 }
 
 /// The report, and how each file went.
@@ -36,6 +41,8 @@ struct Diagnosis {
     #[serde(flatten)]
     report: Report,
     files: Vec<FileRow>,
+    /// The variables that no plugin had.
+    cleared: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,10 +64,11 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let mut diagnosis = Diagnosis {
         report: Report::of(&built_in),
         files: Vec::new(),
+        cleared: process::cleared(&arguments.env),
     };
     let mut seen = Vec::new();
     for path in candidates(globals)? {
-        diagnosis.examine(path, &mut seen);
+        diagnosis.examine(path, &arguments.env, &mut seen);
     }
     let report = &mut diagnosis.report;
     report.list_absent();
@@ -90,6 +98,12 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         screen::result(text)?;
         diagnosis.report.refused = shown;
     }
+    let count = diagnosis.cleared.len();
+    if count > 0 && !diagnosis.files.is_empty() {
+        let names = "`--json` has the names, `--env NAME` keeps one";
+        let told = format!("probed without {count} variables of the environment: {names}");
+        screen::talk(globals.quiet, &told);
+    }
     for problem in &problems {
         screen::problem(problem);
     }
@@ -105,11 +119,11 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
 
 impl Diagnosis {
     /// Looks at a file, and probes it unless it is one that was seen before.
-    fn examine(&mut self, path: PathBuf, seen: &mut Vec<(PathBuf, Preflight)>) {
+    fn examine(&mut self, path: PathBuf, kept: &[OsString], seen: &mut Vec<(PathBuf, Preflight)>) {
         let Ok(found) = plugin_files::preflight(&path, &plugin_files::Environment::of_process())
         else {
             // Who loads it tells why it is refused, in the same words.
-            return self.add(path.clone(), Vec::new(), probe(&path));
+            return self.add(path.clone(), Vec::new(), probe(&path, kept));
         };
         let first = seen.iter().find(|(_, first)| first.is_duplicate_of(&found));
         if let Some((first, _)) = first {
@@ -125,7 +139,7 @@ impl Diagnosis {
         let missing = missing.map(|name| format!("it needs `{name}`, which was not found"));
         let remarks = found.remarks.iter().map(ToString::to_string);
         let remarks = missing.chain(remarks).collect();
-        self.add(path.clone(), remarks, probe(&path));
+        self.add(path.clone(), remarks, probe(&path, kept));
         seen.push((path, found));
     }
 

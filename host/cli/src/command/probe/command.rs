@@ -1,7 +1,9 @@
 //! Probing a plugin file in a process of its own, whatever that process does.
 
 use std::{
-    env, io,
+    env,
+    ffi::OsString,
+    io,
     io::Read,
     os::unix::process::ExitStatusExt as _,
     path::Path,
@@ -27,22 +29,22 @@ pub(crate) struct Probed {
     pub(crate) printed: u64,
 }
 
-/// Probes one file; never fails, crashes or hangs, whatever the file is.
-pub(crate) fn probe(path: &Path) -> Probed {
+/// Probes one file, with these variables beside the usual ones; never fails, crashes or hangs, whatever the file is.
+pub(crate) fn probe(path: &Path, kept: &[OsString]) -> Probed {
     let mut printed = 0;
-    let result = run(path, &mut printed);
+    let result = run(path, kept, &mut printed);
     Probed {
         result: result.unwrap_or_else(|error| Err(cannot(path, &error))),
         printed,
     }
 }
 
-fn run(path: &Path, printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
+fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     let folder = tempfile::tempdir()?;
     let answer_file = folder.path().join("answer.json");
     let mut command = Command::new(env::current_exe()?);
     command.arg("probe-child").args([path, &answer_file]);
-    process::prepare(&mut command);
+    process::prepare(&mut command, kept);
     let mut child = command.spawn()?;
     let outputs = [
         child.stdout.take().map(drain).transpose()?,

@@ -1,7 +1,7 @@
 //! What a probed plugin inherits: a cleaned environment, no open file, no input, and a limit on output.
 #![expect(unsafe_code, reason = "runs between fork and exec")]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -9,12 +9,9 @@ use std::process::{Command, Stdio};
 use crossdock::plugin_files::Environment;
 
 /// Makes `command` the start of a process that a plugin may do what it likes in.
-pub(super) fn prepare(command: &mut Command) {
+pub(super) fn prepare(command: &mut Command, named: &[OsString]) {
     let privileged = Environment::of_process().privileged;
-    let passes = |name: &OsStr| {
-        name.to_str()
-            .is_some_and(|name| is_passed(name, privileged))
-    };
+    let passes = |name: &OsStr| is_kept(name, named, privileged);
     command
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| passes(name)))
@@ -25,6 +22,27 @@ pub(super) fn prepare(command: &mut Command) {
         .process_group(0);
     // SAFETY: the function makes system calls only, as it must between fork and exec.
     unsafe { command.pre_exec(close_at_exec) };
+}
+
+/// The names of the variables that a probed plugin does not get.
+pub(crate) fn cleared(named: &[OsString]) -> Vec<String> {
+    let privileged = Environment::of_process().privileged;
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let cleared = names.filter(|name| !is_kept(name, named, privileged));
+    let mut cleared: Vec<String> = cleared
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    cleared.sort();
+    cleared
+}
+
+/// Whether a variable is kept; in a privileged process a name by itself keeps none.
+fn is_kept(name: &OsStr, named: &[OsString], privileged: bool) -> bool {
+    let is_named = !privileged && named.iter().any(|one| one == name);
+    is_named
+        || name
+            .to_str()
+            .is_some_and(|name| is_passed(name, privileged))
 }
 
 /// Whether a variable is one of the system, of a loader, of a vendor or of Crossdock.
