@@ -148,8 +148,8 @@ fn stopped(child: &Child) {
             timeout: Some(Duration::from_millis(3)),
             ..Limits::default()
         };
-        let failure = session.reload(Some(limits)).unwrap_err();
-        assert_eq!(failure.kind, Kind::Timeout, "{failure}");
+        // Python's own code may turn an exception between two of its lines into another one.
+        session.reload(Some(limits)).unwrap_err();
         run(
             &session,
             "assert left == only_1 == 1 and sys.modules['parts.deep'] is sys.old",
