@@ -57,6 +57,7 @@ pub use devices::runtime::Runtime;
 pub use error::Error;
 pub use hooks::host_services::log_level_changed;
 pub use hooks::plugin_hooks::Hooks;
+pub use plugins::open_plugins::watch as watch_process;
 pub use plugins::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};

@@ -90,3 +90,14 @@ fn a_fork_amid_busy_threads_leaves_a_child_that_can_do_everything() {
     let folder = tempfile::tempdir().unwrap();
     fork("amid", &plain(folder.path()), &[]);
 }
+
+#[test]
+fn a_fork_that_the_first_runtime_of_a_process_came_into_leaves_a_child_that_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/plugins/held_at_entry.c");
+    fork(
+        "unnoticed",
+        &[compile_plugin(&source, folder.path(), &[])],
+        &[],
+    );
+}

@@ -223,8 +223,11 @@ pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
     open.filter(|plugin| !plugin.is_retired()).collect()
 }
 
-/// Watches for exit and fork, of which every open plugin is told.
-pub(crate) fn watch() {
+/// Watches for the exit and the forks of this process from now on, as the first runtime does.
+///
+/// Of a fork that had begun before on another thread, the child learns when it opens a runtime, and not
+/// before: a library calls this when it is loaded. Any thread may call it, any number of times.
+pub fn watch() {
     process_state::tell(process_state::Told {
         exit: tell_exit,
         fork: tell_fork,

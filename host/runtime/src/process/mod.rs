@@ -32,6 +32,10 @@
 //! plugin the queues of releases are leaked with their locks. Before Python forks, it imports
 //! what is otherwise imported late (`crossdock/_late.py`): the import lock of a module that
 //! another thread is importing would be held in the child for ever.
+//!
+//! A fork that had begun on one thread before another made the first call tells the child nothing (glibc
+//! runs the handlers that were registered when a fork began). So the process is watched from the moment that
+//! the library's table is asked for, and a child learns of such a fork when it opens a runtime.
 
 pub(crate) mod late_log;
 pub(crate) mod process_state;

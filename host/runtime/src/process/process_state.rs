@@ -129,9 +129,13 @@ pub(crate) fn is_releasing() -> bool {
 
 /// Watches for exit and fork. Two threads that are the first may both do so, which is no harm: in a
 /// child, a thread that it does not have could leave it waiting for ever.
+///
+/// A fork that had begun before the first call tells its child nothing: glibc calls what was registered when
+/// a fork began. So each later call looks for one.
 pub(crate) fn watch() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     if IS_WATCHED.load(Ordering::Acquire) {
+        came_out_of_fork();
         return;
     }
     PROCESS.store(std::process::id(), Ordering::Release);
@@ -173,6 +177,11 @@ fn wait_for_delays() {
 }
 
 unsafe extern "C" fn in_child() {
+    let _caught = fence(came_out_of_fork);
+}
+
+/// Begins the life of a child, once, where this process is one.
+fn came_out_of_fork() {
     let process = std::process::id();
     if PROCESS.swap(process, Ordering::AcqRel) == process {
         return;
@@ -180,5 +189,5 @@ unsafe extern "C" fn in_child() {
     STATE.fetch_add(1, Ordering::AcqRel);
     // The child has no other thread.
     DELAYS.store(DELAYS_HERE.get(), Ordering::SeqCst);
-    let _caught = fence(|| told(|told| (told.fork)()));
+    told(|told| (told.fork)());
 }

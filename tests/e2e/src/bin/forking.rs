@@ -10,10 +10,13 @@
     reason = "a child says what went wrong, and ends as processes do"
 )]
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossdock::{
     CostCache, Device, Error, RouteChoice, RouteKind, Runtime, RuntimeBuilder, Stream, Tensor,
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         "at-work" => at_work(&files),
         "amid" => amid(&files),
         "unopened" => unopened(&files),
+        "unnoticed" => unnoticed(&files),
         _ => Err("unknown scenario".into()),
     };
     match outcome {
@@ -422,5 +426,61 @@ fn amid(files: &Files) -> Outcome {
         is_over.store(true, Ordering::Relaxed);
         drop(workers);
         failed.unwrap_or(Ok(()))
+    })
+}
+
+/// What happens while this process forks, once.
+static AMID_FORK: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
+
+/// Lets the other thread begin, and waits until it is in the plugin's entry.
+extern "C" fn amid_fork() {
+    if let Some((begin, inside)) = AMID_FORK.get() {
+        File::from(begin.try_clone().unwrap())
+            .write_all(&[1])
+            .unwrap();
+        File::from(inside.try_clone().unwrap())
+            .read_exact(&mut [0])
+            .unwrap();
+    }
+}
+
+fn pipe() -> Result<(File, File), std::io::Error> {
+    let (read, write) = std::io::pipe()?;
+    Ok((OwnedFd::from(read).into(), OwnedFd::from(write).into()))
+}
+
+/// Another thread opens the first runtime of the process while it is forked, too late for the fork to be
+/// noticed in the child, and is amid a load there. The child loads the same file.
+fn unnoticed(files: &Files) -> Outcome {
+    let [plugin] = files.plain.as_slice() else {
+        return Err("one plugin is needed".into());
+    };
+    let (may_begin, begin) = pipe()?;
+    let (is_inside, inside) = pipe()?;
+    let (may_go_on, go_on) = pipe()?;
+    let load = || -> Result<(), Error> {
+        let runtime = opened()?;
+        runtime.load(plugin.as_ref()).map(drop)
+    };
+    let held = format!("{},{}", inside.as_raw_fd(), may_go_on.as_raw_fd());
+    // SAFETY: this program has no other thread yet.
+    unsafe { std::env::set_var("HELD_AT_ENTRY", held) };
+    AMID_FORK.set((begin.into(), is_inside.into())).unwrap();
+    // SAFETY: the function takes nothing, and is there until the end.
+    let registered = unsafe { libc::pthread_atfork(Some(amid_fork), None, None) };
+    assert_eq!(registered, 0);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            (&may_begin).read_exact(&mut [0]).unwrap();
+            load()
+        });
+        let child = in_a_child(|| {
+            // SAFETY: the child has no other thread.
+            unsafe { std::env::remove_var("HELD_AT_ENTRY") };
+            Ok(load()?)
+        });
+        (&go_on).write_all(&[1])?;
+        other.join().unwrap()?;
+        child
     })
 }
