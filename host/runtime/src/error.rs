@@ -1,5 +1,6 @@
 //! The crate's error: what failed, why, and what to do.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crossdock_layers::LayersError;
@@ -43,10 +44,8 @@ pub enum Error {
     UnknownDevice {
         /// The device that was asked for.
         device: Device,
-        /// The devices there are.
-        known: Vec<Device>,
-        /// The plugins that nobody needed so far, and that serve no such device.
-        not_looked_at: Vec<String>,
+        /// What is there, and where plugins were looked for.
+        here: DevicesHere,
     },
     /// A tensor from outside is not what it claims, or cannot be represented.
     #[error("exchange a tensor")]
@@ -124,20 +123,13 @@ impl Error {
             } => {
                 format!("{message} ({status}, native error {native_code} {native_name})")
             }
-            Self::UnknownDevice {
-                device,
-                known,
-                not_looked_at,
-            } => {
-                let here = devices_here(known, not_looked_at);
-                match memory_called(device.ty) {
-                    Some((owner, _)) => format!(
-                        "`{}` is a kind of memory of `{owner}` devices, and no device; {here}",
-                        device.ty
-                    ),
-                    None => here,
-                }
-            }
+            Self::UnknownDevice { device, here } => match memory_called(device.ty) {
+                Some((owner, _)) => format!(
+                    "`{}` is a kind of memory of `{owner}` devices, and no device; {here}",
+                    device.ty
+                ),
+                None => here.to_string(),
+            },
             Self::Exchange(error) => error.to_string(),
             Self::Claim { found, .. } => found.clone(),
             Self::Owners {
@@ -191,6 +183,14 @@ impl Error {
             Self::Forked { .. } => hint_for(Status::FORKED).to_owned(),
             Self::Exhausted { .. } => "free memory or threads of this process".to_owned(),
             Self::Misuse { .. } => hint_for(Status::INVALID).to_owned(),
+        }
+    }
+
+    /// The plugin file that cannot be used.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Load { path, .. } => Some(path.clone()),
+            _ => None,
         }
     }
 
@@ -249,21 +249,48 @@ impl From<LayersError> for Error {
     }
 }
 
-/// The devices that are here, and the plugins that nobody has looked at, as errors name them.
-pub(crate) fn devices_here(known: &[Device], not_looked_at: &[String]) -> String {
-    let list: Vec<_> = known.iter().map(ToString::to_string).collect();
-    let mut here = if list.is_empty() {
-        "no plugin offers any device".to_owned()
-    } else {
-        format!("the devices here are {}", list.join(", "))
-    };
-    if !not_looked_at.is_empty() {
-        let plugins = not_looked_at.join("`, `");
-        here.push_str(&format!(
-            ", beside those of `{plugins}`, which nobody needed so far"
-        ));
+/// The devices that a runtime has, and where it looked for plugins. Displays as errors tell it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DevicesHere {
+    /// The devices that are known.
+    pub known: Vec<Device>,
+    /// The plugins that nobody needed so far.
+    pub not_looked_at: Vec<String>,
+    /// The folders that were searched for plugins, whether they exist or not.
+    pub searched: Vec<PathBuf>,
+    /// The files that were refused, and the folders that a program named and that are not there.
+    pub refused: Vec<PathBuf>,
+}
+
+impl fmt::Display for DevicesHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = self.known.iter().map(ToString::to_string).collect();
+        match known.as_slice() {
+            [] => f.write_str("no plugin offers any device")?,
+            known => write!(f, "the devices here are {}", known.join(", "))?,
+        }
+        if !self.not_looked_at.is_empty() {
+            let plugins = self.not_looked_at.join("`, `");
+            write!(
+                f,
+                ", beside those of `{plugins}`, which nobody needed so far"
+            )?;
+        }
+        match self.searched.as_slice() {
+            [] => f.write_str("; no folder was searched for plugins")?,
+            folders => write!(f, "; plugins were looked for in {}", listed(folders))?,
+        }
+        match self.refused.as_slice() {
+            [] => Ok(()),
+            refused => write!(f, ", and refused: {}", listed(refused)),
+        }
     }
-    here
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let paths = paths.iter().map(|path| format!("`{}`", path.display()));
+    paths.collect::<Vec<_>>().join(", ")
 }
 
 /// The devices whose memory of a kind DLPack gives this type, and that kind: here pinned and managed memory

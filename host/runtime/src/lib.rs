@@ -54,7 +54,7 @@ pub use devices::builder::RuntimeBuilder;
 pub use devices::device::Device;
 pub use devices::pointer_query::PointerAnswer;
 pub use devices::runtime::Runtime;
-pub use error::Error;
+pub use error::{DevicesHere, Error};
 pub use hooks::host_services::log_level_changed;
 pub use hooks::plugin_hooks::Hooks;
 pub use plugins::open_plugins::watch as watch_process;

@@ -229,6 +229,6 @@ fn no_device_text(runtime: &Runtime, error: DlpackError) -> Refusal {
     let DlpackError::DeviceTypeText { text } = error else {
         return error.into();
     };
-    let why = format!("no device type {text:?}; {}", runtime.what_is_here());
+    let why = format!("no device type {text:?}; {}", runtime.devices_here());
     Refusal::NoDevice { why }
 }

@@ -47,6 +47,7 @@ impl Runtime {
             environment.beside.clear();
         }
         let found = plugin_files::search(folders, &environment);
+        self.change(|registry| registry.searched.clone_from(&found.folders));
         for warning in &found.warnings {
             log::warn!(target: "crossdock::load", "{warning}");
         }

@@ -17,6 +17,8 @@ pub(crate) struct Registry {
     /// In the order of their plugins.
     pub(crate) devices: Vec<Device>,
     pub(crate) refused: Vec<Error>,
+    /// The folders that were searched for plugins, whether they exist or not.
+    pub(crate) searched: Vec<PathBuf>,
 }
 
 /// A plugin in a registry.

@@ -14,7 +14,7 @@ use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
 use crate::devices::registry::{Entry, Registry};
 use crate::devices::shared::Shared;
-use crate::error::{self, Error, memory_called};
+use crate::error::{DevicesHere, Error, memory_called};
 use crate::loader;
 use crate::plugin_files::Environment;
 use crate::plugins::listing::Listing;
@@ -182,29 +182,23 @@ impl Runtime {
     /// Why there is no such device.
     #[cold]
     pub(crate) fn unknown_device(&self, device: dlpack::Device) -> Error {
-        let (known, not_looked_at) = self.known();
-        Error::UnknownDevice {
-            device,
-            known,
-            not_looked_at,
-        }
+        let here = self.devices_here();
+        Error::UnknownDevice { device, here }
     }
 
-    /// The devices that are known, and the plugins that nobody needed so far.
-    fn known(&self) -> (Vec<dlpack::Device>, Vec<String>) {
+    /// The devices that are known, and where plugins were looked for, for an error. No plugin is looked at for
+    /// it.
+    #[must_use]
+    pub fn devices_here(&self) -> DevicesHere {
         let registry = self.0.registry.read();
-        let known = registry.devices.iter().map(Device::id).collect();
         let later = registry.not_enumerated(|_| true);
         let later = later.iter().map(|plugin| plugin.name().to_owned());
-        (known, later.collect())
-    }
-
-    /// Which devices are here, in words for an error: those that are known, and the plugins that nobody
-    /// needed so far. No plugin is looked at for it.
-    #[must_use]
-    pub fn what_is_here(&self) -> String {
-        let (known, not_looked_at) = self.known();
-        error::devices_here(&known, &not_looked_at)
+        DevicesHere {
+            known: registry.devices.iter().map(Device::id).collect(),
+            not_looked_at: later.collect(),
+            searched: registry.searched.clone(),
+            refused: registry.refused.iter().filter_map(Error::file).collect(),
+        }
     }
 
     /// Whether a question for devices may probe and open plugins that nobody needed so far, which starts their

@@ -35,6 +35,19 @@ fn is_listed(runtime: &Runtime, plugin: &Arc<Plugin>) -> bool {
 }
 
 #[test]
+fn a_device_that_is_not_here_is_told_with_the_folders_that_were_searched() {
+    let absent = "cuda:9".parse().unwrap();
+    let why = |runtime: Runtime| runtime.device(absent).unwrap_err().why();
+    assert!(why(runtime()).ends_with("; no folder was searched for plugins"));
+    let builder = Runtime::builder()
+        .search(false)
+        .plugin_dir("/nowhere/at all");
+    let told = why(builder.plugin_dir("/proc").open().unwrap());
+    let searched = "; plugins were looked for in `/proc`, and refused: `/nowhere/at all`";
+    assert!(told.ends_with(searched), "{told}");
+}
+
+#[test]
 fn a_registered_plugin_is_asked_and_a_retired_one_is_not() {
     let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
     assert!(runtime.register(&plugin).unwrap());
