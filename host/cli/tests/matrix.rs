@@ -53,6 +53,8 @@ fn assert_one_pair_is(outcome: &str, does: &str, why: &str) {
         "-",
         "--limit",
         "10",
+        "--route",
+        "best",
         "--html",
         page.to_str().unwrap(),
     ];
@@ -178,6 +180,47 @@ fn a_summary_for_ci_has_a_row_for_each_pair() {
     );
     let quiet = matrix(None, &["--quiet"]).output().unwrap();
     assert_eq!(err(&quiet), "");
+}
+
+#[test]
+fn a_page_has_each_pair_by_the_best_a_direct_and_a_staged_route() {
+    let folder = tempfile::tempdir().unwrap();
+    let [page, summary, json] = ["page.html", "summary.md", "matrix.json"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let run = |options: &[&str]| {
+        let output = matrix(None, options).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = run(&["--html", &page, "--md", &summary, "--json", &json]);
+    let value: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let told = |name: &str| {
+        let pairs = value["pairs"].as_array().unwrap();
+        let told: Vec<_> = pairs.iter().map(|pair| pair[name].clone()).collect();
+        serde_json::Value::from(told)
+    };
+    let all = serde_json::json!(["best", "direct", "staged"]);
+    assert_eq!((&value["asked"], &told("asked")), (&all, &all));
+    assert_eq!(
+        told("route"),
+        serde_json::json!(["alias", "direct", "staged"])
+    );
+    let (page_text, summary) = (
+        fs::read_to_string(&page).unwrap(),
+        fs::read_to_string(summary).unwrap(),
+    );
+    for asked in ["best", "direct", "staged"] {
+        let of_it = format!("by route {asked}");
+        assert_eq!(printed.matches(&of_it).count(), 1, "{printed}");
+        assert_eq!(summary.matches(&of_it).count(), 1, "{summary}");
+        let section = format!("<h2>By route {asked}</h2><svg");
+        assert_eq!(page_text.matches(&section).count(), 1, "{page_text}");
+    }
+    // What is asked for counts, each route once.
+    run(&["--html", &page, "--route", "staged,direct,staged"]);
+    let page = fs::read_to_string(page).unwrap();
+    let (staged, direct) = (page.find("By route staged"), page.find("By route direct"));
+    assert!(staged.is_some() && staged < direct && !page.contains("By route best"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
-    matrix::run::{Pair, Payload, TensorRow, payloads, run_pair},
+    matrix::run::{Begun, Pair, Payload, TensorRow, payloads, run_pair},
     route::RouteArgument,
 };
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     files: Vec<PathBuf>,
-    #[arg(long)]
-    route: RouteArgument,
+    #[arg(long, value_delimiter = ',')]
+    route: Vec<RouteArgument>,
     /// Leave out as many pairs: an earlier child ran them.
     #[arg(long)]
     skip: usize,
@@ -39,7 +39,7 @@ pub(crate) enum Told {
         tensors: Vec<TensorRow>,
     },
     /// A pair begins.
-    Begin { from: String, to: String },
+    Begin(Begun),
     /// It has ended.
     End(Pair),
     /// No pair can be run.
@@ -71,16 +71,15 @@ fn run_pairs(arguments: &Arguments, globals: &Globals, parent: &mut File) -> Res
         tensors: payloads.iter().map(Payload::row).collect(),
     };
     tell(parent, &told)?;
-    let pairs = devices
-        .iter()
-        .flat_map(|from| devices.iter().map(move |to| (from, to)));
-    for (from, to) in pairs.skip(arguments.skip) {
-        let begin = Told::Begin {
-            from: from.id().to_string(),
-            to: to.id().to_string(),
-        };
-        tell(parent, &begin)?;
-        let pair = run_pair(from, to, &payloads, arguments.route);
+    let pairs = || {
+        let from = devices.iter();
+        from.flat_map(|from| devices.iter().map(move |to| (from, to)))
+    };
+    let routes = arguments.route.iter();
+    let tries = routes.flat_map(|route| pairs().map(|(from, to)| (from, to, *route)));
+    for (from, to, route) in tries.skip(arguments.skip) {
+        tell(parent, &Told::Begin(Begun::new(from, to, route)))?;
+        let pair = run_pair(from, to, &payloads, route);
         tell(parent, &Told::End(pair))?;
     }
     Ok(())

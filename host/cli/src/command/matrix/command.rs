@@ -23,9 +23,10 @@ pub(crate) struct Arguments {
     /// Files with the tensors: .npy, .npz, .safetensors. Without any, a few are made up.
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Take this route only; a pair without it says why, which is no failure.
-    #[arg(long, value_name = "ROUTE", default_value = "best")]
-    pub(super) route: RouteArgument,
+    /// Take this route only, or one after another; a pair without it says why, which is no failure
+    /// [default: best, and for a page best,direct,staged].
+    #[arg(long, value_name = "ROUTE,..", value_delimiter = ',')]
+    route: Vec<RouteArgument>,
     /// End with exit code 1 where this pair has no route, or with `=direct` none but through host
     /// memory (`=alias`: none without a copy) (repeatable).
     #[arg(long, value_name = "FROM,TO[=direct]")]
@@ -43,6 +44,32 @@ pub(crate) struct Arguments {
     /// Write a table in Markdown into this file, for the summary of a CI job.
     #[arg(long, value_name = "F")]
     md: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// The routes that are tried, one after another.
+    pub(super) fn routes(&self) -> Vec<RouteArgument> {
+        let mut routes: Vec<RouteArgument> = Vec::new();
+        let default: &[RouteArgument] = match self.html {
+            Some(_) => &[
+                RouteArgument::Best,
+                RouteArgument::Direct,
+                RouteArgument::Staged,
+            ],
+            None => &[RouteArgument::Best],
+        };
+        let asked = if self.route.is_empty() {
+            default
+        } else {
+            &self.route
+        };
+        for route in asked {
+            if !routes.contains(route) {
+                routes.push(*route);
+            }
+        }
+        routes
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
@@ -78,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     }
     let bad = matrix.pairs.iter().filter(|pair| pair.outcome.is_bad());
     let bad = bad.map(|pair| {
-        let what = format!("move {} to {}", pair.from, pair.to);
+        let what = format!("move {} to {} by route {}", pair.from, pair.to, pair.asked);
         let hint = "run `crossdock conform` on the plugins of both devices";
         Problem::new(what, &pair.why, hint)
     });

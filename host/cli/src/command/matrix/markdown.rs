@@ -5,14 +5,20 @@ use crossdock_sdk::shown::escaped;
 use crate::command::matrix::run::{Matrix, Outcome, Pair};
 use crate::{failure::one_line, screen};
 
-/// All pairs, and below them why some are not verified. Every text from outside goes through [`cell`].
+/// A table for each route. Every text from outside goes through [`cell`].
 pub(super) fn markdown(matrix: &Matrix) -> String {
+    let tables = matrix.asked.iter().map(|asked| table(matrix, asked));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// All pairs, and below them why some are not verified.
+fn table(matrix: &Matrix, asked: &str) -> String {
     let mut out = format!(
         "### Crossdock matrix, by route {}\n\n\
          | from | to | route | time | GB/s | verified |\n| --- | --- | --- | ---: | ---: | --- |\n",
-        cell(&matrix.asked)
+        cell(asked)
     );
-    for pair in &matrix.pairs {
+    for pair in matrix.by_route(asked) {
         let moved = matches!(pair.outcome, Outcome::Verified | Outcome::Different);
         let cells = [
             cell(&pair.from),
@@ -29,7 +35,7 @@ pub(super) fn markdown(matrix: &Matrix) -> String {
         ];
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
-    let told = matrix.pairs.iter().filter(|pair| !pair.why.is_empty());
+    let told = matrix.by_route(asked).filter(|pair| !pair.why.is_empty());
     for (index, pair) in told.enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         let (from, to, why) = (cell(&pair.from), cell(&pair.to), cell(&pair.why));

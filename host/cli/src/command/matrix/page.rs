@@ -11,24 +11,22 @@ use crate::screen;
 pub(crate) fn page(matrix: &Matrix) -> String {
     let total = matrix.tensors.iter().map(|tensor| tensor.bytes).sum();
     let lead = format!(
-        "{} devices, {} tensors, {}, asked for route {}",
+        "{} devices, {} tensors, {}, by route {}",
         matrix.devices.len(),
         matrix.tensors.len(),
         screen::bytes(total),
-        matrix.asked
+        matrix.asked.join(", then ")
     );
+    let by_route = matrix.asked.iter().map(|asked| section(matrix, asked));
     let parts = [
         HEAD,
         "<h1>Crossdock matrix</h1><p class=\"lead\">",
         &escape(&lead),
         "</p><section><h2>Devices</h2>",
-        &topology(matrix),
         &device_list(matrix),
-        "</section><section><h2>GB/s</h2>",
-        &heat_map(matrix),
-        "</section><section><h2>Routes</h2>",
-        &route_table(matrix),
-        "</section><section><h2>Tensors</h2>",
+        "</section>",
+        &by_route.collect::<String>(),
+        "<section><h2>Tensors</h2>",
         &tensor_table(matrix),
         "</section></main></body></html>\n",
     ];
@@ -51,7 +49,24 @@ fn escape(text: &str) -> String {
     out
 }
 
-fn topology(matrix: &Matrix) -> String {
+/// All pairs by one route: who reaches whom, how fast, and the explanations.
+fn section(matrix: &Matrix, asked: &str) -> String {
+    let pairs: Vec<&Pair> = matrix.by_route(asked).collect();
+    [
+        "<section><h2>By route ",
+        &escape(asked),
+        "</h2>",
+        &topology(matrix, &pairs),
+        "<h3>GB/s</h3>",
+        &heat_map(matrix, &pairs),
+        "<h3>Pairs</h3>",
+        &route_table(&pairs),
+        "</section>",
+    ]
+    .concat()
+}
+
+fn topology(matrix: &Matrix, pairs: &[&Pair]) -> String {
     let count = matrix.devices.len().max(1) as f64;
     let place = |index: usize| {
         let angle = TAU * (index as f64 / count - 0.25);
@@ -62,7 +77,7 @@ fn topology(matrix: &Matrix) -> String {
         "<svg class=\"topology\" viewBox=\"0 0 600 340\" role=\"img\" \
          aria-label=\"devices and the routes between them\">",
     );
-    for pair in matrix.pairs.iter().filter(|pair| pair.from != pair.to) {
+    for pair in pairs.iter().filter(|pair| pair.from != pair.to) {
         let (Some(from), Some(to)) = (index_of(&pair.from), index_of(&pair.to)) else {
             continue;
         };
@@ -111,7 +126,8 @@ fn device_list(matrix: &Matrix) -> String {
     table(&["Device", "Name", "Plugin", "Memory"], rows.collect())
 }
 
-fn heat_map(matrix: &Matrix) -> String {
+/// Colours are those of one scale over all routes.
+fn heat_map(matrix: &Matrix, pairs: &[&Pair]) -> String {
     let rates = matrix.pairs.iter().filter_map(|pair| pair.gb_per_s);
     let fastest = rates.fold(f64::MIN_POSITIVE, f64::max);
     let mut out =
@@ -122,7 +138,7 @@ fn heat_map(matrix: &Matrix) -> String {
     out.push_str("</tr>");
     for from in &matrix.devices {
         out.push_str(&format!("<tr><th scope=\"row\">{}</th>", escape(&from.id)));
-        for pair in matrix.pairs.iter().filter(|pair| pair.from == from.id) {
+        for pair in pairs.iter().filter(|pair| pair.from == from.id) {
             let share = pair.gb_per_s.map_or(0.0, |rate| rate / fastest);
             out.push_str(&format!(
                 "<td class=\"{}\" style=\"background:rgba(37,119,220,{:.2})\" title=\"{}\">\
@@ -140,8 +156,8 @@ fn heat_map(matrix: &Matrix) -> String {
            so it has no rate. Point at a cell for the explanation.</p>"
 }
 
-fn route_table(matrix: &Matrix) -> String {
-    let rows = matrix.pairs.iter().map(|pair| {
+fn route_table(pairs: &[&Pair]) -> String {
+    let rows = pairs.iter().map(|pair| {
         let (verdict, style) = match pair.outcome {
             Outcome::Verified => ("verified".to_owned(), "good"),
             Outcome::Refused => ("refused".to_owned(), "dim"),
@@ -227,6 +243,7 @@ mod tests {
     fn every_text_from_outside_is_escaped() {
         let evil = "<script>alert('x')</script>\"&\u{1b}";
         let pair = Pair {
+            asked: evil.to_owned(),
             from: evil.to_owned(),
             to: evil.to_owned(),
             route: evil.to_owned(),
@@ -239,7 +256,7 @@ mod tests {
             gb_per_s: Some(1.0),
         };
         let matrix = Matrix {
-            asked: evil.to_owned(),
+            asked: vec![evil.to_owned()],
             devices: Vec::new(),
             tensors: Vec::new(),
             pairs: vec![pair],

@@ -6,7 +6,7 @@ use std::{env, process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
 use crate::command::{
     matrix::child::Told,
     matrix::command::Arguments,
-    matrix::run::{Matrix, Outcome, Pair},
+    matrix::run::{Begun, Matrix, Outcome},
 };
 use crate::{
     failure::{Failure, Problem},
@@ -18,7 +18,7 @@ use crate::{
 /// What comes of the pairs, for whoever shows it.
 pub(super) trait Listener {
     /// A pair begins.
-    fn begin(&mut self, matrix: &Matrix, from: &str, to: &str);
+    fn begin(&mut self, matrix: &Matrix, pair: &Begun);
     /// The last of the matrix's pairs has ended.
     fn end(&mut self, matrix: &Matrix) -> Result<(), Failure>;
 }
@@ -30,9 +30,14 @@ pub(super) fn run(
     globals: &Globals,
     listener: &mut impl Listener,
 ) -> Result<(Matrix, Option<Problem>), Failure> {
+    let routes: Vec<_> = arguments
+        .routes()
+        .iter()
+        .map(|route| route.name())
+        .collect();
     let mut run = Run {
         matrix: Matrix {
-            asked: arguments.route.name().to_owned(),
+            asked: routes.iter().map(|route| (*route).to_owned()).collect(),
             devices: Vec::new(),
             tensors: Vec::new(),
             pairs: Vec::new(),
@@ -43,13 +48,13 @@ pub(super) fn run(
     let limit = Duration::from_secs(arguments.limit);
     loop {
         let finished = run.matrix.pairs.len();
-        let child = start(arguments, globals, finished)?;
+        let child = start(arguments, &routes.join(","), globals, finished)?;
         let end = run.follow(child, limit, listener)?;
         let stopped = match (run.refused.take(), end, run.open.take()) {
             (Some(problem), ..) => problem,
             (None, None, _) => return Ok((run.matrix, None)),
-            (None, Some((outcome, why)), Some((from, to))) => {
-                let mut pair = Pair::begun(from, to);
+            (None, Some((outcome, why)), Some(begun)) => {
+                let mut pair = begun.pair();
                 pair.outcome = outcome;
                 pair.route = "-".to_owned();
                 pair.explanation.clone_from(&why);
@@ -73,7 +78,7 @@ pub(super) fn run(
 struct Run {
     matrix: Matrix,
     /// The pair that has begun and not ended.
-    open: Option<(String, String)>,
+    open: Option<Begun>,
     /// Why no pair can be run.
     refused: Option<Problem>,
 }
@@ -125,9 +130,9 @@ impl Run {
                 self.matrix.tensors = tensors;
                 self.here(devices);
             }
-            Told::Begin { from, to } => {
-                listener.begin(&self.matrix, &from, &to);
-                self.open = Some((from, to));
+            Told::Begin(pair) => {
+                listener.begin(&self.matrix, &pair);
+                self.open = Some(pair);
             }
             Told::End(pair) => {
                 self.open = None;
@@ -161,11 +166,12 @@ impl Run {
 
 fn start(
     arguments: &Arguments,
+    routes: &str,
     globals: &Globals,
     finished: usize,
 ) -> Result<Followed<Told>, Failure> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["matrix-child", "--route", arguments.route.name()]);
+    command.args(["matrix-child", "--route", routes]);
     command.args(["--skip", &finished.to_string()]);
     for path in &globals.plugin {
         command.arg("--plugin").arg(path);

@@ -64,6 +64,7 @@ impl RequiredRoute {
     /// What is wrong with it, if anything.
     pub(super) fn problem(&self, matrix: &Matrix) -> Option<Problem> {
         let (from, to) = (self.from.to_string(), self.to.to_string());
+        // Those of the first route that is asked for, the best one unless said otherwise.
         let mut pairs = matrix.pairs.iter();
         let found = pairs.find(|pair| pair.from == from && pair.to == to);
         let (kind, allowed): (_, &[&str]) = match self.least {

@@ -16,11 +16,24 @@ use crate::{
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Matrix {
-    /// The route that was asked for.
-    pub(crate) asked: String,
+    /// The routes that are asked for, one after another.
+    pub(crate) asked: Vec<String>,
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) tensors: Vec<TensorRow>,
+    /// Those of the first route, then those of the next.
     pub(crate) pairs: Vec<Pair>,
+}
+
+impl Matrix {
+    /// The pairs that were tried by one of the routes.
+    pub(super) fn by_route<'a>(&'a self, asked: &'a str) -> impl Iterator<Item = &'a Pair> {
+        self.pairs.iter().filter(move |pair| pair.asked == asked)
+    }
+
+    /// How many pairs there are to try.
+    pub(super) fn count(&self) -> usize {
+        self.devices.len().pow(2) * self.asked.len()
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,9 +44,11 @@ pub(crate) struct TensorRow {
     pub(crate) bytes: u64,
 }
 
-/// One ordered pair of devices, all tensors together.
+/// One ordered pair of devices by one route, all tensors together.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Pair {
+    /// The route that was asked for.
+    pub(crate) asked: String,
     pub(crate) from: String,
     pub(crate) to: String,
     /// The routes that were taken, with `+` between them.
@@ -152,7 +167,7 @@ pub(super) fn run_pair(
     payloads: &[Payload],
     asked: RouteArgument,
 ) -> Pair {
-    let mut pair = Pair::begun(from.id().to_string(), to.id().to_string());
+    let mut pair = Begun::new(from, to, asked).pair();
     let mut routes: Vec<String> = Vec::new();
     for payload in payloads {
         match move_one(from, to, payload, asked) {
@@ -180,12 +195,28 @@ pub(super) fn run_pair(
     pair
 }
 
-impl Pair {
-    /// Nothing was moved yet.
-    pub(super) fn begun(from: String, to: String) -> Self {
+/// A pair of which nothing was moved yet.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(super) asked: String,
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+impl Begun {
+    pub(super) fn new(from: &Device, to: &Device, asked: RouteArgument) -> Self {
         Self {
-            from,
-            to,
+            asked: asked.name().to_owned(),
+            from: from.id().to_string(),
+            to: to.id().to_string(),
+        }
+    }
+
+    pub(super) fn pair(self) -> Pair {
+        Pair {
+            asked: self.asked,
+            from: self.from,
+            to: self.to,
             route: String::new(),
             outcome: Outcome::Verified,
             why: String::new(),
@@ -196,7 +227,9 @@ impl Pair {
             gb_per_s: None,
         }
     }
+}
 
+impl Pair {
     fn add(&mut self, payload: &Payload, moved: Moved) {
         self.bytes += payload.layout.bytes();
         self.bytes_copied += moved.bytes_copied;

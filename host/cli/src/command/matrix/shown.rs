@@ -10,7 +10,7 @@ use crate::command::matrix::{
     markdown::markdown,
     page::page,
     process::Listener,
-    run::{Matrix, Outcome, Pair},
+    run::{Begun, Matrix, Outcome, Pair},
 };
 use crate::{
     failure::Failure,
@@ -42,11 +42,15 @@ pub(super) struct Shown {
 }
 
 impl Listener for Shown {
-    fn begin(&mut self, matrix: &Matrix, from: &str, to: &str) {
-        let (number, all) = (matrix.pairs.len() + 1, matrix.devices.len().pow(2));
+    fn begin(&mut self, matrix: &Matrix, pair: &Begun) {
+        let Begun { asked, from, to } = pair;
+        let (number, all) = (matrix.pairs.len() + 1, matrix.count());
         if !io::stderr().is_terminal() {
             // Lines, since nobody sees how a bar grows in a log.
-            return screen::talk(self.quiet, &format!("{number}/{all} {from} -> {to}"));
+            return screen::talk(
+                self.quiet,
+                &format!("{number}/{all} {from} -> {to}, {asked}"),
+            );
         }
         let quiet = self.quiet;
         let bar = self.progress.get_or_insert_with(|| {
@@ -104,19 +108,21 @@ fn bytes(matrix: &Matrix) -> u64 {
     matrix.tensors.iter().map(|tensor| tensor.bytes).sum()
 }
 
-/// The last pair's row; before the first one stands what is moved.
+/// The last pair's row; before the first one by a route stands what is moved.
 fn printed(matrix: &Matrix, pair: &Pair) -> Text {
     let ids = matrix.devices.iter().map(|device| device.id.len());
     let widest = ids.max().unwrap_or(0);
     // As wide as most values are, since those to come are not known.
     let mut table = Table::new(&HEADINGS).at_least([widest, widest, 7, 9, 9, 6, 8, 0]);
     table.row(row(pair));
-    if matrix.pairs.len() > 1 {
+    let is_first = matrix.pairs.len() == 1;
+    if matrix.by_route(&pair.asked).count() > 1 {
         return table.rows();
     }
     let (count, size) = (matrix.tensors.len(), screen::bytes(bytes(matrix)));
-    let asked = &matrix.asked;
-    let mut out = Text::from(format!("{count} tensors, {size}, by route {asked}\n\n"));
+    let (gap, asked) = (if is_first { "" } else { "\n" }, &pair.asked);
+    let head = format!("{gap}{count} tensors, {size}, by route {asked}\n\n");
+    let mut out = Text::from(head);
     out.append(table.text());
     out
 }
