@@ -38,6 +38,11 @@ class Place:
     def plugins(self) -> Path:
         return next(self.root.glob("**/crossdock/plugins"))
 
+    @property
+    def command(self) -> Path:
+        found = [self.root / "bin/crossdock", self.root / "command"]
+        return next(path for path in found if path.is_file())
+
 
 def installed(*words: object, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
     """What `scripts/install` says; a build that is here already is taken."""
@@ -330,19 +335,27 @@ def test_the_folders_of_the_package_have_what_they_are_for() -> None:
     assert (Path(xd.get_cmake_dir()) / "../../pkgconfig/crossdock.pc").is_file()
 
 
-def test_a_plugin_in_rust_builds_with_the_sdk(place: Place, tmp_path: Path) -> None:
-    example = ROOT / "examples/plugin-rust"
-    shutil.copytree(example / "src", tmp_path / "src")
-    manifest = (example / "Cargo.toml").read_text()
-    moved = manifest.replace('"../../sdk"', f'"{place.root / "share/crossdock/sdk"}"')
-    assert moved != manifest
-    (tmp_path / "Cargo.toml").write_text(moved)
+@pytest.mark.parametrize("language", ["c", "rust"])
+def test_a_new_plugin_passes_with_no_edits(place: Place, language: str, tmp_path: Path) -> None:
+    words = ["--c"] if language == "c" else []
+    call(place.command, "new-plugin", "my_dev", "--into", tmp_path, *words)
+    project = tmp_path / "my_dev"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "new-plugin"
+    variables = {
+        "CROSSDOCK": str(place.command),
+        "CARGO_NET_OFFLINE": "true",
+        "CARGO_TARGET_DIR": str(target),
+    }
+    if language == "c":
+        told = call("make", "-C", project, "check", "CFLAGS=-O1 -g -Werror", **variables)
+        assert "unit: 4 passed" in told and " 0 failed" in told
+        return
     # The versions that are here, for a build without a network.
-    shutil.copy(ROOT / "Cargo.lock", tmp_path)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-    command = ["cargo", "check", "--offline", "--quiet", "--target-dir", str(target)]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
+    shutil.copy(ROOT / "Cargo.lock", project)
+    manifest = project / "Cargo.toml"
+    assert f'"{place.root.resolve() / "share/crossdock/sdk"}"' in manifest.read_text()
+    told = call("cargo", "test", "--quiet", "--manifest-path", manifest, **variables)
+    assert told.count("test result: ok. 1 passed") == 1
 
 
 def test_files_are_everybodys_to_read_and_the_owners_to_write(prefix: Path) -> None:

@@ -23,7 +23,7 @@ const C: &[File] = &[
     (".gitignore", include_str!("templates/c/gitignore"), false),
     (
         ".github/workflows/ci.yml",
-        include_str!("templates/c/ci.yml"),
+        include_str!("templates/ci.yml"),
         false,
     ),
     ("src/plugin.c", include_str!("templates/c/plugin.c"), false),
@@ -50,7 +50,7 @@ const RUST: &[File] = &[
     ),
     (
         ".github/workflows/ci.yml",
-        include_str!("templates/rust/ci.yml"),
+        include_str!("templates/ci.yml"),
         false,
     ),
     ("src/lib.rs", example!("lib.rs"), false),
@@ -124,7 +124,21 @@ impl Project<'_> {
     /// A template with the names of this project.
     fn filled(&self, text: &str) -> String {
         let include = format!("{}/include", self.sdk);
+        let (built, steps, sanitize) = if self.is_c {
+            (
+                "build",
+                include_str!("templates/c/steps.yml"),
+                "make sanitize",
+            )
+        } else {
+            let steps = include_str!("templates/rust/steps.yml");
+            ("target/release", steps, "scripts/sanitize")
+        };
+        let plugin = format!("{built}/libcrossdock_plugin___name__.so");
         let names = [
+            ("__steps__\n", steps),
+            ("__sanitize__", sanitize),
+            ("__plugin__", &plugin),
             ("__name__", self.name),
             ("__folder__", self.name),
             ("__sdk__", self.sdk),
