@@ -24,7 +24,7 @@
 //! | `plugin_files` | plugin files: found, and looked at while none of their code runs |
 //! | `plugins` | the plugins that are open in the process, and what each of them keeps |
 //! | `loader` | from a file to a loaded plugin |
-//! | `routing` | what devices share for routes, as data: known costs, idle chunks of host memory |
+//! | `route_data` | what devices share for routes, as data: known costs, idle chunks of host memory |
 //! | `devices` | a runtime: its plugins, its devices, and who owns an address |
 //! | `streams` | order on one device, and waits between plugins |
 //! | `tensors` | tensors, and the memory that they view |
@@ -43,8 +43,8 @@ mod loader;
 pub mod plugin_files;
 mod plugins;
 mod process;
+mod route_data;
 mod routes;
-mod routing;
 mod streams;
 mod tensors;
 #[cfg(test)]
@@ -62,10 +62,10 @@ pub use plugins::plugin::{Plugin, PluginIdentity, PluginState};
 pub use process::late_log::late_log;
 pub use process::process_state::{counted_leaks, exiting};
 pub use process::trace;
+pub use route_data::costs::{Cost, CostCache, CostOrigin};
+pub use route_data::kinds::{RouteChoice, RouteKind};
 pub use routes::explanation::{Instead, RefusedRoute, Step};
 pub use routes::route::{Route, explain, explain_on};
-pub use routing::costs::{Cost, CostCache, CostOrigin};
-pub use routing::kinds::{RouteChoice, RouteKind};
 pub use streams::event::Event;
 pub use streams::stream::Stream;
 pub use streams::wait::WaitMethod;

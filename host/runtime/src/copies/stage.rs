@@ -18,8 +18,8 @@ use crate::copies::order::Accesses;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::{self, Panics};
-use crate::routing::chunk::PAGE_BYTES;
-use crate::routing::chunks::{Lease, PER_COPY};
+use crate::route_data::chunk::PAGE_BYTES;
+use crate::route_data::chunks::{Lease, PER_COPY};
 use crate::tensors::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::devices::shared::Shared;
-use crate::routing::chunks::PER_COPY;
-use crate::routing::costs::CostCache;
-use crate::routing::kinds::{RouteChoice, RouteKind};
+use crate::route_data::chunks::PER_COPY;
+use crate::route_data::costs::CostCache;
+use crate::route_data::kinds::{RouteChoice, RouteKind};
 use crate::tensors::tensor::Tensor;
 use crate::test_plugins::test_plugin_memory::{asked, device};
 
@@ -15,7 +15,7 @@ const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
 const CHUNK: i64 = 32 << 10;
 
 /// A runtime's, with chunks of `CHUNK` bytes.
-fn routing() -> Arc<Shared> {
+fn shared() -> Arc<Shared> {
     let bytes = CHUNK as u64 * PER_COPY as u64;
     Arc::new(Shared::new(Some(bytes), &CostCache::Off))
 }
@@ -31,8 +31,8 @@ fn pattern(length: i64) -> (Layout, Vec<u8>) {
 
 #[test]
 fn every_length_around_a_chunk_arrives_whole() {
-    let routing = routing();
-    let (from, to) = (device::<0>(&routing), device::<1>(&routing));
+    let shared = shared();
+    let (from, to) = (device::<0>(&shared), device::<1>(&shared));
     let whole = [CHUNK, 2 * CHUNK, 40 * CHUNK].into_iter();
     for length in whole
         .flat_map(|whole| [whole - 1, whole, whole + 1])
@@ -47,8 +47,8 @@ fn every_length_around_a_chunk_arrives_whole() {
 
 #[test]
 fn a_long_copy_uses_a_chunk_of_host_memory_for_each_lane_and_locks_it_once() {
-    let routing = routing();
-    let (from, to) = (device::<2>(&routing), device::<3>(&routing));
+    let shared = shared();
+    let (from, to) = (device::<2>(&shared), device::<3>(&shared));
     let (layout, _) = pattern(10 << 20);
     let source = Tensor::empty(&from, &layout).unwrap();
     for _ in 0..3 {
@@ -60,29 +60,29 @@ fn a_long_copy_uses_a_chunk_of_host_memory_for_each_lane_and_locks_it_once() {
         assert_eq!(asked.longest.load(SeqCst), CHUNK as u64);
         assert_eq!(asked.locked.load(SeqCst), chunks as u64);
     }
-    routing.chunks().forget(from.plugin());
+    shared.chunks().forget(from.plugin());
     assert_eq!(asked::<2>().locked.load(SeqCst), 0);
     assert_eq!(asked::<3>().locked.load(SeqCst), 0);
 }
 
 #[test]
 fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
-    let routing = routing();
-    let (from, to) = (device::<20>(&routing), device::<21>(&routing));
-    let lease = routing
+    let shared = shared();
+    let (from, to) = (device::<20>(&shared), device::<21>(&shared));
+    let lease = shared
         .chunks()
         .lease([from.in_plugin(), to.in_plugin()])
         .unwrap();
     assert_eq!(asked::<20>().locked.load(SeqCst), 1);
     let plugin = Arc::downgrade(from.plugin());
     from.listed().end();
-    routing.chunks().forget(from.plugin());
+    shared.chunks().forget(from.plugin());
     drop(lease);
     assert_eq!(asked::<20>().locked.load(SeqCst), 0);
     assert_eq!(asked::<21>().locked.load(SeqCst), 0);
     // A copy that began with the device of before keeps nothing either.
     drop(
-        routing
+        shared
             .chunks()
             .lease([from.in_plugin(), to.in_plugin()])
             .unwrap(),
@@ -92,7 +92,7 @@ fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
     assert!(plugin.upgrade().is_none(), "a chunk keeps the plugin");
     // Those of other plugins are kept.
     drop(
-        routing
+        shared
             .chunks()
             .lease([to.in_plugin(), to.in_plugin()])
             .unwrap(),
@@ -102,19 +102,19 @@ fn a_chunk_in_use_while_its_plugin_retires_is_not_kept() {
 
 #[test]
 fn a_trim_gives_back_idle_chunks_of_its_device_and_of_nobody_and_no_others() {
-    let routing = routing();
-    let (from, to) = (device::<27>(&routing), device::<28>(&routing));
-    let other = device::<29>(&routing);
-    let in_use = routing
+    let shared = shared();
+    let (from, to) = (device::<27>(&shared), device::<28>(&shared));
+    let other = device::<29>(&shared);
+    let in_use = shared
         .chunks()
         .lease([from.in_plugin(), to.in_plugin()])
         .unwrap();
-    let idle = routing
+    let idle = shared
         .chunks()
         .lease([from.in_plugin(), to.in_plugin()])
         .unwrap();
     drop(
-        routing
+        shared
             .chunks()
             .lease([other.in_plugin(), other.in_plugin()])
             .unwrap(),
@@ -135,8 +135,8 @@ fn a_trim_gives_back_idle_chunks_of_its_device_and_of_nobody_and_no_others() {
 fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
     for step in 1..=8 {
         for is_reader in [true, false] {
-            let routing = routing();
-            let (from, to) = (device::<4>(&routing), device::<5>(&routing));
+            let shared = shared();
+            let (from, to) = (device::<4>(&shared), device::<5>(&shared));
             let (layout, bytes) = pattern(20 * CHUNK);
             let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
             let fails = if is_reader {
@@ -156,7 +156,7 @@ fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
             fails.failing.store(0, SeqCst);
             let (moved, _) = source.to(&to, STAGED).unwrap();
             assert!(moved.read().unwrap() == bytes, "step {step}");
-            drop((source, moved, from, to, routing));
+            drop((source, moved, from, to, shared));
             for asked in [asked::<4>(), asked::<5>()] {
                 assert_eq!((asked.live.load(SeqCst), asked.locked.load(SeqCst)), (0, 0));
             }
@@ -166,8 +166,8 @@ fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
 
 #[test]
 fn copies_at_the_same_time_keep_no_more_than_one_of_them_needs() {
-    let routing = routing();
-    let (from, to) = (device::<6>(&routing), device::<7>(&routing));
+    let shared = shared();
+    let (from, to) = (device::<6>(&shared), device::<7>(&shared));
     let (layout, bytes) = pattern(30 * CHUNK + 5);
     let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
     std::thread::scope(|scope| {

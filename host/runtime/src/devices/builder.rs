@@ -12,7 +12,7 @@ use crate::hooks::host_services::log_level_changed;
 use crate::plugin_files::Environment;
 use crate::plugins::open_plugins;
 use crate::process::trace;
-use crate::routing::costs::CostCache;
+use crate::route_data::costs::CostCache;
 
 /// Says where a new runtime looks for plugins.
 #[derive(Debug, Clone)]

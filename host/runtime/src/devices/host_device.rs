@@ -22,7 +22,7 @@ use crate::loader::builtin;
 #[cfg(feature = "cpu")]
 use crate::plugin_files::Environment;
 #[cfg(feature = "cpu")]
-use crate::routing::costs::CostCache;
+use crate::route_data::costs::CostCache;
 
 /// One for all that ask while somebody holds it; in the child of a fork the child's own.
 #[cfg(feature = "cpu")]

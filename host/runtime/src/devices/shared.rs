@@ -1,8 +1,8 @@
 //! What the devices of one runtime share.
 
 use crate::devices::runtime::{Runtime, WeakRuntime};
-use crate::routing::chunks::Chunks;
-use crate::routing::costs::{CostCache, Costs};
+use crate::route_data::chunks::Chunks;
+use crate::route_data::costs::{CostCache, Costs};
 
 /// The staging memory and the known costs of a runtime, and the runtime itself.
 #[derive(Debug)]

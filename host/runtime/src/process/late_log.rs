@@ -1,5 +1,8 @@
 //! What plugins log once the process exits: kept in a fixed place, since the log itself may be gone.
 //! A program that looks for what was lost at its end reads it by [`late_log`].
+//!
+//! It stays, as small as it is, because loaders of vendors do log then (Level Zero's has used its logger after
+//! that was freed): the line must neither reach a log that is gone nor be lost.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 

@@ -7,8 +7,8 @@ use crossdock_sdk::dlpack;
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::routing::costs::Cost;
-use crate::routing::kinds::{RouteKind, Way};
+use crate::route_data::costs::Cost;
+use crate::route_data::kinds::{RouteKind, Way};
 use crate::streams::wait::{self, Waiter};
 
 /// One end of a route: a device and the name of its plugin.

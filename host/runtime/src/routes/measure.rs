@@ -6,8 +6,10 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::routing::costs::{Arrangement, Class, Curve, EndClass, Point, SHORTEST_ROW, WayCosts};
-use crate::routing::kinds::Way;
+use crate::route_data::costs::{
+    Arrangement, Class, Curve, EndClass, Point, SHORTEST_ROW, WayCosts,
+};
+use crate::route_data::kinds::Way;
 use crate::tensors::tensor::Tensor;
 
 /// Times each way, and says how long that takes on a machine with nothing else to do. What fails, or is too

@@ -8,8 +8,8 @@ use crate::copies::stage;
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::route_data::kinds::Way;
 use crate::routes::plan::End;
-use crate::routing::kinds::Way;
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
 
@@ -116,7 +116,7 @@ fn packed_first(
 /// returns.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     if src.device().hooks().is_forked() {
-        // Any lock of its routing may be that of a thread which this process does not have.
+        // Any lock of what its devices share may be that of a thread which this process does not have.
         return Err(Error::Forked {
             operation: "copy an inherited tensor",
         });

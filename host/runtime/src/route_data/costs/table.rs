@@ -17,7 +17,7 @@ use super::setting::CostCache;
 use super::store::{PairIdentity, Store};
 use crate::plugins::plugin::Plugin;
 use crate::plugins::plugin_device::PluginDevice;
-use crate::routing::kinds::Way;
+use crate::route_data::kinds::Way;
 
 /// The curves of the ways of one class of copies between two devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

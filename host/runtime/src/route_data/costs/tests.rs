@@ -17,8 +17,8 @@ use super::table::WayCosts;
 use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
 use crate::devices::device::Device;
 use crate::devices::shared::Shared;
+use crate::route_data::kinds::{RouteChoice, RouteKind, Way};
 use crate::routes::route::{Route, explain};
-use crate::routing::kinds::{RouteChoice, RouteKind, Way};
 use crate::tensors::memory::Memory;
 use crate::tensors::tensor::Tensor;
 use crate::test_plugins::test_plugin_memory::{asked, device};
@@ -103,8 +103,8 @@ fn the_environment_names_the_file_or_turns_costs_off() {
 
 /// Explains a copy of 1 MiB between the devices of plugins 8 and 9.
 fn explained(cache: &CostCache) -> Route {
-    let routing = Arc::new(Shared::new(None, cache));
-    let (from, to) = (device::<8>(&routing), device::<9>(&routing));
+    let shared = Arc::new(Shared::new(None, cache));
+    let (from, to) = (device::<8>(&shared), device::<9>(&shared));
     let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
     let once = explain(&layout, &from, &to, RouteChoice::Best);
     let copies = asked::<8>().copies.load(SeqCst);
@@ -125,10 +125,10 @@ fn costs_are_measured_once_and_not_at_all_where_they_are_off_or_kept() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("costs.json");
-    let routing = Arc::new(Shared::new(None, &CostCache::Off));
+    let shared = Arc::new(Shared::new(None, &CostCache::Off));
     let pair =
-        PairIdentity::new([&device::<8>(&routing), &device::<9>(&routing)].map(Device::in_plugin));
-    Store::new(Some(&file), routing.chunks().chunk_bytes()).write(&pair, COMPACT, &costs());
+        PairIdentity::new([&device::<8>(&shared), &device::<9>(&shared)].map(Device::in_plugin));
+    Store::new(Some(&file), shared.chunks().chunk_bytes()).write(&pair, COMPACT, &costs());
     let measured = copies();
     let route = explained(&CostCache::File(file));
     assert_eq!(route.cost.origin, CostOrigin::Kept);
@@ -164,14 +164,14 @@ fn costs() -> WayCosts {
 fn a_demanded_copy_takes_the_cheapest_way_by_costs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("costs.json");
-    let routing = Arc::new(Shared::new(None, &CostCache::File(file.clone())));
+    let shared = Arc::new(Shared::new(None, &CostCache::File(file.clone())));
     let (from, to) = (
-        device::<20>(&routing),
+        device::<20>(&shared),
         crate::devices::host_device::open().unwrap(),
     );
     let mut costs = costs();
     costs.set(Way::BySource, curve(&[(1, 3.0), (1 << 30, 3.0)]).ok());
-    let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
+    let store = Store::new(Some(&file), shared.chunks().chunk_bytes());
     store.write(
         &PairIdentity::new([&from, &to].map(Device::in_plugin)),
         COMPACT,
@@ -235,12 +235,12 @@ fn a_layout_is_of_the_class_that_its_rows_make_it() {
 fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("costs.json");
-    let routing = Arc::new(Shared::new(None, &CostCache::File(file.clone())));
+    let shared = Arc::new(Shared::new(None, &CostCache::File(file.clone())));
     let (from, to) = (
-        device::<26>(&routing),
+        device::<26>(&shared),
         crate::devices::host_device::open().unwrap(),
     );
-    let store = Store::new(Some(&file), routing.chunks().chunk_bytes());
+    let store = Store::new(Some(&file), shared.chunks().chunk_bytes());
     let pair = PairIdentity::new([&from, &to].map(Device::in_plugin));
     let mut pinned = COMPACT;
     pinned.source.residence = Residence::Pinned;
@@ -297,8 +297,8 @@ fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
 
 #[test]
 fn only_the_class_that_is_asked_for_is_measured_and_a_pair_takes_no_more_than_its_time() {
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let (from, to) = (device::<22>(&routing), device::<23>(&routing));
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<22>(&shared), device::<23>(&shared));
     let copies = || asked::<22>().copies.load(SeqCst);
     let explained = |strides: &[i64]| {
         let layout = Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
@@ -332,8 +332,8 @@ fn only_the_class_that_is_asked_for_is_measured_and_a_pair_takes_no_more_than_it
 
 #[test]
 fn what_is_done_once_takes_no_time_from_the_copies_that_are_timed() {
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let (from, to) = (device::<24>(&routing), device::<25>(&routing));
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<24>(&shared), device::<25>(&shared));
     // A context takes longer to make than all copies of a class may take.
     asked::<24>().first.store(100_000, SeqCst);
     let layout = Layout::compact(Dtype::UINT8, &[1 << 20]).unwrap();
@@ -349,10 +349,9 @@ fn what_is_done_once_takes_no_time_from_the_copies_that_are_timed() {
 fn a_file_that_is_not_as_it_should_be_is_ignored_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("new folder/costs.json");
-    let routing = Arc::new(Shared::new(None, &CostCache::Off));
-    let pair = PairIdentity::new(
-        [&device::<14>(&routing), &device::<15>(&routing)].map(Device::in_plugin),
-    );
+    let shared = Arc::new(Shared::new(None, &CostCache::Off));
+    let pair =
+        PairIdentity::new([&device::<14>(&shared), &device::<15>(&shared)].map(Device::in_plugin));
     let store = Store::new(Some(&file), 1);
     store.write(&pair, COMPACT, &costs());
     assert_eq!(store.read(&pair, COMPACT), Some(costs()));
@@ -397,8 +396,8 @@ fn a_file_that_cannot_be_written_costs_nothing_but_the_measuring() {
     let beneath_a_file = CostCache::File(folder.path().join("file/costs.json"));
     let a_folder = CostCache::File(folder.path().to_owned());
     for cache in [beneath_a_file, a_folder] {
-        let routing = Arc::new(Shared::new(None, &cache));
-        let (from, to) = (device::<10>(&routing), device::<11>(&routing));
+        let shared = Arc::new(Shared::new(None, &cache));
+        let (from, to) = (device::<10>(&shared), device::<11>(&shared));
         let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
         let route = explain(&layout, &from, &to, RouteChoice::Best);
         assert_eq!(route.cost.origin, CostOrigin::Measured);
@@ -417,10 +416,9 @@ fn nothing_but_a_regular_file_is_replaced() {
     fs::write(at("theirs"), "text").unwrap();
     symlink(at("theirs"), at("link")).unwrap();
     symlink("/dev/null", at("null")).unwrap();
-    let routing = Arc::new(Shared::new(None, &CostCache::Off));
-    let pair = PairIdentity::new(
-        [&device::<18>(&routing), &device::<19>(&routing)].map(Device::in_plugin),
-    );
+    let shared = Arc::new(Shared::new(None, &CostCache::Off));
+    let pair =
+        PairIdentity::new([&device::<18>(&shared), &device::<19>(&shared)].map(Device::in_plugin));
     for name in ["pipe", "link", "null"] {
         let kind = || fs::symlink_metadata(at(name)).unwrap().file_type();
         let before = kind();
@@ -435,8 +433,8 @@ fn nothing_but_a_regular_file_is_replaced() {
 
 #[test]
 fn a_measurement_that_failed_is_tried_again_and_not_for_ever() {
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let (from, to) = (device::<16>(&routing), device::<17>(&routing));
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<16>(&shared), device::<17>(&shared));
     let layout = Layout::compact(Dtype::UINT8, &[4096]).unwrap();
     let explained = || explain(&layout, &from, &to, RouteChoice::Best).cost.origin;
     let copies = || asked::<16>().copies.load(SeqCst);
@@ -445,8 +443,8 @@ fn a_measurement_that_failed_is_tried_again_and_not_for_ever() {
     assert_eq!(explained(), CostOrigin::Properties);
     assert_eq!(explained(), CostOrigin::Measured);
 
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let (from, to) = (device::<16>(&routing), device::<17>(&routing));
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<16>(&shared), device::<17>(&shared));
     let explained = || explain(&layout, &from, &to, RouteChoice::Best).cost.origin;
     for _ in 0..5 {
         let before = copies();
@@ -462,10 +460,10 @@ fn a_measurement_that_failed_is_tried_again_and_not_for_ever() {
 
 #[test]
 fn a_panic_while_measuring_leaves_the_pair_to_the_next() {
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let pair = routing
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let pair = shared
         .costs()
-        .pair([&device::<18>(&routing), &device::<19>(&routing)].map(Device::in_plugin));
+        .pair([&device::<18>(&shared), &device::<19>(&shared)].map(Device::in_plugin));
     let panicked = std::thread::spawn({
         let pair = Arc::clone(&pair);
         move || {
@@ -480,8 +478,8 @@ fn a_panic_while_measuring_leaves_the_pair_to_the_next() {
 
 #[test]
 fn measuring_a_slow_device_ends_in_time_and_many_threads_measure_once() {
-    let routing = Arc::new(Shared::new(None, &CostCache::Memory));
-    let (from, to) = (device::<12>(&routing), device::<13>(&routing));
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<12>(&shared), device::<13>(&shared));
     // 1 MB/s: eight MiB would take eight seconds.
     asked::<12>().slowness.store(1000, SeqCst);
     let layout = Layout::compact(Dtype::UINT8, &[8 << 20]).unwrap();

@@ -9,7 +9,7 @@ use crate::hooks::panics::Panics;
 use crate::plugins::plugin::Plugin;
 use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
-use crate::routing::chunk::{Chunk, PAGE_BYTES};
+use crate::route_data::chunk::{Chunk, PAGE_BYTES};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
 /// many are kept for the next one.
