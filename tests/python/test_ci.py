@@ -35,7 +35,7 @@ STAND_INS = {
 
 def new_plugin(folder: Path, *language: str) -> Path:
     """A project named `my_dev`."""
-    command = [PACKAGE / "command", "new-plugin", "my_dev", *language]
+    command = [str(PACKAGE / "command"), "new-plugin", "my_dev", *language]
     subprocess.run(command, check=True, cwd=folder, capture_output=True)
     return folder / "my_dev"
 

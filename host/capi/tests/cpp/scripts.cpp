@@ -223,6 +223,14 @@ void failures(const Script &script) {
     error = fails(ErrorKind::script_exit, XD_INVALID, [&] { return session.run("exit(3)"); });
     CHECK(error.exit_code() == 3);
     fails(ErrorKind::script, XD_INVALID, [&] { return session.run("import no_such_module"); });
+    // Not the part before the NUL.
+    using namespace std::string_literals;
+    const auto refused = [](auto call) { fails(ErrorKind::other, XD_INVALID, call); };
+    refused([&] { return session.run("ran = 1\0; ran = 2"s); });
+    refused([&] { return session.set("x\0y"s, 1); });
+    refused([&] { return session.define("x\0y"s, [] {}); });
+    refused([&] { return script.session(SessionOptions().arguments({"a\0b"s})); });
+    fails(ErrorKind::script, XD_INVALID, [&] { return session.get("ran"); });
     fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
         return session.run("while True: pass", "loop.py", RunOptions().timeout(50ms).grace(1s));
     });

@@ -154,6 +154,17 @@ void pointers(const Runtime &runtime) {
     CHECK(!runtime.pointer(&own).device);
 }
 
+// C functions would take a text to its first NUL: another device, or another file, than was meant.
+void texts_with_a_nul(const Runtime &runtime) {
+    using namespace std::string_literals;
+    const auto refused = [](auto call) { fails(ErrorKind::other, XD_INVALID, call); };
+    refused([&] { return runtime.device("cpu\0:7"s); });
+    refused([&] { return runtime.target("cpu\0"s); });
+    refused([&] { return runtime.load_plugin("/tmp\0/plugin.so"s); });
+    refused([] { return Dtype::named("float32\0"s); });
+    refused([] { return Runtime::open(RuntimeOptions().search(false).folder("/tmp\0"s)); });
+}
+
 void threads(const Runtime &runtime) {
     auto tensor = Tensor::from(runtime, counted(64));
     std::vector<std::thread> all;
@@ -181,6 +192,7 @@ int main(int argc, char **argv) {
         on_each_device(runtime);
         routes(runtime);
         pointers(runtime);
+        texts_with_a_nul(runtime);
         threads(runtime);
         CHECK(!runtime.plugins().empty() && runtime.refused().empty());
         runtime.wait_for_releases(std::chrono::minutes(1));

@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace crossdock {
 
@@ -200,6 +201,28 @@ template <class Make> auto answer(xd_error *error, Make &&make) -> outcome<declt
         return fail<T>(Error(error));
     }
     return make();
+}
+
+inline bool has_nul(const std::string &text) noexcept {
+    return text.find('\0') != std::string::npos;
+}
+
+inline bool has_nul(const std::vector<std::string> &texts) noexcept {
+    bool has = false;
+    for (const auto &text : texts) {
+        has = has || has_nul(text);
+    }
+    return has;
+}
+
+/// Calls C functions with texts, which those end at the first NUL: where one has a NUL inside, it refuses them, and
+/// nothing is called.
+template <class Call, class... Texts> xd_error *with_texts(const Call &call, const Texts &...texts) {
+    if ((has_nul(texts) || ...)) {
+        return xd_error_create(XD_INVALID, "take a text", "there is a NUL inside of it, which would end it",
+                               "leave the NUL out; what is no text goes in as bytes");
+    }
+    return call();
 }
 
 /// Fails with an error of the library, or has worked.

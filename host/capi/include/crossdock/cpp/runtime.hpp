@@ -118,7 +118,10 @@ public:
         raw.costs = RuntimeOptions::text(options.costs_);
         raw.staging_bytes = options.staging_bytes_;
         xd_runtime *runtime = nullptr;
-        auto *error = xd_runtime_open(&raw, &runtime);
+        const auto open = [&] { return xd_runtime_open(&raw, &runtime); };
+        auto *error =
+            detail::with_texts(open, options.plugins_, options.folders_, options.layers_,
+                               options.fault_, options.order_, options.costs_);
         return detail::answer(error, [&] { return Runtime(runtime); });
     }
 
@@ -155,7 +158,8 @@ public:
     /// The device with this name, as `opencl:0`; a type alone means id 0.
     outcome<Device> device(const std::string &name) const {
         xd_device *device = nullptr;
-        auto *error = xd_runtime_device_named(get(), name.c_str(), &device);
+        const auto call = [&] { return xd_runtime_device_named(get(), name.c_str(), &device); };
+        auto *error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Device(device); });
     }
 
@@ -176,7 +180,8 @@ public:
     /// The first device at this place of the PCI bus: `0000:03:00.0`.
     outcome<Device> device_by_pci(const std::string &pci_bus_id) const {
         xd_device *device = nullptr;
-        auto *error = xd_runtime_device_by_pci(get(), pci_bus_id.c_str(), &device);
+        const auto call = [&] { return xd_runtime_device_by_pci(get(), pci_bus_id.c_str(), &device); };
+        auto *error = detail::with_texts(call, pci_bus_id);
         return detail::answer(error, [&] { return Device(device); });
     }
 
@@ -184,7 +189,8 @@ public:
     outcome<Target> target(const std::string &name) const {
         xd_device *device = nullptr;
         xd_memory_kind kind = 0;
-        auto *error = xd_runtime_target_named(get(), name.c_str(), &device, &kind);
+        const auto call = [&] { return xd_runtime_target_named(get(), name.c_str(), &device, &kind); };
+        auto *error = detail::with_texts(call, name);
         return detail::answer(
             error, [&] { return Target{Device(device), static_cast<MemoryKind>(kind)}; });
     }
@@ -220,7 +226,8 @@ public:
     /// Loads a plugin file beside those that are here. The same file is loaded once.
     outcome<Plugin> load_plugin(const std::string &path) const {
         xd_plugin *plugin = nullptr;
-        auto *error = xd_runtime_load_plugin(get(), path.c_str(), &plugin);
+        const auto call = [&] { return xd_runtime_load_plugin(get(), path.c_str(), &plugin); };
+        auto *error = detail::with_texts(call, path);
         return detail::answer(error, [&] { return Plugin(plugin); });
     }
 
@@ -268,7 +275,7 @@ class Trace {
 public:
     /// Starts it. The file is created, or emptied where it exists.
     static outcome<Trace> start(const std::string &path) {
-        auto *error = xd_trace_start(path.c_str());
+        auto *error = detail::with_texts([&] { return xd_trace_start(path.c_str()); }, path);
         return detail::answer(error, [] { return Trace(); });
     }
 

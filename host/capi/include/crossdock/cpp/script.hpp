@@ -152,18 +152,22 @@ public:
     /// Runs a program in the namespace, and waits until it has ended. `shown` is the file that tracebacks name.
     outcome<void> run(const std::string &program, const std::string &shown = "<script>",
                       const RunOptions &options = {}) const {
-        return detail::done(
-            xd_session_run_text(raw_, program.c_str(), shown.c_str(), options.raw()));
+        const auto run = [&] {
+            return xd_session_run_text(raw_, program.c_str(), shown.c_str(), options.raw());
+        };
+        return detail::done(detail::with_texts(run, program, shown));
     }
 
     /// Runs a file, with its folder as the first place for modules.
     outcome<void> run_file(const std::string &path, const RunOptions &options = {}) const {
-        return detail::done(xd_session_run_file(raw_, path.c_str(), options.raw()));
+        const auto call = [&] { return xd_session_run_file(raw_, path.c_str(), options.raw()); };
+        return detail::done(detail::with_texts(call, path));
     }
 
     /// Runs a module as `python -m` does.
     outcome<void> run_module(const std::string &name, const RunOptions &options = {}) const {
-        return detail::done(xd_session_run_module(raw_, name.c_str(), options.raw()));
+        const auto call = [&] { return xd_session_run_module(raw_, name.c_str(), options.raw()); };
+        return detail::done(detail::with_texts(call, name));
     }
 
     /// Runs the file or module that ran last again, as it is now on disk, with the modules beside it. Where it
@@ -176,7 +180,8 @@ public:
     /// `std::vector` or `std::map` of these, or a `Value`.
     template <class T> outcome<void> set(const std::string &name, const T &value) const {
         const detail::Lent lent(value);
-        return detail::done(xd_session_set(raw_, name.c_str(), lent.raw()));
+        const auto call = [&] { return xd_session_set(raw_, name.c_str(), lent.raw()); };
+        return detail::done(detail::with_texts(call, name));
     }
 
     /// Sets a variable to a function of the program, which scripts call:
@@ -188,15 +193,18 @@ public:
     /// session is dropped or the name is defined anew.
     template <class Function> outcome<void> define(const std::string &name, Function function) const {
         using Bound = detail::Bound<Function>;
-        auto *bound = new Bound{name, std::move(function)};
-        return detail::done(
-            xd_session_define(raw_, name.c_str(), Bound::call, bound, Bound::release));
+        const auto define = [&] {
+            auto *bound = new Bound{name, std::move(function)};
+            return xd_session_define(raw_, name.c_str(), Bound::call, bound, Bound::release);
+        };
+        return detail::done(detail::with_texts(define, name));
     }
 
     /// Reads `variable`, `variable.attribute` or `module:name`.
     template <class T = Value> outcome<T> get(const std::string &name) const {
         detail::Answer answer;
-        return given<T>(xd_session_get(raw_, name.c_str(), &answer.raw), answer);
+        const auto call = [&] { return xd_session_get(raw_, name.c_str(), &answer.raw); };
+        return given<T>(detail::with_texts(call, name), answer);
     }
 
     /// Reads anything that `crossdock.asarray` takes, where it is.
@@ -230,7 +238,8 @@ public:
         raw.named_values = named.data();
         raw.named_count = named.size();
         detail::Answer answer;
-        auto *error = xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw);
+        const auto call = [&] { return xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw); };
+        auto *error = detail::with_texts(call, name);
         return given<R>(error, answer);
     }
 
@@ -302,7 +311,8 @@ private:
 
     outcome<Tensor> tensor_on(const std::string &name, const xd_device *device) const {
         xd_tensor *tensor = nullptr;
-        auto *error = xd_session_get_tensor(raw_, name.c_str(), device, &tensor);
+        const auto call = [&] { return xd_session_get_tensor(raw_, name.c_str(), device, &tensor); };
+        auto *error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -323,7 +333,8 @@ public:
         options.struct_size = sizeof options;
         options.python = python.empty() ? nullptr : python.c_str();
         xd_script *script = nullptr;
-        auto *error = xd_script_open(runtime.get(), &options, &script);
+        const auto call = [&] { return xd_script_open(runtime.get(), &options, &script); };
+        auto *error = detail::with_texts(call, python);
         return detail::answer(error, [&] { return Script(script); });
     }
 
@@ -333,7 +344,8 @@ public:
         options.struct_size = sizeof options;
         options.python = python.empty() ? nullptr : python.c_str();
         detail::Answer text;
-        auto *error = xd_script_explain(&options, &text.raw);
+        const auto call = [&] { return xd_script_explain(&options, &text.raw); };
+        auto *error = detail::with_texts(call, python);
         return detail::answer(error, [&] {
             return std::string(text.raw.data, static_cast<std::size_t>(text.raw.size));
         });
@@ -379,7 +391,8 @@ public:
         raw.grace_ns = options.grace_ns_;
         raw.flags = options.flags_;
         xd_session *session = nullptr;
-        auto *error = xd_session_create(get(), &raw, &session);
+        const auto create = [&] { return xd_session_create(get(), &raw, &session); };
+        auto *error = detail::with_texts(create, options.name_, options.arguments_);
         return detail::answer(error, [&] { return Session(session, std::move(outputs)); });
     }
 };

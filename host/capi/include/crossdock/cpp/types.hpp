@@ -50,7 +50,8 @@ public:
     /// The dtype with this name: `float32`, `bfloat16`, `int8x4`.
     static outcome<Dtype> named(const std::string &name) {
         xd_dtype raw = {};
-        auto *error = xd_dtype_from_text(name.c_str(), &raw);
+        const auto call = [&] { return xd_dtype_from_text(name.c_str(), &raw); };
+        auto *error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Dtype(raw); });
     }
 
