@@ -4,9 +4,19 @@ use std::time::Duration;
 
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Fault, Policy, Report};
+use crate::{Engine, Error, Fault, Policy, Report, Site};
 
 impl Engine {
+    /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes. No
+    /// fault counts it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InHostFunction`], which is also reported, and [`Error::Forked`].
+    pub fn begin(&self, site: Site) -> Result<Site, Error> {
+        self.attend(site).map(|(_, site)| site)
+    }
+
     /// Holds everything still: nothing starts until as many calls of [`Engine::release`]. What runs
     /// already goes on. Waits last until then, or until their limit.
     pub fn hold(&self) {

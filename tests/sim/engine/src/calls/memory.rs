@@ -134,6 +134,13 @@ impl Engine {
         })
     }
 
+    /// Whether an address is one that the engine gives out, allocated now or not, or is in registered memory: the
+    /// host's own memory is none.
+    #[must_use]
+    pub fn is_known(&self, address: u64) -> bool {
+        self.shared.arena.contains(address) || self.owner_of(address).is_some()
+    }
+
     /// Bytes of a device that are free, and all of them.
     ///
     /// # Errors

@@ -1,0 +1,95 @@
+//! Functions for tests, which look for them by name: a program that finds `crossdock_sim_version` runs on
+//! simulated devices.
+#![expect(unsafe_code, reason = "functions for programs in C")]
+
+use std::ffi::{c_char, c_int};
+
+use crossdock_sim_engine::Site;
+
+use crate::at_exit;
+use crate::fence::fence;
+use crate::process::Process;
+
+/// The version of these functions.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_version() -> c_int {
+    1
+}
+
+/// Number of reports so far; -1 where there is no simulator.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_reports() -> i64 {
+    with(|process| process.engine.reports().len()).unwrap_or(-1)
+}
+
+/// Writes the reports so far into `text`, one object of JSON a line, and forgets them. At most `size` bytes with
+/// the final NUL; the number of bytes that all of them need is answered, and nothing is forgotten where they do
+/// not fit.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_reports(text: *mut c_char, size: usize) -> i64 {
+    with(|process| {
+        let reports = process.engine.reports();
+        let lines = reports
+            .iter()
+            .map(|report| format!("{}\n", at_exit::json(report)));
+        let lines: String = lines.collect();
+        let needed = lines.len() + 1;
+        if needed <= size && !text.is_null() {
+            // SAFETY: the caller vouches for the bytes, and they are no memory of ours.
+            unsafe { text.copy_from_nonoverlapping(lines.as_ptr().cast(), lines.len()) };
+            // SAFETY: inside of the same bytes.
+            let end = unsafe { text.add(lines.len()) };
+            // SAFETY: as for the text before it.
+            unsafe { end.write(0) };
+            process.engine.take_reports();
+        }
+        needed
+    })
+    .unwrap_or(-1)
+}
+
+/// Number of allocations, registrations, streams and events that are left; -1 where there is no simulator.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_leaks() -> i64 {
+    with(|process| process.engine.leaks().len()).unwrap_or(-1)
+}
+
+/// Number of calls that waited for all work of a device, frees included; -1 where there is no simulator.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_device_waits() -> i64 {
+    with(|process| process.waits().len()).unwrap_or(-1)
+}
+
+/// Runs up to `operations` that can run, whatever the policy, and says how many ran.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_progress(operations: usize) -> i64 {
+    with(|process| process.engine.progress(operations)).unwrap_or(-1)
+}
+
+/// Tells the checker that host code reads (`writes` is 0) or writes bytes: a load or store of pinned memory is
+/// nothing that a driver sees.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_touch(address: u64, bytes: u64, writes: c_int) {
+    let access = if writes == 0 {
+        crossdock_sim_engine::Access::Read
+    } else {
+        crossdock_sim_engine::Access::Write
+    };
+    with(|process| {
+        process
+            .engine
+            .touch(Site::new("host code"), address, bytes, access);
+        0
+    });
+}
+
+fn with(ask: impl FnOnce(&Process) -> usize) -> Option<i64> {
+    let asked = fence(|| {
+        let process = Process::get().ok().filter(|process| !process.is_forked())?;
+        i64::try_from(ask(process)).ok()
+    });
+    asked.flatten()
+}

@@ -1,0 +1,67 @@
+//! The driver's results: number, name and text, as `cuda.h` has them.
+
+use std::ffi::CStr;
+
+use crossdock_sim_engine::Error;
+
+/// A result that is no success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) i32);
+
+macro_rules! codes {
+    ($($constant:ident = $number:literal, $name:literal, $text:literal;)*) => {
+        impl Code {
+            $(pub(crate) const $constant: Self = Self($number);)*
+        }
+
+        /// Name and text of a number.
+        pub(crate) const fn words(number: i32) -> Option<(&'static CStr, &'static CStr)> {
+            match number {
+                0 => Some((c"CUDA_SUCCESS", c"no error")),
+                // What faults say; nothing here answers it by itself.
+                700 => Some((c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered")),
+                $($number => Some(($name, $text)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    INVALID_VALUE = 1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument";
+    OUT_OF_MEMORY = 2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory";
+    NOT_INITIALIZED = 3, c"CUDA_ERROR_NOT_INITIALIZED", c"initialization error";
+    DEINITIALIZED = 4, c"CUDA_ERROR_DEINITIALIZED", c"driver shutting down";
+    NO_DEVICE = 100, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal";
+    INVALID_CONTEXT = 201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context";
+    INVALID_HANDLE = 400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle";
+    NOT_FOUND = 500, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found";
+    NOT_READY = 600, c"CUDA_ERROR_NOT_READY", c"device not ready";
+    PEER_ACCESS_ALREADY_ENABLED = 704, c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled";
+    PEER_ACCESS_NOT_ENABLED = 705, c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", c"peer access has not been enabled";
+    CONTEXT_IS_DESTROYED = 709, c"CUDA_ERROR_CONTEXT_IS_DESTROYED", c"context is destroyed";
+    HOST_MEMORY_ALREADY_REGISTERED = 712, c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", c"part or all of the requested memory range is already mapped";
+    HOST_MEMORY_NOT_REGISTERED = 713, c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", c"pointer does not correspond to a registered memory region";
+    LAUNCH_FAILED = 719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure";
+    NOT_PERMITTED = 800, c"CUDA_ERROR_NOT_PERMITTED", c"operation not permitted";
+    NOT_SUPPORTED = 801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported";
+    UNKNOWN = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";
+}
+
+impl From<Error> for Code {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid { .. } => Self::INVALID_VALUE,
+            Error::Stale { .. } => Self::INVALID_HANDLE,
+            Error::OutOfMemory { .. } => Self::OUT_OF_MEMORY,
+            Error::TimedOut => Self::NOT_READY,
+            Error::Failed(failure) => Self(failure.status),
+            Error::InHostFunction => Self::NOT_PERMITTED,
+            Error::Forked => Self::NOT_INITIALIZED,
+            // The vendor's driver would wait for ever; the report says what for.
+            Error::Standstill(_) => Self::LAUNCH_FAILED,
+            _ => Self::UNKNOWN,
+        }
+    }
+}

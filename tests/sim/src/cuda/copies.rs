@@ -1,0 +1,313 @@
+//! Copies. One with memory of the host that is not pinned waits until it is over, on a stream too; so do those
+//! without a stream, but for copies inside of devices.
+#![expect(
+    unsafe_code,
+    reason = "the engine takes addresses as clients give them"
+)]
+
+use std::ffi::c_int;
+
+use crossdock_sim_engine::Strided;
+
+use super::codes::Code;
+use super::entry::{Answer, Call, In, entries};
+use super::objects::{LEGACY, PER_THREAD, objects};
+
+/// `CUDA_MEMCPY2D`: where each side begins, with what between its rows.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Rows {
+    source: Side,
+    target: Side,
+    width: usize,
+    height: usize,
+}
+
+/// A side of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Side {
+    x: usize,
+    y: usize,
+    kind: c_int,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Planes {
+    source: PlaneSide,
+    target: PlaneSide,
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+/// A side of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct PlaneSide {
+    x: usize,
+    y: usize,
+    z: usize,
+    level: usize,
+    kind: c_int,
+    host: u64,
+    device: u64,
+    array: u64,
+    reserved: u64,
+    pitch: usize,
+    height: usize,
+}
+
+/// `CU_MEMORYTYPE_*`.
+const HOST: c_int = 1;
+const DEVICE: c_int = 2;
+const UNIFIED: c_int = 4;
+
+entries! {
+    fn cuMemcpy(dst: u64, src: u64, bytes: usize) = cuMemcpy_ptds |call| {
+        at_once(call, dst, src, bytes)
+    }
+
+    fn cuMemcpyAsync(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyAsync_ptsz |call| {
+        copy(call, stream, dst, src, bytes)
+    }
+
+    fn cuMemcpyHtoD_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyHtoD_v2_ptds |call| {
+        at_once(call, dst, src, bytes)
+    }
+
+    fn cuMemcpyDtoH_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyDtoH_v2_ptds |call| {
+        at_once(call, dst, src, bytes)
+    }
+
+    fn cuMemcpyDtoD_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyDtoD_v2_ptds |call| {
+        at_once(call, dst, src, bytes)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyHtoDAsync_v2_ptsz |call| {
+        copy(call, stream, dst, src, bytes)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyDtoHAsync_v2_ptsz |call| {
+        copy(call, stream, dst, src, bytes)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyDtoDAsync_v2_ptsz |call| {
+        copy(call, stream, dst, src, bytes)
+    }
+
+    fn cuMemcpyPeer(dst: u64, to: u64, src: u64, from: u64, bytes: usize) = cuMemcpyPeer_ptds |call| {
+        of_contexts(to, from)?;
+        at_once(call, dst, src, bytes)
+    }
+
+    fn cuMemcpyPeerAsync(
+        dst: u64,
+        to: u64,
+        src: u64,
+        from: u64,
+        bytes: usize,
+        stream: u64,
+    ) = cuMemcpyPeerAsync_ptsz |call| {
+        of_contexts(to, from)?;
+        copy(call, stream, dst, src, bytes)
+    }
+
+    fn cuMemcpy2D_v2(rows: In<Rows>) = cuMemcpy2D_v2_ptds |call| {
+        strided_at_once(call, Boxes::of_rows(rows.get()?)?)
+    }
+
+    fn cuMemcpy2DUnaligned_v2(rows: In<Rows>) = cuMemcpy2DUnaligned_v2_ptds |call| {
+        strided_at_once(call, Boxes::of_rows(rows.get()?)?)
+    }
+
+    fn cuMemcpy2DAsync_v2(rows: In<Rows>, stream: u64) = cuMemcpy2DAsync_v2_ptsz |call| {
+        strided(call, stream, &Boxes::of_rows(rows.get()?)?)
+    }
+
+    fn cuMemcpy3D_v2(planes: In<Planes>) = cuMemcpy3D_v2_ptds |call| {
+        strided_at_once(call, Boxes::of_planes(planes.get()?)?)
+    }
+
+    fn cuMemcpy3DAsync_v2(planes: In<Planes>, stream: u64) = cuMemcpy3DAsync_v2_ptsz |call| {
+        strided(call, stream, &Boxes::of_planes(planes.get()?)?)
+    }
+}
+
+/// Copies in the order of a stream.
+fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
+    if bytes == 0 {
+        return objects().stream(call, stream).map(drop);
+    }
+    let waits = is_pageable(call, dst) || is_pageable(call, src);
+    let (engine, _) = objects().submit_to(call, stream)?;
+    // SAFETY: the client vouches for its host memory, as to the vendor's driver: pinned memory until the stream
+    // is past the copy, other memory until this returns.
+    unsafe {
+        call.process
+            .engine
+            .copy(call.site, engine, dst, src, bytes as u64)?
+    };
+    if waits { wait(call, stream) } else { Ok(()) }
+}
+
+/// Copies on the default stream, and waits unless both sides are memory of devices.
+fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
+    let stream = default_stream(call);
+    copy(call, stream, dst, src, bytes)?;
+    if is_device(call, dst) && is_device(call, src) {
+        return Ok(());
+    }
+    wait(call, stream)
+}
+
+const fn default_stream(call: &Call) -> u64 {
+    if call.is_per_thread {
+        PER_THREAD
+    } else {
+        LEGACY
+    }
+}
+
+/// Waits for a stream's work, on which the call stands.
+fn wait(call: &Call, stream: u64) -> Answer {
+    let (stream, _) = objects().stream(call, stream)?;
+    Ok(call
+        .process
+        .engine
+        .synchronize_stream(call.site, stream, None)?)
+}
+
+/// Whether the driver does not know the memory: the host's own.
+fn is_pageable(call: &Call, address: u64) -> bool {
+    !call.process.engine.is_known(address)
+}
+
+fn is_device(call: &Call, address: u64) -> bool {
+    let owner = call.process.engine.owner_of(address);
+    owner.is_some_and(|owner| owner.kind == crossdock_sim_engine::MemoryKind::Device)
+}
+
+fn of_contexts(to: u64, from: u64) -> Answer {
+    let mut objects = objects();
+    objects.context(to)?;
+    objects.context(from).map(drop)
+}
+
+/// What lies between the elements of two sides, outermost first.
+struct Boxes {
+    shape: [u64; 3],
+    target: Strided,
+    source: Strided,
+}
+
+impl Boxes {
+    fn of_rows(rows: Rows) -> Answer<Self> {
+        let side = |side: Side| {
+            let row = pitch(side.pitch, rows.width)?;
+            let first = offset(&[(side.y, row), (side.x, 1)])?;
+            let base = base(side.kind, side.host, side.device)?;
+            strided_side(base, first, [0, row])
+        };
+        Ok(Self {
+            shape: [1, rows.height as u64, rows.width as u64],
+            target: side(rows.target)?,
+            source: side(rows.source)?,
+        })
+    }
+
+    fn of_planes(planes: Planes) -> Answer<Self> {
+        let side = |side: PlaneSide| {
+            let row = pitch(side.pitch, planes.width)?;
+            let rows = if side.height == 0 {
+                planes.height
+            } else {
+                side.height
+            };
+            let plane = row.checked_mul(rows).ok_or(Code::INVALID_VALUE)?;
+            let first = offset(&[(side.z, plane), (side.y, row), (side.x, 1)])?;
+            let base = base(side.kind, side.host, side.device)?;
+            strided_side(base, first, [plane, row])
+        };
+        Ok(Self {
+            shape: [
+                planes.depth as u64,
+                planes.height as u64,
+                planes.width as u64,
+            ],
+            target: side(planes.target)?,
+            source: side(planes.source)?,
+        })
+    }
+}
+
+fn pitch(pitch: usize, width: usize) -> Answer<usize> {
+    match pitch {
+        0 => Ok(width),
+        pitch if pitch < width => Err(Code::INVALID_VALUE),
+        pitch => Ok(pitch),
+    }
+}
+
+fn offset(parts: &[(usize, usize)]) -> Answer<usize> {
+    let sum = parts.iter().try_fold(0usize, |sum, (index, step)| {
+        sum.checked_add(index.checked_mul(*step)?)
+    });
+    sum.ok_or(Code::INVALID_VALUE)
+}
+
+/// Where a side begins; arrays are not simulated.
+const fn base(kind: c_int, host: u64, device: u64) -> Answer<u64> {
+    match kind {
+        HOST => Ok(host),
+        DEVICE | UNIFIED => Ok(device),
+        3 => Err(Code::NOT_SUPPORTED),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+fn strided_side(base: u64, first: usize, [plane, row]: [usize; 2]) -> Answer<Strided> {
+    let address = base.checked_add(first as u64).ok_or(Code::INVALID_VALUE)?;
+    let stride = |bytes: usize| i64::try_from(bytes).ok().ok_or(Code::INVALID_VALUE);
+    Ok(Strided {
+        address,
+        bit_offset: 0,
+        strides: vec![stride(plane)?, stride(row)?, 1],
+    })
+}
+
+fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
+    let Boxes {
+        shape,
+        target,
+        source,
+    } = boxes;
+    if shape.contains(&0) {
+        return objects().stream(call, stream).map(drop);
+    }
+    let waits = is_pageable(call, target.address) || is_pageable(call, source.address);
+    let (engine, _) = objects().submit_to(call, stream)?;
+    let sides = (target, source);
+    // SAFETY: as for a copy of bytes.
+    unsafe {
+        call.process
+            .engine
+            .copy_strided(call.site, engine, 8, shape, sides)?
+    };
+    if waits { wait(call, stream) } else { Ok(()) }
+}
+
+fn strided_at_once(call: &Call, boxes: Boxes) -> Answer {
+    let stream = default_stream(call);
+    strided(call, stream, &boxes)?;
+    if is_device(call, boxes.target.address) && is_device(call, boxes.source.address) {
+        return Ok(());
+    }
+    wait(call, stream)
+}

@@ -1,0 +1,105 @@
+//! Fills by one value of 1, 2 or 4 bytes, of a range or of rows with gaps between them.
+#![expect(
+    unsafe_code,
+    reason = "the engine takes addresses as clients give them"
+)]
+
+use super::codes::Code;
+use super::entry::{Answer, Call, entries};
+use super::objects::{LEGACY, PER_THREAD, objects};
+
+entries! {
+    fn cuMemsetD8_v2(dst: u64, value: u8, count: usize) = cuMemsetD8_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &[value], [count, 1, 0])
+    }
+
+    fn cuMemsetD16_v2(dst: u64, value: u16, count: usize) = cuMemsetD16_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &value.to_le_bytes(), [count, 1, 0])
+    }
+
+    fn cuMemsetD32_v2(dst: u64, value: u32, count: usize) = cuMemsetD32_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &value.to_le_bytes(), [count, 1, 0])
+    }
+
+    fn cuMemsetD8Async(dst: u64, value: u8, count: usize, stream: u64) = cuMemsetD8Async_ptsz |call| {
+        fill(call, stream, dst, &[value], [count, 1, 0])
+    }
+
+    fn cuMemsetD16Async(dst: u64, value: u16, count: usize, stream: u64) = cuMemsetD16Async_ptsz |call| {
+        fill(call, stream, dst, &value.to_le_bytes(), [count, 1, 0])
+    }
+
+    fn cuMemsetD32Async(dst: u64, value: u32, count: usize, stream: u64) = cuMemsetD32Async_ptsz |call| {
+        fill(call, stream, dst, &value.to_le_bytes(), [count, 1, 0])
+    }
+
+    fn cuMemsetD2D8_v2(dst: u64, pitch: usize, value: u8, width: usize, height: usize) = cuMemsetD2D8_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &[value], [width, height, pitch])
+    }
+
+    fn cuMemsetD2D16_v2(dst: u64, pitch: usize, value: u16, width: usize, height: usize) = cuMemsetD2D16_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &value.to_le_bytes(), [width, height, pitch])
+    }
+
+    fn cuMemsetD2D32_v2(dst: u64, pitch: usize, value: u32, width: usize, height: usize) = cuMemsetD2D32_v2_ptds |call| {
+        fill(call, default_stream(call), dst, &value.to_le_bytes(), [width, height, pitch])
+    }
+
+    fn cuMemsetD2D8Async(
+        dst: u64, pitch: usize, value: u8, width: usize, height: usize, stream: u64
+    ) = cuMemsetD2D8Async_ptsz |call| {
+        fill(call, stream, dst, &[value], [width, height, pitch])
+    }
+
+    fn cuMemsetD2D16Async(
+        dst: u64, pitch: usize, value: u16, width: usize, height: usize, stream: u64
+    ) = cuMemsetD2D16Async_ptsz |call| {
+        fill(call, stream, dst, &value.to_le_bytes(), [width, height, pitch])
+    }
+
+    fn cuMemsetD2D32Async(
+        dst: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64
+    ) = cuMemsetD2D32Async_ptsz |call| {
+        fill(call, stream, dst, &value.to_le_bytes(), [width, height, pitch])
+    }
+}
+
+const fn default_stream(call: &Call) -> u64 {
+    if call.is_per_thread {
+        PER_THREAD
+    } else {
+        LEGACY
+    }
+}
+
+/// Fills `count` values in each of `height` rows, which begin `pitch` bytes apart. A fill without a stream does not
+/// wait either; one of host memory that is not known is refused.
+fn fill(
+    call: &Call,
+    stream: u64,
+    dst: u64,
+    value: &[u8],
+    [count, height, pitch]: [usize; 3],
+) -> Answer {
+    let width = count.checked_mul(value.len()).ok_or(Code::INVALID_VALUE)?;
+    if width == 0 || height == 0 {
+        return objects().stream(call, stream).map(drop);
+    }
+    let is_whole = dst.is_multiple_of(value.len() as u64)
+        && (height == 1 || (pitch >= width && pitch.is_multiple_of(value.len())));
+    if !is_whole || !call.process.engine.is_known(dst) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let (engine, _) = objects().submit_to(call, stream)?;
+    for row in 0..height {
+        let skipped = row.checked_mul(pitch).ok_or(Code::INVALID_VALUE)?;
+        let at = dst.checked_add(skipped as u64).ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: memory of the engine is checked, and no other is filled.
+        unsafe {
+            call.process
+                .engine
+                .fill(call.site, engine, at, width as u64, value)?
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! The functions of NVIDIA's driver, `libcuda.so.1`.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `symbols.in` | all functions: base, since which version, twin, symbol (`scripts/sim-symbols` made it) |
+//! | `lookup` | the table of functions as the driver looks them up, and those that nobody wrote: 801 |
+//! | `entry` | what every call has in common |
+//! | `codes` | results, with their names and texts |
+//! | `objects` | contexts, streams and events, and the order that default streams make |
+//! | `driver`, `devices`, `contexts` | the functions about them |
+//! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
+//! | `copies`, `fills` | work on memory |
+//! | `streams`, `events` | the functions about them, host functions and memory waits |
+//!
+//! Not simulated: kernels, modules, graphs, arrays and textures, virtual memory, IPC, and the private tables of
+//! `cuGetExportTable`.
+mod codes;
+mod contexts;
+mod copies;
+mod devices;
+mod driver;
+mod entry;
+mod events;
+mod fills;
+mod lookup;
+mod memory;
+mod objects;
+mod pointers;
+mod pools;
+mod streams;

@@ -1,0 +1,292 @@
+//! Contexts, streams and events: which there are, whose they are, and the order that default streams make.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crossdock_sim_engine::{Engine, Event, Site, Stream};
+
+use super::codes::Code;
+use super::entry::{Answer, Call};
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
+pub(crate) const LEGACY: u64 = 1;
+pub(crate) const PER_THREAD: u64 = 2;
+/// `CU_STREAM_NON_BLOCKING`.
+pub(crate) const NON_BLOCKING: u32 = 1;
+
+/// A context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) device: u32,
+    pub(crate) is_primary: bool,
+    pub(crate) flags: u32,
+    pub(crate) id: u64,
+    /// How often the primary context is retained; one that a program made is there once.
+    pub(crate) held: u32,
+    /// Contexts of other devices whose memory this one reaches.
+    pub(crate) peers: Vec<u64>,
+    legacy: Option<u64>,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct StreamOf {
+    pub(crate) engine: Stream,
+    pub(crate) context: u64,
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+    pub(crate) id: u64,
+    is_legacy: bool,
+    /// How much was submitted to it.
+    submitted: u64,
+    /// How much of the other streams is ordered before it: of the legacy stream before a blocking one, of each
+    /// blocking one before the legacy stream.
+    behind: BTreeMap<u64, u64>,
+}
+
+/// An event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventOf {
+    pub(crate) engine: Event,
+    pub(crate) context: u64,
+    pub(crate) flags: u32,
+    pub(crate) is_recorded: bool,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) contexts: BTreeMap<u64, Context>,
+    pub(crate) streams: BTreeMap<u64, StreamOf>,
+    pub(crate) events: BTreeMap<u64, EventOf>,
+    /// The context of each allocation, by its first address.
+    pub(crate) allocations: BTreeMap<u64, u64>,
+    /// Registered host memory, by its first address: its flags.
+    pub(crate) registered: BTreeMap<u64, u32>,
+    /// The primary context of each device, whose handle stays.
+    primary: BTreeMap<u32, u64>,
+    made: u64,
+}
+
+thread_local! {
+    /// The stack of contexts of this thread, the current one last.
+    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The default streams of this thread, by their contexts.
+    static OWN_STREAMS: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// All objects of the process. Nobody waits for work while holding them.
+pub(crate) fn objects() -> MutexGuard<'static, Objects> {
+    static OBJECTS: Mutex<Objects> = Mutex::new(Objects::new());
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes this thread's stack of contexts.
+pub(crate) fn stack<T>(change: impl FnOnce(&mut Vec<u64>) -> T) -> T {
+    STACK.with_borrow_mut(change)
+}
+
+/// The current context of this thread.
+pub(crate) fn current() -> Option<u64> {
+    stack(|stack| stack.last().copied()).filter(|context| *context != 0)
+}
+
+impl Objects {
+    const fn new() -> Self {
+        Self {
+            contexts: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+            registered: BTreeMap::new(),
+            primary: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    /// A handle that no other object has: no number of a default stream, and no address.
+    pub(crate) fn handle(&mut self) -> u64 {
+        self.made += 1;
+        0x1000 + 16 * self.made
+    }
+
+    /// The primary context of a device, whether it is retained or not.
+    pub(crate) fn primary(&mut self, device: u32) -> u64 {
+        if let Some(context) = self.primary.get(&device) {
+            return *context;
+        }
+        let context = self.make_context(device, true, 0);
+        self.primary.insert(device, context);
+        context
+    }
+
+    pub(crate) fn make_context(&mut self, device: u32, is_primary: bool, flags: u32) -> u64 {
+        let handle = self.handle();
+        let context = Context {
+            device,
+            is_primary,
+            flags,
+            id: self.made,
+            held: u32::from(!is_primary),
+            peers: Vec::new(),
+            legacy: None,
+        };
+        self.contexts.insert(handle, context);
+        handle
+    }
+
+    /// The context with this handle, which lives.
+    pub(crate) fn context(&mut self, handle: u64) -> Answer<&mut Context> {
+        match self.contexts.get_mut(&handle) {
+            None => Err(Code::INVALID_CONTEXT),
+            Some(context) if context.held == 0 => Err(Code::CONTEXT_IS_DESTROYED),
+            Some(context) => Ok(context),
+        }
+    }
+
+    /// The current context of this thread and its device.
+    pub(crate) fn current(&mut self) -> Answer<(u64, u32)> {
+        let handle = current().ok_or(Code::INVALID_CONTEXT)?;
+        Ok((handle, self.context(handle)?.device))
+    }
+
+    pub(crate) fn make_stream(
+        &mut self,
+        call: &Call,
+        context: u64,
+        flags: u32,
+        priority: i32,
+    ) -> Answer<u64> {
+        let device = self.context(context)?.device;
+        let engine = call.process.engine.create_stream(call.site, device)?;
+        let handle = self.handle();
+        let stream = StreamOf {
+            engine,
+            context,
+            flags,
+            priority,
+            id: self.made,
+            is_legacy: false,
+            submitted: 0,
+            behind: BTreeMap::new(),
+        };
+        self.streams.insert(handle, stream);
+        Ok(handle)
+    }
+
+    /// The key of the stream that a handle means: 0 is the default one of this form of the function.
+    pub(crate) fn resolve(&mut self, call: &Call, handle: u64) -> Answer<u64> {
+        match (handle, call.is_per_thread) {
+            (0, false) | (LEGACY, _) => self.legacy(call),
+            (0, true) | (PER_THREAD, _) => self.own(call),
+            _ if self.streams.contains_key(&handle) => Ok(handle),
+            _ => Err(Code::INVALID_HANDLE),
+        }
+    }
+
+    /// The legacy default stream of the current context.
+    fn legacy(&mut self, call: &Call) -> Answer<u64> {
+        let (context, _) = self.current()?;
+        if let Some(stream) = self.context(context)?.legacy {
+            return Ok(stream);
+        }
+        let handle = self.make_stream(call, context, 0, 0)?;
+        if let Some(stream) = self.streams.get_mut(&handle) {
+            stream.is_legacy = true;
+        }
+        self.context(context)?.legacy = Some(handle);
+        Ok(handle)
+    }
+
+    /// The default stream of this thread in the current context.
+    fn own(&mut self, call: &Call) -> Answer<u64> {
+        let (context, _) = self.current()?;
+        let known = OWN_STREAMS.with_borrow(|streams| streams.get(&context).copied());
+        if let Some(stream) = known.filter(|stream| self.streams.contains_key(stream)) {
+            return Ok(stream);
+        }
+        let handle = self.make_stream(call, context, 0, 0)?;
+        OWN_STREAMS.with_borrow_mut(|streams| streams.insert(context, handle));
+        Ok(handle)
+    }
+
+    /// The stream that a handle means, and its context.
+    pub(crate) fn stream(&mut self, call: &Call, handle: u64) -> Answer<(Stream, u64)> {
+        let key = self.resolve(call, handle)?;
+        let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
+        let (engine, context) = (stream.engine, stream.context);
+        self.context(context)?;
+        Ok((engine, context))
+    }
+
+    /// The stream that work goes to now, and its context. Work on the legacy default stream comes behind all that
+    /// is on the blocking streams of its context, and they come behind it.
+    pub(crate) fn submit_to(&mut self, call: &Call, handle: u64) -> Answer<(Stream, u64)> {
+        let key = self.resolve(call, handle)?;
+        let (_, context) = self.stream(call, key)?;
+        let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
+        let before: Vec<u64> = if stream.is_legacy {
+            let blocking = |(_, other): &(&u64, &StreamOf)| {
+                other.context == context && !other.is_legacy && other.flags & NON_BLOCKING == 0
+            };
+            let others = self.streams.iter().filter(blocking);
+            others.map(|(key, _)| *key).collect()
+        } else if stream.flags & NON_BLOCKING == 0 {
+            let legacy = self.context(context)?.legacy;
+            legacy.into_iter().collect()
+        } else {
+            Vec::new()
+        };
+        for other in before {
+            self.come_behind(&call.process.engine, key, other)?;
+        }
+        let stream = self.streams.get_mut(&key).ok_or(Code::INVALID_HANDLE)?;
+        stream.submitted += 1;
+        Ok((stream.engine, context))
+    }
+
+    /// Lets a stream wait for what is on another one by now, unless it does.
+    fn come_behind(&mut self, engine: &Engine, key: u64, other: u64) -> Answer {
+        let first = self.streams.get(&other).ok_or(Code::INVALID_HANDLE)?;
+        let (point, from) = (first.submitted, first.engine);
+        let stream = self.streams.get_mut(&key).ok_or(Code::INVALID_HANDLE)?;
+        if stream.behind.get(&other).copied().unwrap_or(0) >= point {
+            return Ok(());
+        }
+        stream.behind.insert(other, point);
+        let site = Site::new("the legacy default stream");
+        let device = engine.device_of(site, from)?;
+        let event = engine.create_event(site, device)?;
+        engine.record(site, event, from)?;
+        engine.wait(site, stream.engine, event)?;
+        Ok(engine.destroy_event(site, event)?)
+    }
+
+    /// Forgets a context's streams, events and memory, which its end destroys.
+    pub(crate) fn end_context(&mut self, call: &Call, handle: u64) -> Answer {
+        let engine = &call.process.engine;
+        for (_, stream) in taken(&mut self.streams, |stream| stream.context == handle) {
+            engine.destroy_stream(call.site, stream.engine)?;
+        }
+        for (_, event) in taken(&mut self.events, |event| event.context == handle) {
+            engine.destroy_event(call.site, event.engine)?;
+        }
+        for (address, _) in taken(&mut self.allocations, |context| *context == handle) {
+            engine.free(call.site, address)?;
+        }
+        if let Some(context) = self.contexts.get_mut(&handle) {
+            context.legacy = None;
+            context.peers.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Takes those out of a map that are meant.
+fn taken<T>(map: &mut BTreeMap<u64, T>, is_meant: impl Fn(&T) -> bool) -> BTreeMap<u64, T> {
+    let all = std::mem::take(map);
+    let (meant, kept) = all.into_iter().partition(|(_, value)| is_meant(value));
+    *map = kept;
+    meant
+}

@@ -1,0 +1,99 @@
+//! What the driver knows of an address.
+#![expect(unsafe_code, reason = "the driver's functions are exported by name")]
+
+use std::ffi::c_int;
+
+use crossdock_sim_engine::{MemoryKind, Owner};
+
+use super::codes::Code;
+use super::entry::{Answer, In, Out, entries};
+use super::memory::size;
+use super::objects::objects;
+
+/// `CU_MEMORYTYPE_*`.
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+entries! {
+    fn cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, address: u64) |call| {
+        let owner = call.process.engine.owner_of(address).ok_or(Code::NOT_FOUND)?;
+        base.offer(owner.base);
+        bytes.offer(size(owner.bytes)?);
+        Ok(())
+    }
+
+    fn cuPointerGetAttribute(out: Out<u8>, attribute: c_int, address: u64) |call| {
+        let owner = call.process.engine.owner_of(address).ok_or(Code::INVALID_VALUE)?;
+        write(out, attribute, address, Some(owner))
+    }
+
+    // Of an address that it does not know it says nothing: zeros, and success.
+    fn cuPointerGetAttributes(
+        count: u32,
+        attributes: In<c_int>,
+        values: In<Out<u8>>,
+        address: u64,
+    ) |call| {
+        let owner = call.process.engine.owner_of(address);
+        for at in 0..count as usize {
+            write(values.at(at).get()?, attributes.at(at).get()?, address, owner)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one attribute, whose type is its own.
+fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> Answer {
+    let is = |kind| owner.is_some_and(|owner| owner.kind == kind);
+    let number = |value: u32| out.cast::<u32>().set(value);
+    let word = |value: u64| out.cast::<u64>().set(value);
+    match attribute {
+        // Context: of registered memory, the primary one.
+        1 => {
+            let mut objects = objects();
+            let context = owner.map_or(0, |owner| {
+                let known = objects.allocations.get(&owner.base).copied();
+                known.unwrap_or_else(|| objects.primary(owner.device))
+            });
+            word(context)
+        }
+        // What memory it is; managed memory is the device's.
+        2 => number(match owner {
+            None => 0,
+            Some(owner) if owner.kind == MemoryKind::Pinned => HOST,
+            Some(_) => DEVICE,
+        }),
+        // Addresses on the device and on the host, where each is one.
+        3 => word(if owner.is_some() { address } else { 0 }),
+        4 if is(MemoryKind::Device) => Err(Code::INVALID_VALUE),
+        4 => word(if owner.is_some() { address } else { 0 }),
+        // Whether copies wait.
+        6 => out.set(0),
+        // An id that no other allocation gets.
+        7 => word(owner.map_or(0, |owner| owner.id)),
+        8 => number(u32::from(is(MemoryKind::Managed))),
+        // -2: no device.
+        9 => out
+            .cast::<c_int>()
+            .set(owner.map_or(-2, |owner| owner.device.cast_signed())),
+        // The device of IPC, of RDMA: neither is simulated.
+        10 | 15 => out.set(0),
+        11 => word(owner.map_or(0, |owner| owner.base)),
+        12 => out
+            .cast::<usize>()
+            .set(size(owner.map_or(0, |owner| owner.bytes))?),
+        // Mapped into the address space.
+        13 => out.set(u8::from(owner.is_some())),
+        14 => word(0),
+        // Access: read and write.
+        16 => number(if owner.is_some() { 3 } else { 0 }),
+        17 => {
+            let device = owner.filter(|owner| owner.kind == MemoryKind::Device);
+            let is_of_pool =
+                device.is_some_and(|owner| !objects().allocations.contains_key(&owner.base));
+            let pool = device.filter(|_| is_of_pool);
+            word(pool.map_or(0, |owner| super::pools::default_of(owner.device)))
+        }
+        _ => Err(Code::INVALID_VALUE),
+    }
+}

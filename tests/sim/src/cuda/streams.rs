@@ -1,0 +1,200 @@
+//! Streams, host functions on them, and waits for words in memory.
+#![expect(
+    unsafe_code,
+    reason = "calls functions of clients with what these gave"
+)]
+
+use std::ffi::{c_int, c_void};
+
+use crossdock_sim_engine::{Condition, Word};
+
+use super::codes::Code;
+use super::entry::{Answer, Call, Out, entries};
+use super::objects::{NON_BLOCKING, objects};
+
+/// `CUhostFn` and `CUstreamCallback`.
+type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+type Callback = Option<unsafe extern "C" fn(u64, c_int, *mut c_void)>;
+
+/// What a client wants to get back, on whatever thread.
+struct UserData(*mut c_void);
+
+// SAFETY: it is only handed on, and the client knows that it is on another thread.
+unsafe impl Send for UserData {}
+
+impl UserData {
+    const fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+entries! {
+    fn cuStreamCreate(out: Out<u64>, flags: u32) |call| {
+        create(call, out, flags, 0)
+    }
+
+    fn cuStreamCreateWithPriority(out: Out<u64>, flags: u32, priority: c_int) |call| {
+        create(call, out, flags, priority.clamp(-5, 0))
+    }
+
+    fn cuStreamDestroy_v2(stream: u64) |call| {
+        let mut objects = objects();
+        let gone = objects.streams.remove(&stream).ok_or(Code::INVALID_HANDLE)?;
+        Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
+    }
+
+    fn cuStreamSynchronize(stream: u64) = cuStreamSynchronize_ptsz |call| {
+        // The legacy default stream is over when those are that it waits for.
+        let (stream, _) = objects().submit_to(call, stream)?;
+        Ok(call.process.engine.synchronize_stream(call.site, stream, None)?)
+    }
+
+    fn cuStreamQuery(stream: u64) = cuStreamQuery_ptsz |call| {
+        let (stream, _) = objects().stream(call, stream)?;
+        match call.process.engine.query_stream(call.site, stream)? {
+            true => Ok(()),
+            false => Err(Code::NOT_READY),
+        }
+    }
+
+    fn cuStreamWaitEvent(stream: u64, event: u64, flags: u32) = cuStreamWaitEvent_ptsz |call| {
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let mut objects = objects();
+        let event = *objects.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
+        let (stream, _) = objects.submit_to(call, stream)?;
+        Ok(call.process.engine.wait(call.site, stream, event.engine)?)
+    }
+
+    fn cuStreamGetFlags(stream: u64, out: Out<u32>) = cuStreamGetFlags_ptsz |call| {
+        let mut objects = objects();
+        let key = objects.resolve(call, stream)?;
+        out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.flags)
+    }
+
+    fn cuStreamGetPriority(stream: u64, out: Out<c_int>) = cuStreamGetPriority_ptsz |call| {
+        let mut objects = objects();
+        let key = objects.resolve(call, stream)?;
+        out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.priority)
+    }
+
+    fn cuStreamGetId(stream: u64, out: Out<u64>) = cuStreamGetId_ptsz |call| {
+        let mut objects = objects();
+        let key = objects.resolve(call, stream)?;
+        out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.id)
+    }
+
+    fn cuStreamGetCtx(stream: u64, out: Out<u64>) = cuStreamGetCtx_ptsz |call| {
+        out.set(objects().stream(call, stream)?.1)
+    }
+
+    fn cuStreamGetCtx_v2(stream: u64, out: Out<u64>, green: Out<u64>) = cuStreamGetCtx_v2_ptsz |call| {
+        green.offer(0);
+        out.set(objects().stream(call, stream)?.1)
+    }
+
+    fn cuStreamGetDevice(stream: u64, out: Out<c_int>) = cuStreamGetDevice_ptsz |call| {
+        let mut objects = objects();
+        let (_, context) = objects.stream(call, stream)?;
+        out.set(objects.context(context)?.device.cast_signed())
+    }
+
+    // No stream captures here: graphs are not simulated.
+    fn cuStreamIsCapturing(stream: u64, status: Out<c_int>) = cuStreamIsCapturing_ptsz |call| {
+        objects().stream(call, stream)?;
+        status.set(0)
+    }
+
+    fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz |call| {
+        let (function, data) = (function.ok_or(Code::INVALID_VALUE)?, UserData(data));
+        let (stream, _) = objects().submit_to(call, stream)?;
+        // SAFETY: the client gave the function and what it takes.
+        let run = Box::new(move || unsafe { function(data.get()) });
+        Ok(call.process.engine.host_call(call.site, stream, run)?)
+    }
+
+    fn cuStreamAddCallback(
+        stream: u64,
+        callback: Callback,
+        data: *mut c_void,
+        flags: u32,
+    ) = cuStreamAddCallback_ptsz |call| {
+        let (callback, data) = (callback.ok_or(Code::INVALID_VALUE)?, UserData(data));
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let (engine, _) = objects().submit_to(call, stream)?;
+        // SAFETY: the client gave the function and what it takes.
+        let run = Box::new(move || unsafe { callback(stream, 0, data.get()) });
+        Ok(call.process.engine.host_call(call.site, engine, run)?)
+    }
+
+    fn cuStreamWaitValue32_v2(stream: u64, address: u64, value: u32, flags: u32) = cuStreamWaitValue32_v2_ptsz |call| {
+        wait_value(call, stream, word(address, 32, value.into()), flags)
+    }
+
+    fn cuStreamWaitValue64_v2(stream: u64, address: u64, value: u64, flags: u32) = cuStreamWaitValue64_v2_ptsz |call| {
+        wait_value(call, stream, word(address, 64, value), flags)
+    }
+
+    fn cuStreamWriteValue32_v2(stream: u64, address: u64, value: u32, flags: u32) = cuStreamWriteValue32_v2_ptsz |call| {
+        write_value(call, stream, word(address, 32, value.into()), flags)
+    }
+
+    fn cuStreamWriteValue64_v2(stream: u64, address: u64, value: u64, flags: u32) = cuStreamWriteValue64_v2_ptsz |call| {
+        write_value(call, stream, word(address, 64, value), flags)
+    }
+}
+
+fn create(call: &Call, out: Out<u64>, flags: u32, priority: i32) -> Answer {
+    if flags & !NON_BLOCKING != 0 || out.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut objects = objects();
+    let (context, _) = objects.current()?;
+    out.set(objects.make_stream(call, context, flags, priority)?)
+}
+
+const fn word(address: u64, bits: u32, value: u64) -> Word {
+    Word {
+        address,
+        bits,
+        value,
+    }
+}
+
+fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
+    // The flush of remote writes is more than is asked for here.
+    let condition = match flags & !(1 << 30) {
+        0 => Condition::AtLeast,
+        1 => Condition::Equal,
+        2 => Condition::And,
+        3 => Condition::Nor,
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    is_known(call, word)?;
+    let (stream, _) = objects().submit_to(call, stream)?;
+    // SAFETY: it is memory that the engine knows.
+    Ok(unsafe {
+        call.process
+            .engine
+            .wait_word(call.site, stream, word, condition)
+    }?)
+}
+
+fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
+    // Without a barrier (1) it may be seen earlier; here it never is.
+    if flags > 1 {
+        return Err(Code::INVALID_VALUE);
+    }
+    is_known(call, word)?;
+    let (stream, _) = objects().submit_to(call, stream)?;
+    // SAFETY: it is memory that the engine knows.
+    Ok(unsafe { call.process.engine.write_word(call.site, stream, word) }?)
+}
+
+fn is_known(call: &Call, word: Word) -> Answer {
+    let is_known = call.process.engine.is_known(word.address);
+    is_known.then_some(()).ok_or(Code::INVALID_VALUE)
+}

@@ -1,0 +1,21 @@
+//! Simulated GPU drivers behind the vendors' own functions, over [`crossdock_sim_engine`].
+//!
+//! The library is one core, `libcrossdock_sim.so`, with the functions of every vendor. What programs open is
+//! an empty shell with the vendor's name that needs the core (`scripts/with-sim` makes them): `libcuda.so.1`.
+//! Nothing here is ever on a default path, and each device says that it is simulated.
+//!
+//! | file or folder | what it holds |
+//! | --- | --- |
+//! | `settings` | what `CROSSDOCK_SIM` chooses |
+//! | `process` | the engine of this process |
+//! | `fence` | what keeps a panic inside |
+//! | `control` | functions for tests: reports, leaks, the calls that waited for a device |
+//! | `at_exit` | what is reported as the process ends |
+//! | `cuda` | the functions of the CUDA driver |
+
+mod at_exit;
+mod control;
+mod cuda;
+mod fence;
+mod process;
+mod settings;

@@ -1,0 +1,79 @@
+//! The one engine of this process, and what is kept beside it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crossdock_sim_engine::{Engine, Site};
+
+use crate::at_exit;
+use crate::fence::say;
+use crate::settings::Settings;
+
+/// The simulator in a process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) engine: Engine,
+    pub(crate) driver: i32,
+    pub(crate) missing: Vec<String>,
+    id: u32,
+    waits: Mutex<Vec<Site>>,
+}
+
+/// Whether the process exits: a driver does nothing more then.
+static IS_EXITING: AtomicBool = AtomicBool::new(false);
+
+impl Process {
+    /// The process's, which the first call makes.
+    ///
+    /// # Errors
+    /// Why it cannot be made: a wrong setting, or a system without address space.
+    pub(crate) fn get() -> Result<&'static Self, &'static str> {
+        static PROCESS: OnceLock<Result<Process, String>> = OnceLock::new();
+        let made = PROCESS.get_or_init(|| {
+            let made = Self::new();
+            match &made {
+                Ok(_) => at_exit::register(),
+                Err(why) => say!("crossdock-sim: {why}"),
+            }
+            made
+        });
+        made.as_ref().map_err(String::as_str)
+    }
+
+    fn new() -> Result<Self, String> {
+        let settings = Settings::of_process()?;
+        let engine = Engine::new(settings.engine).map_err(|error| error.to_string())?;
+        Ok(Self {
+            engine,
+            driver: settings.driver,
+            missing: settings.missing,
+            id: std::process::id(),
+            waits: Mutex::default(),
+        })
+    }
+
+    /// Whether this is a child that was forked after the engine was made.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.id != std::process::id()
+    }
+
+    /// Remembers a call that waits for all work of a device.
+    pub(crate) fn waits_for_device(&self, site: Site) {
+        self.waits().push(site);
+    }
+
+    /// The calls that waited for all work of a device, oldest first.
+    pub(crate) fn waits(&self) -> MutexGuard<'_, Vec<Site>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the process exits.
+    pub(crate) fn is_exiting() -> bool {
+        IS_EXITING.load(Ordering::Acquire)
+    }
+
+    /// From here on every call is refused.
+    pub(crate) fn exits() {
+        IS_EXITING.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,115 @@
+//! What `CROSSDOCK_SIM` chooses, as in `cuda=2;mem=4G;policy=lazy;seed=7;queues=8;driver=13000`.
+//!
+//! | word | what it is |
+//! | --- | --- |
+//! | `cuda` | number of CUDA devices |
+//! | `mem` | memory of each: bytes, or with `K`, `M`, `G` behind |
+//! | `policy` | `threads`, `seeded` or `lazy` |
+//! | `seed` | of every choice |
+//! | `queues` | hardware queues of each device |
+//! | `driver` | the version that the driver says it has, 13000 for 13.0 |
+//! | `missing` | functions that the driver does not have, with `,` between them |
+//! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
+//! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
+
+use std::time::Duration;
+
+use crossdock_sim_engine::{Config, Fault, Moment, Policy};
+
+/// What a process asked for.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) engine: Config,
+    pub(crate) driver: i32,
+    pub(crate) missing: Vec<String>,
+}
+
+impl Settings {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// The word that cannot be understood.
+    pub(crate) fn of_process() -> Result<Self, String> {
+        Self::parse(&std::env::var("CROSSDOCK_SIM").unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut settings = Self {
+            engine: Config {
+                host_functions_inform: true,
+                report_unrecorded: true,
+                standstill: STANDSTILL,
+                ..Config::default()
+            },
+            driver: 13_000,
+            missing: Vec::new(),
+        };
+        for word in text.split(';').filter(|word| !word.trim().is_empty()) {
+            let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
+            settings
+                .set(name, value)
+                .ok_or_else(|| format!("`{word}` of CROSSDOCK_SIM is not understood"))?;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        let engine = &mut self.engine;
+        match name {
+            "cuda" => engine.devices = value.parse().ok()?,
+            "mem" => engine.memory_bytes = bytes(value)?,
+            "seed" => engine.seed = value.parse().ok()?,
+            "queues" => engine.queues = value.parse().ok()?,
+            "driver" => self.driver = value.parse().ok()?,
+            "missing" => self.missing = value.split(',').map(str::to_owned).collect(),
+            "fault" => engine.faults = value.split(',').map(fault).collect::<Option<_>>()?,
+            "uninitialised" => engine.report_uninitialised = value == "1",
+            "policy" => {
+                engine.policy = match value {
+                    "threads" => Policy::Threads,
+                    "seeded" => Policy::Seeded,
+                    "lazy" => Policy::Lazy,
+                    _ => return None,
+                };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// After so long a wait in which nothing could run, that is reported.
+const STANDSTILL: Duration = Duration::from_secs(2);
+
+fn bytes(text: &str) -> Option<u64> {
+    let shift = match text.bytes().last()? {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        _ => return text.parse().ok(),
+    };
+    let number: u64 = text.get(..text.len() - 1)?.parse().ok()?;
+    number.checked_mul(1 << shift)
+}
+
+fn fault(text: &str) -> Option<Fault> {
+    let (call, code) = text.split_once('=')?;
+    let (name, nth) = call.split_once('@')?;
+    let (name, moment) = match name.strip_prefix("exec:") {
+        Some(name) => (name, Moment::Run),
+        None => (name, Moment::Call),
+    };
+    let (code, loses_device) = match code.strip_suffix('!') {
+        Some(code) => (code, true),
+        None => (code, false),
+    };
+    let (nth, onwards) = match nth.strip_suffix('+') {
+        Some(nth) => (nth, true),
+        None => (nth, false),
+    };
+    let mut fault = Fault::late(name, nth.parse().ok()?, code.parse().ok()?);
+    fault.moment = moment;
+    fault.onwards = onwards;
+    fault.loses_device = loses_device;
+    Some(fault)
+}

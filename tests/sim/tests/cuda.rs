@@ -1,0 +1,228 @@
+//! The simulated CUDA driver under programs in C that know of no simulator: `cuda.h` is NVIDIA's own.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by it, or says why it was skipped"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds a program of `tests/cuda`; `None` where `scripts/setup` could not fetch the header.
+fn program(name: &str, folder: &Path) -> Option<PathBuf> {
+    let Some(headers) = std::env::var_os("CROSSDOCK_CUDA_HEADER_DIR") else {
+        println!("skipped: CROSSDOCK_CUDA_HEADER_DIR is not set; scripts/setup fetches the header");
+        return None;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{name}.c"));
+    let program = folder.join(name);
+    let made = Command::new(root().join("scripts/with-sim"))
+        .arg("--libraries")
+        .arg(folder)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", told(&made));
+    let mut compiler = Command::new("cc");
+    compiler.args([
+        "-std=gnu11",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+    ]);
+    compiler
+        .arg("-I")
+        .arg(headers)
+        .arg(source)
+        .arg("-o")
+        .arg(&program);
+    // Linked to the vendor's name: the symbols are those of the core that it needs.
+    compiler.args(["-Wl,--no-as-needed", "-Wl,--copy-dt-needed-entries"]);
+    compiler.arg(folder.join("libcuda.so.1"));
+    let built = compiler.output().unwrap();
+    assert!(built.status.success(), "{}", told(&built));
+    Some(program)
+}
+
+fn simulated(options: &[&str], program: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(root().join("scripts/with-sim"));
+    command.args(options).arg("--").arg(program).args(words);
+    command.env_remove("CROSSDOCK_SIM").output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+const POLICIES: [&str; 3] = ["lazy", "seeded", "threads"];
+
+#[test]
+fn the_driver_does_what_its_documents_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("behaviour", folder.path()) else {
+        return;
+    };
+    for policy in POLICIES {
+        for queues in ["1", "2", "8"] {
+            let options = ["--cuda", "2", "--policy", policy, "--queues", queues];
+            let output = simulated(&options, &program, &[]);
+            let (code, told) = (output.status.code(), told(&output));
+            assert_eq!(
+                (code, told.as_str()),
+                (Some(0), ""),
+                "{policy}, {queues} queues"
+            );
+        }
+    }
+}
+
+/// Each mistake, and both calls as its report names them.
+const MISTAKES: [(&str, &str, &str); 11] = [
+    ("race", "Race: `cuMemcpyHtoDAsync_v2`", "`cuMemsetD8Async`"),
+    (
+        "recorded_too_early",
+        "Race: `cuMemsetD8Async`",
+        "`cuMemcpyDtoHAsync_v2`",
+    ),
+    (
+        "use_after_free",
+        "UseAfterFree: `cuMemFree_v2`",
+        "`cuMemsetD8Async`",
+    ),
+    (
+        "free_in_use",
+        "FreeInUse: `cuMemsetD8Async`",
+        "`cuMemFreeAsync`",
+    ),
+    (
+        "use_before_allocation",
+        "UseBeforeAllocation: `cuMemAllocAsync`",
+        "`cuMemsetD8Async`",
+    ),
+    (
+        "out_of_bounds",
+        "OutOfBounds: `cuMemAlloc_v2`",
+        "`cuMemsetD8Async`",
+    ),
+    (
+        "double_free",
+        "DoubleFree: `cuMemFree_v2`",
+        "and `cuMemFree_v2`",
+    ),
+    (
+        "unrecorded",
+        "Unrecorded: `cuEventCreate`",
+        "`cuStreamWaitEvent`",
+    ),
+    (
+        "in_host_function",
+        "InHostFunction: `cuStreamQuery`",
+        "host functions",
+    ),
+    (
+        "registration",
+        "Registration: `cuMemHostRegister_v2`",
+        "and `cuMemHostRegister_v2`",
+    ),
+    (
+        "standstill",
+        "Standstill: `cuStreamWaitValue32_v2`",
+        "only host code can write",
+    ),
+];
+
+#[test]
+fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    for (name, first, second) in MISTAKES {
+        for policy in POLICIES {
+            let output = simulated(&["--policy", policy], &program, &[name]);
+            let told = told(&output);
+            assert_eq!(output.status.code(), Some(3), "{name}, {policy}: {told}");
+            assert_eq!(
+                told.matches("crossdock-sim: ").count(),
+                1,
+                "{name}, {policy}: {told}"
+            );
+            assert!(
+                told.contains(first) && told.contains(second),
+                "{name}, {policy}: {told}"
+            );
+            let mended = simulated(&["--policy", policy], &program, &[name, "mended"]);
+            assert_eq!(
+                mended.status.code(),
+                Some(0),
+                "{name}, {policy}: {}",
+                self::told(&mended)
+            );
+        }
+    }
+}
+
+#[test]
+fn two_thousand_right_programs_make_no_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("right", folder.path()) else {
+        return;
+    };
+    for (policy, queues) in [
+        ("lazy", "8"),
+        ("seeded", "2"),
+        ("threads", "1"),
+        ("seeded", "8"),
+    ] {
+        let first = format!("{}", 1 + 500 * queues.len());
+        let output = simulated(
+            &["--policy", policy, "--queues", queues],
+            &program,
+            &[&first, "500"],
+        );
+        let (code, told) = (output.status.code(), told(&output));
+        assert_eq!(
+            (code, told.as_str()),
+            (Some(0), ""),
+            "{policy}, {queues} queues"
+        );
+    }
+}
+
+#[test]
+fn what_is_asked_of_the_driver_is_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("behaviour", folder.path()) else {
+        return;
+    };
+    let code = |options: &[&str]| {
+        let output = simulated(options, &program, &[]);
+        (output.status.code(), told(&output))
+    };
+    // No device, a fault, a function that this driver lacks, and words that are none.
+    let (none, text) = code(&["--cuda", "0"]);
+    assert!(
+        none == Some(1) && text.contains("cuInit(0) answers 100"),
+        "{text}"
+    );
+    let (fault, text) = code(&["--set", "fault=cuMemAlloc_v2@2=2"]);
+    assert!(
+        fault == Some(1) && text.contains("cuMemAlloc") && text.contains("answers 2"),
+        "{text}"
+    );
+    let (lacks, text) = code(&["--set", "missing=cuMemAlloc"]);
+    assert!(
+        lacks == Some(1) && text.contains("cuGetProcAddress") && text.contains("answers 500"),
+        "{text}"
+    );
+    let (wrong, text) = code(&["--set", "policy=other"]);
+    assert!(
+        wrong == Some(1) && text.contains("`policy=other` of CROSSDOCK_SIM is not understood"),
+        "{text}"
+    );
+}

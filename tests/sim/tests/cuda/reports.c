@@ -1,0 +1,182 @@
+/**
+ * \file reports.c
+ * \brief One mistake of each kind, through the public driver API: `reports NAME`. With `mended` behind the name it is
+ *        the same program without the mistake.
+ */
+#include "check.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { SIZE = 4096 };
+
+static CUstream one, other;
+static CUevent event;
+static CUdeviceptr memory;
+static unsigned char *pinned;
+
+static void race(int is_mended) {
+    OK(cuMemcpyHtoDAsync(memory, pinned, SIZE, one));
+    if (is_mended) {
+        OK(cuEventRecord(event, one));
+        OK(cuStreamWaitEvent(other, event, 0));
+    }
+    OK(cuMemsetD8Async(memory + 100, 1, 50, other));
+}
+
+/* The event is recorded before the work that it is to cover. */
+static void recorded_too_early(int is_mended) {
+    if (!is_mended) {
+        OK(cuEventRecord(event, one));
+    }
+    OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    if (is_mended) {
+        OK(cuEventRecord(event, one));
+    }
+    OK(cuStreamWaitEvent(other, event, 0));
+    OK(cuMemcpyDtoHAsync(pinned, memory, SIZE, other));
+}
+
+static void use_after_free(int is_mended) {
+    CUdeviceptr short_lived;
+    OK(cuMemAlloc(&short_lived, SIZE));
+    if (is_mended) {
+        OK(cuMemsetD8Async(short_lived, 1, SIZE, one));
+        OK(cuMemFree(short_lived));
+        return;
+    }
+    OK(cuMemFree(short_lived));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(short_lived, 1, SIZE, one));
+}
+
+/* Freed on one stream while another one uses it. */
+static void free_in_use(int is_mended) {
+    CUdeviceptr short_lived;
+    OK(cuMemAllocAsync(&short_lived, SIZE, one));
+    OK(cuEventRecord(event, one));
+    OK(cuStreamWaitEvent(other, event, 0));
+    OK(cuMemsetD8Async(short_lived, 1, SIZE, other));
+    if (is_mended) {
+        OK(cuEventRecord(event, other));
+        OK(cuStreamWaitEvent(one, event, 0));
+    }
+    OK(cuMemFreeAsync(short_lived, one));
+}
+
+static void use_before_allocation(int is_mended) {
+    CUdeviceptr late;
+    OK(cuMemAllocAsync(&late, SIZE, one));
+    if (is_mended) {
+        OK(cuEventRecord(event, one));
+        OK(cuStreamWaitEvent(other, event, 0));
+    }
+    OK(cuMemsetD8Async(late, 1, SIZE, other));
+    OK(cuEventRecord(event, other));
+    OK(cuStreamWaitEvent(one, event, 0));
+    OK(cuMemFreeAsync(late, one));
+}
+
+static void out_of_bounds(int is_mended) {
+    const size_t bytes = is_mended ? SIZE : SIZE + 1;
+    GIVES(is_mended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(memory, 1, bytes, one));
+}
+
+static void double_free(int is_mended) {
+    CUdeviceptr short_lived;
+    OK(cuMemAlloc(&short_lived, SIZE));
+    OK(cuMemFree(short_lived));
+    if (!is_mended) {
+        GIVES(CUDA_ERROR_INVALID_VALUE, cuMemFree(short_lived));
+    }
+}
+
+static void unrecorded(int is_mended) {
+    if (is_mended) {
+        OK(cuEventRecord(event, one));
+    }
+    OK(cuStreamWaitEvent(other, event, 0));
+}
+
+static void CUDA_CB calls(void *stream) { cuStreamQuery(stream); }
+static void CUDA_CB calls_nothing(void *stream) { (void)stream; }
+
+static void in_host_function(int is_mended) {
+    OK(cuLaunchHostFunc(one, is_mended ? calls_nothing : calls, other));
+}
+
+static void registration(int is_mended) {
+    OK(cuMemHostRegister(pinned + SIZE, SIZE, 0));
+    if (!is_mended) {
+        GIVES(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister(pinned + SIZE + 100, 8, 0));
+    }
+    OK(cuMemHostUnregister(pinned + SIZE));
+}
+
+/* Ends the wait after a while, so that the program ends. */
+static void *writes_late(void *context) {
+    OK(cuCtxSetCurrent(context));
+    sleep(4);
+    OK(cuStreamWriteValue32(other, memory, 1, 0));
+    OK(cuStreamSynchronize(other));
+    return NULL;
+}
+
+/* A wait for a word that nobody writes. */
+static void standstill(int is_mended) {
+    CUcontext context;
+    pthread_t thread;
+    OK(cuCtxGetCurrent(&context));
+    OK(cuMemsetD32(memory, 0, 1));
+    OK(cuCtxSynchronize());
+    if (is_mended) {
+        OK(cuStreamWriteValue32(other, memory, 1, 0));
+    }
+    OK(cuStreamWaitValue32(one, memory, 1, CU_STREAM_WAIT_VALUE_EQ));
+    if (!is_mended) {
+        CHECK(!pthread_create(&thread, NULL, writes_late, context));
+        OK(cuStreamSynchronize(one));
+        CHECK(!pthread_join(thread, NULL));
+    }
+}
+
+int main(int count, char **words) {
+    static const struct {
+        const char *name;
+        void (*run)(int);
+    } cases[] = {
+        {"race", race},
+        {"recorded_too_early", recorded_too_early},
+        {"use_after_free", use_after_free},
+        {"free_in_use", free_in_use},
+        {"use_before_allocation", use_before_allocation},
+        {"out_of_bounds", out_of_bounds},
+        {"double_free", double_free},
+        {"unrecorded", unrecorded},
+        {"in_host_function", in_host_function},
+        {"registration", registration},
+        {"standstill", standstill},
+    };
+    unsigned char *own = aligned_alloc(4096, 2 * SIZE);
+    CHECK(count > 1 && own);
+    begin();
+    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuMemAlloc(&memory, SIZE));
+    OK(cuMemHostAlloc((void **)&pinned, SIZE, 0));
+    memset(pinned, 1, SIZE);
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; ++at) {
+        if (!strcmp(cases[at].name, words[1])) {
+            if (!strcmp(words[1], "registration")) {
+                OK(cuMemFreeHost(pinned));
+                pinned = own;
+            }
+            cases[at].run(count > 2);
+            OK(cuStreamSynchronize(one));
+            OK(cuStreamSynchronize(other));
+            return 0;
+        }
+    }
+    fprintf(stderr, "there is no %s\n", words[1]);
+    return 2;
+}
