@@ -1,0 +1,53 @@
+"""The simulated CUDA driver under clients that nobody here wrote (`docs/simulator.md`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "tests/sim/tests/clients"
+RACES = re.findall(r"^def (\w+)\(\) -> None:", (CLIENTS / "races.py").read_text(), re.MULTILINE)
+# Each takes a second: all twenty where the slow tests run.
+SEEDS = range(20 if os.environ.get("CROSSDOCK_LONG") == "1" else 3)
+
+pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
+
+
+def simulated(client: str, policy: str, seed: int, *words: str) -> subprocess.CompletedProcess[str]:
+    options = ["--policy", policy, "--seed", str(seed)]
+    command = [str(ROOT / "scripts/with-sim"), *options, "--", sys.executable, str(CLIENTS / client), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+def test_a_missing_wait_between_nvidias_own_streams_is_reported(policy: str) -> None:
+    run = simulated("cuda_core.py", policy, 1)
+    assert run.returncode == 3, run.stdout + run.stderr
+    assert "`cuMemcpyAsync`" in run.stderr and "on stream 2" in run.stderr
+    mended = simulated("cuda_core.py", policy, 1, "mended")
+    assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+def test_numbas_arrays_work(policy: str) -> None:
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    run = simulated("numba_arrays.py", policy, 1)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_a_race_that_people_met_is_reported_whatever_the_seed(race: str) -> None:
+    assert len(RACES) == 5
+    reported = 0
+    for seed in SEEDS:
+        run = simulated("races.py", "seeded", seed, race)
+        reported += run.returncode == 3 and "Race: `cuMemcpyAsync`" in run.stderr
+        mended = simulated("races.py", "seeded", seed, race, "mended")
+        assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", ""), seed
+    assert reported == len(SEEDS)
