@@ -1,20 +1,40 @@
-//! What is reported as the process ends: each report as text, and all of them as JSON lines in the folder that
-//! `CROSSDOCK_SIM_DIR` names, `PID.reports`, by which `scripts/with-sim` knows of them.
+//! What is reported as the process ends, and standstills before: each report as text, and all of them as lines of
+//! JSON in the folder that `CROSSDOCK_SIM_DIR` names, `PID.reports`, by which `scripts/with-sim` knows of them.
 #![expect(unsafe_code, reason = "registers what runs at the exit")]
 
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crossdock_sim_engine::Report;
+use crossdock_sim_engine::{Report, ReportKind, Site};
 
 use crate::fence::{fence, say};
 use crate::process::Process;
+
+/// How often somebody looks for standstills.
+const LOOKS: Duration = Duration::from_millis(200);
 
 /// Lets the exit of this process report.
 pub(crate) fn register() {
     // SAFETY: the function takes nothing and stays, since this library is never unloaded by its shells' users.
     if unsafe { libc::atexit(report) } != 0 {
         say!("crossdock-sim: the exit of the process will report nothing");
+    }
+}
+
+/// Tells of standstills as they come, since a program that hangs never gets to its exit.
+pub(crate) fn tell_of_standstills(process: &'static Process) {
+    let tell = move || {
+        while !Process::is_exiting() && !process.is_forked() {
+            std::thread::park_timeout(LOOKS);
+            tell_new(process, |report| report.kind == ReportKind::Standstill);
+        }
+    };
+    let thread = std::thread::Builder::new().name("sim-reports".to_owned());
+    if thread.spawn(tell).is_err() {
+        say!("crossdock-sim: standstills are told at the exit alone");
     }
 }
 
@@ -25,30 +45,38 @@ extern "C" fn report() {
             return;
         }
         Process::exits();
-        let reports = process.engine.reports();
-        for report in &reports {
-            say!("crossdock-sim: {report}");
-        }
-        if let Some(folder) = std::env::var_os("CROSSDOCK_SIM_DIR") {
-            let file = PathBuf::from(folder).join(format!("{}.reports", std::process::id()));
-            if let Err(error) = write(&file, &reports) {
-                say!("crossdock-sim: {}: {error}", file.display());
-            }
-        }
+        tell_new(process, |_| true);
     });
 }
 
-fn write(file: &PathBuf, reports: &[Report]) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(file)?;
-    for report in reports {
-        writeln!(file, "{}", json(report))?;
+/// Tells of the reports of a kind that were not told, on stderr and in the folder.
+fn tell_new(process: &Process, is_meant: impl Fn(&Report) -> bool) {
+    static TOLD: Mutex<Vec<(Site, Option<Site>)>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    for report in process.engine.reports().into_iter().filter(is_meant) {
+        let calls = (report.first, report.second);
+        if told.contains(&calls) {
+            continue;
+        }
+        told.push(calls);
+        say!("crossdock-sim: {report}");
+        if let Some(folder) = std::env::var_os("CROSSDOCK_SIM_DIR") {
+            let file = PathBuf::from(folder).join(format!("{}.reports", std::process::id()));
+            if let Err(error) = write(&file, &report) {
+                say!("crossdock-sim: {}: {error}", file.display());
+            }
+        }
     }
-    Ok(())
+}
+
+fn write(file: &Path, report: &Report) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    writeln!(file, "{}", json(report))
 }
 
 /// A report as an object of JSON, one line.
 pub(crate) fn json(report: &Report) -> serde_json::Value {
-    let call = |site: crossdock_sim_engine::Site| serde_json::json!({ "function": site.name(), "number": site.number() });
+    let call = |site: Site| serde_json::json!({ "function": site.name(), "number": site.number() });
     serde_json::json!({
         "kind": format!("{:?}", report.kind),
         "first": call(report.first),

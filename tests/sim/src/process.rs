@@ -1,7 +1,7 @@
 //! The one engine of this process, and what is kept beside it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crossdock_sim_engine::{Engine, Site};
 
@@ -37,7 +37,10 @@ impl Process {
             }
             made
         });
-        made.as_ref().map_err(String::as_str)
+        let process = made.as_ref().map_err(String::as_str)?;
+        static LOOKS: Once = Once::new();
+        LOOKS.call_once(|| at_exit::tell_of_standstills(process));
+        Ok(process)
     }
 
     fn new() -> Result<Self, String> {

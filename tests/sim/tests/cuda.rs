@@ -5,6 +5,7 @@
     reason = "a test fails by it, or says why it was skipped"
 )]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -168,6 +169,26 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
 }
 
 #[test]
+fn a_program_that_hangs_is_told_what_it_waits_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    let mut command = Command::new(root().join("scripts/with-sim"));
+    command
+        .args(["--", "timeout", "-s", "KILL", "3"])
+        .arg(program)
+        .arg("standstill");
+    let output = command.output().unwrap();
+    let told = told(&output);
+    assert!(
+        told.contains("Standstill: `cuStreamWaitValue32_v2`"),
+        "{told}"
+    );
+    assert_ne!(output.status.code(), Some(0), "{told}");
+}
+
+#[test]
 fn two_thousand_right_programs_make_no_report() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("right", folder.path()) else {
@@ -225,4 +246,30 @@ fn what_is_asked_of_the_driver_is_what_it_is() {
         wrong == Some(1) && text.contains("`policy=other` of CROSSDOCK_SIM is not understood"),
         "{text}"
     );
+}
+
+#[test]
+fn what_is_exported_is_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new(root().join("scripts/with-sim"))
+        .arg("--libraries")
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", told(&made));
+    let names = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(folder.path().join("libcrossdock_sim.so"))
+        .output()
+        .unwrap();
+    let names = String::from_utf8(names.stdout).unwrap();
+    let exported = names.lines().filter_map(|line| line.split(' ').next_back());
+    let exported: BTreeSet<&str> = exported.filter(|name| name.starts_with("cu")).collect();
+    let table = include_str!("../src/cuda/symbols.in");
+    let table: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.split(' ').next_back())
+        .collect();
+    assert!(table.len() > 600);
+    assert_eq!(exported, table);
 }
