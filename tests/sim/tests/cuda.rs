@@ -236,6 +236,17 @@ fn what_is_asked_of_the_driver_is_what_it_is() {
         fault == Some(1) && text.contains("cuMemAlloc") && text.contains("answers 2"),
         "{text}"
     );
+    // One that reaches no device, and the second call of one that enters the engine twice.
+    let (fault, text) = code(&["--set", "fault=cuCtxGetDevice@1=719"]);
+    assert!(
+        fault == Some(1) && text.contains("cuCtxGetDevice") && text.contains("answers 719"),
+        "{text}"
+    );
+    let (fault, text) = code(&["--set", "fault=cuMemcpyDtoH_v2@2=719"]);
+    assert!(
+        fault == Some(1) && text.contains("cuMemcpyDtoH_v2(back, memory, sizeof back)"),
+        "{text}"
+    );
     let (lacks, text) = code(&["--set", "missing=cuMemAlloc"]);
     assert!(
         lacks == Some(1) && text.contains("cuGetProcAddress") && text.contains("answers 500"),

@@ -147,7 +147,7 @@ impl Engine {
         if let Some(lost) = device.and_then(|device| state.lost.get(&device)) {
             return Err(Error::Failed(*lost));
         }
-        if let Some((status, lost)) = state.plan.strikes(Moment::Call, site.name(), device) {
+        if let Some((status, lost)) = state.plan.strikes(Moment::Call, site, device) {
             let failure = Failure { status, site };
             if let (Some(device), true) = (device, lost) {
                 state.lost.insert(device, failure);

@@ -1,5 +1,6 @@
 //! Faults: which calls are refused and which operations fail late.
 
+use crate::Site;
 use crate::random::Random;
 
 /// When a fault strikes: as the call is made, or as the operation runs.
@@ -68,16 +69,35 @@ impl Fault {
     }
 }
 
+/// A fault with what it has counted.
+#[derive(Debug)]
+struct Counted {
+    fault: Fault,
+    count: u64,
+    /// The number of the call that it counted last: one call may enter the engine more than once.
+    call: u64,
+}
+
+impl Counted {
+    fn new(fault: &Fault) -> Self {
+        Self {
+            fault: fault.clone(),
+            count: 0,
+            call: 0,
+        }
+    }
+}
+
 /// The faults of an engine with what each has counted.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    faults: Vec<(Fault, u64)>,
+    faults: Vec<Counted>,
     random: Random,
 }
 
 impl Plan {
     pub(crate) fn new(faults: &[Fault], seed: u64) -> Self {
-        let faults = faults.iter().map(|fault| (fault.clone(), 0)).collect();
+        let faults = faults.iter().map(Counted::new).collect();
         Self {
             faults,
             random: Random::new(seed ^ 0x0FAD_7BAD),
@@ -85,7 +105,7 @@ impl Plan {
     }
 
     pub(crate) fn add(&mut self, fault: Fault) {
-        self.faults.push((fault, 0));
+        self.faults.push(Counted::new(&fault));
     }
 
     pub(crate) fn clear(&mut self) {
@@ -96,17 +116,28 @@ impl Plan {
     pub(crate) fn strikes(
         &mut self,
         moment: Moment,
-        name: &str,
+        site: Site,
         device: Option<u32>,
     ) -> Option<(i32, bool)> {
         let mut struck = None;
-        for (fault, count) in &mut self.faults {
+        for counted in &mut self.faults {
+            let fault = &counted.fault;
             let here = fault.device.is_none() || fault.device == device;
-            if fault.moment != moment || !here || !matches(&fault.name, name) {
+            // A device is lost by a call that is about one.
+            let is_about_one = device.is_some() || !fault.loses_device;
+            if fault.moment != moment
+                || !here
+                || !is_about_one
+                || !matches(&fault.name, site.name())
+            {
                 continue;
             }
-            *count += 1;
-            let due = *count == fault.nth || fault.onwards && *count > fault.nth;
+            if moment == Moment::Call && site.number() != 0 && counted.call == site.number() {
+                continue;
+            }
+            counted.call = site.number();
+            counted.count += 1;
+            let due = counted.count == fault.nth || fault.onwards && counted.count > fault.nth;
             if due && self.random.below(100) < u64::from(fault.percent) {
                 struck.get_or_insert((fault.status, fault.loses_device));
             }
@@ -125,23 +156,43 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Fault, Moment, Plan};
+    use crate::Site;
 
     #[test]
     fn the_nth_of_a_name_is_struck_and_no_other() {
         let mut plan = Plan::new(&[Fault::late("copy*", 2, 7)], 1);
-        let mut run = |name| plan.strikes(Moment::Run, name, Some(0));
+        let mut run = |name| plan.strikes(Moment::Run, Site::new(name), Some(0));
         assert_eq!(run("copy"), None);
         assert_eq!(run("fill"), None);
         assert_eq!(run("copy_strided"), Some((7, false)));
         assert_eq!(run("copy"), None);
-        assert_eq!(plan.strikes(Moment::Call, "copy", Some(0)), None);
+        assert_eq!(plan.strikes(Moment::Call, Site::new("copy"), Some(0)), None);
+    }
+
+    #[test]
+    fn a_call_is_counted_once_however_often_it_enters_the_engine() {
+        let mut plan = Plan::new(&[Fault::refusal("copy", 2, 7)], 1);
+        let mut enter =
+            |call| plan.strikes(Moment::Call, Site::new("copy").numbered(call), Some(0));
+        assert_eq!([enter(1), enter(1), enter(1)], [None; 3]);
+        assert_eq!(enter(2), Some((7, false)));
+    }
+
+    #[test]
+    fn a_device_is_lost_by_a_call_that_is_about_one() {
+        let mut lost = Fault::refusal("query", 1, 7);
+        lost.loses_device = true;
+        let mut plan = Plan::new(&[lost], 1);
+        let query = Site::new("query").numbered(1);
+        assert_eq!(plan.strikes(Moment::Call, query, None), None);
+        assert_eq!(plan.strikes(Moment::Call, query, Some(0)), Some((7, true)));
     }
 
     #[test]
     fn a_share_of_all_is_struck() {
         let mut plan = Plan::new(&[Fault::refusal("*", 1, 3).at_percent(10)], 1);
         let struck = (0..1000)
-            .filter(|_| plan.strikes(Moment::Call, "f", None).is_some())
+            .filter(|_| plan.strikes(Moment::Call, Site::new("f"), None).is_some())
             .count();
         assert!(
             (50..200).contains(&struck),

@@ -204,7 +204,7 @@ impl State {
             role,
             stream: op.stream,
         };
-        let struck = self.plan.strikes(Moment::Run, op.site.name(), Some(device));
+        let struck = self.plan.strikes(Moment::Run, op.site, Some(device));
         let mut failure = struck.map(|(status, _)| Failure {
             status,
             site: op.site,

@@ -1,7 +1,7 @@
 //! Allocations and registered host memory. A free waits for the device, as the vendor's does.
 #![expect(unsafe_code, reason = "the driver's functions are exported by name")]
 
-use crossdock_sim_engine::{Error, MemoryKind, Owner, Site};
+use crossdock_sim_engine::{Error, MemoryKind, Owner};
 
 use super::codes::Code;
 use super::contexts::wait_for_device;
@@ -130,12 +130,7 @@ fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Ans
         if !is_right(owner.kind) {
             return Err(Code::INVALID_VALUE);
         }
-        // Its own name, so that a fault of the free is not counted twice.
-        let waiting = Call {
-            site: Site::new("a free, which waits for its device").numbered(call.site.number()),
-            ..*call
-        };
-        wait_for_device(&waiting, owner.device)?;
+        wait_for_device(call, owner.device)?;
         objects().allocations.remove(&address);
     }
     Ok(engine.free(call.site, address)?)

@@ -7,14 +7,14 @@ use crate::wait::Goal;
 use crate::{Engine, Error, Fault, Policy, Report, Site};
 
 impl Engine {
-    /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes. No
-    /// fault counts it.
+    /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
+    /// Faults count it here, and no more in those.
     ///
     /// # Errors
     ///
-    /// [`Error::InHostFunction`], which is also reported, and [`Error::Forked`].
+    /// [`Error::InHostFunction`], which is also reported, [`Error::Forked`], and a fault's failure.
     pub fn begin(&self, site: Site) -> Result<Site, Error> {
-        self.attend(site).map(|(_, site)| site)
+        self.enter(site, None).map(|(_, site)| site)
     }
 
     /// Holds everything still: nothing starts until as many calls of [`Engine::release`]. What runs
