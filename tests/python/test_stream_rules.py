@@ -100,8 +100,67 @@ def test_rules_104_113_the_interface_of_a_tensor_on_cuda(accelerators: Accelerat
     assert (back.device, back.data_ptr()) == (tensor.device, tensor.data_ptr())
 
 
-def test_rule_119_a_tensor_on_rocm_has_no_such_interface(accelerators: Accelerators) -> None:
-    assert not hasattr(there(ROCM), "__cuda_array_interface__")
+def test_rules_104_113_the_interface_of_a_tensor_on_rocm(accelerators: Accelerators) -> None:
+    """As PyTorch and hip-python read it there; 1 and 2 name no stream in each version of HIP."""
+    tensor = there("rocm:1")
+    described = tensor.__cuda_array_interface__
+    assert described["stream"] is None
+    back = xd.from_cuda_array_interface(described, owner=tensor)
+    assert (back.device, back.data_ptr()) == (tensor.device, tensor.data_ptr())
+    with xd.Stream("rocm:1", native=4096):
+        assert tensor.__cuda_array_interface__["stream"] == 4096
+
+
+@pytest.mark.parametrize("native", [0, 1, 2])
+def test_rule_112_a_description_on_rocm_without_a_stream_is_of_complete_memory(
+    accelerators: Accelerators, native: int
+) -> None:
+    """What reads it is waited for as well: the consumer may write."""
+    tensor = there(ROCM)
+    described = dict(tensor.__cuda_array_interface__, stream=4096)
+    accelerators.hold()
+    accelerators.log()
+    taken = xd.from_cuda_array_interface(described, tensor)
+    copy = taken.to(ROCM, stream=xd.Stream(ROCM, native=0x2001), copy=True)
+    with xd.Stream(ROCM, native=native):
+        assert taken.__cuda_array_interface__["stream"] is None
+    log = accelerators.log()
+    done = [line.split()[1] for line in log if line.startswith("synchronize ")]
+    end = next(line.split()[2] for line in log if line.startswith("record rocm:0/8193 "))
+    waited = any(line == f"wait rocm:0/{native} {end}" for line in log)
+    recorded = [line.split()[2] for line in log if line.startswith(f"record rocm:0/{native} ")]
+    assert end in done or (waited and recorded[-1] in done), log
+    assert copy.shape == (16,)
+
+
+@pytest.mark.parametrize(("stream", "native"), [(1, 0), (2, 2), (4096, 4096)])
+def test_rule_111_the_streams_that_a_description_on_rocm_may_name(
+    accelerators: Accelerators, stream: int, native: int
+) -> None:
+    tensor = there(ROCM)
+    described = dict(tensor.__cuda_array_interface__, stream=stream)
+    accelerators.log()
+    taken = xd.from_cuda_array_interface(described, tensor)
+    log = accelerators.log()
+    assert [line.split()[1] for line in log if line.startswith("record ")] == [f"rocm:0/{native}"]
+    with pytest.raises(ValueError):
+        xd.from_cuda_array_interface(dict(described, stream=0), taken)
+
+
+def test_rule_82_a_producer_on_rocm_is_never_given_the_stream_of_a_thread(
+    accelerators: Accelerators,
+) -> None:
+    """DLPack has no number for it there: 2 is refused, and would be taken for a handle."""
+    producer, stream = Foreign(accelerators, ROCM), xd.Stream(ROCM, native=2)
+    accelerators.log()
+    with stream:
+        tensor = xd.from_dlpack(producer)
+        assert producer.calls[-1] == ("dlpack", {"stream": 0, "max_version": (1, 3)})
+        copy = tensor.to(ROCM, copy=True, non_blocking=True)
+    log = accelerators.log()
+    announced = [line.split()[2] for line in log if line.startswith("record rocm:0/0 ")]
+    assert announced and any(f"wait rocm:0/2 {event}" in log for event in announced), log
+    assert copy.shape == (4,)
 
 
 def test_rule_111_bug_20_a_stream_of_zero_is_refused_and_others_are_taken(

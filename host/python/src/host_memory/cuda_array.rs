@@ -1,4 +1,4 @@
-//! The CUDA array interface, versions 0 to 3, both ways.
+//! The CUDA array interface, versions 0 to 3, both ways, on CUDA and on `ROCm`.
 #![expect(
     unsafe_code,
     reason = "takes addresses from descriptions that callers vouch for"
@@ -7,8 +7,8 @@
 use std::ffi::c_void;
 
 use crossdock_api::{
-    DLDataType, DLDevice, DeviceInfo, MemoryFlags, MemoryKind, Out, Owned, PointerInfo, Ref,
-    XdDevice, XdLayout, XdMemory, XdStream,
+    DLDataType, DLDevice, DeviceInfo, MemoryFlags, MemoryKind, NO_LIMIT, Out, Owned, PointerInfo,
+    Ref, XdDevice, XdEvent, XdLayout, XdMemory, XdStream,
 };
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -21,30 +21,36 @@ use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
 use crate::link::error::{check, unsupported_device};
 use crate::link::handle::{Handle, made, written};
-use crate::link::process_runtime::{look_for, looking, runtime};
+use crate::link::process_runtime::{device_of, look_for, looking, runtime};
 use crate::link::table::api;
+use crate::link::waiting;
 use crate::managed::py_owner;
-use crate::objects::stream_numbers;
+use crate::objects::stream_numbers::{self, StreamEntry};
 use crate::objects::typestr::{dtype_of, typestr_of};
 use crate::tensors::tensor::Tensor;
 
 const CUDA: i32 = 2;
 const CUDA_HOST: i32 = 3;
+const ROCM: i32 = 10;
+const ROCM_HOST: i32 = 11;
 const CUDA_MANAGED: i32 = 13;
 
 #[pymethods]
 impl Tensor {
     /// The CUDA array interface, version 3. Work that uses the memory waits for its `stream`.
     ///
-    /// Raises `AttributeError` on devices other than CUDA, and for dtypes that it has no name for
-    /// (bfloat16, float8): DLPack carries those.
+    /// On `ROCm`, which PyTorch and hip-python read it on as well, `stream` is a handle, or `None` after a
+    /// wait for the work on the memory: no other number means one stream in each version of HIP.
+    ///
+    /// Raises `AttributeError` on devices other than CUDA and `ROCm`, and for dtypes that it has no name
+    /// for (bfloat16, float8): DLPack carries those.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = self.info()?;
-        let reached = [CUDA, CUDA_HOST, CUDA_MANAGED];
+        let reached = [CUDA, CUDA_HOST, CUDA_MANAGED, ROCM, ROCM_HOST];
         if !reached.contains(&info.device.device_type) {
             return Err(PyAttributeError::new_err(
-                "__cuda_array_interface__: the tensor is not on a CUDA device",
+                "__cuda_array_interface__: the tensor is not on a device of CUDA or ROCm",
             ));
         }
         let typestr = typestr_of(info.dtype).ok_or_else(|| {
@@ -79,18 +85,34 @@ impl Tensor {
 
 impl Tensor {
     /// The stream on which all work on the tensor is done, as a consumer may write it; `None` where
-    /// there is none.
+    /// there is none, or none is left to wait for.
     fn exported_on(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        let Some((number, stream)) = stream_numbers::offered(py, self.own_device()?.pair())? else {
-            return Ok(None);
-        };
+        match stream_numbers::stream_entry(py, self.own_device()?.pair())? {
+            StreamEntry::Streamless => Ok(None),
+            StreamEntry::Numbered(number, stream) => {
+                self.let_wait(&stream)?;
+                Ok(Some(number))
+            }
+            StreamEntry::Unnamed(stream) => {
+                self.let_wait(&stream)?;
+                // A stream says once that its work failed, and not to this call: an event says it to all.
+                let done: Handle<XdEvent> = made(|out| (api().stream_record)(stream.lend(), out))?;
+                waiting::wait(py, NO_LIMIT, |limit| {
+                    check((api().event_synchronize)(done.lend(), limit))
+                })?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes a stream wait for the work on the tensor, before work of others that may write it.
+    fn let_wait(&self, stream: &Handle<XdStream>) -> PyResult<()> {
         let wait = if self.info()?.read_only == 0 {
             api().tensor_wait_to_write
         } else {
             api().tensor_wait_to_read
         };
-        check(wait(self.handle().lend(), stream.lend()))?;
-        Ok(Some(number))
+        Ok(check(wait(self.handle().lend(), stream.lend()))?)
     }
 }
 
@@ -224,7 +246,7 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     let is_empty = read.shape.contains(&0);
     // Nobody is asked about an address where nothing lies.
     let device = if is_empty {
-        first_cuda()
+        device_of_empty(py)
     } else {
         device_at(py, read.address)?
     };
@@ -243,11 +265,12 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         .stream
         .filter(|_| !is_empty && stream_numbers::has_numbers(device));
     let stream: Option<Handle<XdStream>> = stream
-        .map(|native| {
+        .map(|number| {
             // SAFETY: the interface promises a stream that lives as long as its object.
-            unsafe { stream_numbers::wrapped(py, device, native) }
+            unsafe { stream_numbers::of_stream_entry(py, device, number) }
         })
-        .transpose()?;
+        .transpose()?
+        .flatten();
     let runtime = runtime(py)?;
     look_for(py, runtime, device);
     let mut memory = XdMemory::new(device, data, layout);
@@ -269,11 +292,16 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     Ok(Tensor::of(tensor))
 }
 
-const fn first_cuda() -> DLDevice {
-    DLDevice {
-        device_type: CUDA,
+/// Where an array without elements lies, which has no address to ask by: the first device of CUDA, or of
+/// `ROCm` where there is none of CUDA.
+fn device_of_empty(py: Python<'_>) -> DLDevice {
+    let first = |device_type| DLDevice {
+        device_type,
         device_id: 0,
-    }
+    };
+    let is_here = |device: &DLDevice| device_of(py, *device).is_ok();
+    let found = [first(CUDA), first(ROCM)].into_iter().find(is_here);
+    found.unwrap_or_else(|| first(CUDA))
 }
 
 /// The device that owns an address, as its plugin says.

@@ -28,6 +28,11 @@ const OPENCL: i32 = 4;
 const ROCM: i32 = 10;
 const CUDA_MANAGED: i32 = 13;
 
+/// `hipStreamLegacy`, which older versions of HIP lack; 0 names the same stream in all.
+const HIP_LEGACY: u64 = 1;
+/// `hipStreamPerThread`.
+const HIP_PER_THREAD: u64 = 2;
+
 /// Who numbers streams how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rules {
@@ -226,24 +231,89 @@ pub(crate) fn current(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handl
 
 /// That stream and its number for a producer; `None` on devices whose protocol names none.
 ///
+/// DLPack has no number for the stream of this thread on `ROCm`: there it is the default stream, and work on
+/// another waits for what the producer announced on it.
+///
 /// # Errors
 /// As [`current`].
 pub(crate) fn offered(
     py: Python<'_>,
     device: DLDevice,
 ) -> PyResult<Option<(u64, Handle<XdStream>)>> {
+    let Some(stream) = current_with_number(py, device)? else {
+        return Ok(None);
+    };
+    match (Rules::of(device), native(&stream)?) {
+        // Their numbers for the default stream.
+        (Rules::Cuda, 0) => Ok(Some((1, stream))),
+        (Rules::Rocm, 0 | HIP_LEGACY) => Ok(Some((0, stream))),
+        (Rules::Rocm, HIP_PER_THREAD) => {
+            Ok(default_of(py, device)?.map(|default_stream| (0, default_stream)))
+        }
+        (_, native) => Ok(Some((native, stream))),
+    }
+}
+
+/// The entry `stream` of a CUDA array interface, for the stream that work here is on.
+#[derive(Debug)]
+pub(crate) enum StreamEntry {
+    /// The device's protocol names no streams.
+    Streamless,
+    /// This number names it.
+    Numbered(u64, Handle<XdStream>),
+    /// No number names it to every reader: the memory is complete before it is described.
+    Unnamed(Handle<XdStream>),
+}
+
+/// The entry `stream` of the description of memory on `device`.
+///
+/// On `ROCm` the interface may not say 0, older versions of HIP have no stream 1, and readers disagree
+/// about 2: only handles are named there.
+///
+/// # Errors
+/// As [`current`].
+pub(crate) fn stream_entry(py: Python<'_>, device: DLDevice) -> PyResult<StreamEntry> {
+    if Rules::of(device) != Rules::Rocm {
+        let offered = offered(py, device)?;
+        return Ok(offered.map_or(StreamEntry::Streamless, |(number, stream)| {
+            StreamEntry::Numbered(number, stream)
+        }));
+    }
+    let Some(stream) = current_with_number(py, device)? else {
+        return Ok(StreamEntry::Streamless);
+    };
+    Ok(match native(&stream)? {
+        0..=HIP_PER_THREAD => StreamEntry::Unnamed(stream),
+        native => StreamEntry::Numbered(native, stream),
+    })
+}
+
+/// The stream that the entry `stream` of a CUDA array interface names; `None` for the default stream of a
+/// device that has none.
+///
+/// # Errors
+/// The device is unknown, or its plugin refused the stream.
+///
+/// # Safety
+/// - A handle is a live stream of the device, and lives until the work on it is done.
+pub(crate) unsafe fn of_stream_entry(
+    py: Python<'_>,
+    device: DLDevice,
+    number: u64,
+) -> PyResult<Option<Handle<XdStream>>> {
+    match (Rules::of(device), number) {
+        // Which integer HIP has for it depends on its version.
+        (Rules::Rocm, HIP_LEGACY) => default_of(py, device),
+        // SAFETY: the caller's promise, passed on.
+        _ => unsafe { wrapped(py, device, number) }.map(Some),
+    }
+}
+
+/// The stream that work here is on, where the device has one and Python's protocols can name it.
+fn current_with_number(py: Python<'_>, device: DLDevice) -> PyResult<Option<Handle<XdStream>>> {
     // Managed memory may come without a plugin for its device.
     if !has_numbers(device) || device_of(py, home(device)).is_err() {
         return Ok(None);
     }
-    let Some(stream) = current(py, device)? else {
-        return Ok(None);
-    };
-    let number = match (Rules::of(device), native(&stream)?) {
-        // Their numbers for the default stream.
-        (Rules::Cuda, 0) => 1,
-        (Rules::Rocm, 1) => 0,
-        (_, native) => native,
-    };
-    Ok(Some((number, stream)))
+    current(py, device)
 }
