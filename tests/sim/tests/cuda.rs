@@ -64,8 +64,18 @@ const POLICIES: [&str; 3] = ["lazy", "seeded", "threads"];
 
 #[test]
 fn the_driver_does_what_its_documents_say() {
+    runs_everywhere("behaviour");
+}
+
+#[test]
+fn streams_capture_as_the_documents_say() {
+    runs_everywhere("capture");
+}
+
+/// A program runs to its end, and nothing is said, under each policy and number of hardware queues.
+fn runs_everywhere(name: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = program("behaviour", folder.path()) else {
+    let Some(program) = program(name, folder.path()) else {
         return;
     };
     for policy in POLICIES {

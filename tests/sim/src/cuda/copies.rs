@@ -146,7 +146,9 @@ fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
         return objects().stream(call, stream).map(drop);
     }
     let waits = is_pageable(call, dst) || is_pageable(call, src);
-    let (engine, _) = objects().submit_to(call, stream)?;
+    let Some((engine, _)) = objects().submit_to(call, stream)? else {
+        return Ok(());
+    };
     // SAFETY: the client vouches for its host memory, as to the vendor's driver: pinned memory until the stream
     // is past the copy, other memory until this returns.
     unsafe {
@@ -159,7 +161,7 @@ fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
 
 /// Copies on the default stream, and waits unless both sides are memory of devices.
 fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
-    let stream = default_stream(call);
+    let stream = own_default_stream(call)?;
     copy(call, stream, dst, src, bytes)?;
     if is_device(call, dst) && is_device(call, src) {
         return Ok(());
@@ -167,12 +169,17 @@ fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
     wait(call, stream)
 }
 
-const fn default_stream(call: &Call) -> u64 {
-    if call.is_per_thread {
+/// The default stream that a call without one is about, which must not capture: the call waits for it.
+fn own_default_stream(call: &Call) -> Answer<u64> {
+    let stream = if call.is_per_thread {
         PER_THREAD
     } else {
         LEGACY
-    }
+    };
+    let mut objects = objects();
+    let key = objects.resolve(call, stream)?;
+    objects.captures.refuse_stream(key)?;
+    Ok(stream)
 }
 
 /// Waits for a stream's work, on which the call stands.
@@ -292,7 +299,9 @@ fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
         return objects().stream(call, stream).map(drop);
     }
     let waits = is_pageable(call, target.address) || is_pageable(call, source.address);
-    let (engine, _) = objects().submit_to(call, stream)?;
+    let Some((engine, _)) = objects().submit_to(call, stream)? else {
+        return Ok(());
+    };
     let sides = (target, source);
     // SAFETY: as for a copy of bytes.
     unsafe {
@@ -304,7 +313,7 @@ fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
 }
 
 fn strided_at_once(call: &Call, boxes: Boxes) -> Answer {
-    let stream = default_stream(call);
+    let stream = own_default_stream(call)?;
     strided(call, stream, &boxes)?;
     if is_device(call, boxes.target.address) && is_device(call, boxes.source.address) {
         return Ok(());

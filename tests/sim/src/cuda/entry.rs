@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock_sim_engine::Site;
 
+use super::captures;
 use super::codes::Code;
+use super::objects::objects;
 use crate::fence::fence;
 use crate::process::Process;
 
@@ -46,6 +48,14 @@ impl<T> Out<T> {
             // SAFETY: it is not NULL, and the client vouches for it, as to the vendor's driver.
             unsafe { self.0.write_unaligned(value) };
         }
+    }
+
+    /// What is there, where a function reads and writes one place.
+    pub(crate) fn read(self) -> Answer<T>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
     }
 
     /// The same pointer to values of another type.
@@ -121,6 +131,9 @@ pub(crate) fn run(
         let mut site = Site::new(name);
         if needs_init {
             site = process.engine.begin(site)?;
+        }
+        if captures::is_any_open() && captures::is_unsafe(name) {
+            objects().captures.refuse_unsafe()?;
         }
         body(&Call {
             site,

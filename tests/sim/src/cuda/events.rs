@@ -29,7 +29,9 @@ entries! {
     }
 
     fn cuEventDestroy_v2(event: u64) |call| {
-        let gone = objects().events.remove(&event).ok_or(Code::INVALID_HANDLE)?;
+        let mut objects = objects();
+        let gone = objects.events.remove(&event).ok_or(Code::INVALID_HANDLE)?;
+        objects.captures.forget_event(event);
         Ok(call.process.engine.destroy_event(call.site, gone.engine)?)
     }
 
@@ -66,13 +68,13 @@ entries! {
     }
 }
 
+/// An event, whose work is no captured one.
 fn find(event: u64) -> Answer<EventOf> {
     let objects = objects();
-    objects
-        .events
-        .get(&event)
-        .copied()
-        .ok_or(Code::INVALID_HANDLE)
+    let found = objects.events.get(&event).copied();
+    let found = found.ok_or(Code::INVALID_HANDLE)?;
+    objects.captures.refuse_event(event)?;
+    Ok(found)
 }
 
 fn record(call: &Call, handle: u64, stream: u64) -> Answer {
@@ -82,7 +84,11 @@ fn record(call: &Call, handle: u64, stream: u64) -> Answer {
     if context != event.context {
         return Err(Code::INVALID_HANDLE);
     }
-    let (stream, _) = objects.submit_to(call, stream)?;
+    let key = objects.resolve(call, stream)?;
+    if objects.captures.record(handle, key)? {
+        return Ok(());
+    }
+    let (stream, _) = objects.come_to(call, key)?;
     call.process
         .engine
         .record(call.site, event.engine, stream)?;

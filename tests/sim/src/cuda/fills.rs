@@ -90,7 +90,9 @@ fn fill(
     if !is_whole || !call.process.engine.is_known(dst) {
         return Err(Code::INVALID_VALUE);
     }
-    let (engine, _) = objects().submit_to(call, stream)?;
+    let Some((engine, _)) = objects().submit_to(call, stream)? else {
+        return Ok(());
+    };
     for row in 0..height {
         let skipped = row.checked_mul(pitch).ok_or(Code::INVALID_VALUE)?;
         let at = dst.checked_add(skipped as u64).ok_or(Code::INVALID_VALUE)?;

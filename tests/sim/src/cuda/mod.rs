@@ -11,9 +11,11 @@
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
+//! | `captures`, `graphs` | streams whose work is captured, and what comes of it |
 //!
-//! Not simulated: kernels, modules, graphs, arrays and textures, virtual memory, IPC, and the private tables of
-//! `cuGetExportTable`.
+//! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, IPC, and the private
+//! tables of `cuGetExportTable`.
+mod captures;
 mod codes;
 mod contexts;
 mod copies;
@@ -22,6 +24,7 @@ mod driver;
 mod entry;
 mod events;
 mod fills;
+mod graphs;
 mod lookup;
 mod memory;
 mod objects;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossdock_sim_engine::{Engine, Event, Site, Stream};
 
+use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
 
@@ -64,6 +65,7 @@ pub(crate) struct Objects {
     pub(crate) allocations: BTreeMap<u64, u64>,
     /// Registered host memory, by its first address: its flags.
     pub(crate) registered: BTreeMap<u64, u32>,
+    pub(crate) captures: Captures,
     /// The primary context of each device, whose handle stays.
     primary: BTreeMap<u32, u64>,
     made: u64,
@@ -100,6 +102,7 @@ impl Objects {
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
+            captures: Captures::new(),
             primary: BTreeMap::new(),
             made: 0,
         }
@@ -220,18 +223,42 @@ impl Objects {
         Ok((engine, context))
     }
 
-    /// The stream that work goes to now, and its context. Work on the legacy default stream comes behind all that
-    /// is on the blocking streams of its context, and they come behind it.
-    pub(crate) fn submit_to(&mut self, call: &Call, handle: u64) -> Answer<(Stream, u64)> {
+    pub(crate) fn is_legacy(&self, key: u64) -> bool {
+        self.streams
+            .get(&key)
+            .is_some_and(|stream| stream.is_legacy)
+    }
+
+    /// The streams of a context that its legacy default stream waits for, and that wait for it.
+    pub(crate) fn blocking(&self, context: u64) -> Vec<u64> {
+        let is_blocking = |(_, other): &(&u64, &StreamOf)| {
+            other.context == context && !other.is_legacy && other.flags & NON_BLOCKING == 0
+        };
+        let others = self.streams.iter().filter(is_blocking);
+        others.map(|(key, _)| *key).collect()
+    }
+
+    /// The stream that work goes to now, and its context; `None` where the stream captures, and the work is done
+    /// with. Work on the legacy default stream comes behind all that is on the blocking streams of its context,
+    /// and they come behind it.
+    pub(crate) fn submit_to(&mut self, call: &Call, handle: u64) -> Answer<Option<(Stream, u64)>> {
+        let key = self.resolve(call, handle)?;
+        self.stream(call, key)?;
+        if self.captures.take(key)? {
+            return Ok(None);
+        }
+        self.come_to(call, key).map(Some)
+    }
+
+    /// The stream that is asked or waited for now, and its context, in the same order. None that captures.
+    pub(crate) fn come_to(&mut self, call: &Call, handle: u64) -> Answer<(Stream, u64)> {
         let key = self.resolve(call, handle)?;
         let (_, context) = self.stream(call, key)?;
         let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
         let before: Vec<u64> = if stream.is_legacy {
-            let blocking = |(_, other): &(&u64, &StreamOf)| {
-                other.context == context && !other.is_legacy && other.flags & NON_BLOCKING == 0
-            };
-            let others = self.streams.iter().filter(blocking);
-            others.map(|(key, _)| *key).collect()
+            let blocking = self.blocking(context);
+            self.captures.refuse_implicit(&blocking)?;
+            blocking
         } else if stream.flags & NON_BLOCKING == 0 {
             let legacy = self.context(context)?.legacy;
             legacy.into_iter().collect()
@@ -266,10 +293,12 @@ impl Objects {
     /// Forgets a context's streams, events and memory, which its end destroys.
     pub(crate) fn end_context(&mut self, call: &Call, handle: u64) -> Answer {
         let engine = &call.process.engine;
-        for (_, stream) in taken(&mut self.streams, |stream| stream.context == handle) {
+        for (key, stream) in taken(&mut self.streams, |stream| stream.context == handle) {
+            self.captures.forget_stream(key);
             engine.destroy_stream(call.site, stream.engine)?;
         }
-        for (_, event) in taken(&mut self.events, |event| event.context == handle) {
+        for (key, event) in taken(&mut self.events, |event| event.context == handle) {
+            self.captures.forget_event(key);
             engine.destroy_event(call.site, event.engine)?;
         }
         for (address, _) in taken(&mut self.allocations, |context| *context == handle) {

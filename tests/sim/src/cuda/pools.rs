@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::captures;
 use super::codes::Code;
 use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
-use super::objects::objects;
+use super::objects::{Objects, objects};
 
 /// A pool, by its handle.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +68,9 @@ entries! {
 
     fn cuMemFreeAsync(address: u64, stream: u64) = cuMemFreeAsync_ptsz |call| {
         let mut objects = objects();
-        let (stream, _) = objects.submit_to(call, stream)?;
+        let key = objects.resolve(call, stream)?;
+        not_captured(&objects, key)?;
+        let (stream, _) = objects.come_to(call, key)?;
         objects.allocations.remove(&address);
         Ok(call.process.engine.free_on(call.site, stream, address)?)
     }
@@ -174,8 +177,12 @@ fn allocate(call: &Call, out: Out<u64>, bytes: usize, stream: u64, device: Optio
     if out.is_null() || bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let (stream, context) = objects().submit_to(call, stream)?;
-    let own = objects().context(context)?.device;
+    let mut objects = objects();
+    let key = objects.resolve(call, stream)?;
+    not_captured(&objects, key)?;
+    let (stream, context) = objects.come_to(call, key)?;
+    let own = objects.context(context)?.device;
+    drop(objects);
     if device.is_some_and(|device| device != own) {
         return Err(Code::INVALID_VALUE);
     }
@@ -184,6 +191,14 @@ fn allocate(call: &Call, out: Out<u64>, bytes: usize, stream: u64, device: Optio
         .engine
         .allocate_on(call.site, stream, bytes as u64)?;
     out.set(address)
+}
+
+/// Memory of graphs is not simulated.
+fn not_captured(objects: &Objects, stream: u64) -> Answer {
+    match objects.captures.status(stream) {
+        (captures::NONE, _) => Ok(()),
+        _ => Err(Code::NOT_SUPPORTED),
+    }
 }
 
 fn pools() -> MutexGuard<'static, BTreeMap<u64, Pool>> {

@@ -40,17 +40,26 @@ entries! {
     fn cuStreamDestroy_v2(stream: u64) |call| {
         let mut objects = objects();
         let gone = objects.streams.remove(&stream).ok_or(Code::INVALID_HANDLE)?;
+        objects.captures.forget_stream(stream);
         Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
     }
 
     fn cuStreamSynchronize(stream: u64) = cuStreamSynchronize_ptsz |call| {
         // The legacy default stream is over when those are that it waits for.
-        let (stream, _) = objects().submit_to(call, stream)?;
+        let mut objects = objects();
+        let key = objects.resolve(call, stream)?;
+        objects.captures.refuse_stream(key)?;
+        let (stream, _) = objects.come_to(call, key)?;
+        drop(objects);
         Ok(call.process.engine.synchronize_stream(call.site, stream, None)?)
     }
 
     fn cuStreamQuery(stream: u64) = cuStreamQuery_ptsz |call| {
-        let (stream, _) = objects().stream(call, stream)?;
+        let mut objects = objects();
+        let key = objects.resolve(call, stream)?;
+        objects.captures.refuse_stream(key)?;
+        let (stream, _) = objects.stream(call, key)?;
+        drop(objects);
         match call.process.engine.query_stream(call.site, stream)? {
             true => Ok(()),
             false => Err(Code::NOT_READY),
@@ -62,9 +71,14 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         let mut objects = objects();
-        let event = *objects.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
-        let (stream, _) = objects.submit_to(call, stream)?;
-        Ok(call.process.engine.wait(call.site, stream, event.engine)?)
+        let found = *objects.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
+        let key = objects.resolve(call, stream)?;
+        objects.stream(call, key)?;
+        if objects.captures.wait(key, event, found.is_recorded)? {
+            return Ok(());
+        }
+        let (stream, _) = objects.come_to(call, key)?;
+        Ok(call.process.engine.wait(call.site, stream, found.engine)?)
     }
 
     fn cuStreamGetFlags(stream: u64, out: Out<u32>) = cuStreamGetFlags_ptsz |call| {
@@ -100,15 +114,11 @@ entries! {
         out.set(objects.context(context)?.device.cast_signed())
     }
 
-    // No stream captures here: graphs are not simulated.
-    fn cuStreamIsCapturing(stream: u64, status: Out<c_int>) = cuStreamIsCapturing_ptsz |call| {
-        objects().stream(call, stream)?;
-        status.set(0)
-    }
-
     fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz |call| {
         let (function, data) = (function.ok_or(Code::INVALID_VALUE)?, UserData(data));
-        let (stream, _) = objects().submit_to(call, stream)?;
+        let Some((stream, _)) = objects().submit_to(call, stream)? else {
+            return Ok(());
+        };
         // SAFETY: the client gave the function and what it takes.
         let run = Box::new(move || unsafe { function(data.get()) });
         Ok(call.process.engine.host_call(call.site, stream, run)?)
@@ -124,7 +134,9 @@ entries! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let (engine, _) = objects().submit_to(call, stream)?;
+        let Some((engine, _)) = objects().submit_to(call, stream)? else {
+            return Ok(());
+        };
         // SAFETY: the client gave the function and what it takes.
         let run = Box::new(move || unsafe { callback(stream, 0, data.get()) });
         Ok(call.process.engine.host_call(call.site, engine, run)?)
@@ -174,7 +186,9 @@ fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
         _ => return Err(Code::INVALID_VALUE),
     };
     is_known(call, word)?;
-    let (stream, _) = objects().submit_to(call, stream)?;
+    let Some((stream, _)) = objects().submit_to(call, stream)? else {
+        return Ok(());
+    };
     // SAFETY: it is memory that the engine knows.
     Ok(unsafe {
         call.process
@@ -189,7 +203,9 @@ fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
         return Err(Code::INVALID_VALUE);
     }
     is_known(call, word)?;
-    let (stream, _) = objects().submit_to(call, stream)?;
+    let Some((stream, _)) = objects().submit_to(call, stream)? else {
+        return Ok(());
+    };
     // SAFETY: it is memory that the engine knows.
     Ok(unsafe { call.process.engine.write_word(call.site, stream, word) }?)
 }
