@@ -171,9 +171,9 @@ typedef struct xd_stream_hooks {
 typedef struct xd_wrap_hooks {
     /** Makes a stream of the integer that the vendor's API uses.
      *
-     * A number that names a default stream there (0 and 1 of CUDA, 0 of HIP) gives one more handle of
+     * A number that names a default stream there (0 and 1 of CUDA and of HIP) gives one more handle of
      * that stream, for which `stream_native` gives one integer whatever it was wrapped by. One that
-     * names another stream on each thread (2 of CUDA) is resolved by the calling thread: the handle is
+     * names another stream on each thread (2 of both) is resolved by the calling thread: the handle is
      * of that thread's stream, whichever thread uses it; where the vendor reaches that from its own
      * thread alone, it is `XD_UNSUPPORTED`. Callers vouch for no number below 4096, where no object
      * lies. A number that can be no stream, as 0 of OpenCL, is `XD_INVALID`, and is not followed as an

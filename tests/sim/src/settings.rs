@@ -10,11 +10,13 @@
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
 //! | `missing` | functions that the driver does not have, with `,` between them |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
+//! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
+//! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
 use std::time::Duration;
 
-use crossdock_sim_engine::{Config, Fault, Moment, Policy};
+use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 
 /// What a process asked for.
 #[derive(Debug)]
@@ -63,6 +65,21 @@ impl Settings {
             "driver" => self.driver = value.parse().ok()?,
             "missing" => self.missing = value.split(',').map(str::to_owned).collect(),
             "fault" => engine.faults = value.split(',').map(fault).collect::<Option<_>>()?,
+            "link" => {
+                for link in value.split(',') {
+                    let (device, rate) = link.split_once(':')?;
+                    let (device, rate) = (device.parse::<usize>().ok()?, bytes(rate)?);
+                    // A device without one has the default.
+                    let count = engine
+                        .links
+                        .len()
+                        .max(device.checked_add(1)?.min(MOST_DEVICES));
+                    engine.links.resize_with(count, Link::default);
+                    engine.links.get_mut(device)?.bytes_per_second = (rate > 0).then_some(rate)?;
+                }
+                engine.paced = true;
+            }
+            "unrecorded" => engine.report_unrecorded = value != "0",
             "uninitialised" => engine.report_uninitialised = value == "1",
             "policy" => {
                 engine.policy = match value {
@@ -77,6 +94,9 @@ impl Settings {
         Some(())
     }
 }
+
+/// No link is looked for beyond so many.
+const MOST_DEVICES: usize = 64;
 
 /// After so long a wait in which nothing could run, that is reported.
 const STANDSTILL: Duration = Duration::from_secs(2);

@@ -72,6 +72,25 @@ fn streams_capture_as_the_documents_say() {
     runs_everywhere("capture");
 }
 
+#[test]
+fn a_slow_link_takes_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("links", folder.path()) else {
+        return;
+    };
+    for (links, ratio) in [("0:4G,1:1G", "4.0\n"), ("0:1G,1:1G", "1.0\n")] {
+        for policy in POLICIES {
+            let set = format!("link={links}");
+            let options = ["--cuda", "2", "--policy", policy, "--set", &set];
+            let output = simulated(&options, &program, &[]);
+            let (code, told) = (output.status.code(), told(&output));
+            assert_eq!((code, told.as_str()), (Some(0), ratio), "{policy}");
+        }
+    }
+    let output = simulated(&["--set", "link=0:0"], &program, &[]);
+    assert!(told(&output).contains("`link=0:0` of CROSSDOCK_SIM is not understood"));
+}
+
 /// A program runs to its end, and nothing is said, under each policy and number of hardware queues.
 fn runs_everywhere(name: &str) {
     let folder = tempfile::tempdir().unwrap();
