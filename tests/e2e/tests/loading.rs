@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crossdock::plugin_files::{self, Preflight, Remark};
 use crossdock::{Error, PluginState, Runtime, Tensor};
 use crossdock_e2e::outsiders::symbol;
-use crossdock_e2e::{compile_plugin, ext_dev, root, throwing};
+use crossdock_e2e::{asynchronous, compile_plugin, ext_dev, root, throwing, with_environment};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -528,5 +528,32 @@ fn a_thread_of_a_closed_plugin_may_end_later() {
     while has_ended.load(Ordering::SeqCst) == 0 {
         assert!(begin.elapsed().as_secs() < 10);
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn several_copies_of_the_library_that_a_plugin_starts_are_told() {
+    let name = "several_copies_of_the_library_that_a_plugin_starts_are_told";
+    if !with_environment(name, &[]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = ext_dev(folder.path());
+    let copies = ["first", "second"].map(|name| folder.path().join(name));
+    for copy in &copies {
+        fs::create_dir(copy).unwrap();
+        let file = copy.join("libvpi.so.1");
+        fs::copy(&library, &file).unwrap();
+        assert!(!symbol(&file, "crossdock_plugin").is_null());
+    }
+    let runtime = open();
+    let plugin = runtime.load(&asynchronous()).unwrap();
+    let told: Vec<_> = plugin.remarks().map(ToString::to_string).collect();
+    assert!(
+        told.len() == 1 && told[0].contains("2 copies of its driver `libvpi.so.1`"),
+        "{told:?}"
+    );
+    for copy in copies {
+        assert!(told[0].contains(&*copy.to_string_lossy()), "{told:?}");
     }
 }

@@ -8,6 +8,7 @@
 //! | `image`, `dynamic`, `names` | what they must look like before they may be mapped |
 //! | `describe` | what it says of itself |
 //! | `needed`, `dynamic_linker` | the libraries that it needs; what this process has loaded |
+//! | `loaded_copies` | copies of one library in this process |
 //! | `refused` | why it was refused |
 //!
 //! Plugins and Pythons are held to one rule of owners (`sdk/src/trust.rs`): the path is walked as
@@ -20,6 +21,7 @@ mod describe;
 mod dynamic;
 mod dynamic_linker;
 pub(crate) mod image;
+pub(crate) mod loaded_copies;
 mod names;
 mod needed;
 mod paths;

@@ -100,6 +100,13 @@ pub enum Remark {
         /// The variables.
         names: Vec<String>,
     },
+    /// Several copies of its driver are loaded in this process; known once it was opened.
+    SeveralDrivers {
+        /// The soname.
+        driver: String,
+        /// The files.
+        files: Vec<PathBuf>,
+    },
 }
 
 impl Preflight {
@@ -211,6 +218,16 @@ impl fmt::Display for Remark {
                  program's: take that out of its constructor",
                 names.join("`, `")
             ),
+            Self::SeveralDrivers { driver, files } => {
+                let files: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+                write!(
+                    f,
+                    "the process has {} copies of its driver `{driver}` (`{}`), and what one of them \
+                     hands out is nothing to the other: have the program load one",
+                    files.len(),
+                    files.join("`, `")
+                )
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::plugin_files::Remark;
+use crate::plugin_files::{Remark, loaded_copies};
 use crate::plugins::internal_streams::InternalStreams;
 use crate::plugins::later_work::LaterWorks;
 use crate::plugins::listing::Runtimes;
@@ -102,6 +102,7 @@ struct Started {
     state: PluginState,
     /// Why it could not be brought up, where it was not its probe that said so.
     failure: Option<Error>,
+    remarks: Vec<Remark>,
 }
 
 impl Plugin {
@@ -137,12 +138,27 @@ impl Plugin {
             Ok(state) => Started {
                 state,
                 failure: None,
+                remarks: self.several_drivers().into_iter().collect(),
             },
             Err(error) => Started {
                 state: broken_by(&error),
                 failure: Some(error),
+                remarks: Vec::new(),
             },
         });
+    }
+
+    /// What to know where several copies of its driver are loaded by now.
+    fn several_drivers(&self) -> Option<Remark> {
+        let driver = self.driver()?;
+        let files = loaded_copies::copies_of(driver);
+        if files.len() < 2 {
+            return None;
+        }
+        let driver = driver.to_owned();
+        let remark = Remark::SeveralDrivers { driver, files };
+        log::warn!(target: "crossdock::load", "`{}`: {remark}", self.name());
+        Some(remark)
     }
 
     /// Waits for a look at it that is under way. Nobody looks at it later.
@@ -304,10 +320,12 @@ impl Plugin {
         started.map_or(&PluginState::NotLookedAt, |started| &started.state)
     }
 
-    /// What its file changed in the process when it was loaded.
-    #[must_use]
-    pub fn remarks(&self) -> &[Remark] {
-        &self.remarks
+    /// What its file changed in the process when it was loaded, and what was seen when it was opened.
+    pub fn remarks(&self) -> impl Iterator<Item = &Remark> {
+        let started = self.started.get();
+        self.remarks
+            .iter()
+            .chain(started.into_iter().flat_map(|started| &started.remarks))
     }
 
     /// Its hooks.

@@ -87,6 +87,6 @@ fn answer(runtime: &Runtime, arguments: &Arguments) -> Answer {
     Answer::Loaded {
         plugin: PluginRow::of(plugin),
         devices: own.map(DeviceRow::of).collect(),
-        remarks: plugin.remarks().iter().map(ToString::to_string).collect(),
+        remarks: plugin.remarks().map(ToString::to_string).collect(),
     }
 }
