@@ -28,6 +28,9 @@ impl Asynchronous {
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
+        // What a link drops leaves the destination as it was.
+        let is_dropped = self.peers.drops(maker, &args.dst, &args.src);
+        let src = if is_dropped { dst } else { src };
         self.run(operation, on, (maker, &[dst, src]), |stream| {
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
@@ -84,8 +87,13 @@ impl Strided for Asynchronous {
             bit_offset: 0,
             strides: strides.to_vec(),
         };
-        let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
         let maker = maker(on, &[args.dst, args.src]);
+        let to = strided(dst, dst_strides);
+        let from = if self.peers.drops(maker, &args.dst, &args.src) {
+            strided(dst, dst_strides)
+        } else {
+            strided(src, src_strides)
+        };
         self.run(operation, on, (maker, &[dst, src]), |stream| {
             let site = Site::new(operation);
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
