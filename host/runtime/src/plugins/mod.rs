@@ -10,6 +10,7 @@
 //! | `internal_streams` | the pool of streams that the runtime makes for itself |
 //! | `live_objects` | native objects that are alive, with their memory |
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
+//! | `peer_links` | what is known of the links between its devices |
 //! | `workers` | the threads that act when work is over |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |
 //!
@@ -24,6 +25,7 @@ pub(crate) mod listing;
 pub(crate) mod live_objects;
 mod live_streams;
 pub(crate) mod open_plugins;
+pub(crate) mod peer_links;
 pub(crate) mod plugin;
 pub(crate) mod plugin_device;
 pub(crate) mod releases;
