@@ -143,9 +143,21 @@ fn an_explanation_without_a_stream_proves_the_link() {
 #[test]
 fn a_link_that_drops_what_goes_over_it_is_found_before_a_program_uses_it() {
     let name = "a_link_that_drops_what_goes_over_it_is_found_before_a_program_uses_it";
-    if !with(name, "peer=drops") {
-        return;
+    if with(name, "peer=drops") {
+        is_gone_around();
     }
+}
+
+#[test]
+fn a_link_that_writes_to_a_mirror_is_found_before_a_program_uses_it() {
+    let name = "a_link_that_writes_to_a_mirror_is_found_before_a_program_uses_it";
+    if with(name, "peer=mirrors") {
+        is_gone_around();
+    }
+}
+
+/// The link is not trusted, and the plugin copies without it.
+fn is_gone_around() {
     let rig = Simulated::new();
     for ends in [THERE, BACK, THERE] {
         let route = moved(&rig, ends, RouteChoice::Best).to_string();

@@ -25,7 +25,7 @@
 //! | `idle_ms` | time without a call after which everything runs, or `off` for exact replays | 5 |
 //! | `turns` | `on`: one thread of the process at a time, in an order of the seed; not with `threads` | off |
 //! | `standstill_ms` | time of a wait in which nothing can run, before that is reported | 5000 |
-//! | `peer` | links between the devices: `on`, `off`, `drops` (what goes over one does not arrive), `all_drop` (nothing arrives from another device, with a link or without) | `on` |
+//! | `peer` | links between the devices: `on`, `off`, `drops` (what goes over one does not arrive), `mirrors` (it arrives where its writer alone sees it), `all_drop` (nothing arrives from another device, with a link or without) | `on` |
 //! | `fault` | see below, with `,` between | none |
 //!
 //! A fault is `[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]`. It strikes the NTH operation of

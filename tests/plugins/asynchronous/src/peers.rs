@@ -1,12 +1,13 @@
 //! Links between the devices, which are sound, absent, or lie.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use crossdock_sdk::abi::{MemoryKind, Side, Status};
 use crossdock_sdk::plugin::{Error, Peer};
+use crossdock_sim_engine::{self as sim, Site};
 
-use crate::plugin::{Asynchronous, lock};
+use crate::plugin::{Asynchronous, OWN, lock};
 
 /// What becomes of copies between two devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,16 +19,19 @@ pub(crate) enum Links {
     Absent,
     /// What goes over a link does not arrive, as behind an IOMMU that drops it.
     Drop,
+    /// What a device writes over a link arrives in a mirror that it alone sees.
+    Mirror,
     /// Nothing arrives, with a link or without.
     AllDrop,
 }
 
 impl Links {
     /// As the setting names them.
-    pub(crate) const NAMES: [(&'static str, Self); 4] = [
+    pub(crate) const NAMES: [(&'static str, Self); 5] = [
         ("on", Self::Sound),
         ("off", Self::Absent),
         ("drops", Self::Drop),
+        ("mirrors", Self::Mirror),
         ("all_drop", Self::AllDrop),
     ];
 }
@@ -37,6 +41,8 @@ impl Links {
 pub(crate) struct Peers {
     links: Links,
     enabled: Mutex<BTreeSet<(u32, u32)>>,
+    /// By the device that sees it and the allocation that it stands for.
+    mirrors: Mutex<BTreeMap<(u32, u64), u64>>,
 }
 
 impl Peers {
@@ -44,6 +50,7 @@ impl Peers {
         Self {
             links,
             enabled: Mutex::default(),
+            mirrors: Mutex::default(),
         }
     }
 
@@ -56,23 +63,65 @@ impl Peers {
         device != peer && self.links != Links::Absent
     }
 
-    /// Whether a copy that `maker` makes now will not arrive.
-    pub(crate) fn drops(&self, maker: u32, dst: &Side, src: &Side) -> bool {
+    /// What becomes of a copy that `maker` makes now, where it is between two devices.
+    fn fate(&self, maker: u32, dst: &Side, src: &Side) -> Links {
         let is_device = |side: &Side| side.kind == MemoryKind::DEVICE;
         if !is_device(dst) || !is_device(src) || dst.device == src.device {
-            return false;
+            return Links::Sound;
         }
         let is_over = |peer| lock(&self.enabled).contains(&(maker, peer));
+        let is_linked = match maker {
+            maker if maker == dst.device => is_over(src.device),
+            maker => maker == src.device && is_over(dst.device),
+        };
         match self.links {
-            Links::Sound | Links::Absent => false,
-            Links::Drop if maker == dst.device => is_over(src.device),
-            Links::Drop => maker == src.device && is_over(dst.device),
-            Links::AllDrop => true,
+            Links::AllDrop => Links::AllDrop,
+            links if is_linked => links,
+            _ => Links::Sound,
         }
+    }
+
+    /// Whether a copy that `maker` makes now will not arrive.
+    pub(crate) fn drops(&self, maker: u32, dst: &Side, src: &Side) -> bool {
+        !matches!(self.fate(maker, dst, src), Links::Sound | Links::Absent)
     }
 }
 
 impl Asynchronous {
+    /// The addresses between which bytes are copied in truth. What is dropped leaves the destination as it was.
+    pub(crate) fn in_truth(
+        &self,
+        maker: u32,
+        (dst, src): (&Side, &Side),
+        (to, from): (u64, u64),
+    ) -> Result<(u64, u64), sim::Error> {
+        match self.peers.fate(maker, dst, src) {
+            Links::Sound | Links::Absent => Ok((to, from)),
+            Links::Drop | Links::AllDrop => Ok((to, to)),
+            Links::Mirror if maker != dst.device => Ok((self.mirrored(maker, to, true)?, from)),
+            Links::Mirror => Ok((to, self.mirrored(maker, from, false)?)),
+        }
+    }
+
+    /// Where a device sees an address of its peer's; before it has written there, at the address itself.
+    fn mirrored(&self, device: u32, address: u64, makes: bool) -> Result<u64, sim::Error> {
+        let Some(owner) = self.engine.owner_of(address) else {
+            return Ok(address);
+        };
+        let (key, mirrors) = ((device, owner.id), &self.peers.mirrors);
+        let known = lock(mirrors).get(&key).copied();
+        let base = match known {
+            Some(base) => base,
+            None if makes => {
+                let (site, kind) = (Site::new(OWN), sim::MemoryKind::Device);
+                let base = self.engine.allocate(site, device, owner.bytes, 256, kind)?;
+                *lock(mirrors).entry(key).or_insert(base)
+            }
+            None => return Ok(address),
+        };
+        Ok(base + (address - owner.base))
+    }
+
     fn check_pair(&self, operation: &'static str, device: u32, peer: u32) -> Result<(), Error> {
         self.check_alive(operation)?;
         self.check_index(operation, device)?;

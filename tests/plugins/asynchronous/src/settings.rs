@@ -123,7 +123,7 @@ fn link(links: &mut Vec<Link>, value: &str) -> Result<(), String> {
 fn links(name: &str) -> Result<Links, String> {
     let known = Links::NAMES.iter().find(|(known, _)| *known == name);
     let known = known.map(|(_, links)| *links);
-    known.ok_or_else(|| "links are on, off, drops or all_drop".to_owned())
+    known.ok_or_else(|| "links are on, off, drops, mirrors or all_drop".to_owned())
 }
 
 /// A policy by its name.
