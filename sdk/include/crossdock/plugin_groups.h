@@ -293,6 +293,9 @@ typedef struct xd_register_hooks {
      * it or a part: `XD_MEMORY_HOST`. A query may answer for it, `XD_MEMORY_HOST` or `XD_MEMORY_PINNED`, with
      * `XD_POINTER_FOREIGN`.
      *
+     * Where the vendor locks for all its devices at once, the lock serves the plugin's others too. The host locks
+     * its own memory once for a plugin.
+     *
      * Its pages may be read-only: the device then only reads the memory, and no work writes it.
      *
      * Threads: any.

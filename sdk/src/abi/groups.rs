@@ -185,6 +185,9 @@ pub struct RegisterHooks {
     /// or a part: `MemoryKind::HOST`. A query may answer for it, `MemoryKind::HOST` or `MemoryKind::PINNED`, with
     /// `XD_POINTER_FOREIGN`.
     ///
+    /// Where the vendor locks for all its devices at once, the lock serves the plugin's others too. The host locks
+    /// its own memory once for a plugin.
+    ///
     /// Its pages may be read-only: the device then only reads the memory, and no work writes it.
     ///
     /// Threads: any.

@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | `status` | result codes |
 //! | `types` | handles, addresses, argument and answer structs |
+//! | `host` | what a host gives a plugin |
 //! | `error` | the error object a plugin makes and frees |
 //! | `table` | the table and its mandatory hooks |
 //! | `groups`, `peer`, `streams` | the optional groups |
@@ -37,6 +38,7 @@
 
 mod error;
 mod groups;
+mod host;
 mod module;
 mod peer;
 mod pointer;
@@ -50,6 +52,7 @@ pub use groups::{
     AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks, HostEventHooks,
     MapHooks, PoolHooks, RegisterHooks, StridedHooks, TimingHooks, WrapHooks,
 };
+pub use host::{HostFunction, HostServices};
 pub use module::{
     ExportedHeader, PrefixedTable, ROOT_SYMBOL, StaticTable, address_of, exported_header, module_of,
 };
@@ -62,7 +65,6 @@ pub use table::{
 };
 pub use types::{
     Address, AddressForm, AdoptFlags, AllocateArgs, Capabilities, CopyArgs, DefaultStream,
-    DeviceInfo, EventHandle, FillArgs, HostFunction, HostServices, MemoryInfo, MemoryKind,
-    MemoryUsage, PluginHandle, PointerFlags, PointerInfo, ProbeInfo, ProbeState, QueryCost, Side,
-    StreamHandle, StridedArgs,
+    DeviceInfo, EventHandle, FillArgs, MemoryInfo, MemoryKind, MemoryUsage, PluginHandle,
+    PointerFlags, PointerInfo, ProbeInfo, ProbeState, QueryCost, Side, StreamHandle, StridedArgs,
 };

@@ -1,11 +1,8 @@
 //! Handles, addresses, and the argument and answer structs of hooks.
 
-use core::ffi::c_void;
 use core::fmt;
 
 use abi_stable::StableAbi;
-
-use super::Text;
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
@@ -198,6 +195,9 @@ bits!(
         HOST_EVENTS = 10;
         /// `copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits.
         SUB_BYTE_STRIDES = 11;
+        /// A stream that waits for an event holds up no other stream of the device: no two share a queue. Without
+        /// this the host lets a stream wait only for what was submitted before.
+        INDEPENDENT_STREAMS = 12;
     }
 );
 
@@ -477,24 +477,3 @@ pub struct PointerInfo {
     /// Zero.
     pub reserved: u32,
 }
-
-/// What a host offers a plugin; valid until the process ends.
-#[repr(C)]
-#[derive(StableAbi, Clone, Copy, Debug)]
-pub struct HostServices {
-    /// Bytes of this struct as the host knows it.
-    pub struct_size: u32,
-    /// The most verbose level that is wanted: 0 off, 1 error, to 5 trace. It changes while the
-    /// process runs: read it, as an atomic, before a line is made.
-    pub log_level: u32,
-    /// Passed back to `log`.
-    pub context: *mut c_void,
-    /// Writes a log line (level, target, message); any thread; never calls back.
-    pub log:
-        Option<unsafe extern "C" fn(context: *mut c_void, level: u32, target: Text, message: Text)>,
-}
-
-/// A host function that a stream calls with its word.
-#[repr(transparent)]
-#[derive(StableAbi, Clone, Copy, Debug)]
-pub struct HostFunction(pub Option<unsafe extern "C" fn(word: *mut c_void)>);

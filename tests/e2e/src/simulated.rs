@@ -9,7 +9,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossdock::{CostCache, Device, Runtime};
+use crossdock::{CostCache, Device, Runtime, RuntimeBuilder};
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
 
 use crate::asynchronous;
@@ -36,8 +36,19 @@ impl Simulated {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it waits for other tests")]
     pub fn new() -> Self {
+        Self::with(Runtime::builder())
+    }
+
+    /// The same where staged copies take chunks of so many bytes.
+    #[must_use]
+    pub fn with_chunks(bytes: u64) -> Self {
+        // There are eight to a copy.
+        Self::with(Runtime::builder().staging_bytes(8 * bytes))
+    }
+
+    fn with(builder: RuntimeBuilder) -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let builder = Runtime::builder().search(false).costs(CostCache::Off);
+        let builder = builder.search(false).costs(CostCache::Off);
         let runtime = builder.plugin(asynchronous()).open().unwrap();
         let device = runtime.device("vpi:0".parse().unwrap()).unwrap();
         let word = device.plugin().hooks().device_attribute(0, CONTROL);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crossdock::{CostCache, Device, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{CostCache, Device, Event, Route, RouteChoice, RouteKind, Runtime, Stream, Tensor};
 use crossdock_e2e::modelled_memory::{ModelledMemory, content, trimmed};
 use crossdock_e2e::{ext_dev, plugin_file, report, traced, with_environment};
 use crossdock_sdk::abi::Status;
@@ -108,8 +108,12 @@ fn a_move_has_what_its_source_holds_when_the_stream_comes_there() {
                     |stream, host_event| {
                         let choice = RouteChoice::Only(kind);
                         moved = source.to_on(to, choice, stream).ok();
-                        let cannot_follow =
-                            kind == RouteKind::Staged || (kind == RouteKind::Alias && from != to);
+                        let waits =
+                            |route: &Route| route.to_string().contains("the caller waits for");
+                        let cannot_follow = match (kind, &moved) {
+                            (RouteKind::Staged, Some((_, route))) => waits(route),
+                            _ => kind == RouteKind::Alias && from != to,
+                        };
                         was_early = cannot_follow && !host_event.is_done().unwrap();
                     },
                     || writer.write(&bytes).unwrap(),

@@ -150,6 +150,11 @@ impl Table {
                 "strided",
                 self.strided().is_some(),
             ),
+            (
+                Capabilities::INDEPENDENT_STREAMS,
+                "streams",
+                self.streams().is_some(),
+            ),
             (Capabilities::FILL, "fill", self.fill().is_some()),
             (
                 Capabilities::REGISTER,

@@ -8,6 +8,7 @@
 //! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
 //! | `span`, `sorted`, `patch`, `walk` | the last of these steps: by bytes on the host |
 //! | `stage` | through host memory in chunks, by workers that keep both links busy |
+//! | `stage_on_stream` | the same in the order of a stream, by a thread that submits part after part |
 //! | `host_bytes` | host memory of a size that others choose: an error where there is too little |
 //!
 //! # Order
@@ -61,9 +62,17 @@
 //! memory, and writes it from there while it is in that core's cache. So links that work in the
 //! caller's thread use all cores, and a driver that takes one part at a time finds the next one
 //! waiting. A chunk for each worker is all the extra memory of a copy (`CROSSDOCK_STAGING_BYTES`,
-//! 8 MiB); chunks are locked for both devices where both can do that, kept for the next copy, and
+//! 8 MiB); chunks are locked for both plugins where both can do that, kept for the next copy, and
 //! given back when a plugin retires. Devices of one runtime share them (`devices/shared.rs`); no
 //! lock is held while hooks run.
+//!
+//! On a stream the caller does not wait for them: `stage_on_stream.rs` has a thread that submits part
+//! after part to internal streams, and the caller's stream waits for an event which that thread
+//! completes at the end. So it waits for work that is submitted later, which is right only where its
+//! wait holds up no other stream of both ends (`Capabilities::INDEPENDENT_STREAMS`): every wait in a
+//! queue that streams share is submitted after all that ends it, so no queues wait in a circle, however
+//! few there are. Elsewhere the caller waits, and `explain` says why. Those who wait for one of the
+//! devices wait for such copies too (`plugins/later_work.rs`).
 
 mod content;
 pub(crate) mod elements;
@@ -73,6 +82,7 @@ pub(crate) mod patch;
 pub(crate) mod sorted;
 pub(crate) mod span;
 pub(crate) mod stage;
+pub(crate) mod stage_on_stream;
 #[cfg(test)]
 mod stage_tests;
 pub(crate) mod transfer;

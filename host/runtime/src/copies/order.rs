@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::devices::device::Device;
+use crate::devices::lost;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
 use crate::streams::event::Event;
@@ -66,6 +67,26 @@ impl<'a> Accesses<'a> {
         let check =
             |tensor: Option<&Tensor>| tensor.map_or(Ok(()), |tensor| tensor.memory().check_claim());
         check(self.reads).and_then(|()| check(self.writes))
+    }
+
+    /// The devices of `maker`'s plugin that work by it is about.
+    fn devices(self, maker: &'a Device) -> impl Iterator<Item = &'a Device> + Clone {
+        let tensors = [self.reads, self.writes].into_iter().flatten();
+        let devices = tensors.map(Tensor::device);
+        let own = devices.filter(|device| device.is_of(maker.plugin()));
+        std::iter::once(maker).chain(own)
+    }
+
+    /// Refuses work on a device that was lost.
+    fn check_not_lost(self, maker: &Device) -> Result<(), Error> {
+        let mut devices = self.devices(maker);
+        devices.try_for_each(|device| device.check_not_lost("copy"))
+    }
+
+    /// Remembers which device is lost where the answer of a hook says so.
+    #[cold]
+    fn notice_lost(self, maker: &Device, error: &Error) {
+        lost::notice(self.devices(maker), error);
     }
 
     /// Begins a call that uses the tensors. It is over when the answer is dropped.
@@ -186,7 +207,7 @@ impl WorkStream<'_> {
             let earlier_access = work.access;
             let event = work.event()?;
             // Nobody can say any more when the work ends, so nothing can come after it: this answers why.
-            if event.device().hooks().is_quarantined() {
+            if event.device().hooks().is_quarantined() || event.is_lost() {
                 event.is_done()?;
             }
             // A write replaces what failed, and a read that failed left the content as it was.
@@ -199,7 +220,8 @@ impl WorkStream<'_> {
                 is_native
             } else {
                 match self.wait(&event, tolerates_failure)? {
-                    WaitMethod::Native | WaitMethod::Blocked => true,
+                    WaitMethod::Blocked => true,
+                    WaitMethod::Native => !event.is_for_others() || event.is_known_done(),
                     // Given up only where the event's plugin is no longer called: if it is this
                     // stream's as well, it does nothing more here.
                     WaitMethod::HostEvent => self.is_of_plugin_of(&event),
@@ -300,7 +322,9 @@ pub(crate) fn run(
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
     accesses.check_claims()?;
+    accesses.check_not_lost(maker)?;
     let _calls = accesses.begin();
+    let work = |stream| work(stream).inspect_err(|error| accesses.notice_lost(maker, error));
     let Some(stream) = stream else {
         return run_synchronously(accesses, work);
     };
@@ -317,6 +341,34 @@ pub(crate) fn run(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Puts a copy into the order of a stream that a thread of the host submits from here on: both internal
+/// streams wait for what it comes after, and `stream` waits for the event that `start` is given. Whoever
+/// has that completes it once the copy is over, or loses it.
+///
+/// # Errors
+/// As [`run`], and nothing was started.
+pub(crate) fn run_later(
+    stream: &Stream,
+    (src, reader): (&Tensor, &InternalStream),
+    (dst, writer): (&Tensor, &InternalStream),
+    start: impl FnOnce(Event),
+) -> Result<(), Error> {
+    let accesses = Accesses::copy(dst, src);
+    accesses.check_claims()?;
+    let _calls = accesses.begin();
+    stream.with_foreign_lock(|| {
+        let reads = WorkStream::Internal(stream, reader);
+        let writes = WorkStream::Internal(stream, writer);
+        let mut uses = Accesses::reads(src).come_after(reads)?;
+        uses.extend(Accesses::writes(dst).come_after(writes)?);
+        let end = Event::for_others(stream.device())?;
+        stream.wait(&end)?;
+        enter(Some(stream), &end.awaited(), &uses, true);
+        start(end);
+        Ok(())
+    })
 }
 
 /// Refuses a stream of the process that this one was forked off, also where nothing is to be put on it.

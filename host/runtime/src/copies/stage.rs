@@ -16,6 +16,7 @@ use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 
 use crate::copies::order::Accesses;
 use crate::devices::device::Device;
+use crate::devices::lost;
 use crate::error::Error;
 use crate::hooks::panics::{self, Panics};
 use crate::route_data::chunk::PAGE_BYTES;
@@ -24,6 +25,7 @@ use crate::tensors::tensor::Tensor;
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
+    check_not_lost(dst, src)?;
     let accesses = Accesses::copy(dst, src);
     let _calls = accesses.begin();
     accesses.synchronously(|| move_all(dst, src))
@@ -67,7 +69,8 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
 }
 
 /// The parts in which bytes travel, each given out once.
-struct Parts {
+#[derive(Debug)]
+pub(super) struct Parts {
     total: u64,
     step: u64,
     count: u64,
@@ -75,16 +78,16 @@ struct Parts {
 }
 
 /// One part.
-#[derive(Clone, Copy)]
-struct Part {
-    at: u64,
-    bytes: u64,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) at: u64,
+    pub(super) bytes: u64,
 }
 
 impl Parts {
     /// Parts that fit into a chunk. What fits into few is cut up all the same where the parts are
     /// still long: else nothing overlaps.
-    fn new(total: u64, chunk_bytes: u64) -> Self {
+    pub(super) fn new(total: u64, chunk_bytes: u64) -> Self {
         let even = (total / OVERLAPPED).next_multiple_of(PAGE_BYTES);
         let step = even.max(SHORTEST_BYTES).min(chunk_bytes);
         Self {
@@ -101,7 +104,7 @@ impl Parts {
     }
 
     /// A part that nobody has.
-    fn take(&self) -> Option<Part> {
+    pub(super) fn take(&self) -> Option<Part> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         (index < self.count).then(|| {
             let at = index * self.step;
@@ -147,7 +150,14 @@ fn copy(device: &Device, dst: Side, src: Side, bytes: u64) -> Result<(), Error> 
     let args = CopyArgs { dst, src, bytes };
     // SAFETY: one side is a chunk that the caller holds and that has `bytes` bytes, the other lies
     // inside a compact tensor that is alive; the copy is done when it returns.
-    unsafe { device.hooks().copy(args, StreamHandle::NONE) }
+    let copied = unsafe { device.hooks().copy(args, StreamHandle::NONE) };
+    copied.inspect_err(|error| lost::notice([device].into_iter(), error))
+}
+
+/// Refuses a copy from or to a device that was lost.
+pub(super) fn check_not_lost(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
+    let mut ends = [src, dst].into_iter();
+    ends.try_for_each(|end| end.device().check_not_lost("copy"))
 }
 
 /// In so many parts a copy's first read and last write, which little overlaps, hardly count.

@@ -6,6 +6,7 @@
 //! | `registry`, `registering`, `published` | what it lists, how that comes there, and how it is read without a lock |
 //! | `shared` | what the devices of one runtime share: known costs, idle chunks, the runtime itself |
 //! | `device`, `device_sorting`, `host_device` | a device, the order that people give devices, and the host's own |
+//! | `lost` | devices that were lost: who notices, and who is told |
 //! | `pointer_query`, `index` | who owns an address, and who is asked |
 //!
 //! # First need
@@ -50,6 +51,7 @@ pub(crate) mod device;
 pub(crate) mod device_sorting;
 pub(crate) mod host_device;
 pub(crate) mod index;
+pub(crate) mod lost;
 pub(crate) mod pointer_query;
 pub(crate) mod published;
 #[cfg(all(test, loom))]

@@ -14,9 +14,11 @@ use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugin_files::Remark;
 use crate::plugins::internal_streams::InternalStreams;
+use crate::plugins::later_work::LaterWorks;
 use crate::plugins::listing::Runtimes;
 use crate::plugins::live_objects::LiveObjects;
 use crate::plugins::live_streams::LiveStreams;
+use crate::plugins::lost_devices::LostDevices;
 use crate::plugins::open_plugins::{self, Inherited};
 use crate::plugins::peer_links::PeerLinks;
 use crate::plugins::releases::Releases;
@@ -88,6 +90,8 @@ pub struct Plugin {
     internal_streams: InternalStreams,
     workers: Workers,
     releases: Arc<Releases>,
+    later_works: LaterWorks,
+    lost_devices: LostDevices,
     streams: LiveStreams,
     objects: LiveObjects,
     runtimes: Runtimes,
@@ -114,6 +118,8 @@ impl Plugin {
             internal_streams: InternalStreams::default(),
             workers: Workers::default(),
             releases: Arc::default(),
+            later_works: LaterWorks::default(),
+            lost_devices: LostDevices::default(),
             streams: LiveStreams::new(),
             objects: LiveObjects::new(),
             runtimes: Runtimes::default(),
@@ -353,6 +359,16 @@ impl Plugin {
     /// The releases of its memory that wait for work.
     pub(crate) const fn releases(&self) -> &Arc<Releases> {
         &self.releases
+    }
+
+    /// Its devices that were lost.
+    pub(crate) const fn lost_devices(&self) -> &LostDevices {
+        &self.lost_devices
+    }
+
+    /// What threads of the host submit to its devices bit by bit.
+    pub(crate) const fn later_works(&self) -> &LaterWorks {
+        &self.later_works
     }
 }
 

@@ -1,4 +1,4 @@
-//! A chunk of host memory, locked for the devices at both ends where both can lock it.
+//! A chunk of host memory, locked for the plugins at both ends where both can lock it.
 #![expect(
     unsafe_code,
     reason = "allocates host memory and lends it to register hooks"
@@ -25,7 +25,8 @@ pub(super) struct Chunk {
     locks: Vec<Lock>,
 }
 
-/// What became of asking one device to lock the chunk.
+/// What became of asking a plugin to lock the chunk, for the first of its devices that used it. A plugin locks
+/// memory once: the others reach it as well, or copy it like any host memory.
 #[derive(Debug)]
 struct Lock {
     plugin: Arc<Plugin>,
@@ -54,14 +55,14 @@ impl Chunk {
         })
     }
 
-    /// Asks each device that can to lock the memory. One that does not only makes copies slower.
+    /// Asks the plugin of each device that can to lock the memory. One that does not only makes copies slower.
     pub(super) fn lock_for(&mut self, devices: [&PluginDevice; 2]) {
         let can = |device: &PluginDevice| device.capabilities().contains(Capabilities::REGISTER);
         if !devices.into_iter().all(can) {
             return;
         }
         for device in devices {
-            if !self.is_locked_for(device) {
+            if !self.is_known_to(&device.plugin) {
                 self.lock(device);
             }
         }
@@ -82,24 +83,19 @@ impl Chunk {
         });
     }
 
-    /// Whether a device of this plugin has locked it.
+    /// Whether this plugin was asked to lock it.
     pub(super) fn is_known_to(&self, plugin: &Arc<Plugin>) -> bool {
         self.locks
             .iter()
             .any(|lock| Arc::ptr_eq(&lock.plugin, plugin))
     }
 
-    /// Whether this device was asked to lock it.
-    pub(super) fn is_locked_for(&self, device: &PluginDevice) -> bool {
-        self.locks.iter().any(|lock| lock.is_of(device))
-    }
-
-    /// Whether no device was asked to lock it.
+    /// Whether no plugin was asked to lock it.
     pub(super) const fn is_unlocked(&self) -> bool {
         self.locks.is_empty()
     }
 
-    /// Whether the runtime still lists all devices that have locked it.
+    /// Whether the runtime still lists all devices that it was locked for.
     pub(super) fn is_of_listed(&self) -> bool {
         self.locks.iter().all(|lock| lock.listed.is_listed())
     }
@@ -126,12 +122,6 @@ impl Chunk {
             }
         }
         is_free
-    }
-}
-
-impl Lock {
-    fn is_of(&self, device: &PluginDevice) -> bool {
-        Arc::ptr_eq(&self.plugin, &device.plugin) && self.device == device.index
     }
 }
 

@@ -54,7 +54,7 @@ impl Chunks {
         self.chunk_bytes
     }
 
-    /// A chunk, locked for both devices where both can do that.
+    /// A chunk, locked for the plugins of both devices where both can do that.
     pub(crate) fn lease(&self, devices: [&PluginDevice; 2]) -> Result<Lease<'_>, Error> {
         let idle = self.idle().pop();
         let mut chunk = match idle {
@@ -71,7 +71,7 @@ impl Chunks {
         })
     }
 
-    /// Gives back the idle chunks that a device of this plugin has locked. Those in use follow when
+    /// Gives back the idle chunks that this plugin has locked. Those in use follow when
     /// their copy is done with them, as the plugin is not listed any more.
     pub(crate) fn forget(&self, plugin: &Arc<Plugin>) {
         let known: Vec<Chunk> = self
@@ -82,12 +82,12 @@ impl Chunks {
         drop(known);
     }
 
-    /// Gives back the idle chunks that this device has locked, and those that no device has.
+    /// Gives back the idle chunks that the device's plugin has locked, and those that none has.
     pub(crate) fn trim(&self, device: &PluginDevice) {
         let free: Vec<Chunk> = self
             .idle()
             .extract_if(.., |chunk| {
-                chunk.is_unlocked() || chunk.is_locked_for(device)
+                chunk.is_unlocked() || chunk.is_known_to(&device.plugin)
             })
             .collect();
         // After the lock: this calls hooks.

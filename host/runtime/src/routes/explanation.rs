@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crossdock_sdk::dlpack;
 
+use crate::copies::stage_on_stream;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::plugins::peer_links::{Link, OwnWay};
 use crate::route_data::costs::Cost;
 use crate::route_data::kinds::{RouteKind, Way};
+use crate::streams::stream::Stream;
 use crate::streams::wait::{self, Waiter};
 
 /// One end of a route: a device and the name of its plugin.
@@ -32,10 +34,22 @@ impl Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step(Done);
 
+/// What a device lacks where a copy through host memory cannot follow a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    Streams,
+    IndependentStreams,
+    HostEvents,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Done {
     /// The caller waits where a stream cannot be followed.
     Waits,
+    /// The caller waits for a copy through host memory, which follows no stream.
+    WaitsForCopy(Side, Obstacle),
+    /// A thread of the host submits the parts of a copy through host memory.
+    SubmitsParts,
     /// Both devices are one.
     Nothing,
     /// A plugin adopts the memory of a device.
@@ -70,6 +84,18 @@ impl Step {
         Self(Done::Linked(from.id(), to.id(), link.clone()))
     }
 
+    /// Who waits for a copy through host memory that is put on a stream.
+    pub(crate) fn staged(from: &Device, to: &Device, stream: &Stream) -> Self {
+        use stage_on_stream::Obstacle as Of;
+        let (device, obstacle) = match stage_on_stream::obstacle(from, to, stream) {
+            None => return Self(Done::SubmitsParts),
+            Some(Of::NoStreams(device)) => (device, Obstacle::Streams),
+            Some(Of::SharedQueues(device)) => (device, Obstacle::IndependentStreams),
+            Some(Of::NoHostEvents(device)) => (device, Obstacle::HostEvents),
+        };
+        Self(Done::WaitsForCopy(Side::of(device), obstacle))
+    }
+
     /// Who waits where a stream of one device comes after one of another.
     pub(crate) fn ordered(device: &Device, other: &Device) -> Option<Self> {
         let waiter = wait::who_waits(device, other)?;
@@ -82,6 +108,23 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Done::Waits => f.write_str("the caller waits for the work on the stream"),
+            Done::WaitsForCopy(side, obstacle) => {
+                let (device, plugin) = (side.device, &side.plugin);
+                f.write_str("the caller waits for the work on the stream, and for the copy: ")?;
+                match obstacle {
+                    Obstacle::Streams => write!(f, "`{plugin}` has no streams"),
+                    Obstacle::IndependentStreams => write!(
+                        f,
+                        "a stream of `{device}` that waits may hold up the others"
+                    ),
+                    Obstacle::HostEvents => {
+                        write!(f, "`{plugin}` has no events that the host completes")
+                    }
+                }
+            }
+            Done::SubmitsParts => f.write_str(
+                "a thread of the host submits part after part, and the stream waits for it",
+            ),
             Done::Nothing => f.write_str("the same device: the same memory"),
             Done::Adopts(plugin, from) => write!(f, "`{plugin}` adopts the memory of `{from}`"),
             Done::Maps(plugin) => write!(f, "`{plugin}` maps its memory for the host"),

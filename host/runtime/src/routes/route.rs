@@ -436,8 +436,12 @@ impl Route {
         } else {
             1
         };
-        if stream.is_some_and(|stream| !way.follows(from, to, stream)) {
-            self.steps.push(Step::WAITS);
+        match stream {
+            Some(stream) if way.kind() == RouteKind::Staged => {
+                self.steps.push(Step::staged(from, to, stream));
+            }
+            Some(stream) if !way.follows(from, to, stream) => self.steps.push(Step::WAITS),
+            _ => {}
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
         self.steps.push(Step::copies(*way, from, to));

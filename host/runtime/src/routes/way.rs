@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::copies::elements;
 use crate::copies::order;
 use crate::copies::stage;
+use crate::copies::stage_on_stream;
 use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::error::Error;
@@ -55,7 +56,8 @@ impl Way {
         match self.maker(from, to) {
             // Either may have to pack.
             Some(_) if self.is_packed() => can(from) && can(to),
-            maker => maker.is_some_and(can),
+            Some(maker) => can(maker),
+            None => stage_on_stream::obstacle(from, to, stream).is_none(),
         }
     }
 
@@ -113,13 +115,21 @@ fn packed_first(
     elements::unpack(dst, &packed, stream)
 }
 
-/// Host memory is not part of any stream: what is on it comes first, and this is done when it
-/// returns.
+/// In the order of the stream where both ends allow that; else what is on it comes first, and the copy is
+/// done when this returns.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     if src.device().hooks().is_forked() {
         // Any lock of what its devices share may be that of a thread which this process does not have.
         return Err(Error::Forked {
             operation: "copy an inherited tensor",
+        });
+    }
+    let follows =
+        |stream: &Stream| stage_on_stream::obstacle(src.device(), dst.device(), stream).is_none();
+    if let Some(stream) = stream.filter(|stream| follows(stream)) {
+        return packed_first(dst, src, Some(stream), |dst, src| match src.nbytes() {
+            0 => Ok(()),
+            _ => stage_on_stream::stage(dst, src, stream),
         });
     }
     order::synchronize(stream)?;

@@ -47,12 +47,21 @@ impl Then {
         }
     }
 
-    /// Does it: the work before `event` is over.
+    /// Does it: the work before `event` is over, unless nobody can say that of work it stands for.
     fn run(self, event: &Event) {
+        if event.is_lost()
+            && let Err(error) = event.synchronize(None)
+        {
+            return self.give_up(error);
+        }
         match self {
             Self::Complete(host_event, OnFailure::Ignore) => complete(&host_event, Status::OK),
             Self::Complete(host_event, OnFailure::Inherit) => {
-                let status = event.synchronize(None).err().map_or(Status::OK, failure_of);
+                let status = event
+                    .synchronize(None)
+                    .as_ref()
+                    .err()
+                    .map_or(Status::OK, failure_of);
                 complete(&host_event, status);
             }
             Self::Release(release, work) => release_after(work, release),
@@ -64,14 +73,14 @@ impl Then {
     fn give_up(self, error: Error) {
         log::error!(target: "crossdock::stream", "{error}: {}", error.why());
         if let Self::Complete(host_event, _) = self {
-            complete(&host_event, failure_of(error));
+            complete(&host_event, failure_of(&error));
         }
     }
 }
 
 /// Completes a host event. One that cannot be completed fails for its waiters when it is destroyed,
 /// which its drop does.
-fn complete(host_event: &Event, status: Status) {
+pub(crate) fn complete(host_event: &Event, status: Status) {
     let completed = host_event.complete(status);
     // A failed completion changed nothing.
     if let Err(error) = completed.or_else(|_| host_event.complete(status)) {
@@ -81,7 +90,7 @@ fn complete(host_event: &Event, status: Status) {
 
 /// The failure that waiters of another plugin see. The status of a failed call would tell them that
 /// their own call failed.
-fn failure_of(error: Error) -> Status {
+pub(crate) fn failure_of(error: &Error) -> Status {
     let status = error.status().unwrap_or(Status::VENDOR);
     status.as_failure_of_work()
 }
@@ -104,6 +113,9 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
         Err(error) if is_timeout(&error, limit) => return Err(error),
         Err(error) => error,
     };
+    if event.is_lost() {
+        return Err(failure);
+    }
     if event.is_known_failed() {
         return Ok(End::Failed(failure));
     }

@@ -30,6 +30,11 @@ impl Device {
             // A stream that failed, perhaps another runtime's, hides no work of those behind it.
             outcome = outcome.and(stream.synchronize(deadline.left()));
         }
+        if !self.plugin().later_works().wait(self.index(), deadline) {
+            let why = "a copy that is made part by part is not over";
+            let late = self.hooks().failure("synchronize", Status::TIMEOUT, why);
+            outcome = outcome.and(Err(late));
+        }
         let internal = self.plugin().internal_streams();
         outcome.and(internal.synchronize(self.hooks(), self.index(), deadline))
     }

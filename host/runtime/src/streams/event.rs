@@ -1,5 +1,6 @@
 //! Events: points in a stream, and points that the host completes.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,8 +33,22 @@ pub struct Event {
     _completer: Option<Arc<Completer>>,
 }
 
+/// Who completes an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CompletedBy {
+    Plugin,
+    Host,
+    /// It stands for work of other plugins, which a thread of the host submits.
+    HostForOthers,
+}
+
+impl CompletedBy {
+    fn is_host(self) -> bool {
+        self != Self::Plugin
+    }
+}
+
 /// Held by those who may complete a host event: it fails when the last of them is gone.
-#[derive(Debug)]
 struct Completer(Arc<Inner>);
 
 #[derive(Debug)]
@@ -47,8 +62,9 @@ struct Inner {
     /// The failure of the work before it where the plugin's event does not have it, because the stream
     /// had told of it before this event was recorded.
     carried: OnceLock<Arc<Error>>,
-    /// Whether the host completes it.
-    by_host: bool,
+    /// Why nobody can say whether the work that it stands for is over, where that is so.
+    lost: OnceLock<Error>,
+    by: CompletedBy,
     /// Whether the host has.
     completed: AtomicBool,
 }
@@ -57,7 +73,7 @@ impl Event {
     /// An event that was not recorded yet.
     pub(crate) fn create(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create(device.index())?;
-        Ok(Self::new(device, handle, false))
+        Ok(Self::new(device, handle, CompletedBy::Plugin))
     }
 
     /// An event of a device that is pending until [`Event::complete`]. One that is dropped before is
@@ -67,21 +83,34 @@ impl Event {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no such events.
     pub fn host(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create_host(device.index())?;
-        Ok(Self::new(device, handle, true))
+        Ok(Self::new(device, handle, CompletedBy::Host))
     }
 
-    fn new(device: &Device, handle: EventHandle, by_host: bool) -> Self {
+    /// The same for work of other plugins that a thread of the host submits later. Once that thread knows
+    /// that all of it is over, it completes the event; where it cannot know, it [loses](Self::lose) it first.
+    ///
+    /// # Errors
+    /// As [`Event::host`].
+    pub(crate) fn for_others(device: &Device) -> Result<Self, Error> {
+        let handle = device.hooks().event_create_host(device.index())?;
+        Ok(Self::new(device, handle, CompletedBy::HostForOthers))
+    }
+
+    fn new(device: &Device, handle: EventHandle, by: CompletedBy) -> Self {
         let inner = Arc::new(Inner {
             device: device.clone(),
             handle,
             happened: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             carried: OnceLock::new(),
-            by_host,
+            lost: OnceLock::new(),
+            by,
             completed: AtomicBool::new(false),
         });
         Self {
-            _completer: by_host.then(|| Arc::new(Completer(Arc::clone(&inner)))),
+            _completer: by
+                .is_host()
+                .then(|| Arc::new(Completer(Arc::clone(&inner)))),
             inner,
         }
     }
@@ -124,7 +153,8 @@ impl Event {
         if self.is_known_done() {
             return Ok(true);
         }
-        let happened = self.device().hooks().has_happened(self.inner.handle)?;
+        let happened = self.device().hooks().has_happened(self.inner.handle);
+        let happened = happened.map_err(|error| self.or_lost(error))?;
         if happened {
             self.happen()?;
         }
@@ -142,8 +172,15 @@ impl Event {
         }
         self.device()
             .hooks()
-            .synchronize_event(self.inner.handle, limit)?;
+            .synchronize_event(self.inner.handle, limit)
+            .map_err(|error| self.or_lost(error))?;
         self.happen()
+    }
+
+    /// Why nobody can say whether the work is over, where that is so; else what the plugin answered.
+    fn or_lost(&self, error: Error) -> Error {
+        let lost = self.inner.lost.get().filter(|_| error.is_failure_of_work());
+        lost.cloned().unwrap_or(error)
     }
 
     /// Remembers that the plugin says that it happened.
@@ -186,6 +223,23 @@ impl Event {
         self.inner.failed.store(true, Ordering::Release);
     }
 
+    /// Whether it stands for work of other plugins. A stream of its own plugin that waits for it goes on early
+    /// where one of those breaks down.
+    pub(crate) fn is_for_others(&self) -> bool {
+        self.inner.by == CompletedBy::HostForOthers
+    }
+
+    /// Remembers that nobody can say any more whether the work that it stands for is over. To be called
+    /// before it is completed, which lets its waiters go on with a failure.
+    pub(crate) fn lose(&self, why: Error) {
+        let _first = self.inner.lost.set(why);
+    }
+
+    /// Whether nobody can say whether the work that it stands for is over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.inner.lost.get().is_some()
+    }
+
     /// Gives it a failure of the work before it, which the plugin's event does not have. To be called
     /// before anybody else has the event.
     pub(crate) fn carry(&self, failure: &Arc<Error>) {
@@ -212,6 +266,13 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
+/// The event shows the rest already.
+impl fmt::Debug for Completer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completer")
+    }
+}
+
 impl Drop for Completer {
     fn drop(&mut self) {
         // Where nobody else has it, it is destroyed now, by which its plugin can say why it failed.
@@ -225,7 +286,7 @@ impl Drop for Completer {
 impl Inner {
     /// Whether only the host could end it, and has not.
     fn is_pending_by_host(&self) -> bool {
-        self.by_host && !self.completed.load(Ordering::Acquire)
+        self.by.is_host() && !self.completed.load(Ordering::Acquire)
     }
 
     /// Completes it with a failure. One that cannot be completed fails when it is destroyed.
@@ -244,7 +305,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let hooks = self.device.hooks();
-        let ended = if self.by_host {
+        let ended = if self.by.is_host() {
             hooks.host_event_destroy(self.handle)
         } else {
             hooks.event_destroy(self.handle)

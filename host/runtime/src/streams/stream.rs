@@ -7,6 +7,7 @@ use std::time::Duration;
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::devices::device::Device;
+use crate::devices::lost;
 use crate::error::Error;
 use crate::plugins::stream_core::{Origin, StreamCore};
 use crate::streams::event::Event;
@@ -42,7 +43,9 @@ impl Stream {
     /// retired.
     pub fn new(device: &Device) -> Result<Self, Error> {
         device.check_listed("stream_create")?;
-        let handle = device.hooks().stream_create(device.index())?;
+        device.check_not_lost("stream_create")?;
+        let created = device.hooks().stream_create(device.index());
+        let handle = created.inspect_err(|error| lost::notice([device].into_iter(), error))?;
         Self::enter(device, handle, Origin::Created)
     }
 

@@ -3,6 +3,7 @@
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 
 use crate::devices::device::Device;
+use crate::devices::lost;
 use crate::error::Error;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
@@ -34,7 +35,9 @@ impl Memory {
             kind,
             device: device.index(),
         };
-        let address = device.hooks().allocate(args)?;
+        device.check_not_lost("allocate")?;
+        let allocated = device.hooks().allocate(args);
+        let address = allocated.inspect_err(|error| lost::notice([device].into_iter(), error))?;
         Ok(made(address, Owner::Allocated))
     }
 
@@ -46,12 +49,15 @@ impl Memory {
             return Ok(None);
         }
         device.check_listed("allocate_async")?;
+        device.check_not_lost("allocate_async")?;
         let allocated =
             stream.with_submit_lock(|stream| device.hooks().allocate_async(stream, size));
         let kind = MemoryKind::DEVICE;
         match allocated {
             Err(error) if error.is_unsupported() => Ok(None),
             allocated => {
+                let allocated =
+                    allocated.inspect_err(|error| lost::notice([device].into_iter(), error));
                 let (device, owner) = (device.clone(), Owner::Allocated);
                 Ok(Some(Self::new(device, allocated?, size, kind, owner)))
             }

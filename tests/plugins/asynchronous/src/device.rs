@@ -3,6 +3,7 @@
 use crossdock_sdk::abi::{Capabilities, DeviceInfo};
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::fixed_text;
+use crossdock_sim_engine::Config;
 
 /// DLPack's number for a simulator, which no plugin of a vendor claims.
 pub(crate) const TYPE: DeviceType = DeviceType::VPI;
@@ -15,8 +16,11 @@ pub(crate) const fn is_integrated(device: u32) -> bool {
     device == 0
 }
 
-/// What a device is.
-pub(crate) fn info(device: u32, memory_bytes: u64) -> DeviceInfo {
+/// With so many hardware queues each stream of a test has one of its own.
+const MANY_QUEUES: usize = 256;
+
+/// What a device is that works for this engine.
+pub(crate) fn info(device: u32, config: &Config) -> DeviceInfo {
     let shared = [
         Capabilities::ASYNC_COPY,
         Capabilities::STRIDED_COPY,
@@ -40,8 +44,11 @@ pub(crate) fn info(device: u32, memory_bytes: u64) -> DeviceInfo {
     let mut info = DeviceInfo::new(TYPE, device, &name);
     info.uuid = uuid(device);
     info.driver_version = fixed_text(env!("CARGO_PKG_VERSION"));
-    info.total_memory = memory_bytes;
+    info.total_memory = config.memory_bytes;
     info.capabilities = shared.iter().chain(more).copied().collect();
+    if config.queues >= MANY_QUEUES {
+        info.capabilities = info.capabilities.with(Capabilities::INDEPENDENT_STREAMS);
+    }
     info
 }
 

@@ -125,7 +125,7 @@ impl Plugin for Asynchronous {
 
     fn device_info(&self, device: u32) -> Result<DeviceInfo, Error> {
         self.check_index("device_info", device)?;
-        Ok(device::info(device, self.engine.config().memory_bytes))
+        Ok(device::info(device, self.engine.config()))
     }
 
     fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {

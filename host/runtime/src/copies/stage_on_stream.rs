@@ -1,0 +1,288 @@
+//! A staged copy in the order of a stream: a thread of the host submits its parts, and nobody waits for it
+//! but the stream.
+//!
+//! The thread reads parts on a stream of the source's plugin and writes them on one of the destination's.
+//! No part waits on a device for another one: it is written when the thread has seen that it was read,
+//! and its chunk is read into again when the thread has seen that it was written.
+//!
+//! The caller's stream waits for an event that the thread completes at the end. So it waits for what is
+//! submitted later, which would never run where that wait held up the streams that the parts are on.
+//! [`obstacle`] says where that may be: there the caller waits, and `stage` copies.
+#![expect(
+    unsafe_code,
+    reason = "hands host memory that it keeps alive to copy hooks"
+)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use crossdock_sdk::abi::{Capabilities, CopyArgs, Side, Status};
+use crossdock_sdk::deadline::Deadline;
+use crossdock_sdk::fence::fence;
+
+use crate::copies::order;
+use crate::copies::stage::{self, Part, Parts};
+use crate::devices::device::Device;
+use crate::devices::lost;
+use crate::error::Error;
+use crate::hooks::panics::Panics;
+use crate::plugins::later_work::LaterWork;
+use crate::process::process_state;
+use crate::route_data::chunks::{Lease, PER_COPY};
+use crate::streams::completion;
+use crate::streams::event::Event;
+use crate::streams::internal_stream::InternalStream;
+use crate::streams::stream::Stream;
+use crate::tensors::tensor::Tensor;
+
+/// Why the caller waits for a staged copy instead of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle<'a> {
+    /// The plugin of this device has no streams.
+    NoStreams(&'a Device),
+    /// Streams of this device may hold each other up.
+    SharedQueues(&'a Device),
+    /// The stream's plugin has no events that the host completes.
+    NoHostEvents(&'a Device),
+}
+
+/// What keeps a staged copy from following a stream; `None` where it follows.
+pub(crate) fn obstacle<'a>(
+    from: &'a Device,
+    to: &'a Device,
+    stream: &'a Stream,
+) -> Option<Obstacle<'a>> {
+    for end in [from, to] {
+        if end.hooks().table().streams().is_none() {
+            return Some(Obstacle::NoStreams(end));
+        }
+        if !end
+            .capabilities()
+            .contains(Capabilities::INDEPENDENT_STREAMS)
+        {
+            return Some(Obstacle::SharedQueues(end));
+        }
+    }
+    let waits = stream.device().hooks().table().host_events().is_some();
+    (!waits).then_some(Obstacle::NoHostEvents(stream.device()))
+}
+
+/// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many, behind
+/// what is on the stream. Whatever comes later on that is behind the copy.
+///
+/// # Errors
+/// What the hooks answered that put the copy into the stream's order; then nothing was changed. A failure
+/// of the copy itself is told by the stream, and by whoever reads `dst`.
+pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
+    stage::check_not_lost(dst, src)?;
+    let copy = Arc::new(StagedCopy::new(dst, src)?);
+    let (start, started) = mpsc::channel::<Event>();
+    let submitted = Arc::clone(&copy);
+    let run = move || {
+        // Nothing comes where the copy was refused.
+        if let Ok(end) = started.recv() {
+            submitted.run(&end);
+        }
+    };
+    let thread = thread::Builder::new().name("crossdock-stage".to_owned());
+    let fenced = move || {
+        let _caught = fence(run);
+    };
+    thread
+        .spawn(fenced)
+        .map_err(|error| Error::exhausted("start a thread for a staged copy", error))?;
+    let (reader, writer) = (&copy.source.stream, &copy.destination.stream);
+    order::run_later(stream, (src, reader), (dst, writer), |end| {
+        // The thread waits for nothing else. Were it gone, the event would fail for its waiters here.
+        let _sent = start.send(end);
+    })
+}
+
+/// One end of a copy that is under way.
+#[derive(Debug)]
+struct End {
+    /// Where its first byte is.
+    side: Side,
+    stream: InternalStream,
+    /// Those who wait for the device wait for the copy.
+    _later: LaterWork,
+}
+
+impl End {
+    fn of(tensor: &Tensor) -> Result<Self, Error> {
+        let device = tensor.device();
+        Ok(Self {
+            side: tensor.memory().side(tensor.offset()),
+            stream: InternalStream::take(device)?,
+            _later: LaterWork::on(device.in_plugin()),
+        })
+    }
+
+    const fn device(&self) -> &Device {
+        self.stream.device()
+    }
+
+    /// Where a part is.
+    fn at(&self, part: Part) -> Result<Side, Error> {
+        let address = self.side.address.advanced(part.at);
+        let address = address
+            .ok_or_else(|| Error::misuse("copy a tensor", "it ends beyond all addresses"))?;
+        Ok(Side {
+            address,
+            ..self.side
+        })
+    }
+
+    /// Submits the copy of a part, and gives the event at its end.
+    fn submit(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
+        let args = CopyArgs { dst, src, bytes };
+        // SAFETY: one side is a chunk that the copy holds until it knows that this is over; the other lies
+        // inside a compact tensor whose memory remembers the copy, and outlives it.
+        let copied = unsafe { self.device().hooks().copy(args, self.stream.handle()) };
+        copied.inspect_err(|error| lost::notice([self.device()].into_iter(), error))?;
+        self.stream.record()
+    }
+
+    /// Whether all that was submitted is over, once it waited for that.
+    fn is_over(&self) -> bool {
+        self.stream.wait_until_over(Deadline::after(None)).is_ok()
+    }
+}
+
+/// A copy whose parts a thread submits.
+#[derive(Debug)]
+struct StagedCopy {
+    source: End,
+    destination: End,
+    parts: Parts,
+}
+
+impl StagedCopy {
+    fn new(dst: &Tensor, src: &Tensor) -> Result<Self, Error> {
+        let chunk_bytes = src.device().shared().chunks().chunk_bytes();
+        Ok(Self {
+            source: End::of(src)?,
+            destination: End::of(dst)?,
+            parts: Parts::new(src.nbytes(), chunk_bytes),
+        })
+    }
+
+    /// Makes the copy, and completes `end` when it is over. Where nobody can say whether it is, that is lost.
+    fn run(&self, end: &Event) {
+        let panics = Panics::from_now();
+        let mut flight = Flight::new(self);
+        let moved = flight.move_all();
+        let status = moved
+            .as_ref()
+            .err()
+            .map_or(Status::OK, completion::failure_of);
+        if let Err(error) = moved {
+            let why = error.why();
+            log::debug!(target: "crossdock::route", "a staged copy failed: {error}: {why}");
+            let is_over = [&self.source, &self.destination].map(End::is_over);
+            if panics.is_any() || is_over.contains(&false) {
+                process_state::leak(flight);
+                end.lose(error);
+                return completion::complete(end, status);
+            }
+        }
+        drop(flight);
+        completion::complete(end, status);
+    }
+}
+
+/// The parts that are on their way, the oldest first.
+struct Flight<'a> {
+    copy: &'a StagedCopy,
+    /// How many chunks there are.
+    chunks: usize,
+    read: VecDeque<(Part, Lease<'a>, Event)>,
+    written: VecDeque<(Lease<'a>, Event)>,
+    /// The chunk of a part that failed.
+    failed: Vec<Lease<'a>>,
+}
+
+impl<'a> Flight<'a> {
+    const fn new(copy: &'a StagedCopy) -> Self {
+        Self {
+            copy,
+            chunks: 0,
+            read: VecDeque::new(),
+            written: VecDeque::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    fn move_all(&mut self) -> Result<(), Error> {
+        let mut next = self.copy.parts.take();
+        loop {
+            while let Some(part) = next
+                && let Some(chunk) = self.chunk()?
+            {
+                self.read_part(part, chunk)?;
+                next = self.copy.parts.take();
+            }
+            let Some((part, chunk, read)) = self.read.pop_front() else {
+                break;
+            };
+            self.write_part(part, chunk, &read)?;
+        }
+        self.written
+            .iter()
+            .try_for_each(|(_, written)| written.synchronize(None))
+    }
+
+    /// A chunk whose part was written, or a new one. Where parts are still read, none is waited for.
+    fn chunk(&mut self) -> Result<Option<Lease<'a>>, Error> {
+        let oldest = self.written.front().map(|(_, written)| written);
+        let is_free = match oldest {
+            Some(written) if self.chunks >= PER_COPY && self.read.is_empty() => {
+                written.synchronize(None).map(|()| true)
+            }
+            Some(written) => written.is_done(),
+            None => Ok(false),
+        };
+        if is_free? {
+            return Ok(self.written.pop_front().map(|(chunk, _)| chunk));
+        }
+        if self.chunks >= PER_COPY {
+            return Ok(None);
+        }
+        let [source, destination] = [&self.copy.source, &self.copy.destination].map(End::device);
+        let chunks = source.shared().chunks();
+        let chunk = chunks.lease([source.in_plugin(), destination.in_plugin()])?;
+        self.chunks += 1;
+        Ok(Some(chunk))
+    }
+
+    fn read_part(&mut self, part: Part, chunk: Lease<'a>) -> Result<(), Error> {
+        let source = &self.copy.source;
+        let (side, from) = (chunk.side(), source.at(part)?);
+        match source.submit(side, from, part.bytes) {
+            Ok(read) => self.read.push_back((part, chunk, read)),
+            Err(error) => return self.fail(chunk, error),
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self, part: Part, chunk: Lease<'a>, read: &Event) -> Result<(), Error> {
+        let destination = &self.copy.destination;
+        let written = read.synchronize(None).and_then(|()| {
+            let (side, to) = (chunk.side(), destination.at(part)?);
+            destination.submit(to, side, part.bytes)
+        });
+        match written {
+            Ok(written) => self.written.push_back((chunk, written)),
+            Err(error) => return self.fail(chunk, error),
+        }
+        Ok(())
+    }
+
+    /// Keeps a chunk that either end may still use.
+    fn fail(&mut self, chunk: Lease<'a>, error: Error) -> Result<(), Error> {
+        self.failed.push(chunk);
+        Err(error)
+    }
+}

@@ -1,0 +1,87 @@
+//! Work that a thread of the host submits to a plugin's devices bit by bit. Those who wait for a device wait
+//! for all of it, the part too that no stream has yet.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::plugins::plugin::Plugin;
+use crate::plugins::plugin_device::PluginDevice;
+use crate::process::process_state;
+
+/// Such work on one device, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct LaterWork {
+    plugin: Arc<Plugin>,
+    number: u64,
+}
+
+/// All such work of a plugin.
+#[derive(Debug, Default)]
+pub(crate) struct LaterWorks {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The device of each, by its number.
+    devices: BTreeMap<u64, u32>,
+    next: u64,
+}
+
+/// Between two looks it is seen whether the process exits, after which nobody ends anything.
+const SLICE: Duration = Duration::from_millis(250);
+
+impl LaterWork {
+    pub(crate) fn on(device: &PluginDevice) -> Self {
+        let mut state = device.plugin.later_works().state();
+        let number = state.next;
+        state.next += 1;
+        state.devices.insert(number, device.index);
+        drop(state);
+        Self {
+            plugin: Arc::clone(&device.plugin),
+            number,
+        }
+    }
+}
+
+impl Drop for LaterWork {
+    fn drop(&mut self) {
+        // In the child of a fork the lock may be that of a thread which the child does not have.
+        if self.plugin.hooks().is_forked() {
+            return;
+        }
+        let works = self.plugin.later_works();
+        works.state().devices.remove(&self.number);
+        works.ended.notify_all();
+    }
+}
+
+impl LaterWorks {
+    /// Blocks until all that a device has now is over; `false` where the limit passed first, or the process
+    /// exits.
+    pub(crate) fn wait(&self, device: u32, deadline: Deadline) -> bool {
+        let mut state = self.state();
+        let later = state.next;
+        let is_any = |state: &State| state.devices.range(..later).any(|(_, of)| *of == device);
+        while is_any(&state) {
+            let left = deadline.left();
+            if left.is_some_and(|left| left.is_zero()) || process_state::exiting() {
+                return false;
+            }
+            let slice = left.map_or(SLICE, |left| left.min(SLICE));
+            let waited = self.ended.wait_timeout(state, slice);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one insertion or removal.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

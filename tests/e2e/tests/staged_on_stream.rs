@@ -1,0 +1,315 @@
+//! Copies through host memory in the order of a stream: nobody waits for them but the stream, wherever its
+//! wait holds up no other one.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crossdock::{Device, Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
+use crossdock_e2e::lending::{lent, status};
+use crossdock_e2e::simulated::Simulated;
+use crossdock_e2e::{traced, with_environment, with_faults};
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
+
+const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
+const LIMIT: Option<Duration> = Some(Simulated::LIMIT);
+const MOMENT: Option<Duration> = Some(Duration::from_millis(30));
+
+/// Bytes of a chunk.
+const CHUNK: i64 = 4096;
+/// More bytes than the chunks of one copy hold, and not a whole number of parts.
+const LONG: i64 = 20 * CHUNK + 7;
+
+fn rig() -> Simulated {
+    Simulated::with_chunks(CHUNK.unsigned_abs())
+}
+
+fn bytes(count: i64, seed: u32) -> Vec<u8> {
+    let all = 0..u32::try_from(count).unwrap();
+    let byte = |at: u32| at.wrapping_add(seed).wrapping_mul(2_654_435_761) >> 24;
+    all.map(|at| byte(at).to_le_bytes()[0]).collect()
+}
+
+fn layout(count: i64) -> Layout {
+    Layout::compact(Dtype::UINT8, &[count]).unwrap()
+}
+
+fn filled(device: &Device, count: i64, seed: u32) -> Tensor {
+    Tensor::from_bytes(device, &layout(count), &bytes(count, seed)).unwrap()
+}
+
+const fn part(start: i64, step: i64, len: i64) -> AxisSlice {
+    AxisSlice { start, step, len }
+}
+
+/// A stream of the device behind an event that the host completes.
+fn held(device: &Device) -> (Stream, Event) {
+    let (stream, gate) = (Stream::new(device).unwrap(), Event::host(device).unwrap());
+    stream.wait(&gate).unwrap();
+    (stream, gate)
+}
+
+fn devices(rig: &Simulated) -> [Device; 3] {
+    ["cpu:0", "vpi:0", "vpi:1"].map(|name| rig.device(name))
+}
+
+/// Each source, destination and device of a stream.
+fn each_way(rig: &Simulated, mut look: impl FnMut(&Device, &Device, &Device)) {
+    let devices = devices(rig);
+    for from in &devices {
+        for to in devices.iter().filter(|to| *to != from) {
+            devices.iter().for_each(|of| look(from, to, of));
+        }
+    }
+}
+
+#[test]
+fn a_staged_copy_on_a_stream_that_is_held_returns_and_comes_between_its_other_work() {
+    let rig = rig();
+    each_way(&rig, |from, to, of| {
+        let (source, (stream, gate)) = (filled(from, LONG, 0), held(of));
+        source.fill(&[9], Some(&stream)).unwrap();
+        let (moved, route) = source.to_on(to, STAGED, &stream).unwrap();
+        let what = format!("{from} to {to} on a stream of {of}: {route}");
+        assert_eq!(route.kind, RouteKind::Staged, "{what}");
+        assert!(!what.contains("the caller waits for"), "{what}");
+        source.fill(&[5], Some(&stream)).unwrap();
+        let first = moved.slice(&[part(0, 1, 1)]).unwrap();
+        first.fill(&[1], Some(&stream)).unwrap();
+        assert!(
+            !moved.ready().unwrap().unwrap().is_done().unwrap(),
+            "{what}"
+        );
+        gate.complete(Status::OK).unwrap();
+        let content = moved.read().unwrap();
+        assert!(
+            content[0] == 1 && content[1..].iter().all(|byte| *byte == 9),
+            "{what}"
+        );
+        stream.synchronize(LIMIT).unwrap();
+        assert!(
+            source.read().unwrap().iter().all(|byte| *byte == 5),
+            "{what}"
+        );
+    });
+    rig.assert_clean();
+    assert_eq!(counted_leaks(), 0);
+}
+
+#[test]
+fn what_was_staged_arrives_whole_whatever_its_length_and_layout() {
+    let rig = rig();
+    each_way(&rig, |from, to, of| {
+        let stream = Stream::new(of).unwrap();
+        for length in [0, 1, 255, CHUNK - 1, CHUNK, 2 * CHUNK + 1, 16 * CHUNK + 3] {
+            let source = filled(from, length, 3);
+            let (moved, _) = source.to_on(to, STAGED, &stream).unwrap();
+            assert!(
+                moved.read().unwrap() == bytes(length, 3),
+                "{length} bytes, {from} to {to}"
+            );
+        }
+        let whole = filled(from, 3 * CHUNK, 7);
+        let strided = whole.slice(&[part(1, 3, CHUNK - 1)]).unwrap();
+        let (moved, _) = strided.to_on(to, STAGED, &stream).unwrap();
+        assert!(
+            moved.read().unwrap() == strided.read().unwrap(),
+            "{from} to {to}"
+        );
+    });
+    rig.assert_clean();
+}
+
+#[test]
+fn memory_that_is_dropped_while_its_staged_copy_waits_is_given_back_behind_it() {
+    let rig = rig();
+    let (source, is_back) = lent(&rig.runtime, None);
+    let expected = source.read().unwrap();
+    let (stream, gate) = held(&rig.device("vpi:0"));
+    let (moved, _) = source.to_on(&rig.device("vpi:1"), STAGED, &stream).unwrap();
+    let (lost, _) = source.to_on(&rig.device("vpi:1"), STAGED, &stream).unwrap();
+    drop((source, lost));
+    let late = rig.runtime.wait_for_releases(MOMENT);
+    assert_eq!(status(&late), Some(Status::TIMEOUT));
+    assert!(!is_back.load(Ordering::SeqCst));
+    gate.complete(Status::OK).unwrap();
+    assert_eq!(moved.read().unwrap(), expected);
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(is_back.load(Ordering::SeqCst));
+    drop((moved, stream));
+    rig.assert_clean();
+    assert_eq!(counted_leaks(), 0);
+}
+
+#[test]
+fn a_wait_for_either_device_waits_for_a_staged_copy_between_them() {
+    let rig = rig();
+    let [cpu, one, two] = devices(&rig);
+    let (stream, gate) = held(&cpu);
+    let source = filled(&one, LONG, 1);
+    let (moved, _) = source.to_on(&two, STAGED, &stream).unwrap();
+    for device in [&one, &two, &cpu] {
+        let waited = device.synchronize(MOMENT);
+        assert_eq!(status(&waited), Some(Status::TIMEOUT), "{device}");
+    }
+    gate.complete(Status::OK).unwrap();
+    for device in [&one, &two, &cpu] {
+        device.synchronize(LIMIT).unwrap();
+    }
+    assert!(moved.read().unwrap() == bytes(LONG, 1));
+    rig.assert_clean();
+}
+
+#[test]
+fn copies_both_ways_at_once_stand_still_for_nobody() {
+    let rig = rig();
+    let [_, one, two] = devices(&rig);
+    let streams = [&one, &two, &one, &two].map(|device| Stream::new(device).unwrap());
+    let mut tensors = [filled(&one, LONG, 1), filled(&two, LONG, 2)];
+    for round in 0..6 {
+        let [first, second] = &tensors;
+        let (there, _) = first.to_on(&two, STAGED, &streams[round % 4]).unwrap();
+        let (back, _) = second
+            .to_on(&one, STAGED, &streams[(round + 1) % 4])
+            .unwrap();
+        tensors = [back, there];
+    }
+    assert!(tensors[0].read().unwrap() == bytes(LONG, 1));
+    assert!(tensors[1].read().unwrap() == bytes(LONG, 2));
+    rig.assert_clean();
+}
+
+#[test]
+fn where_a_wait_may_hold_up_other_streams_the_caller_waits_for_the_copy() {
+    let name = "where_a_wait_may_hold_up_other_streams_the_caller_waits_for_the_copy";
+    for queues in ["1", "2", "8"] {
+        if !with_environment(name, &[("CROSSDOCK_SIM", &format!("queues={queues}"))]) {
+            continue;
+        }
+        let rig = rig();
+        each_way(&rig, |from, to, of| {
+            let stream = Stream::new(of).unwrap();
+            let source = filled(from, LONG, 4);
+            source.fill(&[2], Some(&stream)).unwrap();
+            let (moved, route) = source.to_on(to, STAGED, &stream).unwrap();
+            assert!(
+                route.to_string().contains("may hold up the others"),
+                "{route}"
+            );
+            assert!(
+                moved
+                    .ready()
+                    .unwrap()
+                    .is_none_or(|ready| ready.is_done().unwrap()),
+                "{route}"
+            );
+            assert!(
+                moved.read().unwrap().iter().all(|byte| *byte == 2),
+                "{route}"
+            );
+        });
+        rig.assert_clean();
+        return;
+    }
+}
+
+#[test]
+fn a_part_that_fails_fails_the_stream_and_the_content_and_nothing_else() {
+    let name = "a_part_that_fails_fails_the_stream_and_the_content_and_nothing_else";
+    for part in ["1", "2", "9", "16", "17", "30"] {
+        if !with_faults(name, &format!("asynchronous.copy:{part}=VENDOR")) {
+            continue;
+        }
+        let rig = rig();
+        let [_, one, two] = devices(&rig);
+        let stream = Stream::new(&one).unwrap();
+        let (empty, ready) = (
+            Tensor::empty(&one, &layout(LONG)).unwrap(),
+            Event::host(&one).unwrap(),
+        );
+        empty.fill(&[6], None).unwrap();
+        stream.wait(&ready).unwrap();
+        let (moved, _) = empty.to_on(&two, STAGED, &stream).unwrap();
+        ready.complete(Status::OK).unwrap();
+        assert_eq!(status(&moved.read()), Some(Status::VENDOR));
+        assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
+        assert_eq!(status(&moved.read()), Some(Status::VENDOR), "each time");
+        // The source is as it was, and the next copy works.
+        let (again, _) = empty.to_on(&two, STAGED, &stream).unwrap();
+        assert!(again.read().unwrap().iter().all(|byte| *byte == 6));
+        drop((empty, moved, again, stream));
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        rig.assert_clean();
+        assert_eq!(counted_leaks(), 0);
+        return;
+    }
+}
+
+#[test]
+fn what_a_plugin_that_panicked_may_still_write_is_never_given_back() {
+    let name = "what_a_plugin_that_panicked_may_still_write_is_never_given_back";
+    if with_faults(name, "asynchronous.copy:2=PANIC") {
+        let rig = rig();
+        let (source, is_back) = lent(&rig.runtime, None);
+        let [cpu, _, two] = devices(&rig);
+        // The stream is of a plugin that goes on.
+        let (stream, gate) = held(&cpu);
+        let (moved, _) = source.to_on(&two, STAGED, &stream).unwrap();
+        let (other, _) = source.to_on(&two, STAGED, &stream).unwrap();
+        gate.complete(Status::OK).unwrap();
+        assert!(
+            stream.synchronize(LIMIT).is_err(),
+            "it goes on with a failure"
+        );
+        assert!(moved.read().is_err() && other.read().is_err());
+        let before = counted_leaks();
+        drop((source, moved, other));
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(!is_back.load(Ordering::SeqCst));
+        assert!(counted_leaks() > before);
+    }
+}
+
+#[test]
+fn staged_copies_keep_their_order_under_every_policy() {
+    let name = "staged_copies_keep_their_order_under_every_policy";
+    for policy in [
+        "threads",
+        "lazy",
+        "seeded;seed=1",
+        "seeded;seed=2",
+        "seeded;seed=3",
+    ] {
+        if !with_environment(name, &[("CROSSDOCK_SIM", &format!("policy={policy}"))]) {
+            continue;
+        }
+        let rig = rig();
+        each_way(&rig, |from, to, of| {
+            let (source, stream) = (filled(from, LONG, 0), Stream::new(of).unwrap());
+            let mut moved = Vec::new();
+            for value in 1..4 {
+                source.fill(&[value], Some(&stream)).unwrap();
+                moved.push(source.to_on(to, STAGED, &stream).unwrap().0);
+            }
+            for (value, moved) in (1..4).zip(moved) {
+                assert!(moved.read().unwrap().iter().all(|byte| *byte == value));
+            }
+        });
+        rig.assert_clean();
+        assert_eq!(counted_leaks(), 0);
+        return;
+    }
+}
+
+#[test]
+fn the_host_locks_a_chunk_once_for_a_plugin_and_not_once_for_each_device() {
+    let rig = rig();
+    let [_, one, two] = devices(&rig);
+    let source = filled(&one, CHUNK, 5);
+    let folder = tempfile::tempdir().unwrap();
+    let (moved, hooks) = traced(folder.path(), || source.to(&two, STAGED).unwrap().0);
+    let locks = hooks.iter().filter(|hook| hook.ends_with("register_host"));
+    assert_eq!(locks.count(), 1, "{hooks:?}");
+    assert!(moved.read().unwrap() == bytes(CHUNK, 5));
+}
