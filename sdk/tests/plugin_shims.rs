@@ -364,6 +364,7 @@ fn only_the_named_groups_are_there() {
         ("async_memory", !table.async_memory.is_null()),
         ("attributes", !table.attributes.is_null()),
         ("pool", !table.pool.is_null()),
+        ("peer", !table.peer.is_null()),
     ];
     let there: Vec<_> = there.iter().filter(|group| group.1).collect();
     assert_eq!(there, [&("streams", true)]);

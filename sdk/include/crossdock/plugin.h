@@ -32,6 +32,7 @@
 #define CROSSDOCK_PLUGIN_H
 
 #include "plugin_groups.h"
+#include "plugin_peer.h"
 #include "plugin_types.h"
 
 #ifdef __cplusplus
@@ -204,11 +205,12 @@ typedef struct xd_plugin_table {
      *
      * Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`,
      * `copy`, `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`,
-     * `stream_wrap`, `event_create`, `event_create_host` and `stream_host_call`; `stream_default`,
-     * `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`,
-     * `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a
-     * device, `memory_trim`, `memory_usage`, `memory_reset_peaks`, `event_complete`, and queries, waits and
-     * ends of streams and events. The conformance suite asks `allocate` and `stream_create`.
+     * `stream_wrap`, `event_create`, `event_create_host`, `stream_host_call` and `peer_enable`;
+     * `stream_default`, `event_record` and `stream_wait_event` may. Those that end, ask or wait go on:
+     * `free`, `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of
+     * a device, `memory_trim`, `memory_usage`, `memory_reset_peaks`, `peer_can_access`, `peer_disable`,
+     * `event_complete`, and queries, waits and ends of streams and events. The conformance suite asks
+     * `allocate`, `stream_create` and `peer_enable`.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.
@@ -285,6 +287,8 @@ typedef struct xd_plugin_table {
     const xd_attribute_hooks *attributes;
     /** Cached memory, or NULL. */
     const xd_pool_hooks *pool;
+    /** Direct links between the plugin's devices, or NULL. */
+    const xd_peer_hooks *peer;
 } xd_plugin_table;
 
 /** The entry of a plugin file: its table, which is constant and lives as long as the process.

@@ -15,7 +15,7 @@
 //! | `host` | what a host gives a plugin |
 //! | `error` | the error object a plugin makes and frees |
 //! | `table` | the table and its mandatory hooks |
-//! | `groups`, `streams` | the optional groups |
+//! | `groups`, `peer`, `streams` | the optional groups |
 //! | `pointer` | pointers to constants |
 //! | `module` | the `abi_stable` root module that carries a Rust plugin's table |
 //!
@@ -23,10 +23,10 @@
 //!
 //! A group is a struct of its own. That makes "all present or all absent" structural, keeps the
 //! table far below the 64 fields that a prefix type can have, and lets a group's absence be one
-//! NULL. A released group is frozen, so growth is a new group at the end. Peer access and IPC are
-//! not in version 1.0: no plugin here can implement them yet, and a group can be added at any
-//! minor version. Pools are not objects of the contract: a device has one cache, which is trimmed
-//! and counted (`pool`), whatever the vendor makes it of.
+//! NULL. A released group is frozen, so growth is a new group at the end. IPC is not in version 1.0:
+//! no plugin here can implement it yet, and a group can be added at any minor version. Pools are
+//! not objects of the contract: a device has one cache, which is trimmed and counted (`pool`),
+//! whatever the vendor makes it of.
 //!
 //! Reading a table (`host/layers/src/contract/table.rs`): size and version first, then as many
 //! bytes as both sides know into a zeroed copy, so that an older plugin's missing groups read as
@@ -40,6 +40,7 @@ mod error;
 mod groups;
 mod host;
 mod module;
+mod peer;
 mod pointer;
 mod status;
 mod streams;
@@ -55,6 +56,7 @@ pub use host::{HostFunction, HostServices};
 pub use module::{
     ExportedHeader, PrefixedTable, ROOT_SYMBOL, StaticTable, address_of, exported_header, module_of,
 };
+pub use peer::PeerHooks;
 pub use pointer::StaticPtr;
 pub use status::Status;
 pub use streams::StreamHooks;

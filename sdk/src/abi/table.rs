@@ -5,8 +5,8 @@ use abi_stable::StableAbi;
 use super::{
     Address, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs, DeviceInfo,
     FillHooks, HostCallHooks, HostEventHooks, HostServices, MapHooks, MemoryInfo, MemoryKind,
-    PluginHandle, PointerInfo, PoolHooks, ProbeInfo, QueryCost, RawError, RegisterHooks, StaticPtr,
-    Status, StreamHandle, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    PeerHooks, PluginHandle, PointerInfo, PoolHooks, ProbeInfo, QueryCost, RawError, RegisterHooks,
+    StaticPtr, Status, StreamHandle, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Major version of the contract: another one is refused.
@@ -231,11 +231,12 @@ pub struct PluginTable {
     ///
     /// Hooks that begin something answer `RETIRED` from then on: `allocate`, `allocate_async`, `copy`,
     /// `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`, `stream_wrap`,
-    /// `event_create`, `event_create_host` and `stream_host_call`; `stream_default`, `event_record` and
-    /// `stream_wait_event` may. Those that end, ask or wait go on: `free`, `free_async`,
+    /// `event_create`, `event_create_host`, `stream_host_call` and `peer_enable`; `stream_default`,
+    /// `event_record` and `stream_wait_event` may. Those that end, ask or wait go on: `free`, `free_async`,
     /// `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of a device, `memory_trim`,
-    /// `memory_usage`, `memory_reset_peaks`, `event_complete`, and queries, waits and ends of streams and
-    /// events. The conformance suite asks `allocate` and `stream_create`.
+    /// `memory_usage`, `memory_reset_peaks`, `peer_can_access`, `peer_disable`, `event_complete`, and
+    /// queries, waits and ends of streams and events. The conformance suite asks `allocate`,
+    /// `stream_create` and `peer_enable`.
     ///
     /// Threads: one at a time.
     /// Blocks:  yes, up to the deadline.
@@ -314,6 +315,8 @@ pub struct PluginTable {
     /// Open-ended facts, or NULL.
     pub attributes: StaticPtr<AttributeHooks>,
     /// Cached memory, or NULL.
-    #[sabi(last_prefix_field)]
     pub pool: StaticPtr<PoolHooks>,
+    /// Direct links between the plugin's devices, or NULL.
+    #[sabi(last_prefix_field)]
+    pub peer: StaticPtr<PeerHooks>,
 }

@@ -68,6 +68,7 @@ const fn table<P: Plugin>() -> PluginTable {
         async_memory: groups.async_memory,
         attributes: groups.attributes,
         pool: groups.pool,
+        peer: groups.peer,
     }
 }
 

@@ -4,13 +4,13 @@ use core::marker::PhantomData;
 
 use super::shims;
 use super::{
-    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Pool, Register,
+    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Peer, Plugin, Pool, Register,
     Streams, Strided, Timing, Wrap,
 };
 use crate::abi::{
     AdoptHooks, AsyncMemoryHooks, AttributeHooks, FillHooks, HostCallHooks, HostEventHooks,
-    MapHooks, PoolHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks, TimingHooks,
-    WrapHooks,
+    MapHooks, PeerHooks, PoolHooks, RegisterHooks, StaticPtr, StreamHooks, StridedHooks,
+    TimingHooks, WrapHooks,
 };
 
 macro_rules! groups {
@@ -64,6 +64,7 @@ groups! {
     async_memory: AsyncMemoryHooks, AsyncMemory;
     attributes: AttributeHooks, Attributes;
     pool: PoolHooks, Pool;
+    peer: PeerHooks, Peer;
 }
 
 impl<P: Plugin> Default for Groups<P> {

@@ -74,7 +74,7 @@ pub use host::Host;
 pub use host_call::HostCall;
 pub use texts::{fixed_text, read_fixed_text};
 pub use traits::{
-    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Plugin, Pool, Register,
+    Adopt, AsyncMemory, Attributes, Fill, HostCalls, HostEvents, Map, Peer, Plugin, Pool, Register,
     Streams, Strided, Timing, Wrap,
 };
 

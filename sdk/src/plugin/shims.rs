@@ -362,3 +362,24 @@ shims!(Pool {
     safe memory_usage(device: u32) -> MemoryUsage;
     safe memory_reset_peaks(device: u32);
 } PoolHooks);
+
+/// The hooks of `Peer`.
+pub(super) struct Peer<P>(PhantomData<P>);
+
+impl<P: super::Peer> Peer<P> {
+    unsafe extern "C" fn peer_can_access(
+        plugin: PluginHandle,
+        device: u32,
+        peer: u32,
+        out: *mut u32,
+        error: ErrorOut,
+    ) -> Status {
+        let work = |live: &P| live.peer_can_access(device, peer).map(u32::from);
+        // SAFETY: the host gives a live handle, and out and error pointers that are NULL or its own.
+        unsafe { fenced_answer(plugin, out, error, work) }
+    }
+
+    shims!(@one safe Peer peer_enable(device: u32, peer: u32));
+    shims!(@one safe Peer peer_disable(device: u32, peer: u32));
+    shims!(@hooks PeerHooks; peer_can_access peer_enable peer_disable);
+}

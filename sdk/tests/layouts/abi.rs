@@ -91,7 +91,7 @@ fn structs() -> Vec<Layout> {
 /// The table and the groups of `abi`.
 fn tables() -> Vec<Layout> {
     vec![
-        layout_of!(PluginTable as xd_plugin_table: struct_size, abi_major, abi_minor, query_cost, reserved, description, error_free, probe, open, device_count, device_info, memory_info, allocate, free, copy, pointer_query, retire, at_fork_child, at_exit, close, streams, wrap, host_events, host_calls, timing, strided, fill, register = register_, adopt, map, async_memory, attributes, pool),
+        layout_of!(PluginTable as xd_plugin_table: struct_size, abi_major, abi_minor, query_cost, reserved, description, error_free, probe, open, device_count, device_info, memory_info, allocate, free, copy, pointer_query, retire, at_fork_child, at_exit, close, streams, wrap, host_events, host_calls, timing, strided, fill, register = register_, adopt, map, async_memory, attributes, pool, peer),
         layout_of!(StreamHooks as xd_stream_hooks: stream_create, stream_default, stream_native, stream_destroy, stream_synchronize, stream_query, stream_wait_event, event_create, event_record, event_query, event_synchronize, event_destroy),
         layout_of!(WrapHooks as xd_wrap_hooks: stream_wrap),
         layout_of!(HostEventHooks as xd_host_event_hooks: event_create_host, event_complete),
@@ -105,6 +105,7 @@ fn tables() -> Vec<Layout> {
         layout_of!(AsyncMemoryHooks as xd_async_memory_hooks: allocate_async, free_async),
         layout_of!(AttributeHooks as xd_attribute_hooks: device_attribute),
         layout_of!(PoolHooks as xd_pool_hooks: memory_trim, memory_usage, memory_reset_peaks),
+        layout_of!(PeerHooks as xd_peer_hooks: peer_can_access, peer_enable, peer_disable),
     ]
 }
 

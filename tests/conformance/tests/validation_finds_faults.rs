@@ -15,7 +15,7 @@ use std::sync::Barrier;
 
 use crossdock::{Error, Hooks, Layer};
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, MemoryUsage,
+    Address, AllocateArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind, MemoryUsage, PeerHooks,
     PluginHandle, PluginTable, PointerInfo, StaticPtr, Status, StreamHandle, StreamHooks,
 };
 
@@ -142,6 +142,48 @@ fn usage_that_is_above_what_is_reserved_or_its_peak_is_found() {
     assert_eq!(hooks.memory_usage(3).unwrap().peak_used, 9);
     let beyond = hooks.memory_usage(4).unwrap_err();
     assert_eq!(beyond.status(), Some(Status::INVALID), "{beyond}");
+}
+
+#[test]
+fn a_link_that_is_neither_there_nor_absent_and_one_with_itself_are_found() {
+    unsafe extern "C" fn says(
+        _: PluginHandle,
+        device: u32,
+        peer: u32,
+        out: *mut u32,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(1 + device + peer) };
+        Status::OK
+    }
+    unsafe extern "C" fn nothing(_: PluginHandle, _: u32, _: u32, _: ErrorOut) -> Status {
+        Status::OK
+    }
+    unsafe extern "C" fn two(_: PluginHandle, out: *mut u32, _: ErrorOut) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(2) };
+        Status::OK
+    }
+    let hooks = faulty(|table| {
+        table.device_count = Some(two);
+        table.peer = group(PeerHooks {
+            peer_can_access: Some(says),
+            peer_enable: Some(nothing),
+            peer_disable: Some(nothing),
+        });
+    });
+    broken(hooks.peer_can_access(0, 0), "a link with itself");
+    broken(hooks.peer_can_access(0, 1), "neither 0 nor 1");
+    hooks.peer_enable(0, 1).unwrap();
+    let beyond = [
+        hooks.peer_enable(0, 2),
+        hooks.peer_disable(2, 0),
+        hooks.peer_can_access(2, 2).map(drop),
+    ];
+    for answer in beyond {
+        assert_eq!(answer.unwrap_err().status(), Some(Status::INVALID));
+    }
 }
 
 #[test]

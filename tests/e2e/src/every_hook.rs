@@ -54,6 +54,7 @@ pub fn every_hook(hooks: &Hooks) -> Answers {
     answers.add("memory_usage", hooks.memory_usage(0));
     answers.add("memory_reset_peaks", hooks.memory_reset_peaks(0));
     answers.add("memory_trim", hooks.memory_trim(0, 0));
+    links(hooks, &mut answers);
     let args = AllocateArgs {
         size: BYTES,
         alignment: 256,
@@ -70,6 +71,12 @@ pub fn every_hook(hooks: &Hooks) -> Answers {
     // SAFETY: allocated above, and every use of it is over.
     answers.add("free", unsafe { hooks.free(address, MemoryKind::DEVICE) });
     answers
+}
+
+fn links(hooks: &Hooks, answers: &mut Answers) {
+    answers.add("peer_can_access", hooks.peer_can_access(0, 1));
+    answers.add("peer_enable", hooks.peer_enable(0, 1));
+    answers.add("peer_disable", hooks.peer_disable(0, 1));
 }
 
 fn copies(hooks: &Hooks, address: Address, answers: &mut Answers) {

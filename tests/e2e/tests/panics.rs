@@ -19,8 +19,8 @@ use crossdock_sdk::abi::{
 };
 use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{
-    Adopt, AsyncMemory, Attributes, Error, Fill, Groups, Host, HostCalls, HostEvents, Map, Plugin,
-    Pool, Register, Streams, Strided, Timing, Wrap, describe, table_of,
+    Adopt, AsyncMemory, Attributes, Error, Fill, Groups, Host, HostCalls, HostEvents, Map, Peer,
+    Plugin, Pool, Register, Streams, Strided, Timing, Wrap, describe, table_of,
 };
 
 /// Offers every hook, does nothing in any, and panics in the one whose turn it is.
@@ -56,7 +56,8 @@ impl Plugin for Panics {
         .map()
         .async_memory()
         .attributes()
-        .pool();
+        .pool()
+        .peer();
 
     fn probe() -> Result<ProbeInfo, Error> {
         turn("probe")
@@ -229,6 +230,18 @@ impl Pool for Panics {
     }
     fn memory_reset_peaks(&self, _: u32) -> Result<(), Error> {
         turn("memory_reset_peaks")
+    }
+}
+
+impl Peer for Panics {
+    fn peer_can_access(&self, _: u32, _: u32) -> Result<bool, Error> {
+        turn("peer_can_access")
+    }
+    fn peer_enable(&self, _: u32, _: u32) -> Result<(), Error> {
+        turn("peer_enable")
+    }
+    fn peer_disable(&self, _: u32, _: u32) -> Result<(), Error> {
+        turn("peer_disable")
     }
 }
 

@@ -72,8 +72,8 @@ impl Versions {
                      pub hook: Option<unsafe extern \"C\" fn(plugin: PluginHandle) -> Status>,\n}\n\n\
                      /// The group of every plugin of this version.\n\
                      pub static LATER: LaterHooks = LaterHooks { hook: None };\n";
-        let end = "    pub pool: StaticPtr<PoolHooks>,\n}\n";
-        let grown = format!("    pub pool: StaticPtr<PoolHooks>,\n{group}");
+        let end = "    pub peer: StaticPtr<PeerHooks>,\n}\n";
+        let grown = format!("    pub peer: StaticPtr<PeerHooks>,\n{group}");
         self.write_sdk("1.1.0", &|path, text| match path {
             "src/abi/table.rs" => replaced(
                 &replaced(text, end, &grown),
@@ -87,8 +87,8 @@ impl Versions {
             ),
             "src/plugin/export.rs" => replaced(
                 text,
-                "        pool: groups.pool,\n",
-                "        pool: groups.pool,\n        \
+                "        peer: groups.peer,\n",
+                "        peer: groups.peer,\n        \
                  later: StaticPtr::new(&crate::abi::LATER),\n",
             ),
             _ => text.to_owned(),

@@ -9,9 +9,9 @@ use std::ffi::c_void;
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AdoptHooks, AllocateArgs, AsyncMemoryHooks, AttributeHooks, CopyArgs,
     DefaultStream, DeviceInfo, EventHandle, FillArgs, FillHooks, HostCallHooks, HostEventHooks,
-    HostFunction, MapHooks, MemoryInfo, MemoryKind, MemoryUsage, PluginHandle, PluginTable,
-    PointerInfo, PoolHooks, RegisterHooks, StaticPtr, Status, StreamHandle, StreamHooks,
-    StridedArgs, StridedHooks, TimingHooks, WrapHooks,
+    HostFunction, MapHooks, MemoryInfo, MemoryKind, MemoryUsage, PeerHooks, PluginHandle,
+    PluginTable, PointerInfo, PoolHooks, RegisterHooks, StaticPtr, Status, StreamHandle,
+    StreamHooks, StridedArgs, StridedHooks, TimingHooks, WrapHooks,
 };
 use crossdock_sdk::fence::{fence, fence_with_message};
 
@@ -193,6 +193,11 @@ hooks! {
         MemoryTrim memory_trim(device: u32, keep_bytes: u64);
         MemoryUsage memory_usage(device: u32, usage: *mut MemoryUsage);
         MemoryResetPeaks memory_reset_peaks(device: u32);
+    }
+    peer: PeerHooks {
+        PeerCanAccess peer_can_access(device: u32, peer: u32, can: *mut u32);
+        PeerEnable peer_enable(device: u32, peer: u32);
+        PeerDisable peer_disable(device: u32, peer: u32);
     }
 }
 

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crossdock_sdk::abi::{
     ABI_MAJOR, ABI_MINOR, AdoptHooks, AsyncMemoryHooks, AttributeHooks, Capabilities, FillHooks,
-    HostCallHooks, HostEventHooks, MapHooks, PluginTable, PoolHooks, QueryCost, RawError,
-    RegisterHooks, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
+    HostCallHooks, HostEventHooks, MapHooks, PeerHooks, PluginTable, PoolHooks, QueryCost,
+    RawError, RegisterHooks, StreamHooks, StridedHooks, TimingHooks, WrapHooks,
 };
 
 /// Why a table was refused.
@@ -251,4 +251,5 @@ groups! {
     async_memory: AsyncMemoryHooks { allocate_async free_async }
     attributes: AttributeHooks { device_attribute }
     pool: PoolHooks { memory_trim memory_usage memory_reset_peaks }
+    peer: PeerHooks { peer_can_access peer_enable peer_disable }
 }

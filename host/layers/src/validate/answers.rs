@@ -51,6 +51,7 @@ impl Validate {
             Call::DeviceInfo { info, .. } => self.info(&info.answer()),
             Call::MemoryInfo { info, .. } => self.free_memory(info.answer()),
             Call::MemoryUsage { usage, .. } => self.usage(usage.answer()),
+            Call::PeerCanAccess { device, peer, can } => self.link((*device, *peer), can.answer()),
             Call::PointerQuery {
                 address: Some(address),
                 info,
@@ -142,6 +143,17 @@ impl Validate {
             }
         }
         Ok(())
+    }
+
+    /// Yes or no, and no for a device and itself.
+    fn link(&self, (device, peer): (u32, u32), can: u32) -> Result<(), Error> {
+        let why = match can {
+            0 => return Ok(()),
+            1 if device != peer => return Ok(()),
+            1 => format!("says that device {device} has a link with itself"),
+            can => format!("answered {can}, which is neither 0 nor 1"),
+        };
+        Err(self.broken("peer_can_access", why))
     }
 
     /// The answer of a pointer query, against itself and against the registry.

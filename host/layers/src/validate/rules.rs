@@ -86,6 +86,12 @@ impl Validate {
                 self.device(call.hook(), device)
             }
             Call::ReleaseAdopted { device, .. } => self.device(call.hook(), device),
+            Call::PeerCanAccess { device, peer, .. }
+            | Call::PeerEnable { device, peer }
+            | Call::PeerDisable { device, peer } => {
+                self.device(call.hook(), device)?;
+                self.device(call.hook(), peer)
+            }
             Call::AllocateAsync { size, .. } => sized(call.hook(), size),
             _ => Ok(()),
         }

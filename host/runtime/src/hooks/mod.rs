@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `plugin_hooks` | how every hook is called: missing ones, errors, panics, exit and fork |
-//! | `memory_hooks`, `stream_hooks` | the hooks of memory, and of streams and events |
+//! | `memory_hooks`, `stream_hooks`, `peer_hooks` | the hooks of memory, of streams and events, of links |
 //! | `host_services` | what the host offers plugins |
 //! | `host_memory` | host memory as hooks take it |
 //! | `panics` | which hooks panicked, and that what they were given is leaked |
@@ -26,6 +26,7 @@ pub(crate) mod host_memory;
 pub(crate) mod host_services;
 pub(crate) mod memory_hooks;
 pub(crate) mod panics;
+pub(crate) mod peer_hooks;
 pub(crate) mod plugin_hooks;
 pub(crate) mod stream_hooks;
 pub(crate) mod waits;

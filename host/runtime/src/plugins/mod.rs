@@ -12,6 +12,7 @@
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
 //! | `lost_devices` | devices that were lost, with the call that noticed |
 //! | `later_work` | what threads of the host submit to a device bit by bit |
+//! | `peer_links` | what is known of the links between its devices |
 //! | `workers` | the threads that act when work is over |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |
 //!
@@ -28,6 +29,7 @@ pub(crate) mod live_objects;
 mod live_streams;
 pub(crate) mod lost_devices;
 pub(crate) mod open_plugins;
+pub(crate) mod peer_links;
 pub(crate) mod plugin;
 pub(crate) mod plugin_device;
 pub(crate) mod releases;

@@ -20,6 +20,7 @@ use crate::plugins::live_objects::LiveObjects;
 use crate::plugins::live_streams::LiveStreams;
 use crate::plugins::lost_devices::LostDevices;
 use crate::plugins::open_plugins::{self, Inherited};
+use crate::plugins::peer_links::PeerLinks;
 use crate::plugins::releases::Releases;
 use crate::plugins::workers::Workers;
 use crate::process::process_state;
@@ -94,6 +95,7 @@ pub struct Plugin {
     streams: LiveStreams,
     objects: LiveObjects,
     runtimes: Runtimes,
+    peer_links: PeerLinks,
 }
 
 /// What became of a plugin that was looked at.
@@ -122,6 +124,7 @@ impl Plugin {
             streams: LiveStreams::new(),
             objects: LiveObjects::new(),
             runtimes: Runtimes::default(),
+            peer_links: PeerLinks::default(),
         }
     }
 
@@ -347,6 +350,11 @@ impl Plugin {
     /// The runtimes that list it.
     pub(crate) const fn runtimes(&self) -> &Runtimes {
         &self.runtimes
+    }
+
+    /// What is known of the links between its devices.
+    pub(crate) const fn peer_links(&self) -> &PeerLinks {
+        &self.peer_links
     }
 
     /// The host's own streams: for waits, and for work on streams of other plugins.

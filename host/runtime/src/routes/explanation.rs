@@ -8,6 +8,7 @@ use crossdock_sdk::dlpack;
 use crate::copies::stage_on_stream;
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::plugins::peer_links::{Link, OwnWay};
 use crate::route_data::costs::Cost;
 use crate::route_data::kinds::{RouteKind, Way};
 use crate::streams::stream::Stream;
@@ -57,6 +58,8 @@ enum Done {
     Maps(Arc<str>),
     /// A copy is made.
     Copies(Copy),
+    /// What the copy does of the link between its devices.
+    Linked(dlpack::Device, dlpack::Device, Link),
     /// Somebody waits where a stream of the first comes after one of the second.
     Ordered(Side, Side, Waiter),
 }
@@ -75,6 +78,10 @@ impl Step {
 
     pub(crate) fn copies(way: Way, from: &Device, to: &Device) -> Self {
         Self(Done::Copies(Copy::by(way, from, to)))
+    }
+
+    pub(crate) fn link(from: &Device, to: &Device, link: &Link) -> Self {
+        Self(Done::Linked(from.id(), to.id(), link.clone()))
     }
 
     /// Who waits for a copy through host memory that is put on a stream.
@@ -122,6 +129,7 @@ impl fmt::Display for Step {
             Done::Adopts(plugin, from) => write!(f, "`{plugin}` adopts the memory of `{from}`"),
             Done::Maps(plugin) => write!(f, "`{plugin}` maps its memory for the host"),
             Done::Copies(copy) => copy.fmt(f),
+            Done::Linked(from, to, link) => tell(f, (*from, *to), link),
             Done::Ordered(one, other, waiter) => {
                 let (device, after) = (one.device, other.device);
                 write!(
@@ -141,6 +149,44 @@ impl fmt::Display for Step {
                     ),
                 }
             }
+        }
+    }
+}
+
+/// What is known of the link between two devices, and what follows.
+fn tell(
+    f: &mut fmt::Formatter<'_>,
+    (from, to): (dlpack::Device, dlpack::Device),
+    link: &Link,
+) -> fmt::Result {
+    match link {
+        Link::Proved => write!(
+            f,
+            "over the peer link of `{from}` and `{to}`, which was proved"
+        ),
+        Link::Absent(why) => {
+            write!(f, "there is no peer link of `{from}` and `{to}`")?;
+            why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
+        }
+        Link::Open { is_enabled: false } => write!(
+            f,
+            "without the peer link of `{from}` and `{to}`, which is not proved yet: \
+             a move without a stream does that"
+        ),
+        Link::Open { is_enabled: true } => write!(
+            f,
+            "the peer link of `{from}` and `{to}` is enabled and not proved"
+        ),
+        Link::Lies(what, own_way) => {
+            write!(
+                f,
+                "the peer link of `{from}` and `{to}` is not trusted: {what}; "
+            )?;
+            f.write_str(match own_way {
+                OwnWay::Proved => "without it all did",
+                OwnWay::Lies => "nor did they without it",
+                OwnWay::Open => "what does without it is not known",
+            })
         }
     }
 }
@@ -218,6 +264,8 @@ pub(crate) enum Reason {
     NotMapped(Arc<str>),
     /// Neither plugin reaches the other's memory.
     NotReached,
+    /// Nothing can be sent past their link, or only what cannot be trusted.
+    NoWay(Link),
     /// It was tried, and declined.
     Fell(Error),
 }
@@ -260,6 +308,7 @@ impl fmt::Display for RefusedRoute {
             Reason::NotAdopted => write!(f, "`{to}` cannot adopt memory of `{from}`"),
             Reason::NotMapped(why) => f.write_str(why),
             Reason::NotReached => f.write_str("neither plugin reaches the other's memory"),
+            Reason::NoWay(link) => tell(f, (from, to), link),
             Reason::Fell(error) => f.write_str(&error.why()),
         }
     }

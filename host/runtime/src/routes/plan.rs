@@ -8,10 +8,12 @@ use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
+use crate::plugins::peer_links::Link;
 use crate::route_data::costs::{Arrangement, Asked, Class, Cost, EndClass, Known, Residence};
 use crate::route_data::kinds::{RouteChoice, RouteKind, Way};
 use crate::routes::explanation::Reason;
 use crate::routes::measure::measure;
+use crate::routes::peer_link::Passage;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
 use crate::tensors::reach::{Maps, Reach};
@@ -77,11 +79,64 @@ pub(crate) fn alias(from: &Device, to: &Device, reach: Reach) -> Result<Alias, R
 }
 
 /// The copies that two devices allow.
-pub(crate) struct Copies {
+pub(crate) struct Copies<'a> {
     /// The cheapest first.
     pub(crate) ways: Vec<(Way, Cost)>,
-    /// Why there is no direct one, where that was asked for.
-    pub(crate) refused: Option<Reason>,
+    pub(crate) direct: Direct<'a>,
+}
+
+/// What is to be said of direct copies, where one was asked for.
+pub(crate) enum Direct<'a> {
+    /// Nothing.
+    Plain,
+    /// Why there is none.
+    Refused(Reason),
+    /// What is known of the link between two devices of one plugin, whether it allows them or not.
+    Linked(Passage<'a>),
+}
+
+impl<'a> Direct<'a> {
+    fn of(
+        ways: &[Way],
+        (from, to): (&End<'a>, &End<'a>),
+        (bytes, choice): (u64, RouteChoice),
+        policy: MeasurePolicy,
+    ) -> Self {
+        if !choice.allows(RouteKind::Direct) {
+            return Self::Plain;
+        }
+        if !ways.iter().any(|way| way.kind() == RouteKind::Direct) {
+            return Self::Refused(Reason::NotReached);
+        }
+        let (one, other) = (from.device, to.device);
+        if one.index() == other.index() || !one.is_of(other.plugin()) || bytes == 0 {
+            return Self::Plain;
+        }
+        let passage = Passage::between(from, to, policy);
+        passage.map_or(Self::Plain, Self::Linked)
+    }
+
+    /// Takes out the copies that the link does not allow. What they take is not measured before it is proved.
+    fn restrict(&self, ways: &mut Vec<Way>, policy: MeasurePolicy) -> MeasurePolicy {
+        let Some(link) = self.link() else {
+            return policy;
+        };
+        if !link.allows_copies() {
+            ways.retain(|way| way.kind() != RouteKind::Direct);
+        }
+        match link {
+            Link::Open { .. } => MeasurePolicy::Never,
+            Link::Absent(_) | Link::Proved | Link::Lies(..) => policy,
+        }
+    }
+
+    /// What is known, where a link stands between the devices.
+    pub(crate) const fn link(&self) -> Option<&Link> {
+        match self {
+            Self::Linked(passage) => Some(&passage.link),
+            Self::Plain | Self::Refused(_) => None,
+        }
+    }
 }
 
 /// Whether to measure what nobody has measured yet.
@@ -112,7 +167,7 @@ pub(crate) struct End<'a> {
     pub(crate) device: &'a Device,
     /// `None` for memory that is made for the copy: compact.
     layout: Option<&'a Layout>,
-    kind: MemoryKind,
+    pub(crate) kind: MemoryKind,
     /// The host reads and writes it, so every plugin can.
     pub(crate) by_host: bool,
 }
@@ -158,15 +213,15 @@ impl<'a> End<'a> {
 }
 
 /// The copies of `bytes` that `choice` allows, by their cost.
-pub(crate) fn copies(
+pub(crate) fn copies<'a>(
     bytes: u64,
-    (from, to): (End<'_>, End<'_>),
+    (from, to): (End<'a>, End<'a>),
     choice: RouteChoice,
     policy: MeasurePolicy,
-) -> Copies {
+) -> Copies<'a> {
     let mut all = Way::all(&from, &to);
-    let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
-    let refused = (choice.allows(RouteKind::Direct) && !has_direct).then_some(Reason::NotReached);
+    let direct = Direct::of(&all, (&from, &to), (bytes, choice), policy);
+    let policy = direct.restrict(&mut all, policy);
     let known = if bytes > 0 {
         costs(&mut all, (from, to), choice, policy)
     } else {
@@ -187,7 +242,7 @@ pub(crate) fn copies(
         // Stable: what is not known keeps its place at the end.
         ways.sort_by_key(|(_, cost)| (cost.time.is_none(), cost.time));
     }
-    Copies { ways, refused }
+    Copies { ways, direct }
 }
 
 /// What is known of the costs, where they make a difference or are wanted. Where they are, `all` has

@@ -13,7 +13,8 @@ use crate::process::trace;
 use crate::route_data::costs::Cost;
 use crate::route_data::kinds::{RouteChoice, RouteKind};
 use crate::routes::explanation::{Instead, Reason, RefusedRoute, Step};
-use crate::routes::plan::{self, Alias, Copies, End, MeasurePolicy};
+use crate::routes::peer_link::Passage;
+use crate::routes::plan::{self, Alias, Copies, Direct, End, MeasurePolicy};
 use crate::streams::outstanding_work::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
@@ -380,9 +381,14 @@ impl Route {
         self.refused.push(RefusedRoute::new(kind, ends, reason));
     }
 
-    fn refuse_direct(&mut self, copies: &Copies) {
-        if let Some(reason) = &copies.refused {
-            self.refuse(RouteKind::Direct, reason.clone());
+    fn refuse_direct(&mut self, copies: &Copies<'_>) {
+        match &copies.direct {
+            Direct::Plain => {}
+            Direct::Refused(reason) => self.refuse(RouteKind::Direct, reason.clone()),
+            Direct::Linked(Passage { link, .. }) if !link.allows_copies() => {
+                self.refuse(RouteKind::Direct, Reason::NoWay(link.clone()));
+            }
+            Direct::Linked(_) => {}
         }
     }
 
@@ -412,7 +418,7 @@ impl Route {
     /// The copy with this index, and those behind it as what it is taken instead of.
     fn copied(
         mut self,
-        copies: &Copies,
+        copies: &Copies<'_>,
         index: usize,
         (from, to): (&Device, &Device),
         (bytes, stream): (u64, Option<&Stream>),
@@ -439,6 +445,9 @@ impl Route {
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
         self.steps.push(Step::copies(*way, from, to));
+        if let Some(link) = copies.direct.link().filter(|_| legs == 1) {
+            self.steps.push(Step::link(from, to, link));
+        }
         let waits = [Step::ordered(from, to), Step::ordered(to, from)];
         self.steps.extend(waits.into_iter().flatten());
         self
@@ -456,7 +465,7 @@ impl Route {
     /// another one is left.
     fn fell_among(
         &mut self,
-        copies: &Copies,
+        copies: &Copies<'_>,
         index: usize,
         (src, dst): (&Tensor, &Tensor),
         error: Error,

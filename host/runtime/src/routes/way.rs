@@ -17,14 +17,15 @@ use crate::tensors::tensor::Tensor;
 impl Way {
     /// What both ends allow, in the order in which to try it when no cost is known.
     pub(crate) fn all(from: &End<'_>, to: &End<'_>) -> Vec<Self> {
-        let is_shared = Arc::ptr_eq(from.device.plugin(), to.device.plugin());
-        let by_source = is_shared || to.by_host;
-        let by_destination = !is_shared && from.by_host;
         let mut all = Vec::with_capacity(Self::EACH.len());
-        if by_source {
+        if Arc::ptr_eq(from.device.plugin(), to.device.plugin()) {
+            all.extend([Self::BySource, Self::Staged]);
+            return all;
+        }
+        if to.by_host {
             all.push(Self::BySource);
         }
-        if by_destination {
+        if from.by_host {
             all.push(Self::ByDestination);
         }
         all.push(Self::Staged);

@@ -28,6 +28,7 @@ pub fn cases() -> &'static [Case] {
             super::register::CASES,
             super::attributes::CASES,
             super::pool::CASES,
+            super::peer::CASES,
             super::waits::CASES,
             super::threads::CASES,
             super::errors::CASES,

@@ -15,6 +15,7 @@ mod host_calls;
 mod life;
 mod list;
 mod memory;
+mod peer;
 mod pointers;
 mod pool;
 mod register;

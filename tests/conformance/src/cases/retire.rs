@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossdock::Hooks;
 use crossdock_sdk::abi::{Capabilities, Status};
 
+use super::peer::peers;
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
 use crate::event::{HostEvent, LIMIT_NS, SHORT_NS};
@@ -38,6 +39,12 @@ pub(super) const CASES: &[Case] = &[
         failed_before,
     ),
     Case::full(
+        "a_retired_plugin_enables_no_link_and_ends_those_that_are",
+        "Hooks that begin something answer `XD_RETIRED` from then on: … and `peer_enable` … Those that end, ask \
+         or wait go on: … `peer_can_access`, `peer_disable`",
+        linked,
+    ),
+    Case::full(
         "a_closed_plugin_fails_the_host_events_that_are_pending",
         "That call, and `close`, complete an event that is still pending with a failure.",
         closed,
@@ -62,6 +69,33 @@ fn gave_up(subject: &Subject<'_>) -> Verdict {
 fn failed_before(subject: &Subject<'_>) -> Verdict {
     subject.needs_host_events()?;
     on_another(subject, fail)
+}
+
+fn linked(subject: &Subject<'_>) -> Verdict {
+    let peers = peers(subject)?;
+    let mut fresh = opened(subject)?;
+    let verdict = unlink((subject.device(), &peers), &fresh);
+    let closed = fresh.close();
+    verdict?;
+    Ok(closed?)
+}
+
+/// Retires with a link.
+fn unlink((device, peers): (u32, &[u32]), fresh: &Hooks) -> Verdict {
+    for peer in peers {
+        fresh.peer_enable(device, *peer)?;
+    }
+    fresh.retire(LIMIT_NS)?;
+    for peer in peers {
+        let enabled = fresh.peer_enable(device, *peer);
+        answers("peer_enable after retire", &enabled, &[Status::RETIRED])?;
+        ensure!(
+            fresh.peer_can_access(device, *peer)?,
+            "the link to device {peer} is gone"
+        );
+        fresh.peer_disable(device, *peer)?;
+    }
+    Ok(())
 }
 
 /// Runs a check on another open plugin of the same table, and closes it.

@@ -5,11 +5,13 @@
 #![expect(unsafe_code, reason = "a table of C functions, and the calls of it")]
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
 use crossdock_sim_engine::{Engine, Report};
 
+use crate::peers::Peers;
 use crate::plugin::OWN;
 use crate::settings;
 
@@ -59,11 +61,14 @@ pub struct Control {
     pub leaks: unsafe extern "C" fn(control: *const Self, sink: Sink, word: *mut c_void),
     /// Says what stands still, where nothing can run before the host does something.
     pub standstill: unsafe extern "C" fn(control: *const Self, sink: Sink, word: *mut c_void),
+    /// How many links are enabled, each direction by itself.
+    pub links: unsafe extern "C" fn(control: *const Self) -> u64,
     engine: Engine,
+    peers: Arc<Peers>,
 }
 
 impl Control {
-    pub(crate) fn over(engine: &Engine) -> Self {
+    pub(crate) fn over(engine: &Engine, peers: &Arc<Peers>) -> Self {
         Self {
             struct_size: u32::try_from(size_of::<Self>()).unwrap_or(0),
             reserved: 0,
@@ -80,7 +85,9 @@ impl Control {
             take_reports,
             leaks,
             standstill,
+            links,
             engine: engine.clone(),
+            peers: Arc::clone(peers),
         }
     }
 
@@ -221,6 +228,13 @@ impl Controlled {
         self.texts(self.table().standstill).pop()
     }
 
+    /// How many links are enabled, each direction by itself.
+    #[must_use]
+    pub fn links(&self) -> u64 {
+        // SAFETY: the table's own function and the table.
+        unsafe { (self.table().links)(self.0) }
+    }
+
     fn texts(&self, of: unsafe extern "C" fn(*const Control, Sink, *mut c_void)) -> Vec<String> {
         let mut texts = Vec::new();
         // SAFETY: the table's own function, the table, and a sink with the word that it takes.
@@ -348,6 +362,12 @@ unsafe extern "C" fn standstill(control: *const Control, sink: Sink, word: *mut 
             engine.standstill().into_iter().collect()
         })
     }
+}
+
+unsafe extern "C" fn links(control: *const Control) -> u64 {
+    // SAFETY: the caller passes the table that this function is in, which is live.
+    let peers = unsafe { &(*control).peers };
+    fence(|| peers.enabled() as u64).unwrap_or(0)
 }
 
 /// Gives reports to a sink, as text.

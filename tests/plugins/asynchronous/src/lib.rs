@@ -25,6 +25,7 @@
 //! | `idle_ms` | time without a call after which everything runs, or `off` for exact replays | 5 |
 //! | `turns` | `on`: one thread of the process at a time, in an order of the seed; not with `threads` | off |
 //! | `standstill_ms` | time of a wait in which nothing can run, before that is reported | 5000 |
+//! | `peer` | links between the devices: `on`, `off`, `drops` (what goes over one does not arrive), `mirrors` (it arrives where its writer alone sees it), `all_drop` (nothing arrives from another device, with a link or without) | `on` |
 //! | `fault` | see below, with `,` between | none |
 //!
 //! A fault is `[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]`. It strikes the NTH operation of
@@ -46,6 +47,7 @@
 //! | `memory`, `transfer`, `streams`, `shared` | the hooks |
 //! | `lent`, `uses` | what is alive: lent host memory, and the work that may use it |
 //! | `region` | strided copies, checked before they are submitted |
+//! | `peers` | links between devices, sound ones and others |
 //! | `answer` | from the engine's failures to the contract's |
 //! | `control` | the table for tests |
 
@@ -54,6 +56,7 @@ mod control;
 mod device;
 mod lent;
 mod memory;
+mod peers;
 mod plugin;
 mod region;
 mod settings;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{
@@ -23,6 +23,7 @@ use crossdock_sim_engine::{self as sim, Engine, Site};
 use crate::answer::refused;
 use crate::control::{CONTROL, Control};
 use crate::lent::{Lent, Views};
+use crate::peers::Peers;
 use crate::streams::{HostStream, Point};
 use crate::uses::Uses;
 use crate::{device, settings};
@@ -42,6 +43,7 @@ pub struct Asynchronous {
     pub(crate) lent: Lent,
     pub(crate) views: Views,
     pub(crate) uses: Uses,
+    pub(crate) peers: Arc<Peers>,
     control: Box<Control>,
     life: AtomicU8,
 }
@@ -73,19 +75,22 @@ impl Plugin for Asynchronous {
         .map()
         .async_memory()
         .attributes()
-        .pool();
+        .pool()
+        .peer();
     const QUERY_COST: QueryCost = QueryCost::TABLE;
 
     fn probe() -> Result<ProbeInfo, Error> {
-        let devices = settings::of_process().map_err(unreadable("probe"))?.devices;
+        let settings = settings::of_process().map_err(unreadable("probe"))?;
+        let devices = settings.engine.devices;
         Ok(ProbeInfo::ready(devices, env!("CARGO_PKG_VERSION")))
     }
 
     fn open(_: Host) -> Result<Self, Error> {
         let operation = "open";
-        let config = settings::of_process().map_err(unreadable(operation))?;
-        let devices = config.devices;
-        let engine = Engine::new(config).map_err(|error| refused(operation, &error))?;
+        let settings = settings::of_process().map_err(unreadable(operation))?;
+        let devices = settings.engine.devices;
+        let peers = Arc::new(Peers::new(settings.links));
+        let engine = Engine::new(settings.engine).map_err(|error| refused(operation, &error))?;
         let streams = Handles::new();
         let default = |device| {
             let stream = engine.create_stream(Site::new(OWN), device);
@@ -100,7 +105,7 @@ impl Plugin for Asynchronous {
         let defaults = (0..devices).map(default).collect::<Result<_, Error>>()?;
         Ok(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            control: Box::new(Control::over(&engine)),
+            control: Box::new(Control::over(&engine, &peers)),
             engine,
             streams,
             events: Handles::new(),
@@ -109,6 +114,7 @@ impl Plugin for Asynchronous {
             lent: Lent::default(),
             views: Views::default(),
             uses: Uses::default(),
+            peers,
             life: AtomicU8::new(OPEN),
         })
     }

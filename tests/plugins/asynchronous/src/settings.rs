@@ -6,14 +6,25 @@ use std::time::Duration;
 use crossdock_sdk::abi::Status;
 use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 
+use crate::peers::Links;
+
 /// The variable that is read when the plugin is opened.
 pub(crate) const VARIABLE: &str = "CROSSDOCK_SIM";
+
+/// What is chosen.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// For the engine.
+    pub(crate) engine: Config,
+    /// What becomes of copies between devices.
+    pub(crate) links: Links,
+}
 
 /// The choices of the process, or those that hold without any.
 ///
 /// # Errors
 /// Which part cannot be read, and what could stand there.
-pub(crate) fn of_process() -> Result<Config, String> {
+pub(crate) fn of_process() -> Result<Settings, String> {
     match std::env::var(VARIABLE) {
         Ok(text) => parse(&text).map_err(|why| format!("{VARIABLE}: {why}")),
         Err(std::env::VarError::NotPresent) => Ok(defaults()),
@@ -22,13 +33,16 @@ pub(crate) fn of_process() -> Result<Config, String> {
 }
 
 /// Two devices with some memory; work that nobody waits for ends too.
-fn defaults() -> Config {
-    Config {
-        devices: 2,
-        queues: 256,
-        policy: Policy::Lazy,
-        idle: Some(Duration::from_millis(5)),
-        ..Config::default()
+fn defaults() -> Settings {
+    Settings {
+        engine: Config {
+            devices: 2,
+            queues: 256,
+            policy: Policy::Lazy,
+            idle: Some(Duration::from_millis(5)),
+            ..Config::default()
+        },
+        links: Links::default(),
     }
 }
 
@@ -36,8 +50,8 @@ fn defaults() -> Config {
 ///
 /// # Errors
 /// Which part cannot be read, and what could stand there.
-pub(crate) fn parse(text: &str) -> Result<Config, String> {
-    let mut config = defaults();
+pub(crate) fn parse(text: &str) -> Result<Settings, String> {
+    let mut settings = defaults();
     for part in text
         .split(';')
         .map(str::trim)
@@ -46,12 +60,13 @@ pub(crate) fn parse(text: &str) -> Result<Config, String> {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| format!("`{part}` has no `=`"))?;
-        set(&mut config, key.trim(), value.trim()).map_err(|why| format!("`{part}`: {why}"))?;
+        set(&mut settings, key.trim(), value.trim()).map_err(|why| format!("`{part}`: {why}"))?;
     }
-    Ok(config)
+    Ok(settings)
 }
 
-fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
+    let config = &mut settings.engine;
     match key {
         "devices" => config.devices = between(value, 1, 16)?,
         "queues" => config.queues = between(value, 1, 1024)?,
@@ -66,6 +81,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
         "standstill_ms" => config.standstill = Duration::from_millis(number(value)?),
         "link" => link(&mut config.links, value)?,
         "paced" => config.paced = switch(value)?,
+        "peer" => settings.links = links(value)?,
         "fault" => config.faults.extend(faults(value)?),
         _ => return Err(format!("no such key; the keys are {KEYS}")),
     }
@@ -101,6 +117,13 @@ fn link(links: &mut Vec<Link>, value: &str) -> Result<(), String> {
         *slot = link;
     }
     Ok(())
+}
+
+/// The links by their name.
+fn links(name: &str) -> Result<Links, String> {
+    let known = Links::NAMES.iter().find(|(known, _)| *known == name);
+    let known = known.map(|(_, links)| *links);
+    known.ok_or_else(|| "links are on, off, drops, mirrors or all_drop".to_owned())
 }
 
 /// A policy by its name.
@@ -192,7 +215,7 @@ where
 }
 
 const KEYS: &str = "devices, queues, memory, policy, seed, workers, delay_us, idle_ms, turns, \
-                    standstill_ms, link, paced and fault";
+                    standstill_ms, link, paced, peer and fault";
 const LINK: &str = "DEVICE:BYTES_PER_SECOND[,LATENCY_NS[,ROW_NS]]";
 const FAULT: &str = "[run:|call:][DEVICE:]HOOK@NTH[+][%PERCENT]=STATUS[!]";
 
@@ -203,12 +226,14 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "devices=3; queues=1;memory=64M;policy=lazy;seed=7;workers=4;delay_us=30;\
-                    idle_ms=off;turns=on;standstill_ms=250;link=1:1K,5,7;paced=on";
-        let config = parse(text).unwrap();
+                    idle_ms=off;turns=on;standstill_ms=250;link=1:1K,5,7;paced=on;peer=drops";
+        let settings = parse(text).unwrap();
+        assert_eq!(settings.links, Links::Drop);
+        let config = settings.engine;
         assert_eq!((config.devices, config.queues, config.seed), (3, 1, 7));
         assert_eq!((config.memory_bytes, config.workers), (64 << 20, 4));
         assert_eq!((config.policy, config.idle), (Policy::Lazy, None));
-        assert!(config.turns && !parse("turns=off").unwrap().turns);
+        assert!(config.turns && !parse("turns=off").unwrap().engine.turns);
         assert_eq!(config.delay, Duration::from_micros(30));
         assert_eq!(config.standstill, Duration::from_millis(250));
         let link = Link {
@@ -219,7 +244,7 @@ mod tests {
         assert_eq!(config.links, [Link::default(), link]);
         assert!(config.paced);
         assert_eq!(
-            parse("idle_ms=9").unwrap().idle,
+            parse("idle_ms=9").unwrap().engine.idle,
             Some(Duration::from_millis(9))
         );
     }
@@ -233,7 +258,7 @@ mod tests {
             loses_device: true,
             ..Fault::refusal("allocate", 1, Status::OOM_DEVICE.raw()).at_percent(3)
         };
-        assert_eq!(read.faults, [late, refusal]);
+        assert_eq!(read.engine.faults, [late, refusal]);
     }
 
     #[test]
@@ -247,6 +272,7 @@ mod tests {
             ("memory=64X", "no number"),
             ("memory=99999999999G", "too many bytes"),
             ("turns=1", "on or off"),
+            ("peer=lies", "on, off, drops"),
             ("link=1", "DEVICE:BYTES"),
             ("link=16:1G", "between 0 and 15"),
             ("link=1:1G,2,3,4", "DEVICE:BYTES"),

@@ -8,6 +8,7 @@ use crossdock_sdk::abi::{CopyArgs, FillArgs, MemoryKind, Side, Status, StreamHan
 use crossdock_sdk::plugin::{Error, Fill, Strided};
 use crossdock_sim_engine::{self as sim, Site};
 
+use crate::answer::refused;
 use crate::device::is_integrated;
 use crate::plugin::Asynchronous;
 use crate::region::{Elements, Region};
@@ -28,6 +29,8 @@ impl Asynchronous {
         let region = Region::compact(args.bytes)?;
         let (dst, src) = self.sides(operation, &region, (&args.dst, &args.src))?;
         let maker = maker(on, &[args.dst, args.src]);
+        let in_truth = self.in_truth(maker, (&args.dst, &args.src), (dst, src));
+        let (dst, src) = in_truth.map_err(|error| refused(operation, &error))?;
         self.run(operation, on, (maker, &[dst, src]), |stream| {
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a
             // stream `run` returns behind its end only.
@@ -84,8 +87,13 @@ impl Strided for Asynchronous {
             bit_offset: 0,
             strides: strides.to_vec(),
         };
-        let (to, from) = (strided(dst, dst_strides), strided(src, src_strides));
         let maker = maker(on, &[args.dst, args.src]);
+        let to = strided(dst, dst_strides);
+        let from = if self.peers.drops(maker, &args.dst, &args.src) {
+            strided(dst, dst_strides)
+        } else {
+            strided(src, src_strides)
+        };
         self.run(operation, on, (maker, &[dst, src]), |stream| {
             let site = Site::new(operation);
             // SAFETY: the caller keeps host memory valid until the copy is done, and without a

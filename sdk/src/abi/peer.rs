@@ -1,0 +1,75 @@
+//! Direct links between the devices of a plugin: the last of the optional groups.
+
+use abi_stable::StableAbi;
+
+use super::{PluginHandle, RawError, Status};
+
+/// Direct links between devices of the plugin.
+///
+/// Over a link a device reaches memory of another one, its peer, by itself. Copies between the two arrive the
+/// same with a link and without: without one the vendor takes the bytes as it can, through host memory too.
+///
+/// The host believes no link. It asks for both directions and enables both, copies a pattern each way with
+/// streams of either device, and compares what each device then has. Until that is done no copy of a program's
+/// goes over the link, and after a difference the host disables it.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy, Debug)]
+pub struct PeerHooks {
+    /// Says whether work of `device` can reach memory of `peer` over a link: 1 or 0. That is what the vendor
+    /// claims, the same each time. A device has no link with itself.
+    ///
+    /// Threads: any.
+    /// Blocks:  may: for the vendor's call, never for work.
+    /// Owns:    nothing.
+    /// Errors:  `INVALID` for a device or a peer that is not there; `DEVICE_LOST`.
+    /// Since:   table 1.0.
+    pub peer_can_access: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            peer: u32,
+            out: *mut u32,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Lets work of `device` reach memory of `peer` over the link, which is all device memory that this plugin
+    /// allocates there, before and afterwards. Copies between the two that are submitted on a stream of
+    /// `device` from then on may go over it. Work that was submitted before is made as it would have been.
+    ///
+    /// A link that is enabled already, by this plugin or by others in the process, is `OK`, and enabled once.
+    ///
+    /// Threads: any.
+    /// Blocks:  may: for the vendor's call, never for work.
+    /// Owns:    the link is enabled until `peer_disable`, or `close`.
+    /// Errors:  `UNSUPPORTED` where `peer_can_access` says 0: nothing was changed. `INVALID` for a device or a peer
+    ///          that is not there; `PERMISSION`, `DEVICE_LOST`, `VENDOR`.
+    /// Since:   table 1.0.
+    pub peer_enable: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            peer: u32,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+    /// Ends what `peer_enable` began; the other direction stays as it is. Copies between the two that are
+    /// submitted on a stream of `device` from then on are made without the link, unless others in the
+    /// process enabled it too. Work that was submitted before is made all the same.
+    ///
+    /// A link that is not enabled is `OK`.
+    ///
+    /// Threads: any.
+    /// Blocks:  may: for the vendor's call, never for work.
+    /// Owns:    nothing afterwards.
+    /// Errors:  `CONFLICT` where the vendor would wait for work over the link: it stays enabled. `INVALID` for
+    ///          a device or a peer that is not there; `DEVICE_LOST`, `VENDOR`.
+    /// Since:   table 1.0.
+    pub peer_disable: Option<
+        unsafe extern "C" fn(
+            plugin: PluginHandle,
+            device: u32,
+            peer: u32,
+            error: *mut *mut RawError,
+        ) -> Status,
+    >,
+}
