@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_sim_engine::{Report, ReportKind, Site};
+use crossdock_sim_engine::{Place, Report, ReportKind, Site};
+use serde_json::json;
 
 use crate::fence::{fence, say};
 use crate::process::Process;
@@ -76,8 +77,19 @@ fn write(file: &Path, report: &Report) -> std::io::Result<()> {
 
 /// A report as an object of JSON, one line.
 pub(crate) fn json(report: &Report) -> serde_json::Value {
-    let call = |site: Site| serde_json::json!({ "function": site.name(), "number": site.number() });
-    serde_json::json!({
+    let call = |site: Site| {
+        let native = site.place().and_then(Place::native);
+        let native = native.map(|native| {
+            let (name, behind) = native.function.unzip();
+            json!({ "module": native.module, "offset": native.offset, "function": name, "behind": behind })
+        });
+        let line = site.place().and_then(|place| place.line.as_ref());
+        let line = line.map(
+            |line| json!({ "file": line.file, "line": line.number, "function": line.function }),
+        );
+        json!({ "function": site.name(), "number": site.number(), "native": native, "python": line })
+    };
+    json!({
         "kind": format!("{:?}", report.kind),
         "first": call(report.first),
         "second": report.second.map(call),

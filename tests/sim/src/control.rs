@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int};
 use crossdock_sim_engine::Site;
 
 use crate::at_exit;
+use crate::callers;
 use crate::fence::fence;
 use crate::process::Process;
 
@@ -79,9 +80,12 @@ pub(crate) extern "C" fn crossdock_sim_touch(address: u64, bytes: u64, writes: c
         crossdock_sim_engine::Access::Write
     };
     with(|process| {
-        process
-            .engine
-            .touch(Site::new("host code"), address, bytes, access);
+        process.engine.touch(
+            Site::new("host code").by(callers::here()),
+            address,
+            bytes,
+            access,
+        );
         0
     });
 }

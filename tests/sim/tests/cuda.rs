@@ -198,6 +198,35 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
 }
 
 #[test]
+fn a_report_says_where_its_calls_are_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    let told = told(&simulated(&[], &program, &["race"]));
+    let offsets: Vec<&str> = told
+        .split("reports+")
+        .skip(1)
+        .filter_map(|behind| behind.split(')').next())
+        .collect();
+    assert_eq!(offsets.len(), 2, "{told}");
+    let mut lines = Command::new("addr2line");
+    let Ok(lines) = lines.args(["-f", "-e"]).arg(program).args(offsets).output() else {
+        println!("skipped: addr2line is not installed");
+        return;
+    };
+    let lines = self::told(&lines);
+    let source = include_str!("cuda/reports.c");
+    let line_of = |text: &str| 1 + source.lines().position(|line| line.contains(text)).unwrap();
+    let first = line_of("cuMemcpyHtoDAsync(memory, pinned, SIZE, one)");
+    let second = line_of("cuMemsetD8Async(memory + 100, 1, 50, other)");
+    for line in [first, second] {
+        assert!(lines.contains(&format!("reports.c:{line}")), "{lines}");
+    }
+    assert_eq!(lines.matches("race\n").count(), 2, "{lines}");
+}
+
+#[test]
 fn a_program_that_hangs_is_told_what_it_waits_for() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("reports", folder.path()) else {

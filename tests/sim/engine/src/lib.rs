@@ -18,7 +18,7 @@
 //! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
 //! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
-//! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
+//! | `report`, `site`, `place`, `standstill` | what is reported: kind, calls and who made them, missing edge, deadlocks |
 //! | `turns`, `others` | one thread at a time, in an order of the seed |
 //! | `trace` | what happened in order, as one number |
 
@@ -36,6 +36,7 @@ mod layout;
 mod memory;
 mod op;
 mod others;
+mod place;
 mod policy;
 mod random;
 mod report;
@@ -57,5 +58,6 @@ pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
 pub use memory::Usage;
 pub use others::Others;
+pub use place::{Line, Native, Place};
 pub use report::{Report, ReportKind};
 pub use site::Site;

@@ -12,6 +12,7 @@ use crossdock_sim_engine::Site;
 use super::captures;
 use super::codes::Code;
 use super::objects::objects;
+use crate::callers;
 use crate::fence::fence;
 use crate::process::Process;
 
@@ -130,7 +131,7 @@ pub(crate) fn run(
         let process = begin(needs_init)?;
         let mut site = Site::new(name);
         if needs_init {
-            site = process.engine.begin(site)?;
+            site = process.engine.begin(site.by(callers::here()))?;
         }
         if captures::is_any_open() && captures::is_unsafe(name) {
             objects().captures.refuse_unsafe()?;
