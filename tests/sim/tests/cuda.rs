@@ -73,6 +73,11 @@ fn streams_capture_as_the_documents_say() {
 }
 
 #[test]
+fn memory_goes_between_processes_as_the_documents_say() {
+    runs_everywhere("ipc");
+}
+
+#[test]
 fn a_slow_link_takes_longer() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("links", folder.path()) else {

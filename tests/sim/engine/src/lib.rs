@@ -16,6 +16,7 @@
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
+//! | `export` | memory that another process opens |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
 //! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
 //! | `report`, `site`, `place`, `standstill` | what is reported: kind, calls and who made them, missing edge, deadlocks |
@@ -30,6 +31,7 @@ mod clock;
 mod config;
 mod engine;
 mod error;
+mod export;
 mod fault;
 mod handle;
 mod layout;
@@ -53,6 +55,7 @@ mod wait;
 pub use config::{Config, Link, Policy};
 pub use engine::Engine;
 pub use error::{Error, Failure};
+pub use export::Export;
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};

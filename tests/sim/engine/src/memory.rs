@@ -26,8 +26,12 @@ pub(crate) struct Allocation {
     pub(crate) kind: MemoryKind,
     pub(crate) start: u64,
     pub(crate) bytes: u64,
-    /// Bytes of addresses that it takes.
+    /// Bytes of addresses that it takes, and how many of them are before its first byte.
     pub(crate) room: u64,
+    pub(crate) lead: u64,
+    /// Whether another process may open it, and whether it is another process's.
+    pub(crate) is_exported: bool,
+    pub(crate) is_imported: bool,
     pub(crate) site: Site,
     pub(crate) life: Life,
     /// The call that frees it, which a stream may not have reached.
@@ -50,6 +54,9 @@ impl Allocation {
             start: 0,
             bytes,
             room: bytes,
+            lead: 0,
+            is_exported: false,
+            is_imported: false,
             site,
             life,
             freed_by: None,
@@ -58,6 +65,15 @@ impl Allocation {
 
     pub(crate) const fn end(&self) -> u64 {
         self.start + self.bytes
+    }
+
+    /// Bytes that it takes of its device's memory.
+    fn counted(&self) -> u64 {
+        if self.kind == MemoryKind::Pinned || self.is_imported {
+            0
+        } else {
+            self.bytes
+        }
     }
 }
 
@@ -233,16 +249,12 @@ impl Memory {
             });
         };
         let room = room.max(bytes);
-        let counted = if wanted.kind == MemoryKind::Pinned {
-            0
-        } else {
-            bytes
-        };
+        let counted = wanted.counted();
         let free = space.total - space.used;
         let found = (counted <= free)
             .then(|| space.take(room, alignment))
             .flatten();
-        let Some(start) = found else {
+        let Some(from) = found else {
             return Err(Error::OutOfMemory {
                 device,
                 bytes,
@@ -250,6 +262,7 @@ impl Memory {
             });
         };
         space.grow(counted);
+        let start = from + wanted.lead;
         let end = start + bytes;
         let old: Vec<u64> = self.overlapping(start, end).map(|a| a.start).collect();
         for start in old {
@@ -277,10 +290,8 @@ impl Memory {
         let Some(space) = at.and_then(|device| self.spaces.get_mut(device)) else {
             return;
         };
-        if allocation.kind != MemoryKind::Pinned {
-            space.used -= allocation.bytes;
-        }
-        space.give(start, allocation.room);
+        space.used -= allocation.counted();
+        space.give(start - allocation.lead, allocation.room);
     }
 
     /// The allocation, freed ones included, that an address is in.

@@ -346,10 +346,15 @@ impl State {
             return;
         };
         let (from, end, bytes) = (allocation.start, allocation.end(), allocation.bytes);
+        let exported = allocation.is_exported.then_some(allocation.id);
         if matches!(allocation.life, Life::Freed(_)) {
             return;
         }
         allocation.life = Life::Freed(mark);
+        if let Some(id) = exported {
+            // Where that fails, others find memory that is poisoned.
+            let _told = self.arena.enter(id, false);
+        }
         self.enter_use(from, end, true, mark, clock);
         self.arena.poison(from, bytes, 0xDD);
         self.arena.give_back(from, bytes);

@@ -127,7 +127,8 @@ fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Ans
     let engine = &call.process.engine;
     let owner = engine.owner_of(address);
     if let Some(owner) = owner.filter(|owner| owner.base == address && !owner.is_registered) {
-        if !is_right(owner.kind) {
+        // What another process has is closed, and not freed.
+        if !is_right(owner.kind) || objects().imports.contains_key(&address) {
             return Err(Code::INVALID_VALUE);
         }
         wait_for_device(call, owner.device)?;

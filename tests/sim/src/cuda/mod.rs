@@ -9,12 +9,13 @@
 //! | `objects` | contexts, streams and events, and the order that default streams make |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
+//! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
 //! | `captures`, `graphs` | streams whose work is captured, and what comes of it |
 //!
-//! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, IPC, and the private
-//! tables of `cuGetExportTable`.
+//! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, pools and events
+//! between processes, and the private tables of `cuGetExportTable`.
 mod captures;
 mod codes;
 mod contexts;
@@ -25,6 +26,7 @@ mod entry;
 mod events;
 mod fills;
 mod graphs;
+mod ipc;
 mod lookup;
 mod memory;
 mod objects;

@@ -9,6 +9,7 @@ use crossdock_sim_engine::{Engine, Event, Site, Stream};
 use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
+use super::ipc::Import;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
 pub(crate) const LEGACY: u64 = 1;
@@ -65,6 +66,8 @@ pub(crate) struct Objects {
     pub(crate) allocations: BTreeMap<u64, u64>,
     /// Registered host memory, by its first address: its flags.
     pub(crate) registered: BTreeMap<u64, u32>,
+    /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
+    pub(crate) imports: BTreeMap<u64, Import>,
     pub(crate) captures: Captures,
     /// The primary context of each device, whose handle stays.
     primary: BTreeMap<u32, u64>,
@@ -102,6 +105,7 @@ impl Objects {
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
+            imports: BTreeMap::new(),
             captures: Captures::new(),
             primary: BTreeMap::new(),
             made: 0,
@@ -302,7 +306,10 @@ impl Objects {
             engine.destroy_event(call.site, event.engine)?;
         }
         for (address, _) in taken(&mut self.allocations, |context| *context == handle) {
-            engine.free(call.site, address)?;
+            match self.imports.remove(&address) {
+                Some(_) => engine.close_import(call.site, address)?,
+                None => engine.free(call.site, address)?,
+            }
         }
         if let Some(context) = self.contexts.get_mut(&handle) {
             context.legacy = None;

@@ -76,8 +76,15 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
         9 => out
             .cast::<c_int>()
             .set(owner.map_or(-2, |owner| owner.device.cast_signed())),
-        // The device of IPC, of RDMA: neither is simulated.
-        10 | 15 => out.set(0),
+        // Whether other processes may open it; whether other devices than GPUs reach it, which is not simulated.
+        10 => {
+            let device = owner.filter(|owner| owner.kind == MemoryKind::Device);
+            let objects = objects();
+            out.set(u8::from(
+                device.is_some_and(|owner| objects.is_exportable(owner.base)),
+            ))
+        }
+        15 => out.set(0),
         11 => word(owner.map_or(0, |owner| owner.base)),
         12 => out
             .cast::<usize>()

@@ -2,6 +2,7 @@
 
 mod control;
 mod events;
+mod exports;
 mod memory;
 mod streams;
 mod work;
