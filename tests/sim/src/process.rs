@@ -15,6 +15,7 @@ pub(crate) struct Process {
     pub(crate) engine: Engine,
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
+    pub(crate) has_peers: bool,
     id: u32,
     waits: Mutex<Vec<Site>>,
 }
@@ -50,6 +51,7 @@ impl Process {
             engine,
             driver: settings.driver,
             missing: settings.missing,
+            has_peers: settings.has_peers,
             id: std::process::id(),
             waits: Mutex::default(),
         })

@@ -11,6 +11,7 @@
 //! | `missing` | functions that the driver does not have, with `,` between them |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
+//! | `peers` | 0: no device reaches the memory of another one |
 //! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
@@ -24,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) engine: Config,
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
+    pub(crate) has_peers: bool,
 }
 
 impl Settings {
@@ -45,6 +47,7 @@ impl Settings {
             },
             driver: 13_000,
             missing: Vec::new(),
+            has_peers: true,
         };
         for word in text.split(';').filter(|word| !word.trim().is_empty()) {
             let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
@@ -79,6 +82,7 @@ impl Settings {
                 }
                 engine.paced = true;
             }
+            "peers" => self.has_peers = value != "0",
             "unrecorded" => engine.report_unrecorded = value != "0",
             "uninitialised" => engine.report_uninitialised = value == "1",
             "policy" => {

@@ -73,8 +73,57 @@ fn streams_capture_as_the_documents_say() {
 }
 
 #[test]
+fn calls_and_streams_wait_as_the_documents_say() {
+    runs_everywhere("order");
+}
+
+#[test]
+fn pools_give_and_keep_memory_as_the_documents_say() {
+    runs_everywhere("pools");
+}
+
+#[test]
+fn addresses_are_known_as_the_documents_say() {
+    runs_everywhere("pointers");
+}
+
+#[test]
 fn memory_goes_between_processes_as_the_documents_say() {
     runs_everywhere("ipc");
+}
+
+#[test]
+fn a_lost_device_stays_lost_and_the_others_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("lost", folder.path()) else {
+        return;
+    };
+    for policy in POLICIES {
+        for queues in ["1", "8"] {
+            let fault = ["--set", "fault=exec:cuMemsetD8Async@2=700!", "--cuda", "2"];
+            let options = ["--policy", policy, "--queues", queues];
+            let output = simulated(
+                &[fault.as_slice(), options.as_slice()].concat(),
+                &program,
+                &[],
+            );
+            let (code, told) = (output.status.code(), told(&output));
+            assert_eq!((code, told.as_str()), (Some(0), ""), "{policy}, {queues}");
+        }
+    }
+}
+
+#[test]
+fn devices_without_peers_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("behaviour", folder.path()) else {
+        return;
+    };
+    let output = simulated(&["--cuda", "2", "--set", "peers=0"], &program, &[]);
+    assert_eq!(
+        (output.status.code(), told(&output).as_str()),
+        (Some(0), "")
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! | `calls` | the functions of [`Engine`], a file for each kind of thing they are about |
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
-//! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
+//! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `export` | memory that another process opens |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
 //! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
@@ -50,6 +50,7 @@ mod state;
 mod strided;
 mod trace;
 mod turns;
+mod usage;
 mod wait;
 
 pub use config::{Config, Link, Policy};
@@ -59,8 +60,8 @@ pub use export::Export;
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
-pub use memory::Usage;
 pub use others::Others;
 pub use place::{Line, Native, Place};
 pub use report::{Report, ReportKind};
 pub use site::Site;
+pub use usage::Usage;

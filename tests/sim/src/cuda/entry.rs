@@ -97,6 +97,11 @@ impl<T: Copy> In<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
+    /// The same pointer to values of another type.
+    pub(crate) const fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+
     /// Where the value with this index is.
     pub(crate) const fn at(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
@@ -118,6 +123,16 @@ pub(crate) struct Call {
     /// Whether the default stream is the thread's own: the functions with `_ptds` and `_ptsz` behind their names.
     pub(crate) is_per_thread: bool,
     pub(crate) process: &'static Process,
+}
+
+impl Call {
+    /// Refuses with what a device is lost with: "any further CUDA work will return the same error".
+    pub(crate) fn refuse_lost(&self, device: u32) -> Answer {
+        match self.process.engine.lost(device) {
+            Some(failure) => Err(Code(failure.status)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Makes a call: nothing that goes wrong in it leaves it.

@@ -64,8 +64,8 @@ pub(crate) struct Objects {
     pub(crate) events: BTreeMap<u64, EventOf>,
     /// The context of each allocation, by its first address.
     pub(crate) allocations: BTreeMap<u64, u64>,
-    /// Registered host memory, by its first address: its flags.
-    pub(crate) registered: BTreeMap<u64, u32>,
+    /// Registered host memory, by its first address: its flags, and the context that it was registered in.
+    pub(crate) registered: BTreeMap<u64, (u32, u64)>,
     /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
     pub(crate) imports: BTreeMap<u64, Import>,
     pub(crate) captures: Captures,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Fault, Policy, Report, Site};
+use crate::{Engine, Error, Failure, Fault, Policy, Report, Site};
 
 impl Engine {
     /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
@@ -93,6 +93,12 @@ impl Engine {
         };
         state.plan.clear();
         state.lost.clear();
+    }
+
+    /// The failure that a device is lost with, if it is.
+    #[must_use]
+    pub fn lost(&self, device: u32) -> Option<Failure> {
+        self.shared.here().ok()?.lost.get(&device).copied()
     }
 
     /// The report of a standstill, when operations are pending and, as things are, none can run

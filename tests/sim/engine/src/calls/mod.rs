@@ -5,4 +5,5 @@ mod events;
 mod exports;
 mod memory;
 mod streams;
+mod usage;
 mod work;

@@ -129,6 +129,20 @@ impl Engine {
         stream: Stream,
         function: Box<dyn FnOnce() + Send>,
     ) -> Result<(), Error> {
+        self.host_call_with(site, stream, Box::new(|_status| function()))
+    }
+
+    /// The same with the status of the failure, where the device is lost by then or the call itself fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::host_call`].
+    pub fn host_call_with(
+        &self,
+        site: Site,
+        stream: Stream,
+        function: Box<dyn FnOnce(Option<i32>) + Send>,
+    ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.submit(site, stream, Body::Host(function), Vec::new())?;
         self.shared.tell(&state);
