@@ -30,7 +30,9 @@ pub(crate) fn tell_of_standstills(process: &'static Process) {
     let tell = move || {
         while !Process::is_exiting() && !process.is_forked() {
             std::thread::park_timeout(LOOKS);
-            tell_new(process, |report| report.kind == ReportKind::Standstill);
+            let mut reports = process.engine.reports();
+            reports.retain(|report| report.kind == ReportKind::Standstill);
+            tell_new(reports);
         }
     };
     let thread = std::thread::Builder::new().name("sim-reports".to_owned());
@@ -46,16 +48,17 @@ extern "C" fn report() {
             return;
         }
         Process::exits();
-        tell_new(process, |_| true);
+        tell_new(process.engine.reports());
+        tell_new(process.leaks());
     });
 }
 
-/// Tells of the reports of a kind that were not told, on stderr and in the folder.
-fn tell_new(process: &Process, is_meant: impl Fn(&Report) -> bool) {
-    static TOLD: Mutex<Vec<(Site, Option<Site>)>> = Mutex::new(Vec::new());
+/// Tells of those reports that were not told, on stderr and in the folder.
+fn tell_new(reports: Vec<Report>) {
+    static TOLD: Mutex<Vec<(ReportKind, Site, Option<Site>)>> = Mutex::new(Vec::new());
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    for report in process.engine.reports().into_iter().filter(is_meant) {
-        let calls = (report.first, report.second);
+    for report in reports {
+        let calls = (report.kind, report.first, report.second);
         if told.contains(&calls) {
             continue;
         }

@@ -13,6 +13,7 @@
 //! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
 //! | `peers` | 0: no device reaches the memory of another one |
 //! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
+//! | `leaks` | 1: what a program made and left is reported at its exit |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
+    pub(crate) tells_leaks: bool,
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
             driver: 13_000,
             missing: Vec::new(),
             has_peers: true,
+            tells_leaks: false,
         };
         for word in text.split(';').filter(|word| !word.trim().is_empty()) {
             let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
@@ -83,6 +86,7 @@ impl Settings {
                 engine.paced = true;
             }
             "peers" => self.has_peers = value != "0",
+            "leaks" => self.tells_leaks = value == "1",
             "unrecorded" => engine.report_unrecorded = value != "0",
             "uninitialised" => engine.report_uninitialised = value == "1",
             "policy" => {

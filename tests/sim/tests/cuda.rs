@@ -166,7 +166,28 @@ fn runs_everywhere(name: &str) {
 }
 
 /// Each mistake, and both calls as its report names them.
-const MISTAKES: [(&str, &str, &str); 11] = [
+const MISTAKES: [(&str, &str, &str); 16] = [
+    (
+        "host_race",
+        "HostRace: `cuMemcpyDtoHAsync_v2`",
+        "and `host code`",
+    ),
+    (
+        "uninitialised",
+        "Uninitialised: `cuMemAlloc_v2`",
+        "and `cuMemcpyDtoHAsync_v2`",
+    ),
+    (
+        "stale_stream",
+        "Stale: `cuStreamDestroy_v2`",
+        "and `cuMemsetD8Async`",
+    ),
+    (
+        "stale_event",
+        "Stale: `cuEventDestroy_v2`",
+        "and `cuStreamWaitEvent`",
+    ),
+    ("leak", "Leak: `cuMemAlloc_v2`", "an allocation was left"),
     ("race", "Race: `cuMemcpyHtoDAsync_v2`", "`cuMemsetD8Async`"),
     (
         "recorded_too_early",
@@ -227,8 +248,15 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
         return;
     };
     for (name, first, second) in MISTAKES {
+        // These kinds are looked for when somebody asks for them.
+        let set = match name {
+            "uninitialised" => "uninitialised=1",
+            "leak" => "leaks=1",
+            _ => "seed=2",
+        };
         for policy in POLICIES {
-            let output = simulated(&["--policy", policy], &program, &[name]);
+            let options = ["--policy", policy, "--set", set];
+            let output = simulated(&options, &program, &[name]);
             let told = told(&output);
             assert_eq!(output.status.code(), Some(3), "{name}, {policy}: {told}");
             assert_eq!(
@@ -240,7 +268,7 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
                 told.contains(first) && told.contains(second),
                 "{name}, {policy}: {told}"
             );
-            let mended = simulated(&["--policy", policy], &program, &[name, "mended"]);
+            let mended = simulated(&options, &program, &[name, "mended"]);
             assert_eq!(
                 mended.status.code(),
                 Some(0),
@@ -249,6 +277,24 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
             );
         }
     }
+}
+
+#[test]
+fn there_is_a_mistake_of_each_kind_of_report() {
+    let kinds = include_str!("../engine/src/report.rs");
+    let (_, kinds) = kinds.split_once("pub enum ReportKind {").unwrap();
+    let (kinds, _) = kinds.split_once('}').unwrap();
+    let kinds = kinds
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
+    let made = |kind: &str| {
+        let begin = format!("{kind}: ");
+        MISTAKES
+            .iter()
+            .any(|(_, first, _)| first.starts_with(&begin))
+    };
+    let missing: Vec<&str> = kinds.filter(|kind| !made(kind)).collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]

@@ -31,7 +31,9 @@ entries! {
 
     fn cuEventDestroy_v2(event: u64) |call| {
         let mut objects = objects();
-        let gone = objects.events.remove(&event).ok_or(Code::INVALID_HANDLE)?;
+        let gone = objects.event(call, event)?;
+        objects.events.remove(&event);
+        objects.gone.add(event, call.site);
         objects.captures.forget_event(event);
         Ok(call.process.engine.destroy_event(call.site, gone.engine)?)
     }
@@ -73,8 +75,7 @@ entries! {
 /// An event, whose work is no captured one and whose device is there.
 fn find(call: &Call, event: u64) -> Answer<EventOf> {
     let mut objects = objects();
-    let found = objects.events.get(&event).copied();
-    let found = found.ok_or(Code::INVALID_HANDLE)?;
+    let found = objects.event(call, event)?;
     objects.captures.refuse_event(event)?;
     let device = objects.context(found.context)?.device;
     drop(objects);
@@ -84,7 +85,7 @@ fn find(call: &Call, event: u64) -> Answer<EventOf> {
 
 fn record(call: &Call, handle: u64, stream: u64) -> Answer {
     let mut objects = objects();
-    let event = *objects.events.get(&handle).ok_or(Code::INVALID_HANDLE)?;
+    let event = objects.event(call, handle)?;
     let (_, context) = objects.stream(call, stream)?;
     if context != event.context {
         return Err(Code::INVALID_HANDLE);

@@ -6,7 +6,7 @@
 //! | `lookup` | the table of functions as the driver looks them up, and those that nobody wrote: 801 |
 //! | `entry` | what every call has in common |
 //! | `codes` | results, with their names and texts |
-//! | `objects` | contexts, streams and events, and the order that default streams make |
+//! | `objects`, `gone` | contexts, streams and events, the order that default streams make, and what was destroyed |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
@@ -25,6 +25,7 @@ mod driver;
 mod entry;
 mod events;
 mod fills;
+mod gone;
 mod graphs;
 mod ipc;
 mod lookup;

@@ -9,6 +9,7 @@ use crossdock_sim_engine::{Engine, Event, Site, Stream};
 use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
+use super::gone::Gone;
 use super::ipc::Import;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
@@ -69,6 +70,7 @@ pub(crate) struct Objects {
     /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
     pub(crate) imports: BTreeMap<u64, Import>,
     pub(crate) captures: Captures,
+    pub(crate) gone: Gone,
     /// The primary context of each device, whose handle stays.
     primary: BTreeMap<u32, u64>,
     made: u64,
@@ -107,6 +109,7 @@ impl Objects {
             registered: BTreeMap::new(),
             imports: BTreeMap::new(),
             captures: Captures::new(),
+            gone: Gone::new(),
             primary: BTreeMap::new(),
             made: 0,
         }
@@ -188,7 +191,7 @@ impl Objects {
             (0, false) | (LEGACY, _) => self.legacy(call),
             (0, true) | (PER_THREAD, _) => self.own(call),
             _ if self.streams.contains_key(&handle) => Ok(handle),
-            _ => Err(Code::INVALID_HANDLE),
+            _ => Err(self.no_handle(call, handle, "a stream")),
         }
     }
 

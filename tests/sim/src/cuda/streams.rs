@@ -40,7 +40,9 @@ entries! {
 
     fn cuStreamDestroy_v2(stream: u64) |call| {
         let mut objects = objects();
-        let gone = objects.streams.remove(&stream).ok_or(Code::INVALID_HANDLE)?;
+        let gone = objects.streams.remove(&stream);
+        let gone = gone.ok_or_else(|| objects.no_handle(call, stream, "a stream"))?;
+        objects.gone.add(stream, call.site);
         objects.captures.forget_stream(stream);
         Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
     }
@@ -74,7 +76,7 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         let mut objects = objects();
-        let found = *objects.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
+        let found = objects.event(call, event)?;
         let key = objects.resolve(call, stream)?;
         objects.stream(call, key)?;
         if objects.captures.wait(key, event, found.is_recorded)? {
