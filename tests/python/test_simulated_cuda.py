@@ -61,10 +61,11 @@ def test_a_race_is_told_with_both_lines_of_the_script() -> None:
 def test_lines_are_told_whoever_holds_pythons_lock_and_until_the_interpreter_ends(lock: str) -> None:
     run = simulated("callers.py", "lazy", 1, lock)
     assert run.returncode == 3 and run.stderr.count("DoubleFree: ") == 1, run.stdout + run.stderr
-    report = json.loads(run.stdout)
+    report, wait = map(json.loads, run.stdout.splitlines())
     lines = [line_of("callers.py", text) for text in ("# the first", "# the second")]
     assert [report[call]["python"]["line"] for call in ("first", "second")] == lines
     assert report["first"]["python"]["function"] == "Memory.free_twice"
+    assert (wait["function"], wait["python"]["line"]) == ("cuMemFree_v2", lines[0])
     assert Path(report["first"]["python"]["file"]) == CLIENTS / "callers.py"
     assert report["first"]["native"]["module"] and report["first"]["native"]["offset"] > 0
     for _ in SEEDS:

@@ -50,6 +50,11 @@ extern "C" fn report() {
         Process::exits();
         tell_new(process.engine.reports());
         tell_new(process.leaks());
+        if process.tells_waits {
+            for wait in process.waits().iter() {
+                say!("crossdock-sim: {wait} waited for all work of a device");
+            }
+        }
     });
 }
 
@@ -80,18 +85,6 @@ fn write(file: &Path, report: &Report) -> std::io::Result<()> {
 
 /// A report as an object of JSON, one line.
 pub(crate) fn json(report: &Report) -> serde_json::Value {
-    let call = |site: Site| {
-        let native = site.place().and_then(Place::native);
-        let native = native.map(|native| {
-            let (name, behind) = native.function.unzip();
-            json!({ "module": native.module, "offset": native.offset, "function": name, "behind": behind })
-        });
-        let line = site.place().and_then(|place| place.line.as_ref());
-        let line = line.map(
-            |line| json!({ "file": line.file, "line": line.number, "function": line.function }),
-        );
-        json!({ "function": site.name(), "number": site.number(), "native": native, "python": line })
-    };
     json!({
         "kind": format!("{:?}", report.kind),
         "first": call(report.first),
@@ -100,4 +93,17 @@ pub(crate) fn json(report: &Report) -> serde_json::Value {
         "bytes": report.bytes.map(|(_, bytes)| bytes),
         "detail": report.detail,
     })
+}
+
+/// A call as an object of JSON.
+pub(crate) fn call(site: Site) -> serde_json::Value {
+    let native = site.place().and_then(Place::native);
+    let native = native.map(|native| {
+        let (name, behind) = native.function.unzip();
+        json!({ "module": native.module, "offset": native.offset, "function": name, "behind": behind })
+    });
+    let line = site.place().and_then(|place| place.line.as_ref());
+    let line = line
+        .map(|line| json!({ "file": line.file, "line": line.number, "function": line.function }));
+    json!({ "function": site.name(), "number": site.number(), "native": native, "python": line })
 }

@@ -17,6 +17,7 @@ pub(crate) struct Process {
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
     tells_leaks: bool,
+    pub(crate) tells_waits: bool,
     id: u32,
     waits: Mutex<Vec<Site>>,
 }
@@ -54,6 +55,7 @@ impl Process {
             missing: settings.missing,
             has_peers: settings.has_peers,
             tells_leaks: settings.tells_leaks,
+            tells_waits: settings.tells_waits,
             id: std::process::id(),
             waits: Mutex::default(),
         })

@@ -14,6 +14,7 @@
 //! | `peers` | 0: no device reaches the memory of another one |
 //! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
 //! | `leaks` | 1: what a program made and left is reported at its exit |
+//! | `waits` | 1: the calls that waited for all work of a device are told at the exit, which are no reports |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
     pub(crate) tells_leaks: bool,
+    pub(crate) tells_waits: bool,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
             missing: Vec::new(),
             has_peers: true,
             tells_leaks: false,
+            tells_waits: false,
         };
         for word in text.split(';').filter(|word| !word.trim().is_empty()) {
             let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
@@ -87,6 +90,7 @@ impl Settings {
             }
             "peers" => self.has_peers = value != "0",
             "leaks" => self.tells_leaks = value == "1",
+            "waits" => self.tells_waits = value == "1",
             "unrecorded" => engine.report_unrecorded = value != "0",
             "uninitialised" => engine.report_uninitialised = value == "1",
             "policy" => {

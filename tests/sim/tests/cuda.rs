@@ -127,6 +127,27 @@ fn devices_without_peers_say_so() {
 }
 
 #[test]
+fn calls_that_wait_for_a_whole_device_are_told_where_somebody_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    let output = simulated(
+        &["--set", "waits=1"],
+        &program,
+        &["use_after_free", "mended"],
+    );
+    let (code, told) = (output.status.code(), told(&output));
+    let wait = "crossdock-sim: `cuMemFree_v2` (call ";
+    assert!(code == Some(0) && told.starts_with(wait), "{told}");
+    assert_eq!(
+        told.matches("waited for all work of a device").count(),
+        1,
+        "{told}"
+    );
+}
+
+#[test]
 fn a_slow_link_takes_longer() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("links", folder.path()) else {

@@ -1,6 +1,7 @@
 """The same mistake by code that holds Python's lock (`callers.py held`) and by code that does not (`callers.py free`).
 
-Prints the report as JSON. Another one comes as the interpreter ends, or, with `thread` behind it, a thread calls then.
+Prints the report, and the call that waited for a device, as JSON. Another report comes as the interpreter ends, or, with
+`thread` behind it, a thread calls then.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def calls_all_the_time() -> None:
 
 Memory()
 text = ctypes.create_string_buffer(1 << 16)
-ctypes.PyDLL("libcrossdock_sim.so").crossdock_sim_take_reports(text, ctypes.c_size_t(len(text)))
-print(text.value.decode(), end="", flush=True)
+simulator = ctypes.PyDLL("libcrossdock_sim.so")
+for take in (simulator.crossdock_sim_take_reports, simulator.crossdock_sim_take_waits):
+    take(text, ctypes.c_size_t(len(text)))
+    print(text.value.decode(), end="", flush=True)
 if "thread" in sys.argv:
     threading.Thread(target=calls_all_the_time, daemon=True).start()
 else:

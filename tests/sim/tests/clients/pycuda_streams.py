@@ -1,4 +1,4 @@
-"""PyCUDA on two streams, one of which reads what the other one brings: `pycuda_streams.py [mended]`."""
+"""PyCUDA on two streams, one of which reads what the other one brings: `pycuda_streams.py race|mended`."""
 
 import sys
 

@@ -129,6 +129,31 @@ static void words_are_compared(void) {
     GIVES(CUDA_ERROR_INVALID_VALUE, cuStreamWaitValue32(stream, (CUdeviceptr)word, 1, 77));
 }
 
+/* Streams share hardware queues, of which CUDA_DEVICE_MAX_CONNECTIONS says how many there are, and a wait holds up what is
+ * behind it there. So no wait is submitted before the work that ends it. */
+static void waits_behind_their_ends_hold_up_nothing(void) {
+    enum { STREAMS = 64, ROUNDS = 4 };
+    CUstream streams[STREAMS];
+    uint32_t *word = (uint32_t *)pinned;
+    *word = 0;
+    for (int at = 0; at < STREAMS; ++at) {
+        OK(cuStreamCreate(&streams[at], CU_STREAM_NON_BLOCKING));
+    }
+    for (uint32_t round = 1; round <= ROUNDS; ++round) {
+        OK(cuStreamWriteValue32(streams[round], (CUdeviceptr)word, round, 0));
+        for (int at = 0; at < STREAMS; ++at) {
+            OK(cuStreamWaitValue32(streams[at], (CUdeviceptr)word, round, CU_STREAM_WAIT_VALUE_GEQ));
+            OK(cuMemsetD8Async(memory + at, (unsigned char)round, 1, streams[at]));
+        }
+    }
+    for (int at = 0; at < STREAMS; ++at) {
+        OK(cuStreamSynchronize(streams[at]));
+        OK(cuStreamDestroy(streams[at]));
+    }
+    OK(cuMemcpyDtoH(pageable, memory, STREAMS));
+    CHECK(pageable[0] == ROUNDS && pageable[STREAMS - 1] == ROUNDS);
+}
+
 /* What one thread's default stream has is not ordered against another's. */
 static void *on_its_own_stream(void *unused) {
     CUstream there;
@@ -239,6 +264,7 @@ int main(void) {
     copies_from_pageable_memory_are_done_with_it();
     a_stream_ends_behind_its_work();
     words_are_compared();
+    waits_behind_their_ends_hold_up_nothing();
     each_thread_has_a_default_stream();
     streams_and_events_are_of_their_context();
     a_destroyed_context_stays_current_elsewhere();
