@@ -1,6 +1,6 @@
 //! Contexts, streams and events: which there are, whose they are, and the order that default streams make.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -76,11 +76,25 @@ pub(crate) struct Objects {
     made: u64,
 }
 
+/// What a thread has.
+#[derive(Debug, Default)]
+struct OfThread {
+    /// Its stack of contexts, the current one last.
+    stack: Vec<u64>,
+    /// Its default streams, by their contexts.
+    streams: BTreeMap<u64, u64>,
+}
+
 thread_local! {
-    /// The stack of contexts of this thread, the current one last.
-    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// The default streams of this thread, by their contexts.
-    static OWN_STREAMS: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
+    /// It is never dropped: destructors of a thread's other data call the driver too, and what runs at the exit.
+    static THREAD: Cell<Option<&'static RefCell<OfThread>>> = const { Cell::new(None) };
+}
+
+/// Looks at, or changes, what this thread has.
+fn of_thread<T>(change: impl FnOnce(&mut OfThread) -> T) -> T {
+    let own = THREAD.get().unwrap_or_else(|| Box::leak(Box::default()));
+    THREAD.set(Some(own));
+    change(&mut own.borrow_mut())
 }
 
 /// All objects of the process. Nobody waits for work while holding them.
@@ -91,7 +105,7 @@ pub(crate) fn objects() -> MutexGuard<'static, Objects> {
 
 /// Changes this thread's stack of contexts.
 pub(crate) fn stack<T>(change: impl FnOnce(&mut Vec<u64>) -> T) -> T {
-    STACK.with_borrow_mut(change)
+    of_thread(|own| change(&mut own.stack))
 }
 
 /// The current context of this thread.
@@ -212,12 +226,12 @@ impl Objects {
     /// The default stream of this thread in the current context.
     fn own(&mut self, call: &Call) -> Answer<u64> {
         let (context, _) = self.current()?;
-        let known = OWN_STREAMS.with_borrow(|streams| streams.get(&context).copied());
+        let known = of_thread(|own| own.streams.get(&context).copied());
         if let Some(stream) = known.filter(|stream| self.streams.contains_key(stream)) {
             return Ok(stream);
         }
         let handle = self.make_stream(call, context, 0, 0)?;
-        OWN_STREAMS.with_borrow_mut(|streams| streams.insert(context, handle));
+        of_thread(|own| own.streams.insert(context, handle));
         Ok(handle)
     }
 
