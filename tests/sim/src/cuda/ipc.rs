@@ -12,7 +12,7 @@ use super::objects::{Objects, objects};
 /// `CUipcMemHandle`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Handle([u64; 8]);
+pub(crate) struct Handle([u8; 64]);
 
 /// What the first word of a handle is.
 const MAGIC: u64 = u64::from_le_bytes(*b"xdsimipc");
@@ -75,7 +75,7 @@ impl Handle {
             id,
         } = *export;
         let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        Self([
+        let words = [
             MAGIC,
             both(process, device),
             descriptor.into(),
@@ -84,11 +84,19 @@ impl Handle {
             bytes,
             ledger,
             id,
-        ])
+        ];
+        let mut handle = [0; 64];
+        for (place, word) in handle.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        Self(handle)
     }
 
     fn export(self) -> Answer<Export> {
-        let [magic, both, descriptor, number, offset, bytes, ledger, id] = self.0;
+        let (words, _) = self.0.as_chunks();
+        let words =
+            std::array::from_fn(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)));
+        let [magic, both, descriptor, number, offset, bytes, ledger, id] = words;
         let word = |value: u64| u32::try_from(value).ok().ok_or(Code::INVALID_VALUE);
         if magic != MAGIC {
             return Err(Code::INVALID_VALUE);

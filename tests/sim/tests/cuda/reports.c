@@ -83,6 +83,16 @@ static void out_of_bounds(int is_mended) {
     GIVES(is_mended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(memory, 1, bytes, one));
 }
 
+/* Rows of which the last one is outside: none is filled. */
+static void rows_out_of_bounds(int is_mended) {
+    const size_t rows = SIZE / 64 + !is_mended;
+    unsigned char first;
+    OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    GIVES(is_mended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, cuMemsetD2D8Async(memory, 64, 2, 32, rows, one));
+    OK(cuMemcpyDtoHAsync(&first, memory, 1, one));
+    CHECK(first == (is_mended ? 2 : 1));
+}
+
 static void double_free(int is_mended) {
     CUdeviceptr short_lived;
     OK(cuMemAlloc(&short_lived, SIZE));
@@ -210,6 +220,7 @@ int main(int count, char **words) {
         {"free_in_use", free_in_use},
         {"use_before_allocation", use_before_allocation},
         {"out_of_bounds", out_of_bounds},
+        {"rows_out_of_bounds", rows_out_of_bounds},
         {"double_free", double_free},
         {"unrecorded", unrecorded},
         {"in_host_function", in_host_function},

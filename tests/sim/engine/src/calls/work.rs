@@ -117,6 +117,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses a range that a call is to use part by part and that is not all in memory as it has to be, as
+    /// [`Engine::copy`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::copy`].
+    pub fn refuse_outside(&self, site: Site, start: u64, bytes: u64) -> Result<(), Error> {
+        let mut state = self.shared.here()?;
+        state.used(site, start, bytes, true).map(drop)
+    }
+
     /// Calls `function` once the stream reaches it: exactly once, also after a failure, on a thread
     /// of the engine. It may block, and blocks its hardware queue; it must not call the engine.
     ///
