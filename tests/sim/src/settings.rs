@@ -8,7 +8,7 @@
 //! | `seed` | of every choice |
 //! | `queues` | hardware queues of each device |
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
-//! | `missing` | functions that the driver does not have, with `,` between them |
+//! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
 //! | `peers` | 0: no device reaches the memory of another one |

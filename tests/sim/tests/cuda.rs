@@ -444,6 +444,20 @@ fn what_is_asked_of_the_driver_is_what_it_is() {
 }
 
 #[test]
+fn what_a_driver_lacks_is_found_by_no_name() {
+    let asked = "import ctypes\n\
+        cuda = ctypes.CDLL('libcuda.so.1')\n\
+        print([hasattr(cuda, f'cuMemPool{name}') for name in ('Create', 'Destroy', 'TrimTo')])\n\
+        found, status = ctypes.c_void_p(), ctypes.c_int()\n\
+        print(cuda.cuGetProcAddress_v2(b'cuMemPoolCreate', ctypes.byref(found), 12000, ctypes.c_uint64(0), \
+            ctypes.byref(status)), found.value, status.value)\n\
+        print(cuda.cuInit(0))";
+    let set = "missing=cuMemPoolCreate,cuMemPoolTrimTo";
+    let output = simulated(&["--set", set], Path::new("python3"), &["-c", asked]);
+    assert_eq!(told(&output), "[False, True, False]\n500 None 1\n0\n");
+}
+
+#[test]
 fn what_is_exported_is_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let made = Command::new(root().join("scripts/with-sim"))
