@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -39,6 +40,37 @@ def test_numbas_arrays_work(policy: str) -> None:
     pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
     run = simulated("numba_arrays.py", policy, 1)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def line_of(client: str, text: str) -> int:
+    lines = (CLIENTS / client).read_text().splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if text in line)
+    return number
+
+
+def test_a_race_is_told_with_both_lines_of_the_script() -> None:
+    run = simulated("races.py", "lazy", 1, "arrays_sent_before_they_are_ready")
+    (told,) = (line for line in run.stderr.splitlines() if "Race:" in line)
+    places = re.findall(r"\(call \d+, \S*/(races\.py:\d+ in \w+), cydriver\S*\+0x", told)
+    first = line_of("races.py", "memory.copy_from(host, stream=stream)")
+    second = line_of("races.py", "array.copy_to(host, stream=inside_mpi)")
+    assert places == [f"races.py:{first} in made_on", f"races.py:{second} in {RACES[0]}"], run.stderr
+
+
+@pytest.mark.parametrize("lock", ["held", "free"])
+def test_lines_are_told_whoever_holds_pythons_lock_and_until_the_interpreter_ends(lock: str) -> None:
+    run = simulated("callers.py", "lazy", 1, lock)
+    assert run.returncode == 3 and run.stderr.count("DoubleFree: ") == 1, run.stdout + run.stderr
+    report, wait = map(json.loads, run.stdout.splitlines())
+    lines = [line_of("callers.py", text) for text in ("# the first", "# the second")]
+    assert [report[call]["python"]["line"] for call in ("first", "second")] == lines
+    assert report["first"]["python"]["function"] == "Memory.free_twice"
+    assert (wait["function"], wait["python"]["line"]) == ("cuMemFree_v2", lines[0])
+    assert Path(report["first"]["python"]["file"]) == CLIENTS / "callers.py"
+    assert report["first"]["native"]["module"] and report["first"]["native"]["offset"] > 0
+    for _ in SEEDS:
+        ended = simulated("callers.py", "lazy", 1, lock, "thread")
+        assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("race", RACES)

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_sim_engine::{Report, ReportKind, Site};
+use crossdock_sim_engine::{Place, Report, ReportKind, Site};
+use serde_json::json;
 
 use crate::fence::{fence, say};
 use crate::process::Process;
@@ -29,7 +30,9 @@ pub(crate) fn tell_of_standstills(process: &'static Process) {
     let tell = move || {
         while !Process::is_exiting() && !process.is_forked() {
             std::thread::park_timeout(LOOKS);
-            tell_new(process, |report| report.kind == ReportKind::Standstill);
+            let mut reports = process.engine.reports();
+            reports.retain(|report| report.kind == ReportKind::Standstill);
+            tell_new(reports);
         }
     };
     let thread = std::thread::Builder::new().name("sim-reports".to_owned());
@@ -45,16 +48,22 @@ extern "C" fn report() {
             return;
         }
         Process::exits();
-        tell_new(process, |_| true);
+        tell_new(process.engine.reports());
+        tell_new(process.leaks());
+        if process.tells_waits {
+            for wait in process.waits().iter() {
+                say!("crossdock-sim: {wait} waited for all work of a device");
+            }
+        }
     });
 }
 
-/// Tells of the reports of a kind that were not told, on stderr and in the folder.
-fn tell_new(process: &Process, is_meant: impl Fn(&Report) -> bool) {
-    static TOLD: Mutex<Vec<(Site, Option<Site>)>> = Mutex::new(Vec::new());
+/// Tells of those reports that were not told, on stderr and in the folder.
+fn tell_new(reports: Vec<Report>) {
+    static TOLD: Mutex<Vec<(ReportKind, Site, Option<Site>)>> = Mutex::new(Vec::new());
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    for report in process.engine.reports().into_iter().filter(is_meant) {
-        let calls = (report.first, report.second);
+    for report in reports {
+        let calls = (report.kind, report.first, report.second);
         if told.contains(&calls) {
             continue;
         }
@@ -76,8 +85,7 @@ fn write(file: &Path, report: &Report) -> std::io::Result<()> {
 
 /// A report as an object of JSON, one line.
 pub(crate) fn json(report: &Report) -> serde_json::Value {
-    let call = |site: Site| serde_json::json!({ "function": site.name(), "number": site.number() });
-    serde_json::json!({
+    json!({
         "kind": format!("{:?}", report.kind),
         "first": call(report.first),
         "second": report.second.map(call),
@@ -85,4 +93,17 @@ pub(crate) fn json(report: &Report) -> serde_json::Value {
         "bytes": report.bytes.map(|(_, bytes)| bytes),
         "detail": report.detail,
     })
+}
+
+/// A call as an object of JSON.
+pub(crate) fn call(site: Site) -> serde_json::Value {
+    let native = site.place().and_then(Place::native);
+    let native = native.map(|native| {
+        let (name, behind) = native.function.unzip();
+        json!({ "module": native.module, "offset": native.offset, "function": name, "behind": behind })
+    });
+    let line = site.place().and_then(|place| place.line.as_ref());
+    let line = line
+        .map(|line| json!({ "file": line.file, "line": line.number, "function": line.function }));
+    json!({ "function": site.name(), "number": site.number(), "native": native, "python": line })
 }

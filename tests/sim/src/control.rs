@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int};
 use crossdock_sim_engine::Site;
 
 use crate::at_exit;
+use crate::callers;
 use crate::fence::fence;
 use crate::process::Process;
 
@@ -30,25 +31,59 @@ pub(crate) extern "C" fn crossdock_sim_reports() -> i64 {
 /// `text` is valid for `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn crossdock_sim_take_reports(text: *mut c_char, size: usize) -> i64 {
-    with(|process| {
+    let take = |process: &Process| {
         let reports = process.engine.reports();
-        let lines = reports
-            .iter()
-            .map(|report| format!("{}\n", at_exit::json(report)));
-        let lines: String = lines.collect();
-        let needed = lines.len() + 1;
-        if needed <= size && !text.is_null() {
-            // SAFETY: the caller vouches for the bytes, and they are no memory of ours.
-            unsafe { text.copy_from_nonoverlapping(lines.as_ptr().cast(), lines.len()) };
-            // SAFETY: inside of the same bytes.
-            let end = unsafe { text.add(lines.len()) };
-            // SAFETY: as for the text before it.
-            unsafe { end.write(0) };
+        let lines = reports.iter().map(at_exit::json);
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(lines, text, size) };
+        if fits {
             process.engine.take_reports();
         }
         needed
-    })
-    .unwrap_or(-1)
+    };
+    with(take).unwrap_or(-1)
+}
+
+/// The same of the calls that waited for all work of a device, oldest first.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_waits(text: *mut c_char, size: usize) -> i64 {
+    let take = |process: &Process| {
+        let mut waits = process.waits();
+        let lines = waits.iter().map(|wait| at_exit::call(*wait));
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(lines, text, size) };
+        if fits {
+            waits.clear();
+        }
+        needed
+    };
+    with(take).unwrap_or(-1)
+}
+
+/// Writes values line by line where they fit: how many bytes they need with the final NUL, and whether they do.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+unsafe fn write_lines(
+    values: impl Iterator<Item = serde_json::Value>,
+    text: *mut c_char,
+    size: usize,
+) -> (usize, bool) {
+    let lines: String = values.map(|value| format!("{value}\n")).collect();
+    let needed = lines.len() + 1;
+    let fits = needed <= size && !text.is_null();
+    if fits {
+        // SAFETY: the caller vouches for the bytes, and they are no memory of ours.
+        unsafe { text.copy_from_nonoverlapping(lines.as_ptr().cast(), lines.len()) };
+        // SAFETY: inside of the same bytes.
+        let end = unsafe { text.add(lines.len()) };
+        // SAFETY: as for the text before it.
+        unsafe { end.write(0) };
+    }
+    (needed, fits)
 }
 
 /// Number of allocations, registrations, streams and events that are left; -1 where there is no simulator.
@@ -79,9 +114,12 @@ pub(crate) extern "C" fn crossdock_sim_touch(address: u64, bytes: u64, writes: c
         crossdock_sim_engine::Access::Write
     };
     with(|process| {
-        process
-            .engine
-            .touch(Site::new("host code"), address, bytes, access);
+        process.engine.touch(
+            Site::new("host code").by(callers::here()),
+            address,
+            bytes,
+            access,
+        );
         0
     });
 }

@@ -10,10 +10,12 @@
 //! | `process` | the engine of this process |
 //! | `fence` | what keeps a panic inside |
 //! | `control` | functions for tests: reports, leaks, the calls that waited for a device |
+//! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
 //! | `cuda` | the functions of the CUDA driver |
 
 mod at_exit;
+mod callers;
 mod control;
 mod cuda;
 mod fence;

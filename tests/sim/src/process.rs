@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use crossdock_sim_engine::{Engine, Site};
+use crossdock_sim_engine::{Engine, Report, Site};
 
 use crate::at_exit;
 use crate::fence::say;
@@ -15,6 +15,9 @@ pub(crate) struct Process {
     pub(crate) engine: Engine,
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
+    pub(crate) has_peers: bool,
+    tells_leaks: bool,
+    pub(crate) tells_waits: bool,
     id: u32,
     waits: Mutex<Vec<Site>>,
 }
@@ -50,6 +53,9 @@ impl Process {
             engine,
             driver: settings.driver,
             missing: settings.missing,
+            has_peers: settings.has_peers,
+            tells_leaks: settings.tells_leaks,
+            tells_waits: settings.tells_waits,
             id: std::process::id(),
             waits: Mutex::default(),
         })
@@ -68,6 +74,16 @@ impl Process {
     /// The calls that waited for all work of a device, oldest first.
     pub(crate) fn waits(&self) -> MutexGuard<'_, Vec<Site>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the program made and left, where that is to be told. Default streams are nobody's to destroy.
+    pub(crate) fn leaks(&self) -> Vec<Report> {
+        if !self.tells_leaks {
+            return Vec::new();
+        }
+        let is_own = |leak: &Report| leak.bytes.is_some() || leak.first.name().contains("Create");
+        let leaks = self.engine.leaks().into_iter();
+        leaks.filter(is_own).collect()
     }
 
     /// Whether the process exits.

@@ -8,10 +8,13 @@
 //! | `seed` | of every choice |
 //! | `queues` | hardware queues of each device |
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
-//! | `missing` | functions that the driver does not have, with `,` between them |
+//! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
+//! | `peers` | 0: no device reaches the memory of another one |
 //! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
+//! | `leaks` | 1: what a program made and left is reported at its exit |
+//! | `waits` | 1: the calls that waited for all work of a device are told at the exit, which are no reports |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
 use std::time::Duration;
@@ -24,6 +27,9 @@ pub(crate) struct Settings {
     pub(crate) engine: Config,
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
+    pub(crate) has_peers: bool,
+    pub(crate) tells_leaks: bool,
+    pub(crate) tells_waits: bool,
 }
 
 impl Settings {
@@ -45,6 +51,9 @@ impl Settings {
             },
             driver: 13_000,
             missing: Vec::new(),
+            has_peers: true,
+            tells_leaks: false,
+            tells_waits: false,
         };
         for word in text.split(';').filter(|word| !word.trim().is_empty()) {
             let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
@@ -79,6 +88,9 @@ impl Settings {
                 }
                 engine.paced = true;
             }
+            "peers" => self.has_peers = value != "0",
+            "leaks" => self.tells_leaks = value == "1",
+            "waits" => self.tells_waits = value == "1",
             "unrecorded" => engine.report_unrecorded = value != "0",
             "uninitialised" => engine.report_uninitialised = value == "1",
             "policy" => {

@@ -73,6 +73,81 @@ fn streams_capture_as_the_documents_say() {
 }
 
 #[test]
+fn calls_and_streams_wait_as_the_documents_say() {
+    runs_everywhere("order");
+}
+
+#[test]
+fn pools_give_and_keep_memory_as_the_documents_say() {
+    runs_everywhere("pools");
+}
+
+#[test]
+fn addresses_are_known_as_the_documents_say() {
+    runs_everywhere("pointers");
+}
+
+#[test]
+fn memory_goes_between_processes_as_the_documents_say() {
+    runs_everywhere("ipc");
+}
+
+#[test]
+fn a_lost_device_stays_lost_and_the_others_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("lost", folder.path()) else {
+        return;
+    };
+    for policy in POLICIES {
+        for queues in ["1", "8"] {
+            let fault = ["--set", "fault=exec:cuMemsetD8Async@2=700!", "--cuda", "2"];
+            let options = ["--policy", policy, "--queues", queues];
+            let output = simulated(
+                &[fault.as_slice(), options.as_slice()].concat(),
+                &program,
+                &[],
+            );
+            let (code, told) = (output.status.code(), told(&output));
+            assert_eq!((code, told.as_str()), (Some(0), ""), "{policy}, {queues}");
+        }
+    }
+}
+
+#[test]
+fn devices_without_peers_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("behaviour", folder.path()) else {
+        return;
+    };
+    let output = simulated(&["--cuda", "2", "--set", "peers=0"], &program, &[]);
+    assert_eq!(
+        (output.status.code(), told(&output).as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn calls_that_wait_for_a_whole_device_are_told_where_somebody_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    let output = simulated(
+        &["--set", "waits=1"],
+        &program,
+        &["use_after_free", "mended"],
+    );
+    let (code, told) = (output.status.code(), told(&output));
+    let wait = "crossdock-sim: `cuMemFree_v2` (call ";
+    assert!(code == Some(0) && told.starts_with(wait), "{told}");
+    assert_eq!(
+        told.matches("waited for all work of a device").count(),
+        1,
+        "{told}"
+    );
+}
+
+#[test]
 fn a_slow_link_takes_longer() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("links", folder.path()) else {
@@ -112,7 +187,33 @@ fn runs_everywhere(name: &str) {
 }
 
 /// Each mistake, and both calls as its report names them.
-const MISTAKES: [(&str, &str, &str); 11] = [
+const MISTAKES: [(&str, &str, &str); 17] = [
+    (
+        "rows_out_of_bounds",
+        "OutOfBounds: `cuMemAlloc_v2`",
+        "and `cuMemsetD2D8Async`",
+    ),
+    (
+        "host_race",
+        "HostRace: `cuMemcpyDtoHAsync_v2`",
+        "and `host code`",
+    ),
+    (
+        "uninitialised",
+        "Uninitialised: `cuMemAlloc_v2`",
+        "and `cuMemcpyDtoHAsync_v2`",
+    ),
+    (
+        "stale_stream",
+        "Stale: `cuStreamDestroy_v2`",
+        "and `cuMemsetD8Async`",
+    ),
+    (
+        "stale_event",
+        "Stale: `cuEventDestroy_v2`",
+        "and `cuStreamWaitEvent`",
+    ),
+    ("leak", "Leak: `cuMemAlloc_v2`", "an allocation was left"),
     ("race", "Race: `cuMemcpyHtoDAsync_v2`", "`cuMemsetD8Async`"),
     (
         "recorded_too_early",
@@ -173,8 +274,15 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
         return;
     };
     for (name, first, second) in MISTAKES {
+        // These kinds are looked for when somebody asks for them.
+        let set = match name {
+            "uninitialised" => "uninitialised=1",
+            "leak" => "leaks=1",
+            _ => "seed=2",
+        };
         for policy in POLICIES {
-            let output = simulated(&["--policy", policy], &program, &[name]);
+            let options = ["--policy", policy, "--set", set];
+            let output = simulated(&options, &program, &[name]);
             let told = told(&output);
             assert_eq!(output.status.code(), Some(3), "{name}, {policy}: {told}");
             assert_eq!(
@@ -186,7 +294,7 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
                 told.contains(first) && told.contains(second),
                 "{name}, {policy}: {told}"
             );
-            let mended = simulated(&["--policy", policy], &program, &[name, "mended"]);
+            let mended = simulated(&options, &program, &[name, "mended"]);
             assert_eq!(
                 mended.status.code(),
                 Some(0),
@@ -195,6 +303,53 @@ fn each_mistake_is_reported_with_its_calls_and_its_mended_form_is_not() {
             );
         }
     }
+}
+
+#[test]
+fn there_is_a_mistake_of_each_kind_of_report() {
+    let kinds = include_str!("../engine/src/report.rs");
+    let (_, kinds) = kinds.split_once("pub enum ReportKind {").unwrap();
+    let (kinds, _) = kinds.split_once('}').unwrap();
+    let kinds = kinds
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
+    let made = |kind: &str| {
+        let begin = format!("{kind}: ");
+        MISTAKES
+            .iter()
+            .any(|(_, first, _)| first.starts_with(&begin))
+    };
+    let missing: Vec<&str> = kinds.filter(|kind| !made(kind)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn a_report_says_where_its_calls_are_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("reports", folder.path()) else {
+        return;
+    };
+    let told = told(&simulated(&[], &program, &["race"]));
+    let offsets: Vec<&str> = told
+        .split("reports+")
+        .skip(1)
+        .filter_map(|behind| behind.split(')').next())
+        .collect();
+    assert_eq!(offsets.len(), 2, "{told}");
+    let mut lines = Command::new("addr2line");
+    let Ok(lines) = lines.args(["-f", "-e"]).arg(program).args(offsets).output() else {
+        println!("skipped: addr2line is not installed");
+        return;
+    };
+    let lines = self::told(&lines);
+    let source = include_str!("cuda/reports.c");
+    let line_of = |text: &str| 1 + source.lines().position(|line| line.contains(text)).unwrap();
+    let first = line_of("cuMemcpyHtoDAsync(memory, pinned, SIZE, one)");
+    let second = line_of("cuMemsetD8Async(memory + 100, 1, 50, other)");
+    for line in [first, second] {
+        assert!(lines.contains(&format!("reports.c:{line}")), "{lines}");
+    }
+    assert_eq!(lines.matches("race\n").count(), 2, "{lines}");
 }
 
 #[test]
@@ -286,6 +441,20 @@ fn what_is_asked_of_the_driver_is_what_it_is() {
         wrong == Some(1) && text.contains("`policy=other` of CROSSDOCK_SIM is not understood"),
         "{text}"
     );
+}
+
+#[test]
+fn what_a_driver_lacks_is_found_by_no_name() {
+    let asked = "import ctypes\n\
+        cuda = ctypes.CDLL('libcuda.so.1')\n\
+        print([hasattr(cuda, f'cuMemPool{name}') for name in ('Create', 'Destroy', 'TrimTo')])\n\
+        found, status = ctypes.c_void_p(), ctypes.c_int()\n\
+        print(cuda.cuGetProcAddress_v2(b'cuMemPoolCreate', ctypes.byref(found), 12000, ctypes.c_uint64(0), \
+            ctypes.byref(status)), found.value, status.value)\n\
+        print(cuda.cuInit(0))";
+    let set = "missing=cuMemPoolCreate,cuMemPoolTrimTo";
+    let output = simulated(&["--set", set], Path::new("python3"), &["-c", asked]);
+    assert_eq!(told(&output), "[False, True, False]\n500 None 1\n0\n");
 }
 
 #[test]

@@ -28,7 +28,9 @@ unsafe impl Sync for Arena {}
 const POISONED: u64 = 256 << 10;
 /// Larger freed memory is given back to the system.
 const GIVEN_BACK: u64 = 1 << 20;
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
+/// Behind the memory, the file has a byte for each allocation that other processes may open: 1 while it is there.
+const LEDGER: u64 = 1 << 32;
 
 impl Arena {
     /// Reserves room for sixteen times the memory of each device, so that addresses come back late.
@@ -41,7 +43,7 @@ impl Arena {
             return Err(Error::Invalid { why });
         };
         let bytes = bytes.max(PAGE);
-        let file = shared_file(bytes)?;
+        let file = shared_file(bytes + LEDGER)?;
         let views = map(file, bytes, libc::PROT_NONE).and_then(|callers| {
             Ok((
                 callers,
@@ -81,6 +83,48 @@ impl Arena {
         let within = usize::try_from(offset).ok().filter(|_| offset < self.bytes);
         let host = std::ptr::with_exposed_provenance_mut(usize::try_from(at).unwrap_or(0));
         within.map_or(host, |offset| self.ours.as_ptr().wrapping_add(offset))
+    }
+
+    /// The file, and where an address is in it.
+    pub(crate) fn in_file(&self, at: u64) -> (c_int, u64) {
+        (self.file, at - address(self.callers))
+    }
+
+    /// Where in the file it stands whether an allocation is there.
+    pub(crate) const fn ledger(&self, id: u64) -> u64 {
+        self.bytes + id % LEDGER
+    }
+
+    /// Enters whether other processes find an allocation.
+    pub(crate) fn enter(&self, id: u64, is_there: bool) -> Result<(), Error> {
+        let byte = [u8::from(is_there)];
+        let at = libc::off_t::try_from(self.ledger(id)).unwrap_or(libc::off_t::MAX);
+        // SAFETY: it reads the one byte, and the descriptor is ours.
+        let written = unsafe { libc::pwrite(self.file, byte.as_ptr().cast(), 1, at) };
+        if written == 1 {
+            Ok(())
+        } else {
+            Err(refused("pwrite"))
+        }
+    }
+
+    /// Puts pages of a file into both views, which callers cannot touch: another process's, or our own again.
+    pub(crate) fn show(&self, start: u64, bytes: u64, file: c_int, from: u64) -> Result<(), Error> {
+        let offset = size(start - address(self.callers));
+        let from = libc::off_t::try_from(from).unwrap_or(libc::off_t::MAX);
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        for (view, protection) in [(self.callers, libc::PROT_NONE), (self.ours, both)] {
+            let at = view.as_ptr().wrapping_add(offset);
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            // SAFETY: these pages are of our own mapping, and no allocation but the one that is made or ended here
+            // has bytes in them.
+            let shown =
+                unsafe { libc::mmap(at.cast(), size(bytes), protection, flags, file, from) };
+            if shown == libc::MAP_FAILED {
+                return Err(refused("mmap"));
+            }
+        }
+        Ok(())
     }
 
     /// Lets callers touch whole pages, or no longer.
@@ -150,7 +194,7 @@ fn address(view: NonNull<u8>) -> u64 {
     u64::try_from(view.as_ptr().expose_provenance()).unwrap_or(0)
 }
 
-fn refused(operation: &'static str) -> Error {
+pub(crate) fn refused(operation: &'static str) -> Error {
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     Error::System { operation, code }
 }

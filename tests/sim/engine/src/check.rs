@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::memory::Life;
-use crate::op::Use;
+use crate::op::{Body, Use};
 use crate::shadow::{Conflict, Found, Mark, Role};
 use crate::state::State;
 use crate::{Report, ReportKind, Site};
@@ -106,11 +106,16 @@ impl State {
         };
         let bytes = Some((used.start, used.end - used.start));
         let (site, life) = (allocation.site, allocation.life);
-        let other = |role, site| Mark { site, role, ..mark };
         match life {
             Life::Live => true,
             Life::Promised => {
-                let detail = missing_edge(other(Role::Allocate, site), mark);
+                let allocates = Mark {
+                    role: Role::Allocate,
+                    stream: self.allocates_on(start).unwrap_or(mark.stream),
+                    site,
+                    ..mark
+                };
+                let detail = missing_edge(allocates, mark);
                 let kind = ReportKind::UseBeforeAllocation;
                 self.report(kind, site, Some(mark.site), bytes, detail);
                 true
@@ -140,6 +145,13 @@ impl State {
                 false
             }
         }
+    }
+
+    /// The stream on which an allocation is still to come.
+    fn allocates_on(&self, start: u64) -> Option<u64> {
+        let mut ops = self.queues.iter().flat_map(|queue| &queue.ops);
+        let op = ops.find(|op| matches!(op.body, Body::Allocate(at) if at == start));
+        op.map(|op| op.stream)
     }
 
     /// The report that something was left.

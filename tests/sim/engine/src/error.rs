@@ -50,6 +50,9 @@ pub enum Error {
     /// A host function called the engine, which no vendor allows.
     #[error("a host function must not call the engine; let it signal a thread that does")]
     InHostFunction,
+    /// Memory of another process is not there any more, or is not for this one to open.
+    #[error("the memory of another process is not there; open it while that one runs and has it")]
+    Gone,
     /// The process is a child that was forked after the engine was made.
     #[error("the engine does not work in a forked child; make one there")]
     Forked,

@@ -73,6 +73,8 @@ pub struct Owner {
     pub bytes: u64,
     /// Number of the allocation, never used again.
     pub id: u64,
+    /// The pool that it comes from; 0 is none.
+    pub pool: u64,
     /// Whether it is host memory that was registered, and no allocation.
     pub is_registered: bool,
 }

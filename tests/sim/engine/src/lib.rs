@@ -15,10 +15,11 @@
 //! | `calls` | the functions of [`Engine`], a file for each kind of thing they are about |
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
-//! | `arena`, `memory`, `strided` | device memory, what is allocated in it, and strided copies |
+//! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
+//! | `export` | memory that another process opens |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
 //! | `error`, `handle`, `layout`, `random` | answers, names of streams and events, arguments, and the generator |
-//! | `report`, `site`, `standstill` | what is reported: kind, calls, missing edge, deadlocks |
+//! | `report`, `site`, `place`, `standstill` | what is reported: kind, calls and who made them, missing edge, deadlocks |
 //! | `turns`, `others` | one thread at a time, in an order of the seed |
 //! | `trace` | what happened in order, as one number |
 
@@ -30,12 +31,14 @@ mod clock;
 mod config;
 mod engine;
 mod error;
+mod export;
 mod fault;
 mod handle;
 mod layout;
 mod memory;
 mod op;
 mod others;
+mod place;
 mod policy;
 mod random;
 mod report;
@@ -47,15 +50,18 @@ mod state;
 mod strided;
 mod trace;
 mod turns;
+mod usage;
 mod wait;
 
 pub use config::{Config, Link, Policy};
 pub use engine::Engine;
 pub use error::{Error, Failure};
+pub use export::Export;
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
-pub use memory::Usage;
 pub use others::Others;
+pub use place::{Line, Native, Place};
 pub use report::{Report, ReportKind};
 pub use site::Site;
+pub use usage::Usage;

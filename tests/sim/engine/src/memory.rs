@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::shadow::Mark;
-use crate::{Error, MemoryKind, Site};
+use crate::{Error, MemoryKind, Site, Usage};
 
 /// Between two allocations, so that a small slip meets nobody.
 const GAP: u64 = 512;
@@ -26,10 +26,16 @@ pub(crate) struct Allocation {
     pub(crate) kind: MemoryKind,
     pub(crate) start: u64,
     pub(crate) bytes: u64,
-    /// Bytes of addresses that it takes.
+    /// Bytes of addresses that it takes, and how many of them are before its first byte.
     pub(crate) room: u64,
+    pub(crate) lead: u64,
+    /// Whether another process may open it, and whether it is another process's.
+    pub(crate) is_exported: bool,
+    pub(crate) is_imported: bool,
     pub(crate) site: Site,
     pub(crate) life: Life,
+    /// The pool that it comes from; 0 is none.
+    pub(crate) pool: u64,
     /// The call that frees it, which a stream may not have reached.
     pub(crate) freed_by: Option<Site>,
 }
@@ -50,14 +56,27 @@ impl Allocation {
             start: 0,
             bytes,
             room: bytes,
+            lead: 0,
+            is_exported: false,
+            is_imported: false,
             site,
             life,
+            pool: 0,
             freed_by: None,
         }
     }
 
     pub(crate) const fn end(&self) -> u64 {
         self.start + self.bytes
+    }
+
+    /// Bytes that it takes of its device's memory.
+    fn counted(&self) -> u64 {
+        if self.kind == MemoryKind::Pinned || self.is_imported {
+            0
+        } else {
+            self.bytes
+        }
     }
 }
 
@@ -76,23 +95,11 @@ struct Space {
     next: u64,
     end: u64,
     freed: BTreeMap<u64, u64>,
-    used: u64,
-    /// What was used and is kept for later, with what is used.
-    reserved: u64,
-    /// The most that was reserved, and used.
-    peaks: (u64, u64),
+    usage: Usage,
     total: u64,
 }
 
 impl Space {
-    /// Counts memory that is used from here on. What is kept serves first.
-    fn grow(&mut self, bytes: u64) {
-        self.used += bytes;
-        self.reserved = self.reserved.max(self.used);
-        let (reserved, used) = self.peaks;
-        self.peaks = (reserved.max(self.reserved), used.max(self.used));
-    }
-
     fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         let at = self.next.checked_next_multiple_of(alignment)?;
         let end = at.checked_add(bytes)?.checked_add(GAP)?;
@@ -131,24 +138,12 @@ impl Space {
     }
 }
 
-/// What is reserved and used of a device's memory, in bytes, and the most that was. Pinned memory does not
-/// count. An idealised pool: what is kept is cut and joined as it is needed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Usage {
-    /// Used, and kept for later.
-    pub reserved: u64,
-    /// Allocated, up to where a stream has freed it.
-    pub used: u64,
-    /// The most that was reserved.
-    pub peak_reserved: u64,
-    /// The most that was used.
-    pub peak_used: u64,
-}
-
 /// All that is known about addresses.
 #[derive(Debug)]
 pub(crate) struct Memory {
     spaces: Vec<Space>,
+    /// What the pools of each device have, by its index and theirs.
+    pools: BTreeMap<(u32, u64), Usage>,
     /// By first address; those that were freed stay until their addresses are used again.
     pub(crate) allocations: BTreeMap<u64, Allocation>,
     pub(crate) registered: BTreeMap<u64, Registered>,
@@ -162,13 +157,12 @@ impl Memory {
             next,
             end,
             freed: BTreeMap::new(),
-            used: 0,
-            reserved: 0,
-            peaks: (0, 0),
+            usage: Usage::default(),
             total,
         };
         Self {
             spaces: ranges.map(space).collect(),
+            pools: BTreeMap::new(),
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
             next_id: 1,
@@ -181,36 +175,37 @@ impl Memory {
         id
     }
 
-    /// Free bytes of a device, and all.
+    /// Free bytes of a device, and all. What its pools keep is not free.
     pub(crate) fn info(&self, device: u32) -> Option<(u64, u64)> {
         let space = self.space(device)?;
-        Some((space.total - space.used, space.total))
+        let pools = self.pools.range((device, 0)..=(device, u64::MAX));
+        let kept: u64 = pools.map(|(_, pool)| pool.reserved - pool.used).sum();
+        let free = space.total - space.usage.used;
+        Some((free.saturating_sub(kept), space.total))
     }
 
     /// What is reserved and used of a device, and the most that was.
     pub(crate) fn usage(&self, device: u32) -> Option<Usage> {
-        let space = self.space(device)?;
-        let (peak_reserved, peak_used) = space.peaks;
-        Some(Usage {
-            reserved: space.reserved,
-            used: space.used,
-            peak_reserved,
-            peak_used,
-        })
+        Some(self.space(device)?.usage)
     }
 
     /// Gives kept memory back, until at most `keep` bytes of it are left.
     pub(crate) fn trim(&mut self, device: u32, keep: u64) -> Option<()> {
         let space = self.spaces.get_mut(usize::try_from(device).ok()?)?;
-        space.reserved = space.reserved.min(space.used.saturating_add(keep));
+        space.usage.trim(space.usage.used.saturating_add(keep));
         Some(())
     }
 
     /// Begins the peaks of a device anew.
     pub(crate) fn reset_peaks(&mut self, device: u32) -> Option<()> {
         let space = self.spaces.get_mut(usize::try_from(device).ok()?)?;
-        space.peaks = (space.reserved, space.used);
+        space.usage.reset_peaks();
         Some(())
+    }
+
+    /// What a pool of a device has.
+    pub(crate) fn pool(&mut self, device: u32, pool: u64) -> &mut Usage {
+        self.pools.entry((device, pool)).or_default()
     }
 
     fn space(&self, device: u32) -> Option<&Space> {
@@ -233,27 +228,27 @@ impl Memory {
             });
         };
         let room = room.max(bytes);
-        let counted = if wanted.kind == MemoryKind::Pinned {
-            0
-        } else {
-            bytes
-        };
-        let free = space.total - space.used;
+        let counted = wanted.counted();
+        let free = space.total - space.usage.used;
         let found = (counted <= free)
             .then(|| space.take(room, alignment))
             .flatten();
-        let Some(start) = found else {
+        let Some(from) = found else {
             return Err(Error::OutOfMemory {
                 device,
                 bytes,
                 free,
             });
         };
-        space.grow(counted);
+        space.usage.grow(counted);
+        let start = from + wanted.lead;
         let end = start + bytes;
         let old: Vec<u64> = self.overlapping(start, end).map(|a| a.start).collect();
         for start in old {
             self.allocations.remove(&start);
+        }
+        if wanted.pool != 0 {
+            self.pool(device, wanted.pool).grow(counted);
         }
         let id = self.next_id();
         self.allocations.insert(
@@ -277,10 +272,13 @@ impl Memory {
         let Some(space) = at.and_then(|device| self.spaces.get_mut(device)) else {
             return;
         };
-        if allocation.kind != MemoryKind::Pinned {
-            space.used -= allocation.bytes;
+        let counted = allocation.counted();
+        space.usage.used -= counted;
+        space.give(start - allocation.lead, allocation.room);
+        if allocation.pool != 0 {
+            let (device, pool) = (allocation.device, allocation.pool);
+            self.pool(device, pool).used -= counted;
         }
-        space.give(start, allocation.room);
     }
 
     /// The allocation, freed ones included, that an address is in.

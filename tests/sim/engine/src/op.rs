@@ -67,7 +67,8 @@ pub(crate) enum Body {
         bytes: u64,
         pattern: Box<[u8]>,
     },
-    Host(Box<dyn FnOnce() + Send>),
+    /// Called with the status that the device is lost with, if it is.
+    Host(Box<dyn FnOnce(Option<i32>) + Send>),
     Record(Arc<Point>),
     Wait(Arc<Point>),
     WaitWord(Word, Condition),

@@ -96,8 +96,7 @@ impl State {
             return None;
         };
         let inherited = self.inherit(&op, &mut start);
-        let failed = start.failure.is_some();
-        let skipped = failed || (inherited && !self.config.run_after_failure);
+        let skipped = start.failure.is_some() || (inherited && !self.config.run_after_failure);
         // What does not run uses nothing.
         if !skipped {
             self.check(&op.uses, start.mark, &start.clock);
@@ -127,10 +126,11 @@ impl State {
                 queue.busy = Some(busy);
             }
             let (mark, clock) = (start.mark, start.clock);
+            let status = start.failure.map(|failure| failure.status);
             return Some(HostJob {
                 queue,
                 op: id,
-                function,
+                function: Box::new(move || function(status)),
                 mark,
                 clock,
             });
@@ -346,10 +346,15 @@ impl State {
             return;
         };
         let (from, end, bytes) = (allocation.start, allocation.end(), allocation.bytes);
+        let exported = allocation.is_exported.then_some(allocation.id);
         if matches!(allocation.life, Life::Freed(_)) {
             return;
         }
         allocation.life = Life::Freed(mark);
+        if let Some(id) = exported {
+            // Where that fails, others find memory that is poisoned.
+            let _told = self.arena.enter(id, false);
+        }
         self.enter_use(from, end, true, mark, clock);
         self.arena.poison(from, bytes, 0xDD);
         self.arena.give_back(from, bytes);

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::panic::Location;
 
-/// One call of the engine: the function of the simulated API, its number and, if known, the line.
+use crate::Place;
+
+/// One call of the engine: the function of the simulated API, its number and, if known, where it was made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Site {
     name: &'static str,
     number: u64,
     location: Option<&'static Location<'static>>,
+    place: Option<&'static Place>,
 }
 
 impl Site {
@@ -19,6 +22,7 @@ impl Site {
             name,
             number: 0,
             location: None,
+            place: None,
         }
     }
 
@@ -30,7 +34,15 @@ impl Site {
             name,
             number: 0,
             location: Some(Location::caller()),
+            place: None,
         }
+    }
+
+    /// The same call by code that this was noted of.
+    #[must_use]
+    pub const fn by(mut self, place: &'static Place) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// The same call with a number that the caller counts; the engine numbers only those without.
@@ -52,6 +64,12 @@ impl Site {
         self.number
     }
 
+    /// The code that made the call.
+    #[must_use]
+    pub const fn place(&self) -> Option<&'static Place> {
+        self.place
+    }
+
     /// The line that made the call.
     #[must_use]
     pub const fn location(&self) -> Option<&'static Location<'static>> {
@@ -64,6 +82,9 @@ impl fmt::Display for Site {
         write!(f, "`{}` (call {}", self.name, self.number)?;
         if let Some(location) = self.location {
             write!(f, ", {}:{}", location.file(), location.line())?;
+        }
+        if let Some(place) = self.place {
+            write!(f, ", {place}")?;
         }
         f.write_str(")")
     }

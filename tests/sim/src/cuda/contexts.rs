@@ -7,6 +7,7 @@ use super::codes::Code;
 use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::{current, objects, stack};
+use super::pools::release;
 
 entries! {
     fn cuCtxCreate_v2(out: Out<u64>, flags: u32, ordinal: c_int) |call| {
@@ -127,12 +128,15 @@ entries! {
         }
     }
 
-    fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |_call| {
+    fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |call| {
         let mut objects = objects();
         let (context, own) = objects.current()?;
         let other = objects.context(peer)?.device;
         if flags != 0 || other == own {
             return Err(if flags == 0 { Code::INVALID_DEVICE } else { Code::INVALID_VALUE });
+        }
+        if !call.process.has_peers {
+            return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         let peers = &mut objects.context(context)?.peers;
         if peers.contains(&peer) {
@@ -193,8 +197,8 @@ fn destroy(call: &Call, handle: u64) -> Answer {
 /// Waits for all work of a device, which is remembered.
 pub(crate) fn wait_for_device(call: &Call, device: u32) -> Answer {
     call.process.waits_for_device(call.site);
-    Ok(call
-        .process
+    call.process
         .engine
-        .synchronize_device(call.site, device, None)?)
+        .synchronize_device(call.site, device, None)?;
+    release(call, device)
 }

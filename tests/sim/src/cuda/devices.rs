@@ -73,7 +73,7 @@ entries! {
 
     fn cuDeviceCanAccessPeer(out: Out<c_int>, one: c_int, other: c_int) |call| {
         let (one, other) = (device(call, one)?, device(call, other)?);
-        out.set(c_int::from(one != other))
+        out.set(c_int::from(one != other && call.process.has_peers))
     }
 
     fn cuDeviceGetP2PAttribute(out: Out<c_int>, attribute: c_int, one: c_int, other: c_int) |call| {
@@ -83,7 +83,7 @@ entries! {
         }
         match attribute {
             // Access, native atomics; performance rank and arrays say nothing here.
-            2 | 3 => out.set(1),
+            2 | 3 => out.set(c_int::from(call.process.has_peers)),
             1 | 4 => out.set(0),
             _ => Err(Code::INVALID_VALUE),
         }

@@ -12,6 +12,7 @@ use crossdock_sim_engine::Site;
 use super::captures;
 use super::codes::Code;
 use super::objects::objects;
+use crate::callers;
 use crate::fence::fence;
 use crate::process::Process;
 
@@ -96,6 +97,11 @@ impl<T: Copy> In<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
+    /// The same pointer to values of another type.
+    pub(crate) const fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+
     /// Where the value with this index is.
     pub(crate) const fn at(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
@@ -119,6 +125,16 @@ pub(crate) struct Call {
     pub(crate) process: &'static Process,
 }
 
+impl Call {
+    /// Refuses with what a device is lost with: "any further CUDA work will return the same error".
+    pub(crate) fn refuse_lost(&self, device: u32) -> Answer {
+        match self.process.engine.lost(device) {
+            Some(failure) => Err(Code(failure.status)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Makes a call: nothing that goes wrong in it leaves it.
 pub(crate) fn run(
     name: &'static str,
@@ -130,7 +146,7 @@ pub(crate) fn run(
         let process = begin(needs_init)?;
         let mut site = Site::new(name);
         if needs_init {
-            site = process.engine.begin(site)?;
+            site = process.engine.begin(site.by(callers::here()))?;
         }
         if captures::is_any_open() && captures::is_unsafe(name) {
             objects().captures.refuse_unsafe()?;

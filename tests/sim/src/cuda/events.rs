@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::codes::Code;
 use super::entry::{Answer, Call, Out, entries};
 use super::objects::{EventOf, objects};
+use super::pools::release;
 
 /// `CU_EVENT_*`: no time is taken; events for other processes are not simulated.
 const DISABLE_TIMING: u32 = 2;
@@ -30,7 +31,9 @@ entries! {
 
     fn cuEventDestroy_v2(event: u64) |call| {
         let mut objects = objects();
-        let gone = objects.events.remove(&event).ok_or(Code::INVALID_HANDLE)?;
+        let gone = objects.event(call, event)?;
+        objects.events.remove(&event);
+        objects.gone.add(event, call.site);
         objects.captures.forget_event(event);
         Ok(call.process.engine.destroy_event(call.site, gone.engine)?)
     }
@@ -47,7 +50,7 @@ entries! {
     }
 
     fn cuEventQuery(event: u64) |call| {
-        let event = find(event)?;
+        let event = find(call, event)?;
         match call.process.engine.query_event(call.site, event.engine)? {
             true => Ok(()),
             false => Err(Code::NOT_READY),
@@ -55,8 +58,9 @@ entries! {
     }
 
     fn cuEventSynchronize(event: u64) |call| {
-        let event = find(event)?;
-        Ok(call.process.engine.synchronize_event(call.site, event.engine, None)?)
+        let event = find(call, event)?;
+        call.process.engine.synchronize_event(call.site, event.engine, None)?;
+        release(call, device_of(event.context)?)
     }
 
     fn cuEventElapsedTime(out: Out<f32>, start: u64, end: u64) |call| {
@@ -68,18 +72,20 @@ entries! {
     }
 }
 
-/// An event, whose work is no captured one.
-fn find(event: u64) -> Answer<EventOf> {
-    let objects = objects();
-    let found = objects.events.get(&event).copied();
-    let found = found.ok_or(Code::INVALID_HANDLE)?;
+/// An event, whose work is no captured one and whose device is there.
+fn find(call: &Call, event: u64) -> Answer<EventOf> {
+    let mut objects = objects();
+    let found = objects.event(call, event)?;
     objects.captures.refuse_event(event)?;
+    let device = objects.context(found.context)?.device;
+    drop(objects);
+    call.refuse_lost(device)?;
     Ok(found)
 }
 
 fn record(call: &Call, handle: u64, stream: u64) -> Answer {
     let mut objects = objects();
-    let event = *objects.events.get(&handle).ok_or(Code::INVALID_HANDLE)?;
+    let event = objects.event(call, handle)?;
     let (_, context) = objects.stream(call, stream)?;
     if context != event.context {
         return Err(Code::INVALID_HANDLE);
@@ -98,9 +104,13 @@ fn record(call: &Call, handle: u64, stream: u64) -> Answer {
     Ok(())
 }
 
+fn device_of(context: u64) -> Answer<u32> {
+    Ok(objects().context(context)?.device)
+}
+
 /// Milliseconds of simulated time between two events that take time and have happened.
 fn elapsed(call: &Call, out: Out<f32>, start: u64, end: u64) -> Answer {
-    let (start, end) = (find(start)?, find(end)?);
+    let (start, end) = (find(call, start)?, find(call, end)?);
     let takes_time = |event: EventOf| event.flags & DISABLE_TIMING == 0 && event.is_recorded;
     if !takes_time(start) || !takes_time(end) {
         return Err(Code::INVALID_HANDLE);

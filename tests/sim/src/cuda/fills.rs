@@ -90,6 +90,7 @@ fn fill(
     if !is_whole || !call.process.engine.is_known(dst) {
         return Err(Code::INVALID_VALUE);
     }
+    is_inside(call, dst, (height - 1, pitch, width))?;
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
@@ -102,6 +103,17 @@ fn fill(
                 .engine
                 .fill(call.site, engine, at, width as u64, value)?
         };
+    }
+    Ok(())
+}
+
+/// Refuses rows of which one is outside of the allocation that they begin in, before any is filled.
+fn is_inside(call: &Call, dst: u64, (rows, pitch, width): (usize, usize, usize)) -> Answer {
+    let skipped = rows.checked_mul(pitch).ok_or(Code::INVALID_VALUE)?;
+    let extent = skipped.checked_add(width).ok_or(Code::INVALID_VALUE)?;
+    let engine = &call.process.engine;
+    if rows > 0 {
+        engine.refuse_outside(call.site, dst, extent as u64)?;
     }
     Ok(())
 }

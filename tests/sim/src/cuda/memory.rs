@@ -16,6 +16,7 @@ const HOST_FLAGS: u32 = 0x7;
 entries! {
     fn cuMemGetInfo_v2(free: Out<usize>, all: Out<usize>) |call| {
         let (_, device) = objects().current()?;
+        call.refuse_lost(device)?;
         let (free_bytes, all_bytes) = call.process.engine.memory_info(device)?;
         free.set(size(free_bytes)?)?;
         all.set(size(all_bytes)?)
@@ -64,7 +65,7 @@ entries! {
     }
 
     fn cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) |call| {
-        let (_, device) = objects().current()?;
+        let (context, device) = objects().current()?;
         if flags & !REGISTER_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -73,7 +74,7 @@ entries! {
             Err(Error::Invalid { .. }) if owned => Err(Code::HOST_MEMORY_ALREADY_REGISTERED),
             done => {
                 done?;
-                objects().registered.insert(address, flags);
+                objects().registered.insert(address, (flags, context));
                 Ok(())
             }
         }
@@ -103,8 +104,8 @@ entries! {
     fn cuMemHostGetFlags(out: Out<u32>, address: u64) |call| {
         let owner = pinned(call, address)?;
         // Portable and mapped, as all of it is in one address space.
-        let flags = objects().registered.get(&owner.base).copied();
-        out.set(flags.unwrap_or(3))
+        let registered = objects().registered.get(&owner.base).copied();
+        out.set(registered.map_or(3, |(flags, _)| flags))
     }
 }
 
@@ -127,10 +128,15 @@ fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Ans
     let engine = &call.process.engine;
     let owner = engine.owner_of(address);
     if let Some(owner) = owner.filter(|owner| owner.base == address && !owner.is_registered) {
-        if !is_right(owner.kind) {
+        // What another process has is closed, and not freed.
+        if !is_right(owner.kind) || objects().imports.contains_key(&address) {
             return Err(Code::INVALID_VALUE);
         }
-        wait_for_device(call, owner.device)?;
+        // "This API will not perform any implicit synchronization when the pointer was allocated with
+        // cuMemAllocAsync or cuMemAllocFromPoolAsync"; of others, it may.
+        if owner.pool == 0 {
+            wait_for_device(call, owner.device)?;
+        }
         objects().allocations.remove(&address);
     }
     Ok(engine.free(call.site, address)?)

@@ -6,15 +6,16 @@
 //! | `lookup` | the table of functions as the driver looks them up, and those that nobody wrote: 801 |
 //! | `entry` | what every call has in common |
 //! | `codes` | results, with their names and texts |
-//! | `objects` | contexts, streams and events, and the order that default streams make |
+//! | `objects`, `gone` | contexts, streams and events, the order that default streams make, and what was destroyed |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
+//! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
 //! | `captures`, `graphs` | streams whose work is captured, and what comes of it |
 //!
-//! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, IPC, and the private
-//! tables of `cuGetExportTable`.
+//! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, pools and events
+//! between processes, and the private tables of `cuGetExportTable`.
 mod captures;
 mod codes;
 mod contexts;
@@ -24,7 +25,9 @@ mod driver;
 mod entry;
 mod events;
 mod fills;
+mod gone;
 mod graphs;
+mod ipc;
 mod lookup;
 mod memory;
 mod objects;

@@ -1,6 +1,6 @@
 //! Contexts, streams and events: which there are, whose they are, and the order that default streams make.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +9,8 @@ use crossdock_sim_engine::{Engine, Event, Site, Stream};
 use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
+use super::gone::Gone;
+use super::ipc::Import;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
 pub(crate) const LEGACY: u64 = 1;
@@ -63,19 +65,36 @@ pub(crate) struct Objects {
     pub(crate) events: BTreeMap<u64, EventOf>,
     /// The context of each allocation, by its first address.
     pub(crate) allocations: BTreeMap<u64, u64>,
-    /// Registered host memory, by its first address: its flags.
-    pub(crate) registered: BTreeMap<u64, u32>,
+    /// Registered host memory, by its first address: its flags, and the context that it was registered in.
+    pub(crate) registered: BTreeMap<u64, (u32, u64)>,
+    /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
+    pub(crate) imports: BTreeMap<u64, Import>,
     pub(crate) captures: Captures,
+    pub(crate) gone: Gone,
     /// The primary context of each device, whose handle stays.
     primary: BTreeMap<u32, u64>,
     made: u64,
 }
 
+/// What a thread has.
+#[derive(Debug, Default)]
+struct OfThread {
+    /// Its stack of contexts, the current one last.
+    stack: Vec<u64>,
+    /// Its default streams, by their contexts.
+    streams: BTreeMap<u64, u64>,
+}
+
 thread_local! {
-    /// The stack of contexts of this thread, the current one last.
-    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// The default streams of this thread, by their contexts.
-    static OWN_STREAMS: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
+    /// It is never dropped: destructors of a thread's other data call the driver too, and what runs at the exit.
+    static THREAD: Cell<Option<&'static RefCell<OfThread>>> = const { Cell::new(None) };
+}
+
+/// Looks at, or changes, what this thread has.
+fn of_thread<T>(change: impl FnOnce(&mut OfThread) -> T) -> T {
+    let own = THREAD.get().unwrap_or_else(|| Box::leak(Box::default()));
+    THREAD.set(Some(own));
+    change(&mut own.borrow_mut())
 }
 
 /// All objects of the process. Nobody waits for work while holding them.
@@ -86,7 +105,7 @@ pub(crate) fn objects() -> MutexGuard<'static, Objects> {
 
 /// Changes this thread's stack of contexts.
 pub(crate) fn stack<T>(change: impl FnOnce(&mut Vec<u64>) -> T) -> T {
-    STACK.with_borrow_mut(change)
+    of_thread(|own| change(&mut own.stack))
 }
 
 /// The current context of this thread.
@@ -102,7 +121,9 @@ impl Objects {
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
+            imports: BTreeMap::new(),
             captures: Captures::new(),
+            gone: Gone::new(),
             primary: BTreeMap::new(),
             made: 0,
         }
@@ -184,7 +205,7 @@ impl Objects {
             (0, false) | (LEGACY, _) => self.legacy(call),
             (0, true) | (PER_THREAD, _) => self.own(call),
             _ if self.streams.contains_key(&handle) => Ok(handle),
-            _ => Err(Code::INVALID_HANDLE),
+            _ => Err(self.no_handle(call, handle, "a stream")),
         }
     }
 
@@ -205,12 +226,12 @@ impl Objects {
     /// The default stream of this thread in the current context.
     fn own(&mut self, call: &Call) -> Answer<u64> {
         let (context, _) = self.current()?;
-        let known = OWN_STREAMS.with_borrow(|streams| streams.get(&context).copied());
+        let known = of_thread(|own| own.streams.get(&context).copied());
         if let Some(stream) = known.filter(|stream| self.streams.contains_key(stream)) {
             return Ok(stream);
         }
         let handle = self.make_stream(call, context, 0, 0)?;
-        OWN_STREAMS.with_borrow_mut(|streams| streams.insert(context, handle));
+        of_thread(|own| own.streams.insert(context, handle));
         Ok(handle)
     }
 
@@ -302,7 +323,10 @@ impl Objects {
             engine.destroy_event(call.site, event.engine)?;
         }
         for (address, _) in taken(&mut self.allocations, |context| *context == handle) {
-            engine.free(call.site, address)?;
+            match self.imports.remove(&address) {
+                Some(_) => engine.close_import(call.site, address)?,
+                None => engine.free(call.site, address)?,
+            }
         }
         if let Some(context) = self.contexts.get_mut(&handle) {
             context.legacy = None;

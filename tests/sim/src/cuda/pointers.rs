@@ -36,7 +36,12 @@ entries! {
     ) |call| {
         let owner = call.process.engine.owner_of(address);
         for at in 0..count as usize {
-            write(values.at(at).get()?, attributes.at(at).get()?, address, owner)?;
+            let (out, attribute) = (values.at(at).get()?, attributes.at(at).get()?);
+            match attribute {
+                // NULL of memory that the host does not reach, where a call for this alone is refused.
+                4 if owner.is_some_and(|owner| owner.kind == MemoryKind::Device) => out.cast::<u64>().set(0)?,
+                _ => write(out, attribute, address, owner)?,
+            }
         }
         Ok(())
     }
@@ -48,11 +53,17 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
     let number = |value: u32| out.cast::<u32>().set(value);
     let word = |value: u64| out.cast::<u64>().set(value);
     match attribute {
-        // Context: of registered memory, the primary one.
+        // Context: of a pool's memory, the primary one.
         1 => {
             let mut objects = objects();
             let context = owner.map_or(0, |owner| {
-                let known = objects.allocations.get(&owner.base).copied();
+                let allocated = objects.allocations.get(&owner.base).copied();
+                let registered = objects.registered.get(&owner.base).map(|known| known.1);
+                let known = if owner.is_registered {
+                    registered
+                } else {
+                    allocated
+                };
                 known.unwrap_or_else(|| objects.primary(owner.device))
             });
             word(context)
@@ -76,8 +87,15 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
         9 => out
             .cast::<c_int>()
             .set(owner.map_or(-2, |owner| owner.device.cast_signed())),
-        // The device of IPC, of RDMA: neither is simulated.
-        10 | 15 => out.set(0),
+        // Whether other processes may open it; whether other devices than GPUs reach it, which is not simulated.
+        10 => {
+            let device = owner.filter(|owner| owner.kind == MemoryKind::Device);
+            let objects = objects();
+            out.set(u8::from(
+                device.is_some_and(|owner| objects.is_exportable(owner.base)),
+            ))
+        }
+        15 => out.set(0),
         11 => word(owner.map_or(0, |owner| owner.base)),
         12 => out
             .cast::<usize>()
@@ -87,13 +105,14 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
         14 => word(0),
         // Access: read and write.
         16 => number(if owner.is_some() { 3 } else { 0 }),
-        17 => {
-            let device = owner.filter(|owner| owner.kind == MemoryKind::Device);
-            let is_of_pool =
-                device.is_some_and(|owner| !objects().allocations.contains_key(&owner.base));
-            let pool = device.filter(|_| is_of_pool);
-            word(pool.map_or(0, |owner| super::pools::default_of(owner.device)))
-        }
+        17 => word(owner.map_or(0, |owner| owner.pool)),
+        // The mapping and the block behind it are the allocation; no hardware decompresses.
+        18 => out
+            .cast::<usize>()
+            .set(size(owner.map_or(0, |owner| owner.bytes))?),
+        19 => word(owner.map_or(0, |owner| owner.base)),
+        20 => word(owner.map_or(0, |owner| owner.id)),
+        21 => out.set(0),
         _ => Err(Code::INVALID_VALUE),
     }
 }

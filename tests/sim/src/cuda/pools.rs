@@ -1,5 +1,5 @@
-//! Memory in stream order, and the pools that it comes from. A device has one cache of memory, so its pools share
-//! what is reserved; each counts nothing of its own.
+//! Memory in stream order, and the pools that it comes from. Each counts what is used of it and what it keeps; a wait
+//! gives back what is more than its threshold.
 #![expect(unsafe_code, reason = "the driver's functions are exported by name")]
 
 use std::collections::BTreeMap;
@@ -12,12 +12,18 @@ use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::{Objects, objects};
 
-/// A pool, by its handle.
-#[derive(Debug, Clone, Copy)]
+/// A pool, by its handle, which the engine counts it by.
+#[derive(Debug, Clone)]
 struct Pool {
     device: u32,
     is_default: bool,
+    /// Whether it was destroyed: what is left of it is given back as it is freed.
+    is_gone: bool,
     threshold: u64,
+    /// Which memory it uses again: behind events, when it is seen to be free, and by waits of its own.
+    reuse: [c_int; 3],
+    /// What other devices may do with its memory.
+    access: BTreeMap<u32, c_int>,
 }
 
 /// `CUmemPoolProps`, as far as it is read: kinds of allocation and handle, and where.
@@ -62,8 +68,9 @@ entries! {
         pool: u64,
         stream: u64,
     ) = cuMemAllocFromPoolAsync_ptsz |call| {
-        let pool = find(pool)?;
-        allocate(call, out, bytes, stream, Some(pool.device))
+        // "The specified memory pool may be from a device different than that of the specified hStream."
+        let device = find(pool)?.device;
+        allocate(call, out, bytes, stream, Some((device, pool)))
     }
 
     fn cuMemFreeAsync(address: u64, stream: u64) = cuMemFreeAsync_ptsz |call| {
@@ -80,9 +87,7 @@ entries! {
     }
 
     fn cuDeviceGetMemPool(out: Out<u64>, ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
-        let chosen = chosen().get(&device).copied();
-        out.set(chosen.unwrap_or_else(|| default_of(device)))
+        out.set(current_of(device(call, ordinal)?))
     }
 
     fn cuDeviceSetMemPool(ordinal: c_int, pool: u64) |call| {
@@ -106,28 +111,34 @@ entries! {
         out.set(make(device(call, properties.location.id)?, false))
     }
 
-    fn cuMemPoolDestroy(pool: u64) |_call| {
+    fn cuMemPoolDestroy(pool: u64) |call| {
         let found = find(pool)?;
         if found.is_default {
             return Err(Code::INVALID_VALUE);
         }
         chosen().retain(|_, chosen| *chosen != pool);
-        pools().remove(&pool);
-        Ok(())
+        if let Some(pool) = pools().get_mut(&pool) {
+            pool.is_gone = true;
+            pool.threshold = 0;
+        }
+        release(call, found.device)
     }
 
     fn cuMemPoolTrimTo(pool: u64, keep: usize) |call| {
         let device = find(pool)?.device;
-        Ok(call.process.engine.trim(call.site, device, keep as u64)?)
+        Ok(call.process.engine.trim_pool(device, pool, keep as u64)?)
     }
 
     fn cuMemPoolGetAttribute(pool: u64, attribute: c_int, out: Out<u64>) |call| {
-        let pool = find(pool)?;
-        let usage = call.process.engine.memory_usage(pool.device)?;
+        let found = find(pool)?;
+        let usage = call.process.engine.pool_usage(found.device, pool)?;
         match attribute {
-            // Memory is used again behind events, when it is seen to be free, and by waits of the pool's.
-            1..=3 => out.cast::<c_int>().set(1),
-            4 => out.set(pool.threshold),
+            1..=3 => {
+                let [events, seen, waits] = found.reuse;
+                let reuse = [events, events, seen, waits].get(attribute.unsigned_abs() as usize).copied();
+                out.cast::<c_int>().set(reuse.unwrap_or(0))
+            }
+            4 => out.set(found.threshold),
             5 => out.set(usage.reserved),
             6 => out.set(usage.peak_reserved),
             7 => out.set(usage.used),
@@ -138,42 +149,51 @@ entries! {
 
     fn cuMemPoolSetAttribute(pool: u64, attribute: c_int, value: In<u64>) |call| {
         let device = find(pool)?.device;
+        let mut pools = pools();
+        let changed = pools.get_mut(&pool).ok_or(Code::INVALID_VALUE)?;
         match attribute {
-            1..=3 => Ok(()),
-            4 => {
-                let threshold = value.get()?;
-                if let Some(pool) = pools().get_mut(&pool) {
-                    pool.threshold = threshold;
-                }
-                Ok(())
-            }
+            1 => changed.reuse[0] = value.cast::<c_int>().get()?,
+            2 => changed.reuse[1] = value.cast::<c_int>().get()?,
+            3 => changed.reuse[2] = value.cast::<c_int>().get()?,
+            4 => changed.threshold = value.get()?,
             // A peak is set to 0, which begins it anew.
-            6 | 8 if value.get()? == 0 => Ok(call.process.engine.reset_peaks(device)?),
-            _ => Err(Code::INVALID_VALUE),
+            6 | 8 if value.get()? == 0 => call.process.engine.reset_pool_peaks(device, pool)?,
+            _ => return Err(Code::INVALID_VALUE),
         }
+        Ok(())
     }
 
     fn cuMemPoolSetAccess(pool: u64, access: In<Access>, count: usize) |call| {
-        find(pool)?;
+        let own = find(pool)?.device;
         (0..count).try_for_each(|at| {
-            let access = access.at(at).get()?;
-            device(call, access.location.id)?;
-            if matches!(access.flags, 0 | 1 | READ_WRITE) {
-                Ok(())
-            } else {
-                Err(Code::INVALID_VALUE)
+            let Access { location, flags } = access.at(at).get()?;
+            let other = device(call, location.id)?;
+            // Its own device reaches it always.
+            if location.kind != 1 || !matches!(flags, 0 | 1 | READ_WRITE) || (other == own && flags == 0) {
+                return Err(Code::INVALID_VALUE);
             }
+            if let Some(pool) = pools().get_mut(&pool) {
+                pool.access.insert(other, flags);
+            }
+            Ok(())
         })
     }
 
     fn cuMemPoolGetAccess(flags: Out<c_int>, pool: u64, location: In<Location>) |call| {
         let (pool, location) = (find(pool)?, location.get()?);
         let device = device(call, location.id)?;
-        flags.set(if pool.device == device { READ_WRITE } else { 0 })
+        let own = if pool.device == device { READ_WRITE } else { 0 };
+        flags.set(pool.access.get(&device).copied().unwrap_or(own))
     }
 }
 
-fn allocate(call: &Call, out: Out<u64>, bytes: usize, stream: u64, device: Option<u32>) -> Answer {
+fn allocate(
+    call: &Call,
+    out: Out<u64>,
+    bytes: usize,
+    stream: u64,
+    pool: Option<(u32, u64)>,
+) -> Answer {
     if out.is_null() || bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -183,14 +203,23 @@ fn allocate(call: &Call, out: Out<u64>, bytes: usize, stream: u64, device: Optio
     let (stream, context) = objects.come_to(call, key)?;
     let own = objects.context(context)?.device;
     drop(objects);
-    if device.is_some_and(|device| device != own) {
-        return Err(Code::INVALID_VALUE);
-    }
+    let from = pool.unwrap_or_else(|| (own, current_of(own)));
     let address = call
         .process
         .engine
-        .allocate_on(call.site, stream, bytes as u64)?;
+        .allocate_from(call.site, stream, bytes as u64, from)?;
     out.set(address)
+}
+
+/// Gives back what the pools of a device keep beyond their thresholds: after "the next call to stream, event or
+/// context synchronize".
+pub(crate) fn release(call: &Call, device: u32) -> Answer {
+    for (handle, pool) in pools().iter().filter(|(_, pool)| pool.device == device) {
+        call.process
+            .engine
+            .trim_pool(device, *handle, pool.threshold)?;
+    }
+    Ok(())
 }
 
 /// Memory of graphs is not simulated.
@@ -210,7 +239,9 @@ fn chosen() -> MutexGuard<'static, BTreeMap<u32, u64>> {
 }
 
 fn find(pool: u64) -> Answer<Pool> {
-    pools().get(&pool).copied().ok_or(Code::INVALID_VALUE)
+    let pools = pools();
+    let found = pools.get(&pool).filter(|pool| !pool.is_gone);
+    found.cloned().ok_or(Code::INVALID_VALUE)
 }
 
 fn make(device: u32, is_default: bool) -> u64 {
@@ -218,7 +249,10 @@ fn make(device: u32, is_default: bool) -> u64 {
     let pool = Pool {
         device,
         is_default,
+        is_gone: false,
         threshold: 0,
+        reuse: [1; 3],
+        access: BTreeMap::new(),
     };
     pools().insert(handle, pool);
     handle
@@ -229,4 +263,10 @@ pub(crate) fn default_of(device: u32) -> u64 {
     let is_it = |(_, pool): &(&u64, &Pool)| pool.is_default && pool.device == device;
     let known = pools().iter().find(is_it).map(|(handle, _)| *handle);
     known.unwrap_or_else(|| make(device, true))
+}
+
+/// The pool that memory of a device comes from where none is named.
+fn current_of(device: u32) -> u64 {
+    let chosen = chosen().get(&device).copied();
+    chosen.unwrap_or_else(|| default_of(device))
 }

@@ -11,6 +11,7 @@ use crossdock_sim_engine::{Condition, Word};
 use super::codes::Code;
 use super::entry::{Answer, Call, Out, entries};
 use super::objects::{NON_BLOCKING, objects};
+use super::pools::release;
 
 /// `CUhostFn` and `CUstreamCallback`.
 type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -39,7 +40,9 @@ entries! {
 
     fn cuStreamDestroy_v2(stream: u64) |call| {
         let mut objects = objects();
-        let gone = objects.streams.remove(&stream).ok_or(Code::INVALID_HANDLE)?;
+        let gone = objects.streams.remove(&stream);
+        let gone = gone.ok_or_else(|| objects.no_handle(call, stream, "a stream"))?;
+        objects.gone.add(stream, call.site);
         objects.captures.forget_stream(stream);
         Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
     }
@@ -49,9 +52,11 @@ entries! {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         objects.captures.refuse_stream(key)?;
-        let (stream, _) = objects.come_to(call, key)?;
+        let (stream, context) = objects.come_to(call, key)?;
+        let device = objects.context(context)?.device;
         drop(objects);
-        Ok(call.process.engine.synchronize_stream(call.site, stream, None)?)
+        call.process.engine.synchronize_stream(call.site, stream, None)?;
+        release(call, device)
     }
 
     fn cuStreamQuery(stream: u64) = cuStreamQuery_ptsz |call| {
@@ -71,7 +76,7 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         let mut objects = objects();
-        let found = *objects.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
+        let found = objects.event(call, event)?;
         let key = objects.resolve(call, stream)?;
         objects.stream(call, key)?;
         if objects.captures.wait(key, event, found.is_recorded)? {
@@ -119,9 +124,14 @@ entries! {
         let Some((stream, _)) = objects().submit_to(call, stream)? else {
             return Ok(());
         };
-        // SAFETY: the client gave the function and what it takes.
-        let run = Box::new(move || unsafe { function(data.get()) });
-        Ok(call.process.engine.host_call(call.site, stream, run)?)
+        // "the function will not be called in the event of an error in the CUDA context"
+        let run = move |status: Option<i32>| {
+            if status.is_none() {
+                // SAFETY: the client gave the function and what it takes.
+                unsafe { function(data.get()) };
+            }
+        };
+        Ok(call.process.engine.host_call_with(call.site, stream, Box::new(run))?)
     }
 
     fn cuStreamAddCallback(
@@ -137,9 +147,11 @@ entries! {
         let Some((engine, _)) = objects().submit_to(call, stream)? else {
             return Ok(());
         };
-        // SAFETY: the client gave the function and what it takes.
-        let run = Box::new(move || unsafe { callback(stream, 0, data.get()) });
-        Ok(call.process.engine.host_call(call.site, engine, run)?)
+        let run = move |status: Option<i32>| {
+            // SAFETY: the client gave the function and what it takes.
+            unsafe { callback(stream, status.unwrap_or(0), data.get()) };
+        };
+        Ok(call.process.engine.host_call_with(call.site, engine, Box::new(run))?)
     }
 
     fn cuStreamWaitValue32_v2(stream: u64, address: u64, value: u32, flags: u32) = cuStreamWaitValue32_v2_ptsz |call| {

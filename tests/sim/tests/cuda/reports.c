@@ -3,8 +3,10 @@
  * \brief One mistake of each kind, through the public driver API: `reports NAME`. With `mended` behind the name it is
  *        the same program without the mistake.
  */
+#define _GNU_SOURCE
 #include "check.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -81,6 +83,16 @@ static void out_of_bounds(int is_mended) {
     GIVES(is_mended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(memory, 1, bytes, one));
 }
 
+/* Rows of which the last one is outside: none is filled. */
+static void rows_out_of_bounds(int is_mended) {
+    const size_t rows = SIZE / 64 + !is_mended;
+    unsigned char first;
+    OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    GIVES(is_mended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, cuMemsetD2D8Async(memory, 64, 2, 32, rows, one));
+    OK(cuMemcpyDtoHAsync(&first, memory, 1, one));
+    CHECK(first == (is_mended ? 2 : 1));
+}
+
 static void double_free(int is_mended) {
     CUdeviceptr short_lived;
     OK(cuMemAlloc(&short_lived, SIZE));
@@ -102,6 +114,64 @@ static void CUDA_CB calls_nothing(void *stream) { (void)stream; }
 
 static void in_host_function(int is_mended) {
     OK(cuLaunchHostFunc(one, is_mended ? calls_nothing : calls, other));
+}
+
+/* The host uses pinned memory that work on a stream uses. A driver sees no loads and stores, so the program tells the
+ * simulator of its own. */
+static void host_race(int is_mended) {
+    void (*touch)(uint64_t, uint64_t, int);
+    *(void **)&touch = dlsym(RTLD_DEFAULT, "crossdock_sim_touch");
+    OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    OK(cuMemcpyDtoHAsync(pinned, memory, SIZE, one));
+    if (is_mended) {
+        OK(cuStreamSynchronize(one));
+    }
+    touch((uint64_t)(uintptr_t)pinned, 10, 0);
+}
+
+/* Nobody wrote what is read. */
+static void uninitialised(int is_mended) {
+    if (is_mended) {
+        OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    }
+    OK(cuMemcpyDtoHAsync(pinned, memory, SIZE, one));
+}
+
+static void stale_stream(int is_mended) {
+    CUstream short_lived;
+    OK(cuStreamCreate(&short_lived, CU_STREAM_NON_BLOCKING));
+    if (is_mended) {
+        OK(cuMemsetD8Async(memory, 1, SIZE, short_lived));
+    }
+    OK(cuStreamDestroy(short_lived));
+    if (!is_mended) {
+        GIVES(CUDA_ERROR_INVALID_HANDLE, cuMemsetD8Async(memory, 1, SIZE, short_lived));
+    }
+}
+
+static void stale_event(int is_mended) {
+    CUevent short_lived;
+    OK(cuEventCreate(&short_lived, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(short_lived, one));
+    if (is_mended) {
+        OK(cuStreamWaitEvent(other, short_lived, 0));
+    }
+    OK(cuEventDestroy(short_lived));
+    if (!is_mended) {
+        GIVES(CUDA_ERROR_INVALID_HANDLE, cuStreamWaitEvent(other, short_lived, 0));
+    }
+}
+
+/* All is given back but the memory. */
+static void leak(int is_mended) {
+    OK(cuStreamDestroy(one));
+    OK(cuStreamDestroy(other));
+    OK(cuEventDestroy(event));
+    OK(cuMemFreeHost(pinned));
+    if (is_mended) {
+        OK(cuMemFree(memory));
+    }
+    exit(0);
 }
 
 static void registration(int is_mended) {
@@ -150,11 +220,17 @@ int main(int count, char **words) {
         {"free_in_use", free_in_use},
         {"use_before_allocation", use_before_allocation},
         {"out_of_bounds", out_of_bounds},
+        {"rows_out_of_bounds", rows_out_of_bounds},
         {"double_free", double_free},
         {"unrecorded", unrecorded},
         {"in_host_function", in_host_function},
         {"registration", registration},
         {"standstill", standstill},
+        {"host_race", host_race},
+        {"uninitialised", uninitialised},
+        {"stale_stream", stale_stream},
+        {"stale_event", stale_event},
+        {"leak", leak},
     };
     unsigned char *own = aligned_alloc(4096, 2 * SIZE);
     CHECK(count > 1 && own);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Fault, Policy, Report, Site};
+use crate::{Engine, Error, Failure, Fault, Policy, Report, ReportKind, Site};
 
 impl Engine {
     /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
@@ -95,6 +95,12 @@ impl Engine {
         state.lost.clear();
     }
 
+    /// The failure that a device is lost with, if it is.
+    #[must_use]
+    pub fn lost(&self, device: u32) -> Option<Failure> {
+        self.shared.here().ok()?.lost.get(&device).copied()
+    }
+
     /// The report of a standstill, when operations are pending and, as things are, none can run
     /// before host code does something. It is not added to the reports.
     #[must_use]
@@ -113,6 +119,15 @@ impl Engine {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.here().map_or(0, |state| state.host_ns)
+    }
+
+    /// Reports that what one call destroyed is used by another one, of what its caller names by handles of its own.
+    pub fn report_stale(&self, destroys: Site, uses: Site, what: &str) {
+        if let Ok(mut state) = self.shared.here() {
+            let detail =
+                format!("{what} is used by the second call, and the first one destroyed it");
+            state.report(ReportKind::Stale, destroys, Some(uses), None, detail);
+        }
     }
 
     /// All reports so far, oldest first; each pair of calls is reported once.

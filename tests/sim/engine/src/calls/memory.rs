@@ -7,7 +7,7 @@ use crate::memory::{Allocation, Life, Registered};
 use crate::op::{Body, Use};
 use crate::shadow::{Mark, Role};
 use crate::state::State;
-use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream, Usage};
+use crate::{Access, Engine, Error, MemoryKind, Owner, ReportKind, Site, Stream};
 
 impl Engine {
     /// Allocates `bytes` on a device, at once. Fresh bytes are `0xCD` and count as not written.
@@ -74,9 +74,36 @@ impl Engine {
     ///
     /// As [`Engine::allocate`], and [`Error::Stale`].
     pub fn allocate_on(&self, site: Site, stream: Stream, bytes: u64) -> Result<u64, Error> {
+        self.promise(site, stream, bytes, None)
+    }
+
+    /// The same from a pool, which may be another device's. Pools have numbers of the caller's; 0 is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::allocate_on`].
+    pub fn allocate_from(
+        &self,
+        site: Site,
+        stream: Stream,
+        bytes: u64,
+        pool: (u32, u64),
+    ) -> Result<u64, Error> {
+        self.promise(site, stream, bytes, Some(pool))
+    }
+
+    fn promise(
+        &self,
+        site: Site,
+        stream: Stream,
+        bytes: u64,
+        from: Option<(u32, u64)>,
+    ) -> Result<u64, Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
-        let device = state.stream(site, stream)?.device;
-        let wanted = Allocation::new(site, device, bytes, MemoryKind::Device, Life::Promised);
+        let own = state.stream(site, stream)?.device;
+        let (device, pool) = from.unwrap_or((own, 0));
+        let mut wanted = Allocation::new(site, device, bytes, MemoryKind::Device, Life::Promised);
+        wanted.pool = pool;
         let at = state.place(wanted, 512)?;
         state.submit(site, stream, Body::Allocate(at), Vec::new())?;
         self.shared.tell(&state);
@@ -109,13 +136,13 @@ impl Engine {
     pub fn owner_of(&self, address: u64) -> Option<Owner> {
         let state = self.shared.here().ok()?;
         if let Some(a) = state.memory.find(address).filter(|a| a.freed_by.is_none()) {
-            let (device, kind, base, bytes, id) = (a.device, a.kind, a.start, a.bytes, a.id);
             return Some(Owner {
-                device,
-                kind,
-                base,
-                bytes,
-                id,
+                device: a.device,
+                kind: a.kind,
+                base: a.start,
+                bytes: a.bytes,
+                id: a.id,
+                pool: a.pool,
                 is_registered: false,
             });
         }
@@ -130,6 +157,7 @@ impl Engine {
             base,
             bytes,
             id,
+            pool: 0,
             is_registered: true,
         })
     }
@@ -139,47 +167,6 @@ impl Engine {
     #[must_use]
     pub fn is_known(&self, address: u64) -> bool {
         self.shared.arena.contains(address) || self.owner_of(address).is_some()
-    }
-
-    /// Bytes of a device that are free, and all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] for no such device.
-    pub fn memory_info(&self, device: u32) -> Result<(u64, u64), Error> {
-        let info = self.shared.here()?.memory.info(device);
-        info.ok_or_else(|| no_device(device))
-    }
-
-    /// What is reserved and used of a device's memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] for no such device.
-    pub fn memory_usage(&self, device: u32) -> Result<Usage, Error> {
-        let usage = self.shared.here()?.memory.usage(device);
-        usage.ok_or_else(|| no_device(device))
-    }
-
-    /// Gives memory back that was freed and is kept, until at most `keep` bytes of it are left.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] for no such device, and a fault's failure.
-    pub fn trim(&self, site: Site, device: u32, keep: u64) -> Result<(), Error> {
-        let (mut state, _site) = self.enter(site, Some(device))?;
-        let trimmed = state.memory.trim(device, keep);
-        trimmed.ok_or_else(|| no_device(device))
-    }
-
-    /// Begins the peaks of [`Engine::memory_usage`] anew.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] for no such device.
-    pub fn reset_peaks(&self, device: u32) -> Result<(), Error> {
-        let reset = self.shared.here()?.memory.reset_peaks(device);
-        reset.ok_or_else(|| no_device(device))
     }
 
     /// Registers host memory: its owner is then `device`, as pinned memory.
@@ -294,12 +281,6 @@ impl Engine {
             let (host, used) = (state.host.clone(), used(&state));
             state.check(&[used], mark, &host);
         }
-    }
-}
-
-fn no_device(device: u32) -> Error {
-    Error::Invalid {
-        why: format!("there is no device {device}"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod control;
 mod events;
+mod exports;
 mod memory;
 mod streams;
+mod usage;
 mod work;

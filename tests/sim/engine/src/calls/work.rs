@@ -117,6 +117,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses a range that a call is to use part by part and that is not all in memory as it has to be, as
+    /// [`Engine::copy`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::copy`].
+    pub fn refuse_outside(&self, site: Site, start: u64, bytes: u64) -> Result<(), Error> {
+        let mut state = self.shared.here()?;
+        state.used(site, start, bytes, true).map(drop)
+    }
+
     /// Calls `function` once the stream reaches it: exactly once, also after a failure, on a thread
     /// of the engine. It may block, and blocks its hardware queue; it must not call the engine.
     ///
@@ -128,6 +139,20 @@ impl Engine {
         site: Site,
         stream: Stream,
         function: Box<dyn FnOnce() + Send>,
+    ) -> Result<(), Error> {
+        self.host_call_with(site, stream, Box::new(|_status| function()))
+    }
+
+    /// The same with the status of the failure, where the device is lost by then or the call itself fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::host_call`].
+    pub fn host_call_with(
+        &self,
+        site: Site,
+        stream: Stream,
+        function: Box<dyn FnOnce(Option<i32>) + Send>,
     ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.submit(site, stream, Body::Host(function), Vec::new())?;

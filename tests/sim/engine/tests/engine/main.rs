@@ -9,6 +9,7 @@
 )]
 
 mod bytes;
+mod exports;
 mod failures;
 mod host_functions;
 mod machine;

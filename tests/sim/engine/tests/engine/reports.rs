@@ -174,6 +174,21 @@ fn a_use_that_nothing_orders_behind_the_allocation_is_reported() {
 }
 
 #[test]
+fn a_use_before_the_allocation_is_told_with_both_streams() {
+    for policy in POLICIES {
+        let machine = Machine::new(policy);
+        let (a, b) = (machine.stream(), machine.stream());
+        let site = Site::here("allocate_on");
+        let memory = machine.0.allocate_on(site, a, 64).unwrap();
+        machine.fill("work", b, memory, 64, 1);
+        machine.drain();
+        let told = machine.only_report().detail;
+        let order = format!("`work` on {b} behind `allocate_on` on {a}:");
+        assert!(told.contains(&order), "{told}");
+    }
+}
+
+#[test]
 fn a_range_that_ends_behind_its_allocation_is_out_of_bounds() {
     provokes(
         ReportKind::OutOfBounds,
