@@ -118,7 +118,10 @@ entries! {
 
     fn cuMemPoolTrimTo(pool: u64, keep: usize) |call| {
         let device = find(pool)?.device;
-        Ok(call.process.engine.trim(call.site, device, keep as u64)?)
+        // What is to be left counts memory that is in use, and the engine's does not.
+        let used = call.process.engine.memory_usage(device)?.used;
+        let keep = (keep as u64).saturating_sub(used);
+        Ok(call.process.engine.trim(call.site, device, keep)?)
     }
 
     fn cuMemPoolGetAttribute(pool: u64, attribute: c_int, out: Out<u64>) |call| {
