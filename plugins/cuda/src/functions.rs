@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "looks for functions in a library")]
 #![expect(non_snake_case, reason = "functions have the driver's names")]
 
+use std::error::Error as _;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
@@ -179,7 +180,12 @@ impl Functions {
     pub(crate) fn load() -> Result<Self, Unusable> {
         // SAFETY: loading the vendor's driver runs its initialisers, which is what this plugin is for.
         let opened = unsafe { Library::new(LIBRARY) };
-        let library = opened.map_err(|error| not_opened(&error.to_string()))?;
+        let library = opened.map_err(|error| {
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            not_opened(&why)
+        })?;
         Self::of(library)
     }
 }

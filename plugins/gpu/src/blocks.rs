@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crossdock_sdk::pointers::{PointerEntry, PointerTable};
+
 use crate::device::locked;
 use crate::vendor::Kind;
 
@@ -10,12 +12,30 @@ use crate::vendor::Kind;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
+    /// All that are had of the driver, which knows them also while nobody was given them.
+    had: PointerTable,
 }
 
 impl Blocks {
     /// A block of this kind, which has exactly this size.
     pub(crate) fn take(&self, kind: Kind, size: u64) -> Option<u64> {
         locked(&self.idle).get_mut(&(number(kind), size))?.pop()
+    }
+
+    /// Remembers a block that the driver gave.
+    pub(crate) fn enter(&self, address: u64, size: u64) {
+        // One that is not entered is taken for memory of others once it is given back.
+        drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
+    }
+
+    /// Forgets a block that the driver gets back.
+    pub(crate) fn leave(&self, address: u64) {
+        self.had.remove(address);
+    }
+
+    /// Whether an address is in one of these blocks.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.had.lookup(address).is_some()
     }
 
     /// Takes a block back, which no work uses.

@@ -3,16 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use crossdock_sdk::deadline::Deadline;
-
 use crate::current::Entered;
-use crate::device::{Device, locked};
+use crate::device::locked;
 use crate::fault::Fault;
 use crate::host_call::Function;
 use crate::place::Place;
-use crate::progress::{Progress, wait_until_over};
 use crate::stream::Stream;
 use crate::vendor::{Vendor, Way};
+use crate::work::Site;
 
 /// Copies bytes that do not overlap, at once or on a stream.
 ///
@@ -26,88 +24,44 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
 ) -> Result<(), Fault> {
     let operation = "copy";
     refuse_overlap(dst.address, src.address, bytes)?;
-    let Some(stream) = stream else {
-        let device = worker(dst, src, operation)?;
-        // SAFETY: forwarded.
-        let copy = |inside: &Entered<'_, V>, on| unsafe { plain(inside, on, dst, src, bytes) };
-        return at_once(device, &[dst, src], operation, copy);
-    };
-    let inside = stream.submit(operation)?;
-    dst.get_ready(&inside, stream.raw)?;
-    src.get_ready(&inside, stream.raw)?;
-    if dst.is_pageable() || src.is_pageable() {
-        // SAFETY: forwarded.
-        unsafe { bounced(&inside, stream, dst, src, bytes) }?;
-    } else {
-        // SAFETY: forwarded.
-        unsafe { plain(&inside, stream.raw, dst, src, bytes) }?;
-    }
-    dst.used_on(&inside, stream)?;
-    src.used_on(&inside, stream)
-}
-
-/// Does something on a stream that nobody else uses, and waits for it.
-pub(crate) fn at_once<V: Vendor>(
-    device: &Device<V>,
-    places: &[&Place<V>],
-    operation: &'static str,
-    work: impl FnOnce(&Entered<'_, V>, u64) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let inside = device.enter(operation)?;
-    let stream = device.take_stream(&inside)?;
-    let ready = places
-        .iter()
-        .try_for_each(|place| place.get_ready(&inside, stream));
-    // A part of it may run, also where the rest was refused.
-    let put = ready.and_then(|()| work(&inside, stream));
-    let ended = finish(&inside, stream);
-    match (&put, &ended) {
-        (Ok(()), Ok(())) => device.give_stream(stream),
-        // One that failed is not used again.
-        _ => device.report(inside.vendor().destroy_stream(stream)),
-    }
-    put.and(ended)
-}
-
-/// Waits until nothing of a stream's runs any more.
-fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
-    if inside.vendor().synchronize_stream(stream).is_ok() {
-        return Ok(());
-    }
-    let ask = || Progress::ask(inside, |vendor| vendor.query_stream(stream));
-    match wait_until_over(Deadline::after(None), ask)? {
-        Progress::Failed(fault) => Err(fault),
-        Progress::Done | Progress::Running => Ok(()),
+    let (places, memory) = ([dst, src], Site::of([dst, src], operation)?);
+    let is_across =
+        !dst.is_host() && !src.is_host() && dst.context(operation)? != src.context(operation)?;
+    let is_pageable = dst.is_pageable() || src.is_pageable();
+    match stream {
+        Some(stream) if is_across => {
+            let across = |inside: &Entered<'_, V>, on| {
+                // SAFETY: forwarded.
+                unsafe { across(inside, on, places, bytes) }
+            };
+            Site::of_stream(stream).make(Some(stream), places, operation, across)
+        }
+        None if is_across => memory.make(None, places, operation, |inside, on| {
+            // SAFETY: forwarded.
+            unsafe { across(inside, on, places, bytes) }
+        }),
+        Some(stream) if is_pageable => {
+            let bounced = |inside: &Entered<'_, V>, on| {
+                // SAFETY: forwarded.
+                unsafe { bounced(inside, (stream, on), places, bytes) }
+            };
+            memory.make(Some(stream), places, operation, bounced)
+        }
+        _ => memory.make(stream, places, operation, |inside, on| {
+            // SAFETY: forwarded.
+            unsafe { plain(inside, on, places, bytes) }
+        }),
     }
 }
 
-/// The device that copies where no stream says so.
-pub(crate) fn worker<'a, V: Vendor>(
-    dst: &'a Place<V>,
-    src: &'a Place<V>,
-    operation: &'static str,
-) -> Result<&'a Arc<Device<V>>, Fault> {
-    let places = [dst, src];
-    let of_device = places.iter().find(|place| !place.is_host());
-    let of_any = || places.iter().find(|place| place.device.is_some());
-    let found = of_device.or_else(of_any);
-    found
-        .and_then(|place| place.device.as_ref())
-        .ok_or_else(|| {
-            let why = "neither side is memory of a device";
-            Fault::unsupported(operation, why)
-        })
-}
-
-/// A copy by the driver alone.
+/// A copy by the driver alone, inside of one context.
 ///
 /// # Safety
 /// - As [`contiguous`].
 unsafe fn plain<V: Vendor>(
     inside: &Entered<'_, V>,
     stream: u64,
-    dst: &Place<V>,
-    src: &Place<V>,
+    [dst, src]: [&Place<V>; 2],
     bytes: u64,
 ) -> Result<(), Fault> {
     let way = match (dst.is_host(), src.is_host()) {
@@ -116,19 +70,29 @@ unsafe fn plain<V: Vendor>(
         (false, true) => Way::ToDevice,
         (false, false) => Way::Inside,
     };
-    let (to, from) = (dst.context("copy")?, src.context("copy")?);
-    if way == Way::Inside && to != from {
-        let side = |place: &Place<V>, context| {
-            let ordinal = place.device.as_ref().map_or(0, |device| device.ordinal);
-            (place.address, context, ordinal)
-        };
-        let (dst, src) = (side(dst, to), side(src, from));
-        // SAFETY: forwarded.
-        return inside.ask(|vendor| unsafe { vendor.copy_across(dst, src, bytes, stream) });
-    }
     let (dst, src) = (dst.address, src.address);
     // SAFETY: forwarded.
     inside.ask(|vendor| unsafe { vendor.copy(way, dst, src, bytes, stream) })
+}
+
+/// A copy by the driver from one context to another.
+///
+/// # Safety
+/// - As [`contiguous`].
+unsafe fn across<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: u64,
+    [dst, src]: [&Place<V>; 2],
+    bytes: u64,
+) -> Result<(), Fault> {
+    let side = |place: &Place<V>| {
+        let ordinal = place.device.as_ref().map_or(0, |device| device.ordinal);
+        let context = place.context("copy")?;
+        Ok::<_, Fault>((place.address, context, ordinal))
+    };
+    let (dst, src) = (side(dst)?, side(src)?);
+    // SAFETY: forwarded.
+    inside.ask(|vendor| unsafe { vendor.copy_across(dst, src, bytes, stream) })
 }
 
 /// A copy with memory that the driver would wait for: the stream calls the host, which moves the bytes to or from
@@ -138,16 +102,15 @@ unsafe fn plain<V: Vendor>(
 /// - As [`contiguous`].
 unsafe fn bounced<V: Vendor>(
     inside: &Entered<'_, V>,
-    stream: &Stream<V>,
-    dst: &Place<V>,
-    src: &Place<V>,
+    (stream, on): (&Stream<V>, u64),
+    [dst, src]: [&Place<V>; 2],
     bytes: u64,
 ) -> Result<(), Fault> {
     let permit = Arc::new(Permit::default());
-    let calls = &stream.device.calls;
+    let calls = &inside.device.calls;
     let put = |to: u64, from: u64, bytes: u64| {
         let part = Part { to, from, bytes };
-        calls.put(inside, stream.raw, part.under(&permit))
+        calls.put(inside, on, part.under(&permit))
     };
     // What is refused in the middle leaves the parts before it on the stream: they may use nothing of the caller's
     // any more.
@@ -162,7 +125,7 @@ unsafe fn bounced<V: Vendor>(
         parts.try_for_each(|(start, length)| {
             let copy = |way, to, from| {
                 // SAFETY: the block is the stream's, and the other side is valid by the caller's promise.
-                inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, stream.raw) })
+                inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, on) })
             };
             if src.is_pageable() {
                 put(block, src.address + start, length)?;
@@ -219,7 +182,7 @@ impl Part {
 }
 
 /// Refuses sides that overlap.
-pub(crate) fn refuse_overlap(dst: u64, src: u64, bytes: u64) -> Result<(), Fault> {
+fn refuse_overlap(dst: u64, src: u64, bytes: u64) -> Result<(), Fault> {
     if dst.abs_diff(src) < bytes {
         return Err(Fault::invalid("copy", "the sides overlap"));
     }

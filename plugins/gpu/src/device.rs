@@ -29,6 +29,8 @@ pub(crate) struct Device<V: Vendor> {
     /// Streams and events that nobody uses now.
     idle_streams: Mutex<Vec<u64>>,
     idle_events: Mutex<Vec<u64>>,
+    /// Memory that the driver did not take back, for another try when the device is closed.
+    unfreed: Mutex<Vec<u64>>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) words: Words,
@@ -58,6 +60,7 @@ impl<V: Vendor> Device<V> {
             lost: OnceLock::new(),
             idle_streams: Mutex::default(),
             idle_events: Mutex::default(),
+            unfreed: Mutex::default(),
             calls: Arc::new(Calls::new(&driver.process)),
             blocks: Arc::default(),
             words: Words::default(),
@@ -181,6 +184,11 @@ impl<V: Vendor> Device<V> {
         }
     }
 
+    /// Remembers memory that the driver did not take back.
+    pub(crate) fn leave(&self, address: u64) {
+        locked(&self.unfreed).push(address);
+    }
+
     /// A stream that nobody else uses; it goes back by `give_stream`.
     pub(crate) fn take_stream(&self, inside: &Entered<'_, V>) -> Result<u64, Fault> {
         let idle = locked(&self.idle_streams).pop();
@@ -216,6 +224,10 @@ impl<V: Vendor> Drop for Device<V> {
             return;
         };
         if let Ok(inside) = Entered::new(self, home.context) {
+            for address in locked(&self.unfreed).drain(..) {
+                let freed = crate::memory::free_at_last(&inside, address, home.stream);
+                self.report(freed);
+            }
             for event in locked(&self.idle_events).drain(..) {
                 self.report(inside.vendor().destroy_event(event));
             }

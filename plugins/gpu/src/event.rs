@@ -69,8 +69,8 @@ impl<V: Vendor> Event<V> {
 
     /// An event that is pending until the host completes it.
     pub(crate) fn host(device: &Arc<Device<V>>) -> Result<Self, Fault> {
-        let inside = device.enter("event_create_host")?;
-        let word = device.words.take(&inside)?;
+        device.check("event_create_host")?;
+        let word = device.words.take(device)?;
         let promise = Arc::default();
         Ok(Self {
             device: Arc::clone(device),

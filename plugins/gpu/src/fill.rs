@@ -1,12 +1,12 @@
 //! Fills: by columns of the widest unit that pattern and address allow.
 #![expect(unsafe_code, reason = "fills memory by its address")]
 
-use crate::copy::at_once;
 use crate::current::Entered;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Column, Vendor};
+use crate::work::Site;
 
 /// Repeats a pattern over `bytes` bytes, at once or on a stream.
 ///
@@ -20,23 +20,18 @@ pub(crate) unsafe fn fill<V: Vendor>(
 ) -> Result<(), Fault> {
     let operation = "fill";
     let columns = columns(dst.address, bytes, pattern);
-    let Some(device) = dst.device.as_ref().filter(|_| !dst.is_pageable()) else {
+    if dst.is_pageable() {
         let why = "the driver does not know the memory";
         return Err(Fault::unsupported(operation, why));
-    };
+    }
     let fill = |inside: &Entered<'_, V>, on| {
         columns.iter().try_for_each(|column| {
             // SAFETY: the columns are in the range, which the caller vouches for.
             inside.ask(|vendor| unsafe { vendor.fill(column, on) })
         })
     };
-    let Some(stream) = stream else {
-        return at_once(device, &[dst], operation, fill);
-    };
-    let inside = stream.submit(operation)?;
-    dst.get_ready(&inside, stream.raw)?;
-    fill(&inside, stream.raw)?;
-    dst.used_on(&inside, stream)
+    let site = Site::of([dst, dst], operation)?;
+    site.make(stream, [dst, dst], operation, fill)
 }
 
 /// The columns that make a pattern.

@@ -12,7 +12,7 @@
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `event`, `native`, `promise`, `word` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
-//! | `copy`, `fill`, `strided`, `rect` | work that moves bytes |
+//! | `work`, `copy`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
 //! | `plugin`, `ordering`, `transfer` | the hooks |
 //! | `fault` | failures |
 //!
@@ -60,6 +60,7 @@ mod strided;
 mod transfer;
 pub mod vendor;
 mod word;
+mod work;
 
 pub use plugin::Gpu;
 pub use vendor::Vendor;

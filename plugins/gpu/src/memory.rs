@@ -179,7 +179,7 @@ impl<V: Vendor> Allocation<V> {
                 // SAFETY: no work uses the memory, and nobody knows it any more.
                 let freed =
                     inside.ask(|vendor| unsafe { vendor.free_on(self.address, home.stream) });
-                gone_with_its_device(freed)
+                gone_with_its_device(freed.inspect_err(|_| self.leave()))
             }
             Source::Block { kind, room } => {
                 self.device.blocks.give(kind, room, self.address);
@@ -191,18 +191,18 @@ impl<V: Vendor> Allocation<V> {
 
     /// Gives the memory back when the stream gets here. What counts it, where that is no host function.
     pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        let operation = "free_async";
-        if self.device.is_lost() {
-            self.device.counts.remove(self.counted());
-            return Ok(None);
-        }
-        let inside = stream.submit(operation)?;
-        self.get_ready(&inside, stream.raw)?;
+        let inside = stream.submit("free_async")?;
+        let ready = self.get_ready(&inside, stream.raw);
+        ready.inspect_err(|_| self.leave())?;
         let Source::Block { kind, room } = self.source else {
             // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
-            inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) })?;
-            let freed = NativeEvent::record(&stream.device, &inside, stream.context, stream.raw);
-            return freed.map(Some);
+            let freed = inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) });
+            freed.inspect_err(|_| self.leave())?;
+            let point = NativeEvent::record(&stream.device, &inside, stream.context, stream.raw);
+            // Without a point it counts as freed now.
+            return Ok(point
+                .inspect_err(|_| self.device.counts.remove(self.counted()))
+                .ok());
         };
         let (blocks, counts) = (
             Arc::clone(&self.device.blocks),
@@ -215,6 +215,15 @@ impl<V: Vendor> Allocation<V> {
         });
         let calls = &stream.device.calls;
         calls.put(&inside, stream.raw, give_back).map(|()| None)
+    }
+
+    /// Remembers memory that the driver did not take back.
+    fn leave(&self) {
+        match self.source {
+            Source::Pool => self.device.leave(self.address),
+            // It is one of the blocks that are freed when the device is closed.
+            Source::Block { .. } | Source::Registered => {}
+        }
     }
 
     /// What it is counted as: memory of the device alone is.
@@ -267,6 +276,15 @@ pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: 
     crate::progress::wait_until_over(moment, ask).is_ok_and(|now| now == Progress::Done)
 }
 
+/// A block of pinned memory, which others may have used. It belongs to the device's own context, whichever is the
+/// thread's: another one would take it along when it ends.
+pub(crate) fn pinned<V: Vendor>(device: &Device<V>, room: u64) -> Result<u64, Fault> {
+    match device.blocks.take(Kind::Pinned, room) {
+        Some(idle) => Ok(idle),
+        None => block(&device.enter("allocate")?, Kind::Pinned, room),
+    }
+}
+
 /// A fresh block. Blocks that nobody uses make room for it, where they are device memory.
 fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u64, Fault> {
     let fresh = |vendor: &V| match kind {
@@ -276,7 +294,10 @@ fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u6
     };
     loop {
         let code = match fresh(inside.vendor()) {
-            Ok(address) => return Ok(address),
+            Ok(address) => {
+                inside.device.blocks.enter(address, room);
+                return Ok(address);
+            }
             Err(code) => code,
         };
         let is_full = V::sort_of(code) == Sort::OutOfMemory;
@@ -289,8 +310,19 @@ fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u6
 
 /// Frees a block for good, which waits for the device.
 pub(crate) fn give_back<V: Vendor>(inside: &Entered<'_, V>, address: u64, kind: Kind) -> Answer {
+    inside.device.blocks.leave(address);
     // SAFETY: nobody uses a block that was given back.
     unsafe { inside.vendor().free(address, kind) }
+}
+
+/// Frees memory of a pool when nothing runs any more.
+pub(crate) fn free_at_last<V: Vendor>(
+    inside: &Entered<'_, V>,
+    address: u64,
+    stream: u64,
+) -> Answer {
+    // SAFETY: the host gave it back, and all streams are over.
+    unsafe { inside.vendor().free_on(address, stream) }
 }
 
 /// Memory of a lost device is gone with it.

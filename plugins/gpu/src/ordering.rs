@@ -18,7 +18,7 @@ use crossdock_sdk::plugin::{
 use crate::device::locked;
 use crate::event::Event;
 use crate::fault::Fault;
-use crate::memory::{Allocation, Source, gone_with_its_device};
+use crate::memory::{Allocation, gone_with_its_device};
 use crate::plugin::{Freeing, Gpu};
 use crate::progress::Progress;
 use crate::stream::Stream;
@@ -216,16 +216,19 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         let operation = "free_async";
         let stream = self.stream(stream, operation)?;
+        // A stream that takes no work leaves the memory as it is.
+        drop(stream.submit(operation)?);
         let gone = self.forget(address, MemoryKind::DEVICE, operation)?;
         let freed = gone.free_on(&stream);
-        if let Ok(Some(point)) = &freed {
-            locked(&self.freeing).push(Freeing {
+        match &freed {
+            Ok(Some(point)) => locked(&self.freeing).push(Freeing {
                 point: Arc::clone(point),
                 device: Arc::clone(&gone.device),
                 bytes: gone.counted(),
-            });
-        } else if gone.source == Source::Pool {
-            gone.device.counts.remove(gone.counted());
+            }),
+            // A function of the host counts it.
+            Ok(None) => {}
+            Err(_) => gone.device.counts.remove(gone.counted()),
         }
         Ok(gone_with_its_device(freed.map(drop))?)
     }

@@ -12,7 +12,7 @@ use crate::native::NativeEvent;
 use crate::plugin::Gpu;
 use crate::pointers::word_of;
 use crate::stream::Stream;
-use crate::vendor::{Kind, Vendor};
+use crate::vendor::{Kind, Known, Vendor};
 
 /// One end.
 #[derive(Debug)]
@@ -105,8 +105,7 @@ impl<V: Vendor> Gpu<V> {
                 allocation: Some(found),
             });
         }
-        let asked = self.driver.vendor().known(address);
-        let known = asked.map_err(|code| self.driver.fault(code))?;
+        let known = self.known_of_others(address)?;
         if let Some(known) = known {
             let fits = inside_of(known.base, known.size, address, reach, operation);
             if !is_host || fits.is_ok() {
@@ -133,6 +132,15 @@ impl<V: Vendor> Gpu<V> {
         }
         let why = format!("{address:#x} is no memory that this plugin or the driver knows");
         Err(Fault::not_owner(operation, why))
+    }
+
+    /// What the driver knows of an address, other than what this plugin keeps for itself.
+    pub(crate) fn known_of_others(&self, address: u64) -> Result<Option<Known>, Fault> {
+        if self.devices.iter().any(|device| device.blocks.has(address)) {
+            return Ok(None);
+        }
+        let asked = self.driver.vendor().known(address);
+        asked.map_err(|code| self.driver.fault(code))
     }
 
     /// The device with a number of the driver's.

@@ -163,7 +163,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
         if self.driver.process.check("pointer_query").is_err() {
             return Ok(PointerInfo::default());
         }
-        let known = self.driver.vendor().known(word).ok().flatten();
+        let known = self.known_of_others(word).ok().flatten();
         let known = known.and_then(|known| {
             let device = self.of_ordinal(known.ordinal, "pointer_query").ok()?;
             Some(describe_foreign(&known, word, device.index))

@@ -15,6 +15,7 @@ use crate::current::Entered;
 use crate::device::{Device, locked};
 use crate::event::Point;
 use crate::fault::Fault;
+use crate::memory::pinned;
 use crate::native::NativeEvent;
 use crate::progress::Progress;
 use crate::promise::Promises;
@@ -215,11 +216,7 @@ impl<V: Vendor> Stream<V> {
             return Ok((address, room));
         }
         let room = room_for(bytes.clamp(SMALLEST, LARGEST)).unwrap_or(LARGEST);
-        let idle = self.device.blocks.take(Kind::Pinned, room);
-        let address = match idle {
-            Some(address) => address,
-            None => inside.ask(|vendor| vendor.allocate_pinned(room))?,
-        };
+        let address = pinned(&self.device, room)?;
         let before = locked(&self.bounce).replace((address, room));
         if let Some(before) = before {
             self.give_back(inside, before);

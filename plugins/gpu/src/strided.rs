@@ -5,13 +5,14 @@ use std::slice;
 
 use crossdock_sdk::abi::StridedArgs;
 
-use crate::copy::{at_once, contiguous, worker};
+use crate::copy::contiguous;
 use crate::current::Entered;
 use crate::fault::Fault;
 use crate::place::{Place, Reach};
 use crate::rect::{Dimension, Plan, Steps};
 use crate::stream::Stream;
 use crate::vendor::{Region, Rows, Vendor};
+use crate::work::Site;
 
 const OPERATION: &str = "copy_strided";
 
@@ -87,8 +88,8 @@ pub(crate) unsafe fn strided<V: Vendor>(
     src: &Place<V>,
     shape: &Shape,
 ) -> Result<(), Fault> {
-    let device = worker(dst, src, OPERATION)?;
-    let longest = device.facts.longest_pitch;
+    let site = Site::of([dst, src], OPERATION)?;
+    let longest = site.device.facts.longest_pitch;
     let plan = Plan::of(shape.item, &shape.dimensions, longest)?;
     if plan.is_contiguous() {
         // SAFETY: forwarded.
@@ -112,15 +113,7 @@ pub(crate) unsafe fn strided<V: Vendor>(
             inside.ask(|vendor| unsafe { vendor.copy_rows(&region, on) })
         })
     };
-    let Some(stream) = stream else {
-        return at_once(device, &[dst, src], OPERATION, rows);
-    };
-    let inside = stream.submit(OPERATION)?;
-    dst.get_ready(&inside, stream.raw)?;
-    src.get_ready(&inside, stream.raw)?;
-    rows(&inside, stream.raw)?;
-    dst.used_on(&inside, stream)?;
-    src.used_on(&inside, stream)
+    site.make(stream, [dst, src], OPERATION, rows)
 }
 
 fn regions<'a, V: Vendor>(

@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::current::Entered;
-use crate::device::locked;
+use crate::device::{Device, locked};
 use crate::fault::Fault;
+use crate::memory::pinned;
 use crate::vendor::Vendor;
 
 /// The words of a device. A word goes on counting: who waited for an earlier number waits no more.
@@ -30,12 +30,12 @@ pub(crate) struct Word {
 
 impl Words {
     /// A word that nobody waits for yet.
-    pub(crate) fn take<V: Vendor>(&self, inside: &Entered<'_, V>) -> Result<Word, Fault> {
+    pub(crate) fn take<V: Vendor>(&self, device: &Device<V>) -> Result<Word, Fault> {
         let free = locked(&self.state).free.pop();
         if let Some(word) = free {
             return Ok(word);
         }
-        let page = inside.ask(|vendor| vendor.allocate_pinned(PAGE))?;
+        let page = pinned(device, PAGE)?;
         let words = (0..PAGE / LINE).map(|line| Word {
             address: page + line * LINE,
             value: 1,
