@@ -46,7 +46,9 @@ impl Progress {
         let Err(code) = question(inside.vendor()) else {
             return Ok(Self::Done);
         };
-        let may_be_work = |sort| matches!(sort, Sort::Fatal | Sort::OutOfMemory | Sort::Other);
+        // The question itself has no wrong arguments.
+        let of_work = [Sort::Fatal, Sort::OutOfMemory, Sort::Invalid, Sort::Other];
+        let may_be_work = |sort| of_work.contains(&sort);
         let code = match V::sort_of(code) {
             Sort::NotReady => return Ok(Self::Running),
             sort if may_be_work(sort) => match question(inside.vendor()) {
