@@ -1,12 +1,9 @@
-//! Copies of bytes: at once, in the order of a stream, and through pinned memory where the driver would wait.
+//! Copies of bytes: at once, or in the order of a stream.
 #![expect(unsafe_code, reason = "moves bytes between addresses")]
 
-use std::sync::{Arc, Mutex};
-
+use crate::bounce::bounced;
 use crate::current::Entered;
-use crate::device::locked;
 use crate::fault::Fault;
-use crate::host_call::Function;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Vendor, Way};
@@ -93,92 +90,6 @@ unsafe fn across<V: Vendor>(
     let (dst, src) = (side(dst)?, side(src)?);
     // SAFETY: forwarded.
     inside.ask(|vendor| unsafe { vendor.copy_across(dst, src, bytes, stream) })
-}
-
-/// A copy with memory that the driver would wait for: the stream calls the host, which moves the bytes to or from
-/// pinned memory of the stream's own. The stream's order keeps a part from the next one's bytes.
-///
-/// # Safety
-/// - As [`contiguous`].
-unsafe fn bounced<V: Vendor>(
-    inside: &Entered<'_, V>,
-    (stream, on): (&Stream<V>, u64),
-    [dst, src]: [&Place<V>; 2],
-    bytes: u64,
-) -> Result<(), Fault> {
-    let permit = Arc::new(Permit::default());
-    let calls = &inside.device.calls;
-    let put = |to: u64, from: u64, bytes: u64| {
-        let part = Part { to, from, bytes };
-        calls.put(inside, on, part.under(&permit))
-    };
-    // What is refused in the middle leaves the parts before it on the stream: they may use nothing of the caller's
-    // any more.
-    let done = if dst.is_host() && src.is_host() {
-        put(dst.address, src.address, bytes)
-    } else {
-        let (block, room) = stream.bounce(inside, bytes)?;
-        let mut parts = (0..bytes.div_ceil(room)).map(|at| {
-            let start = at * room;
-            (start, room.min(bytes - start))
-        });
-        parts.try_for_each(|(start, length)| {
-            let copy = |way, to, from| {
-                // SAFETY: the block is the stream's, and the other side is valid by the caller's promise.
-                inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, on) })
-            };
-            if src.is_pageable() {
-                put(block, src.address + start, length)?;
-                copy(Way::ToDevice, dst.address + start, block)
-            } else {
-                copy(Way::ToHost, block, src.address + start)?;
-                put(dst.address + start, block, length)
-            }
-        })
-    };
-    done.inspect_err(|_| permit.withdraw())
-}
-
-/// Whether parts of a copy may use the caller's memory.
-#[derive(Debug, Default)]
-struct Permit {
-    is_withdrawn: Mutex<bool>,
-}
-
-impl Permit {
-    /// Waits for a part that uses it now, which is short.
-    fn withdraw(&self) {
-        *locked(&self.is_withdrawn) = true;
-    }
-}
-
-/// A part of a copy that the host makes.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    to: u64,
-    from: u64,
-    bytes: u64,
-}
-
-impl Part {
-    fn under(self, permit: &Arc<Permit>) -> Function {
-        let permit = Arc::clone(permit);
-        Box::new(move || {
-            let is_withdrawn = locked(&permit.is_withdrawn);
-            if !*is_withdrawn {
-                self.copy();
-            }
-        })
-    }
-
-    fn copy(self) {
-        let word = |address: u64| usize::try_from(address).unwrap_or(0);
-        let to = std::ptr::with_exposed_provenance_mut::<u8>(word(self.to));
-        let from = std::ptr::with_exposed_provenance::<u8>(word(self.from));
-        // SAFETY: host memory that is valid by the promise of `contiguous` until the copy is done, which it is not
-        // before this; the sides do not overlap.
-        unsafe { to.copy_from_nonoverlapping(from, word(self.bytes)) };
-    }
 }
 
 /// Refuses sides that overlap.

@@ -12,7 +12,7 @@
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `event`, `native`, `promise`, `word` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
-//! | `work`, `copy`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
+//! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
 //! | `plugin`, `ordering`, `transfer` | the hooks |
 //! | `fault` | failures |
 //!
@@ -26,7 +26,7 @@
 //! - *An allocation is ready at once, or carries the point from which it is* (`memory.rs`): hardware queues may keep
 //!   the stream of allocations behind work that waits for the host.
 //! - *A copy on a stream never waits.* For memory that is not locked the stream calls the host, which moves the bytes
-//!   through pinned memory of the stream's own (`copy.rs`).
+//!   through pinned memory of the stream's own (`bounce.rs`).
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
 //! - *Host events are words that streams wait for* (`word.rs`), and absent where the driver cannot.
 //! - *Running, done and failed are answers, an error is none* (`progress.rs`).
@@ -37,6 +37,7 @@
 
 mod answers;
 mod blocks;
+mod bounce;
 mod copy;
 mod counts;
 mod current;

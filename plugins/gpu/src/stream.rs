@@ -7,19 +7,16 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
-use crossdock_sdk::log;
 
-use crate::TARGET;
-use crate::blocks::room_for;
+use crate::bounce::Bounce;
 use crate::current::Entered;
 use crate::device::{Device, locked};
 use crate::event::Point;
 use crate::fault::Fault;
-use crate::memory::pinned;
 use crate::native::NativeEvent;
 use crate::progress::Progress;
 use crate::promise::Promises;
-use crate::vendor::{Kind, Vendor};
+use crate::vendor::Vendor;
 
 /// An ordered queue of work of one device.
 #[derive(Debug)]
@@ -33,8 +30,8 @@ pub(crate) struct Stream<V: Vendor> {
     is_shown: AtomicBool,
     /// What the work here waits for and the host completes.
     behind: Mutex<Promises>,
-    /// Pinned memory that bytes of other host memory go through, in this stream's order.
-    bounce: Mutex<Option<(u64, u64)>>,
+    /// What bytes of host memory that is not locked go through.
+    pub(crate) bounce: Mutex<Bounce>,
 }
 
 impl<V: Vendor> Stream<V> {
@@ -208,50 +205,19 @@ impl<V: Vendor> Stream<V> {
             let _told = inside.vendor().synchronize_stream(self.raw);
         }
     }
-
-    /// Pinned memory for up to so many bytes, which the stream's work may use in its order.
-    pub(crate) fn bounce(&self, inside: &Entered<'_, V>, bytes: u64) -> Result<(u64, u64), Fault> {
-        let known = *locked(&self.bounce);
-        if let Some((address, room)) = known.filter(|(_, room)| *room >= bytes.min(LARGEST)) {
-            return Ok((address, room));
-        }
-        let room = room_for(bytes.clamp(SMALLEST, LARGEST)).unwrap_or(LARGEST);
-        let address = pinned(&self.device, room)?;
-        let before = locked(&self.bounce).replace((address, room));
-        if let Some(before) = before {
-            self.give_back(inside, before);
-        }
-        Ok((address, room))
-    }
-
-    /// Gives pinned memory back when the stream gets here.
-    fn give_back(&self, inside: &Entered<'_, V>, (address, room): (u64, u64)) {
-        let blocks = Arc::clone(&self.device.blocks);
-        let give = Box::new(move || blocks.give(Kind::Pinned, room, address));
-        if let Err(fault) = self.device.calls.put(inside, self.raw, give) {
-            log::warn!(target: TARGET, "{room} pinned bytes are left: {fault}");
-        }
-    }
 }
 
 impl<V: Vendor> Drop for Stream<V> {
     fn drop(&mut self) {
-        let bounce = locked(&self.bounce).take();
-        if !self.is_own && bounce.is_none() {
+        if !self.is_own && !self.has_bounce() {
             return;
         }
         let Ok(inside) = self.enter("stream_destroy") else {
             return;
         };
-        if let Some(bounce) = bounce {
-            self.give_back(&inside, bounce);
-        }
+        self.end_bounce(&inside);
         if self.is_own {
             self.device.report(inside.vendor().destroy_stream(self.raw));
         }
     }
 }
-
-/// Bytes of pinned memory that a stream has for copies.
-const SMALLEST: u64 = 64 << 10;
-const LARGEST: u64 = 1 << 20;
