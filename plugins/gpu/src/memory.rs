@@ -250,12 +250,18 @@ impl<V: Vendor> Allocation<V> {
         inside.ask(|vendor| vendor.wait_event(stream, ready.raw))
     }
 
-    /// Remembers a point behind work that uses registered memory.
+    /// Remembers a point behind work that uses registered memory, and forgets those that are passed.
     pub(crate) fn used_until(&self, point: &Arc<NativeEvent<V>>) {
-        let mut users = std::mem::take(&mut *locked(&self.users));
-        users.retain(|user| !user.progress().is_ok_and(|now| now.is_over()));
-        users.push(Arc::clone(point));
-        locked(&self.users).append(&mut users);
+        let users = {
+            let mut users = locked(&self.users);
+            users.push(Arc::clone(point));
+            users.clone()
+        };
+        // The driver is asked without the lock.
+        let is_over = |user: &Arc<NativeEvent<V>>| user.progress().is_ok_and(|now| now.is_over());
+        let over: Vec<_> = users.into_iter().filter(is_over).collect();
+        let is_left = |user: &Arc<NativeEvent<V>>| !over.iter().any(|one| Arc::ptr_eq(one, user));
+        locked(&self.users).retain(is_left);
     }
 
     /// Waits for all work that uses registered memory.
