@@ -321,6 +321,7 @@ def test_command_package_and_scripts_find_each_other(prefix: Path) -> None:
             "lib/crossdock/python/crossdock/__init__.py",
             "include",
             "lib/cmake/Crossdock",
+            "lib/crossdock/plugins/libcrossdock_plugin_cuda.so",
             "lib/crossdock/plugins/libcrossdock_plugin_opencl.so",
         )
     ]
@@ -366,6 +367,7 @@ def test_files_are_everybodys_to_read_and_the_owners_to_write(prefix: Path) -> N
     assert programs - links == {
         "bin/crossdock",
         "lib/libcrossdock.so.1.0.0",
+        "lib/crossdock/plugins/libcrossdock_plugin_cuda.so",
         "lib/crossdock/plugins/libcrossdock_plugin_opencl.so",
         "lib/crossdock/python/crossdock/_crossdock.abi3.so",
     }

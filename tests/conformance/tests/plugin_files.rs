@@ -64,6 +64,11 @@ fn the_opencl_plugin_file_passes_every_case() {
 }
 
 #[test]
+fn the_cuda_plugin_file_passes_every_case() {
+    file_passes("cuda");
+}
+
+#[test]
 fn the_asynchronous_plugin_file_passes_every_case() {
     file_passes("asynchronous");
 }

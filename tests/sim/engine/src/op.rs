@@ -71,7 +71,8 @@ pub(crate) enum Body {
     Host(Box<dyn FnOnce(Option<i32>) + Send>),
     Record(Arc<Point>),
     Wait(Arc<Point>),
-    WaitWord(Word, Condition),
+    /// With the host's own time of a wait that was not over at once, which passes while it goes on.
+    WaitWord(Word, Condition, Option<Instant>),
     WriteWord(Word),
     /// First address of the allocation.
     Allocate(u64),

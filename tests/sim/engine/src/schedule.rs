@@ -60,7 +60,7 @@ impl State {
         };
         match &op.body {
             Body::Wait(point) if point.done.get().is_none() => Some(Blocked::On(Arc::clone(point))),
-            Body::WaitWord(word, condition) if !self.satisfied(*word, *condition) => {
+            Body::WaitWord(word, condition, _) if !self.satisfied(*word, *condition) => {
                 Some(Blocked::Word(word.address))
             }
             _ => None,
@@ -172,19 +172,7 @@ impl State {
         let mut clock = stream.clock.clone();
         let mut begin_ns = stream.time_ns.max(op.host_ns);
         clock.join(&op.host);
-        match &op.body {
-            Body::Wait(point) => {
-                if let Some(done) = point.done.get() {
-                    clock.join(&done.clock);
-                    begin_ns = begin_ns.max(done.time_ns);
-                }
-            }
-            // A word that no call wrote was written by host code.
-            Body::WaitWord(word, _) => {
-                clock.join(self.words.get(&word.address).unwrap_or(&self.host));
-            }
-            _ => {}
-        }
+        self.learn(op, &mut clock, &mut begin_ns);
         begin_ns = begin_ns.max(self.queues.get(queue).map_or(0, |q| q.time_ns));
         let epoch: Epoch = self.moment(actor);
         clock.set(epoch);
@@ -223,6 +211,28 @@ impl State {
             begin_ns,
             link,
         })
+    }
+
+    /// What an operation knows by what it waited for, and when that was over.
+    fn learn(&self, op: &Op, clock: &mut Clock, begin_ns: &mut u64) {
+        match &op.body {
+            Body::Wait(point) => {
+                if let Some(done) = point.done.get() {
+                    clock.join(&done.clock);
+                    *begin_ns = (*begin_ns).max(done.time_ns);
+                }
+            }
+            // A word that no call wrote was written by host code, whose own time passed meanwhile.
+            Body::WaitWord(word, _, began) => {
+                let writer = self.words.get(&word.address);
+                clock.join(writer.unwrap_or(&self.host));
+                let waited = began.filter(|_| writer.is_none());
+                let waited = waited.map_or(Duration::ZERO, |began| began.elapsed());
+                let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+                *begin_ns = (*begin_ns).max(op.host_ns.saturating_add(waited));
+            }
+            _ => {}
+        }
     }
 
     /// Takes over the failure of what was waited for; whether the stream had failed before.
@@ -379,7 +389,7 @@ impl State {
         }
     }
 
-    fn satisfied(&self, word: Word, condition: Condition) -> bool {
+    pub(crate) fn satisfied(&self, word: Word, condition: Condition) -> bool {
         let at = self.arena.view(word.address);
         let (value, read) = if word.bits == 32 {
             // SAFETY: as in `store`.

@@ -4,6 +4,8 @@
     reason = "the engine takes raw addresses, as the vendors' calls do"
 )]
 
+use std::time::Instant;
+
 use crate::memory::Life;
 use crate::op::{Body, Use};
 use crate::state::State;
@@ -179,7 +181,9 @@ impl Engine {
     ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         state.word(site, word)?;
-        state.submit(site, stream, Body::WaitWord(word, condition), Vec::new())?;
+        let began = (!state.satisfied(word, condition)).then(Instant::now);
+        let wait = Body::WaitWord(word, condition, began);
+        state.submit(site, stream, wait, Vec::new())?;
         self.shared.tell(&state);
         Ok(())
     }

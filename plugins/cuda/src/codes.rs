@@ -1,0 +1,90 @@
+//! Numbers of the driver's: what its results stand for, and which facts it has.
+
+use std::ffi::c_int;
+
+use crossdock_plugin_gpu::vendor::{Code, Sort};
+
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+pub(crate) const NOT_SUPPORTED: c_int = 801;
+
+/// The oldest driver that has all that is needed: 11.0.
+pub(crate) const OLDEST: c_int = 11_000;
+
+/// What a result stands for.
+pub(crate) const fn sort_of(code: Code) -> Sort {
+    match code.number {
+        // Invalid values, devices and names.
+        1 | 101 | 500 => Sort::Invalid,
+        2 => Sort::OutOfMemory,
+        4 => Sort::Exiting,
+        34 => Sort::Stub,
+        100 => Sort::NoDevice,
+        // Contexts and handles.
+        201 | 400 => Sort::Stale,
+        600 => Sort::NotReady,
+        // Errors of the hardware and of kernels, after which a context answers nothing else.
+        46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 999 => Sort::Fatal,
+        712 => Sort::AlreadyRegistered,
+        713 => Sort::NotRegistered,
+        304 | 800 => Sort::Permission,
+        NOT_SUPPORTED => Sort::Unsupported,
+        // Driver and kernel module, or forward compatibility, do not fit.
+        803 | 804 => Sort::TooOld,
+        900..=908 => Sort::Capturing,
+        _ => Sort::Other,
+    }
+}
+
+/// `CU_DEVICE_ATTRIBUTE_*`.
+pub(crate) mod device {
+    use std::ffi::c_int;
+
+    pub(crate) const MAX_PITCH: c_int = 11;
+    pub(crate) const MANAGED_MEMORY: c_int = 83;
+    pub(crate) const CONCURRENT_MANAGED_ACCESS: c_int = 89;
+    pub(crate) const MEMORY_POOLS_SUPPORTED: c_int = 115;
+}
+
+/// `CU_POINTER_ATTRIBUTE_*`.
+pub(crate) mod pointer {
+    use std::ffi::c_int;
+
+    pub(crate) const CONTEXT: c_int = 1;
+    pub(crate) const MEMORY_TYPE: c_int = 2;
+    pub(crate) const DEVICE_POINTER: c_int = 3;
+    pub(crate) const BUFFER_ID: c_int = 7;
+    pub(crate) const IS_MANAGED: c_int = 8;
+    pub(crate) const DEVICE_ORDINAL: c_int = 9;
+    pub(crate) const RANGE_START_ADDR: c_int = 11;
+    pub(crate) const RANGE_SIZE: c_int = 12;
+
+    /// `CU_MEMORYTYPE_HOST` and `_DEVICE`.
+    pub(crate) const HOST: u64 = 1;
+    pub(crate) const DEVICE: u64 = 2;
+}
+
+/// `CU_MEMPOOL_ATTR_*`.
+pub(crate) mod pool {
+    use std::ffi::c_int;
+
+    pub(crate) const RELEASE_THRESHOLD: c_int = 4;
+    pub(crate) const RESERVED_MEM_CURRENT: c_int = 5;
+    pub(crate) const RESERVED_MEM_HIGH: c_int = 6;
+}
+
+/// Flags of calls.
+pub(crate) mod flags {
+    /// Memory of the host that all contexts know and all devices reach.
+    pub(crate) const PORTABLE_MAPPED: u32 = 3;
+    /// The device only reads it.
+    pub(crate) const READ_ONLY: u32 = 8;
+    /// Managed memory that every stream may use.
+    pub(crate) const ATTACH_GLOBAL: u32 = 1;
+    /// A stream that no default stream waits for.
+    pub(crate) const NON_BLOCKING: u32 = 1;
+    /// A wait for a word that is at least the value, in the order of wrapping.
+    pub(crate) const AT_LEAST: u32 = 0;
+}
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+pub(crate) const RELAXED: c_int = 2;

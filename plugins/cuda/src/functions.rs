@@ -1,0 +1,235 @@
+//! The driver's functions, opened by their names. Each is declared here with integers, as what a driver answers need
+//! be no number that an enumeration knows, and compared with NVIDIA's declaration when this is compiled.
+#![expect(unsafe_code, reason = "looks for functions in a library")]
+#![expect(non_snake_case, reason = "functions have the driver's names")]
+
+use std::error::Error as _;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
+
+use crossdock_plugin_gpu::vendor::{Answer, Code, HostFunction, Unusable};
+use cudarc::driver::sys;
+use libloading::Library;
+
+use crate::structs::{Planes, PoolProperties, RowsCopy};
+
+/// The library that every driver of NVIDIA's comes with.
+pub(crate) const LIBRARY: &str = "libcuda.so.1";
+
+/// Declares the table: `name(OURS as THEIRS, ..)`; older drivers lack those that are optional.
+macro_rules! functions {
+    (
+        required { $($name:ident($($ours:ty as $theirs:ty),* $(,)?);)* }
+        optional { $($maybe:ident($($our:ty as $their:ty),* $(,)?);)* }
+    ) => {
+        /// The functions of an opened driver.
+        #[derive(Debug)]
+        pub(crate) struct Functions {
+            $(pub(crate) $name: unsafe extern "C" fn($($ours),*) -> c_int,)*
+            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($our),*) -> c_int>,)*
+            /// Never unloaded: host functions and other threads may be in it.
+            _library: ManuallyDrop<Library>,
+        }
+
+        $(functions!(@compare $name($($ours as $theirs),*));)*
+        $(functions!(@compare $maybe($($our as $their),*));)*
+
+        impl Functions {
+            /// Finds all of them.
+            fn of(library: Library) -> Result<Self, Unusable> {
+                $(let $name = find(&library, stringify!($name));)*
+                $(let $maybe = find(&library, stringify!($maybe));)*
+                let missing = [$((stringify!($name), $name.is_none()),)*];
+                let missing = missing.iter().filter(|(_, is_missing)| *is_missing);
+                let names: Vec<_> = missing.map(|(name, _)| format!("`{name}`")).collect();
+                if !names.is_empty() {
+                    let why = format!(
+                        "`{LIBRARY}` is there and lacks {}: it is no driver, or too old a one",
+                        listed(&names)
+                    );
+                    return Err(Unusable::Broken(why));
+                }
+                let lacks = || Unusable::Broken(String::new());
+                Ok(Self {
+                    $($name: $name.ok_or_else(lacks)?,)*
+                    $($maybe,)*
+                    _library: ManuallyDrop::new(library),
+                })
+            }
+        }
+    };
+    (@compare $name:ident($($ours:ty as $theirs:ty),*)) => {
+        const _: unsafe fn($($theirs),*) -> sys::CUresult = sys::$name;
+        $(const _: () = assert!(size_of::<$ours>() == size_of::<$theirs>());)*
+        $(const _: () = assert!(align_of::<$ours>() == align_of::<$theirs>());)*
+    };
+}
+
+functions! {
+    required {
+        cuInit(u32 as c_uint);
+        cuDriverGetVersion(*mut c_int as *mut c_int);
+        cuGetErrorName(c_int as sys::CUresult, *mut *const c_char as *mut *const c_char);
+        cuGetErrorString(c_int as sys::CUresult, *mut *const c_char as *mut *const c_char);
+        cuDeviceGetCount(*mut c_int as *mut c_int);
+        cuDeviceGetName(*mut c_char as *mut c_char, c_int as c_int, c_int as sys::CUdevice);
+        cuDeviceGetUuid(*mut [u8; 16] as *mut sys::CUuuid, c_int as sys::CUdevice);
+        cuDeviceTotalMem_v2(*mut usize as *mut usize, c_int as sys::CUdevice);
+        cuDeviceGetAttribute(
+            *mut c_int as *mut c_int, c_int as sys::CUdevice_attribute, c_int as sys::CUdevice,
+        );
+        cuDeviceGetPCIBusId(*mut c_char as *mut c_char, c_int as c_int, c_int as sys::CUdevice);
+        cuDevicePrimaryCtxRetain(*mut u64 as *mut sys::CUcontext, c_int as sys::CUdevice);
+        cuDevicePrimaryCtxRelease_v2(c_int as sys::CUdevice);
+        cuCtxPushCurrent_v2(u64 as sys::CUcontext);
+        cuCtxPopCurrent_v2(*mut u64 as *mut sys::CUcontext);
+        cuCtxGetDevice(*mut c_int as *mut sys::CUdevice);
+        cuThreadExchangeStreamCaptureMode(*mut c_int as *mut sys::CUstreamCaptureMode);
+        cuPointerGetAttributes(
+            u32 as c_uint, *mut c_int as *mut sys::CUpointer_attribute,
+            *mut *mut c_void as *mut *mut c_void, u64 as sys::CUdeviceptr,
+        );
+        cuMemGetInfo_v2(*mut usize as *mut usize, *mut usize as *mut usize);
+        cuMemAlloc_v2(*mut u64 as *mut sys::CUdeviceptr, usize as usize);
+        cuMemHostAlloc(*mut u64 as *mut *mut c_void, usize as usize, u32 as c_uint);
+        cuMemAllocManaged(*mut u64 as *mut sys::CUdeviceptr, usize as usize, u32 as c_uint);
+        cuMemFree_v2(u64 as sys::CUdeviceptr);
+        cuMemFreeHost(u64 as *mut c_void);
+        cuMemHostRegister_v2(u64 as *mut c_void, usize as usize, u32 as c_uint);
+        cuMemHostUnregister(u64 as *mut c_void);
+        cuStreamCreate(*mut u64 as *mut sys::CUstream, u32 as c_uint);
+        cuStreamDestroy_v2(u64 as sys::CUstream);
+        cuStreamQuery(u64 as sys::CUstream);
+        cuStreamSynchronize(u64 as sys::CUstream);
+        cuStreamWaitEvent(u64 as sys::CUstream, u64 as sys::CUevent, u32 as c_uint);
+        cuStreamGetCtx(u64 as sys::CUstream, *mut u64 as *mut sys::CUcontext);
+        cuStreamIsCapturing(u64 as sys::CUstream, *mut c_int as *mut sys::CUstreamCaptureStatus);
+        cuLaunchHostFunc(
+            u64 as sys::CUstream, Option<HostFunction> as sys::CUhostFn,
+            *mut c_void as *mut c_void,
+        );
+        cuEventCreate(*mut u64 as *mut sys::CUevent, u32 as c_uint);
+        cuEventDestroy_v2(u64 as sys::CUevent);
+        cuEventRecord(u64 as sys::CUevent, u64 as sys::CUstream);
+        cuEventQuery(u64 as sys::CUevent);
+        cuEventSynchronize(u64 as sys::CUevent);
+        cuEventElapsedTime(*mut f32 as *mut f32, u64 as sys::CUevent, u64 as sys::CUevent);
+        cuMemcpyAsync(
+            u64 as sys::CUdeviceptr, u64 as sys::CUdeviceptr, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemcpyHtoDAsync_v2(
+            u64 as sys::CUdeviceptr, u64 as *const c_void, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemcpyDtoHAsync_v2(
+            u64 as *mut c_void, u64 as sys::CUdeviceptr, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemcpyDtoDAsync_v2(
+            u64 as sys::CUdeviceptr, u64 as sys::CUdeviceptr, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemcpyPeerAsync(
+            u64 as sys::CUdeviceptr, u64 as sys::CUcontext, u64 as sys::CUdeviceptr,
+            u64 as sys::CUcontext, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemcpy2DAsync_v2(*const RowsCopy as *const sys::CUDA_MEMCPY2D, u64 as sys::CUstream);
+        cuMemcpy3DAsync_v2(*const Planes as *const sys::CUDA_MEMCPY3D, u64 as sys::CUstream);
+        cuMemsetD8Async(u64 as sys::CUdeviceptr, u8 as u8, usize as usize, u64 as sys::CUstream);
+        cuMemsetD16Async(u64 as sys::CUdeviceptr, u16 as u16, usize as usize, u64 as sys::CUstream);
+        cuMemsetD32Async(
+            u64 as sys::CUdeviceptr, u32 as c_uint, usize as usize, u64 as sys::CUstream,
+        );
+        cuMemsetD2D8Async(
+            u64 as sys::CUdeviceptr, usize as usize, u8 as u8, usize as usize, usize as usize,
+            u64 as sys::CUstream,
+        );
+        cuMemsetD2D16Async(
+            u64 as sys::CUdeviceptr, usize as usize, u16 as u16, usize as usize, usize as usize,
+            u64 as sys::CUstream,
+        );
+        cuMemsetD2D32Async(
+            u64 as sys::CUdeviceptr, usize as usize, u32 as c_uint, usize as usize, usize as usize,
+            u64 as sys::CUstream,
+        );
+}
+    optional {
+        cuDeviceGetUuid_v2(*mut [u8; 16] as *mut sys::CUuuid, c_int as sys::CUdevice);
+        cuMemPoolCreate(
+            *mut u64 as *mut sys::CUmemoryPool,
+            *const PoolProperties as *const sys::CUmemPoolProps,
+        );
+        cuMemPoolDestroy(u64 as sys::CUmemoryPool);
+        cuMemPoolTrimTo(u64 as sys::CUmemoryPool, usize as usize);
+        cuMemPoolSetAttribute(
+            u64 as sys::CUmemoryPool, c_int as sys::CUmemPool_attribute, *mut u64 as *mut c_void,
+        );
+        cuMemPoolGetAttribute(
+            u64 as sys::CUmemoryPool, c_int as sys::CUmemPool_attribute, *mut u64 as *mut c_void,
+        );
+        cuMemAllocFromPoolAsync(
+            *mut u64 as *mut sys::CUdeviceptr, usize as usize, u64 as sys::CUmemoryPool,
+            u64 as sys::CUstream,
+        );
+        cuMemFreeAsync(u64 as sys::CUdeviceptr, u64 as sys::CUstream);
+        cuStreamWaitValue32_v2(
+            u64 as sys::CUstream, u64 as sys::CUdeviceptr, u32 as sys::cuuint32_t, u32 as c_uint,
+        );
+    }
+}
+
+impl Functions {
+    /// Opens the driver's library.
+    pub(crate) fn load() -> Result<Self, Unusable> {
+        // SAFETY: loading the vendor's driver runs its initialisers, which is what this plugin is for.
+        let opened = unsafe { Library::new(LIBRARY) };
+        let library = opened.map_err(|error| {
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            not_opened(&why)
+        })?;
+        Self::of(library)
+    }
+}
+
+/// One function, if the library has it.
+fn find<T: Copy>(library: &Library, name: &str) -> Option<T> {
+    // SAFETY: the declaration of the table is that of the driver's header, with integers of the same size.
+    let found = unsafe { library.get::<T>(name) };
+    found.ok().map(|function| *function)
+}
+
+/// The first of some names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(3) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What the dynamic linker says of a library: that it is not there, or why it is not loaded.
+fn not_opened(why: &str) -> Unusable {
+    let is_absent = why.contains("No such file") && why.contains(&format!("{LIBRARY}:"));
+    if !is_absent {
+        return Unusable::Broken(format!("`{LIBRARY}` does not load: {why}"));
+    }
+    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = match path.as_str() {
+        "" => "in the system's folders (LD_LIBRARY_PATH is not set)".to_owned(),
+        path => format!("in {path} (LD_LIBRARY_PATH) and the system's folders"),
+    };
+    Unusable::Absent(format!("NVIDIA's driver: looked for `{LIBRARY}` {folders}"))
+}
+
+/// What a function answered.
+pub(crate) const fn checked(call: &'static str, number: c_int) -> Answer {
+    match number {
+        0 => Ok(()),
+        number => Err(Code { number, call }),
+    }
+}
+
+/// A driver of before the function.
+pub(crate) const fn lacks(call: &'static str) -> Code {
+    let number = crate::codes::NOT_SUPPORTED;
+    Code { number, call }
+}

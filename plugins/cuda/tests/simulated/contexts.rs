@@ -1,0 +1,104 @@
+//! Contexts: the thread's stays, the plugin's comes with the first need, and work is done in that of its memory.
+
+use crossdock_sdk::abi::{MemoryKind, PointerFlags, Status, StreamHandle};
+use crossdock_sdk::plugin::{Plugin as _, Streams as _, Wrap as _};
+
+use crate::driver::Driver;
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip};
+use crate::{POLICIES, over};
+
+#[test]
+fn listing_devices_makes_no_context() {
+    if !over("contexts::listing_devices_makes_no_context", &POLICIES[..1]) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    assert_eq!(cuda.device_count(), 2);
+    for index in 0..2 {
+        let info = cuda.device_info(index).unwrap();
+        let memory = cuda.memory_info(index).unwrap();
+        assert_eq!((memory.free, memory.total), (u64::MAX, info.total_memory));
+        assert_eq!(query(&cuda, 4096).kind, MemoryKind::UNOWNED);
+    }
+    assert!(!driver.has_primary_context(0) && !driver.has_primary_context(1));
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 1).unwrap();
+    assert!(!driver.has_primary_context(0) && driver.has_primary_context(1));
+    assert!(cuda.memory_info(1).unwrap().free < u64::MAX);
+    assert_eq!(driver.current(), 0);
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+    drop(cuda);
+    assert!(!driver.has_primary_context(1));
+    assert_eq!(driver.leaks(), 0);
+}
+
+#[test]
+fn work_leaves_the_threads_context_as_it_is() {
+    if !over(
+        "contexts::work_leaves_the_threads_context_as_it_is",
+        &POLICIES,
+    ) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    for others in [0, driver.create_context(1)] {
+        assert!(others == 0 || driver.current() == others);
+        let before = driver.current();
+        let stream = cuda.stream_create(0).unwrap();
+        for kind in [MemoryKind::DEVICE, MemoryKind::PINNED, MemoryKind::MANAGED] {
+            let memory = allocate(&cuda, kind, 0).unwrap();
+            round_trip(&cuda, device(memory.word, 0), StreamHandle::NONE).unwrap();
+            round_trip(&cuda, device(memory.word, 0), stream).unwrap();
+            free(&cuda, memory, kind).unwrap();
+        }
+        cuda.stream_destroy(stream).unwrap();
+        assert_eq!(driver.current(), before);
+    }
+}
+
+#[test]
+fn memory_of_others_is_worked_on_in_their_context() {
+    if !over(
+        "contexts::memory_of_others_is_worked_on_in_their_context",
+        &POLICIES,
+    ) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let context = driver.create_context(1);
+    let (memory, pinned) = (driver.allocate(BYTES), driver.allocate_pinned(BYTES));
+    let info = query(&cuda, memory + 100);
+    assert_eq!((info.kind, info.device), (MemoryKind::DEVICE, 1));
+    assert_eq!((info.base.word, info.size), (memory, BYTES as u64));
+    assert_eq!((info.context, info.host_pointer), (context, 0));
+    assert_eq!(info.device_pointer, memory + 100);
+    assert!(info.flags.contains(PointerFlags::FOREIGN));
+    let host = query(&cuda, pinned);
+    assert_eq!((host.kind, host.host_pointer), (MemoryKind::PINNED, pinned));
+    assert!(host.flags.contains(PointerFlags::FOREIGN) && host.allocation_id != info.allocation_id);
+
+    let native = driver.create_stream();
+    // SAFETY: it is a live stream, which outlives its wrap.
+    let theirs = unsafe { cuda.stream_wrap(1, native) }.unwrap();
+    // SAFETY: as above.
+    let elsewhere = unsafe { cuda.stream_wrap(0, native) };
+    assert_eq!(elsewhere.unwrap_err().status(), Status::INVALID);
+    let (own, other) = (
+        cuda.stream_create(1).unwrap(),
+        cuda.stream_create(0).unwrap(),
+    );
+    for stream in [StreamHandle::NONE, theirs, own, other] {
+        round_trip(&cuda, device(memory, 1), stream).unwrap();
+    }
+    let refused = free(&cuda, info.base, MemoryKind::DEVICE);
+    assert_eq!(refused.unwrap_err().status(), Status::NOT_OWNER);
+    for stream in [theirs, own, other] {
+        cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+        cuda.stream_destroy(stream).unwrap();
+    }
+    assert_eq!(driver.current(), context);
+    driver.destroy_stream(native);
+    driver.free(memory);
+    driver.free_pinned(pinned);
+    assert_eq!(query(&cuda, memory).kind, MemoryKind::UNOWNED);
+    driver.destroy_context(context);
+}

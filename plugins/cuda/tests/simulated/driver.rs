@@ -1,0 +1,116 @@
+//! The driver beside the plugin: what other libraries in the process do, and what the simulator tells.
+
+use std::ffi::c_int;
+
+use libloading::Library;
+
+/// The simulated driver.
+pub(crate) struct Driver(Library);
+
+/// Calls a function of it by its name.
+macro_rules! call {
+    ($driver:ident.$name:ident($($argument:expr => $type:ty),* $(,)?) -> $answer:ty) => {{
+        // SAFETY: the simulator has the function, with the types of the driver's header.
+        let function = unsafe {
+            $driver.0.get::<unsafe extern "C" fn($($type),*) -> $answer>(stringify!($name))
+        }.unwrap();
+        // SAFETY: the arguments are live objects of the driver's and places of this function's own.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+impl Driver {
+    pub(crate) fn open() -> Self {
+        // SAFETY: the simulator's initialisers touch nothing of ours.
+        let library = unsafe { Library::new("libcuda.so.1") }.unwrap();
+        let driver = Self(library);
+        assert_eq!(call!(driver.cuInit(0 => u32) -> c_int), 0);
+        driver
+    }
+
+    /// A context of others, which is the thread's from then on.
+    pub(crate) fn create_context(&self, device: c_int) -> u64 {
+        let mut context = 0;
+        let made = call!(self.cuCtxCreate_v2(&raw mut context => *mut u64, 0 => u32, device => c_int) -> c_int);
+        assert_eq!(made, 0);
+        context
+    }
+
+    pub(crate) fn current(&self) -> u64 {
+        let mut context = 0;
+        assert_eq!(
+            call!(self.cuCtxGetCurrent(&raw mut context => *mut u64) -> c_int),
+            0
+        );
+        context
+    }
+
+    pub(crate) fn has_primary_context(&self, device: c_int) -> bool {
+        let (mut flags, mut is_active) = (0, 0);
+        let told = call!(self.cuDevicePrimaryCtxGetState(
+            device => c_int, &raw mut flags => *mut u32, &raw mut is_active => *mut c_int
+        ) -> c_int);
+        assert_eq!(told, 0);
+        is_active != 0
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> u64 {
+        let mut address = 0;
+        let made = call!(self.cuMemAlloc_v2(&raw mut address => *mut u64, bytes => usize) -> c_int);
+        assert_eq!(made, 0);
+        address
+    }
+
+    pub(crate) fn allocate_pinned(&self, bytes: usize) -> u64 {
+        let mut address = 0;
+        let made = call!(self.cuMemHostAlloc(
+            &raw mut address => *mut u64, bytes => usize, 0 => u32
+        ) -> c_int);
+        assert_eq!(made, 0);
+        address
+    }
+
+    pub(crate) fn free(&self, address: u64) {
+        assert_eq!(call!(self.cuMemFree_v2(address => u64) -> c_int), 0);
+    }
+
+    pub(crate) fn free_pinned(&self, address: u64) {
+        assert_eq!(call!(self.cuMemFreeHost(address => u64) -> c_int), 0);
+    }
+
+    pub(crate) fn create_stream(&self) -> u64 {
+        let mut stream = 0;
+        let made = call!(self.cuStreamCreate(&raw mut stream => *mut u64, 1 => u32) -> c_int);
+        assert_eq!(made, 0);
+        stream
+    }
+
+    pub(crate) fn destroy_stream(&self, stream: u64) {
+        assert_eq!(call!(self.cuStreamDestroy_v2(stream => u64) -> c_int), 0);
+    }
+
+    pub(crate) fn destroy_context(&self, context: u64) {
+        assert_eq!(call!(self.cuCtxDestroy_v2(context => u64) -> c_int), 0);
+    }
+
+    /// Begins a capture in the mode that forbids most.
+    pub(crate) fn begin_capture(&self, stream: u64) {
+        let begun = call!(self.cuStreamBeginCapture_v2(stream => u64, 0 => c_int) -> c_int);
+        assert_eq!(begun, 0);
+    }
+
+    /// Ends a capture; the driver's number.
+    pub(crate) fn end_capture(&self, stream: u64) -> c_int {
+        let mut graph = 0;
+        call!(self.cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64) -> c_int)
+    }
+
+    /// How often something waited for all work of a device.
+    pub(crate) fn device_waits(&self) -> i64 {
+        call!(self.crossdock_sim_device_waits() -> i64)
+    }
+
+    pub(crate) fn leaks(&self) -> i64 {
+        call!(self.crossdock_sim_leaks() -> i64)
+    }
+}

@@ -1,0 +1,71 @@
+//! The plugin over the simulated driver: each test starts itself once more by `scripts/with-sim`, which looks at what
+//! the simulator reports.
+#![expect(
+    unsafe_code,
+    reason = "calls the driver beside the plugin, and hooks that touch memory"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by it, or says why it was skipped"
+)]
+
+mod captures;
+mod conformance;
+mod contexts;
+mod copies;
+mod driver;
+mod faults;
+mod hooks;
+mod memory;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const OVER: &str = "CROSSDOCK_OVER_SIM";
+
+/// Whether this is the process over the simulator that runs a test. Else one is started for each set of options, and
+/// has to end well without a report.
+fn over(test: &str, runs: &[&[&str]]) -> bool {
+    if std::env::var(OVER).is_ok_and(|name| name == test) {
+        return true;
+    }
+    let Some(core) = simulator() else {
+        println!("skipped: the simulator is not built (cargo build -p crossdock-sim)");
+        return false;
+    };
+    for options in runs {
+        let mut command = Command::new(root().join("scripts/with-sim"));
+        command
+            .args(*options)
+            .arg("--")
+            .arg(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        command.env(OVER, test).env("CROSSDOCK_SIM_LIBRARY", &core);
+        let output = command.env("CROSSDOCK_COSTS", "off").output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = told + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{options:?}:\n{told}");
+        assert!(told.contains("1 passed"), "{options:?}:\n{told}");
+    }
+    false
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn simulator() -> Option<PathBuf> {
+    let named = std::env::var_os("CROSSDOCK_SIM_LIBRARY").map(PathBuf::from);
+    let beside = || {
+        let test = std::env::current_exe().ok()?;
+        Some(test.parent()?.parent()?.join("libcrossdock_sim.so"))
+    };
+    named.or_else(beside).filter(|file| file.exists())
+}
+
+const POLICIES: [&[&str]; 3] = [
+    &["--cuda", "2", "--policy", "lazy"],
+    &["--cuda", "2", "--policy", "seeded"],
+    &["--cuda", "2", "--policy", "threads"],
+];

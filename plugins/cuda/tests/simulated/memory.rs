@@ -1,0 +1,88 @@
+//! Memory: nothing waits for a whole device, nothing is left, and what is kept is nobody's.
+
+use crossdock_sdk::abi::{EventHandle, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::plugin::{
+    AsyncMemory as _, HostEvents as _, Plugin as _, Pool as _, Streams as _,
+};
+
+use crate::driver::Driver;
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip};
+use crate::{POLICIES, over};
+
+const KINDS: [MemoryKind; 3] = [MemoryKind::DEVICE, MemoryKind::PINNED, MemoryKind::MANAGED];
+
+#[test]
+fn nothing_waits_for_a_whole_device() {
+    let one_queue = ["--cuda", "2", "--queues", "1"];
+    let old = ["--cuda", "2", "--set", "missing=cuMemPoolCreate"];
+    let runs = [POLICIES[0], POLICIES[1], POLICIES[2], &one_queue, &old];
+    if !over("memory::nothing_waits_for_a_whole_device", &runs) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let (held, free_stream) = (
+        cuda.stream_create(0).unwrap(),
+        cuda.stream_create(0).unwrap(),
+    );
+    let kept = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    for stream in [StreamHandle::NONE, free_stream] {
+        for kind in KINDS {
+            let memory = allocate(&cuda, kind, 0).unwrap();
+            round_trip(&cuda, device(memory.word, 0), stream).unwrap();
+            free(&cuda, memory, kind).unwrap();
+        }
+    }
+    let host: EventHandle = cuda.event_create_host(0).unwrap();
+    cuda.stream_wait_event(held, host).unwrap();
+    // None of these is kept up by the stream that waits for the host.
+    for kind in KINDS {
+        let memory = allocate(&cuda, kind, 0).unwrap();
+        free(&cuda, memory, kind).unwrap();
+    }
+    let ordered = cuda.allocate_async(held, BYTES as u64).unwrap();
+    // SAFETY: nobody uses it behind this.
+    unsafe { cuda.free_async(held, ordered) }.unwrap();
+    cuda.memory_trim(0, 0).unwrap();
+    cuda.memory_usage(0).unwrap();
+    assert_eq!(
+        cuda.stream_query(held).unwrap_err().status(),
+        Status::NOT_READY
+    );
+    cuda.event_complete(host, Status::OK).unwrap();
+    cuda.stream_synchronize(held, LIMIT_NS).unwrap();
+    cuda.event_destroy(host).unwrap();
+    for stream in [held, free_stream] {
+        cuda.stream_destroy(stream).unwrap();
+    }
+    let has_pool = std::env::var("CROSSDOCK_SIM").is_ok_and(|words| !words.contains("missing"));
+    if has_pool {
+        assert_eq!(driver.device_waits(), 0);
+    }
+    assert!(cuda.memory_usage(0).unwrap().used >= BYTES as u64);
+    free(&cuda, kept, MemoryKind::DEVICE).unwrap();
+    assert_eq!(cuda.memory_usage(0).unwrap().used, 0);
+    drop(cuda);
+    assert_eq!(driver.leaks(), 0);
+}
+
+#[test]
+fn memory_that_is_kept_for_later_is_nobodys() {
+    if !over(
+        "memory::memory_that_is_kept_for_later_is_nobodys",
+        &POLICIES[..1],
+    ) {
+        return;
+    }
+    let cuda = open();
+    for kind in KINDS {
+        let memory = allocate(&cuda, kind, 0).unwrap();
+        assert_eq!(query(&cuda, memory.word).kind, kind);
+        free(&cuda, memory, kind).unwrap();
+        assert_eq!(query(&cuda, memory.word).kind, MemoryKind::UNOWNED);
+        let again = free(&cuda, memory, kind).unwrap_err().status();
+        assert_eq!(again, Status::NOT_OWNER);
+        let refused = round_trip(&cuda, device(memory.word, 0), StreamHandle::NONE);
+        assert_eq!(refused.unwrap_err().status(), Status::NOT_OWNER);
+    }
+    assert_eq!(cuda.device_count(), 2);
+}

@@ -1,0 +1,212 @@
+//! What a driver answers and takes, in words of our own.
+
+/// A result of the driver that is no success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors make it; both are of one build"
+)]
+pub struct Code {
+    /// The driver's number.
+    pub number: i32,
+    /// The driver's function that answered it.
+    pub call: &'static str,
+}
+
+/// What a result of the driver stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sort {
+    /// The work is still pending.
+    NotReady,
+    /// The arguments are wrong.
+    Invalid,
+    /// A handle is wrong, or names what is gone.
+    Stale,
+    /// There is too little memory, whose depends on what was asked for.
+    OutOfMemory,
+    /// Not offered here.
+    Unsupported,
+    /// The system or the vendor forbids it.
+    Permission,
+    /// What such a context answers from then on: its device is lost, if it is so.
+    Fatal,
+    /// A stream that captures forbids it.
+    Capturing,
+    /// The memory, or a part of it, is registered already.
+    AlreadyRegistered,
+    /// The memory is not registered.
+    NotRegistered,
+    /// There is no device.
+    NoDevice,
+    /// The library is one to link programs with.
+    Stub,
+    /// The driver is too old.
+    TooOld,
+    /// The process ends.
+    Exiting,
+    /// Anything else.
+    Other,
+}
+
+/// Why the driver's library cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// It is not there: what was looked for, and where.
+    Absent(String),
+    /// It is there and does not work: why.
+    Broken(String),
+}
+
+/// What the driver says of a device without a context.
+#[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors make it; both are of one build"
+)]
+pub struct Facts {
+    /// The device's name.
+    pub name: String,
+    /// Identity across processes.
+    pub uuid: [u8; 16],
+    /// `domain:bus:device.function`, or empty.
+    pub pci_bus_id: String,
+    /// All bytes of its memory.
+    pub total_memory: u64,
+    /// Whether it has pools of memory in stream order.
+    pub has_pools: bool,
+    /// Whether it has managed memory that the host uses together with it.
+    pub has_managed: bool,
+    /// Whether its streams wait for words in memory.
+    pub waits_for_words: bool,
+    /// The longest distance between rows of a copy.
+    pub longest_pitch: u64,
+}
+
+/// What memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "vendors make it; both are of one build"
+)]
+pub enum Kind {
+    /// A device's.
+    Device,
+    /// The host's, locked.
+    Pinned,
+    /// It migrates.
+    Managed,
+}
+
+/// What the driver knows of an address.
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors make it; both are of one build"
+)]
+pub struct Known {
+    /// What memory it is.
+    pub kind: Kind,
+    /// The owning device's number.
+    pub ordinal: i32,
+    /// First byte of the allocation.
+    pub base: u64,
+    /// Bytes of the allocation.
+    pub size: u64,
+    /// No other allocation has it.
+    pub id: u64,
+    /// Its context.
+    pub context: u64,
+    /// Where the host reaches the asked address, or 0.
+    pub host_pointer: u64,
+    /// Where the device reaches it, or 0.
+    pub device_pointer: u64,
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "vendors match it; both are of one build"
+)]
+pub enum Way {
+    /// From the host to a device.
+    ToDevice,
+    /// From a device to the host.
+    ToHost,
+    /// Inside of devices that share a context.
+    Inside,
+    /// From one host memory to another.
+    AmongHost,
+}
+
+/// One side of a copy of rows and planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors read it; both are of one build"
+)]
+pub struct Rows {
+    /// Its first byte.
+    pub address: u64,
+    /// Whether it is the host's.
+    pub is_host: bool,
+    /// Bytes from row to row.
+    pub pitch: u64,
+    /// Rows from plane to plane.
+    pub rows: u64,
+}
+
+/// A copy of rows and planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors read it; both are of one build"
+)]
+pub struct Region {
+    /// Written.
+    pub dst: Rows,
+    /// Read.
+    pub src: Rows,
+    /// Bytes of a row.
+    pub width: u64,
+    /// Rows of a plane.
+    pub height: u64,
+    /// Planes.
+    pub depth: u64,
+}
+
+/// A fill of rows with gaps between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors read it; both are of one build"
+)]
+pub struct Column {
+    /// Its first byte, a multiple of `unit`.
+    pub address: u64,
+    /// 1, 2 or 4 bytes.
+    pub unit: u64,
+    /// The low bytes count.
+    pub value: u32,
+    /// Units in a row.
+    pub width: u64,
+    /// Rows.
+    pub height: u64,
+    /// Bytes from row to row.
+    pub pitch: u64,
+}
+
+/// Bytes that a pool has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "vendors make it; both are of one build"
+)]
+pub struct PoolBytes {
+    /// What it has of the driver.
+    pub reserved: u64,
+    /// The most that it had.
+    pub peak_reserved: u64,
+}

@@ -1,0 +1,120 @@
+//! Memory whose free would wait for the whole device: kept for the next, until the device is closed.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crossdock_sdk::pointers::{PointerEntry, PointerTable};
+
+use crate::device::locked;
+use crate::vendor::Kind;
+
+/// Blocks that nobody uses now, by kind and size. Host functions give some back, so nothing here calls the vendor.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
+    /// All that are had of the driver, which knows them also while nobody was given them.
+    had: PointerTable,
+}
+
+impl Blocks {
+    /// A block of this kind, which has exactly this size.
+    pub(crate) fn take(&self, kind: Kind, size: u64) -> Option<u64> {
+        locked(&self.idle).get_mut(&(number(kind), size))?.pop()
+    }
+
+    /// Remembers a block that the driver gave.
+    pub(crate) fn enter(&self, address: u64, size: u64) {
+        // One that is not entered is taken for memory of others once it is given back.
+        drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
+    }
+
+    /// Forgets a block that the driver gets back.
+    pub(crate) fn leave(&self, address: u64) {
+        self.had.remove(address);
+    }
+
+    /// Whether an address is in one of these blocks.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.had.lookup(address).is_some()
+    }
+
+    /// Takes a block back, which no work uses.
+    pub(crate) fn give(&self, kind: Kind, size: u64, address: u64) {
+        let mut idle = locked(&self.idle);
+        idle.entry((number(kind), size)).or_default().push(address);
+    }
+
+    /// Bytes of a kind that are here.
+    pub(crate) fn bytes(&self, kind: Kind) -> u64 {
+        let idle = locked(&self.idle);
+        let of_kind = idle.iter().filter(|((of, _), _)| *of == number(kind));
+        of_kind
+            .map(|((_, size), all)| size.saturating_mul(all.len() as u64))
+            .sum()
+    }
+
+    /// One block of a kind, the largest, to be freed.
+    pub(crate) fn largest(&self, kind: Kind) -> Option<(u64, u64)> {
+        let mut idle = locked(&self.idle);
+        let mut of_kind = idle
+            .range_mut((number(kind), 0)..=(number(kind), u64::MAX))
+            .rev();
+        of_kind.find_map(|((_, size), all)| Some((all.pop()?, *size)))
+    }
+
+    /// All blocks, with their kinds.
+    pub(crate) fn drain(&self) -> Vec<(u64, Kind)> {
+        let idle = std::mem::take(&mut *locked(&self.idle));
+        let of = |((kind, _), all): ((u8, u64), Vec<u64>)| {
+            all.into_iter()
+                .filter_map(move |address| Some((address, kind_of(kind)?)))
+        };
+        idle.into_iter().flat_map(of).collect()
+    }
+}
+
+const KINDS: [Kind; 3] = [Kind::Device, Kind::Pinned, Kind::Managed];
+
+fn number(kind: Kind) -> u8 {
+    let at = KINDS.iter().position(|one| *one == kind);
+    at.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
+}
+
+fn kind_of(number: u8) -> Option<Kind> {
+    KINDS.get(usize::from(number)).copied()
+}
+
+/// The size of the block that serves so many bytes: at most an eighth more. None where that overflows.
+pub(crate) fn room_for(bytes: u64) -> Option<u64> {
+    let step = (bytes.checked_next_power_of_two()? / 8).max(SMALLEST);
+    bytes.checked_next_multiple_of(step)
+}
+
+const SMALLEST: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_serves_its_size_again_and_no_other() {
+        let blocks = Blocks::default();
+        blocks.give(Kind::Pinned, 4096, 7);
+        blocks.give(Kind::Pinned, 8192, 8);
+        assert_eq!(blocks.take(Kind::Managed, 4096), None);
+        assert_eq!(blocks.bytes(Kind::Pinned), 12_288);
+        assert_eq!(blocks.take(Kind::Pinned, 4096), Some(7));
+        assert_eq!(blocks.take(Kind::Pinned, 4096), None);
+        assert_eq!(blocks.largest(Kind::Pinned), Some((8, 8192)));
+        blocks.give(Kind::Managed, 4096, 9);
+        assert_eq!(blocks.drain(), [(9, Kind::Managed)]);
+    }
+
+    #[test]
+    fn a_block_is_little_more_than_what_is_asked_for() {
+        assert_eq!(room_for(1), Some(4096));
+        assert_eq!(room_for(1 << 20), Some(1 << 20));
+        assert_eq!(room_for((1 << 20) + 1), Some((1 << 20) + (1 << 18)));
+        assert_eq!(room_for(u64::MAX), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! Copies of memory that the driver would wait for: through pinned memory of the stream's own, by host functions.
+#![expect(unsafe_code, reason = "moves bytes between addresses")]
+
+use std::sync::{Arc, Mutex};
+
+use crossdock_sdk::log;
+
+use crate::TARGET;
+use crate::blocks::room_for;
+use crate::current::Entered;
+use crate::device::locked;
+use crate::fault::Fault;
+use crate::host_call::Function;
+use crate::memory::pinned;
+use crate::native::NativeEvent;
+use crate::place::Place;
+use crate::stream::Stream;
+use crate::vendor::{Kind, Vendor, Way};
+
+/// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
+/// part while the device moves those of another.
+#[derive(Debug, Default)]
+pub(crate) struct Bounce {
+    blocks: [Option<Block>; LANES],
+    helper: Option<u64>,
+}
+
+/// Pinned memory, which one of the two streams uses in its order.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    address: u64,
+    room: u64,
+}
+
+/// A stream with a block of its own.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    stream: u64,
+    block: u64,
+}
+
+/// A copy where the stream calls the host, which moves the bytes to or from pinned memory.
+///
+/// # Safety
+/// - Both sides are valid for `bytes` until the copy is done.
+pub(crate) unsafe fn bounced<V: Vendor>(
+    inside: &Entered<'_, V>,
+    (stream, on): (&Stream<V>, u64),
+    [dst, src]: [&Place<V>; 2],
+    bytes: u64,
+) -> Result<(), Fault> {
+    let permit = Arc::new(Permit::default());
+    let calls = &inside.device.calls;
+    let put = |lane: u64, to: u64, from: u64, bytes: u64| {
+        let part = Part { to, from, bytes };
+        calls.put(inside, lane, part.under(&permit))
+    };
+    if dst.is_host() && src.is_host() {
+        return put(on, dst.address, src.address, bytes);
+    }
+    let room = room_for(bytes.clamp(SMALLEST, LARGEST)).unwrap_or(LARGEST);
+    let lanes = lanes(inside, stream, on, (bytes, room))?;
+    let parts = (0..bytes.div_ceil(room)).map(|at| {
+        let start = at * room;
+        (start, room.min(bytes - start))
+    });
+    let part = |(start, length): (u64, u64), Lane { stream, block }: Lane| {
+        let copy = |way, to, from| {
+            // SAFETY: the block is the lane's, and the other side is valid by the caller's promise.
+            inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, stream) })
+        };
+        if src.is_pageable() {
+            put(stream, block, src.address + start, length)?;
+            copy(Way::ToDevice, dst.address + start, block)
+        } else {
+            copy(Way::ToHost, block, src.address + start)?;
+            put(stream, dst.address + start, block, length)
+        }
+    };
+    let mut lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
+    let done = lanes_of_parts.try_for_each(|(bytes, lane)| part(bytes, lane));
+    let joined = join(inside, stream, on, &lanes);
+    // What is refused in the middle leaves the parts before it on the streams: they may use nothing of the caller's
+    // any more.
+    done.and(joined).inspect_err(|_| permit.withdraw())
+}
+
+/// The lanes of a copy: the stream itself, and its helper where there is more than one part. Work for another context
+/// has one lane.
+fn lanes<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: &Stream<V>,
+    on: u64,
+    (bytes, room): (u64, u64),
+) -> Result<Vec<Lane>, Fault> {
+    let first = Lane {
+        stream: on,
+        block: stream.block(inside, 0, room)?,
+    };
+    if bytes <= room || on != stream.raw {
+        return Ok(vec![first]);
+    }
+    let helper = stream.helper(inside)?;
+    let second = Lane {
+        stream: helper,
+        block: stream.block(inside, 1, room)?,
+    };
+    let begin = NativeEvent::record(&stream.device, inside, stream.context, on)?;
+    inside.ask(|vendor| vendor.wait_event(helper, begin.raw))?;
+    Ok(vec![first, second])
+}
+
+/// Lets the stream wait for its helper.
+fn join<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: &Stream<V>,
+    on: u64,
+    lanes: &[Lane],
+) -> Result<(), Fault> {
+    let Some(helper) = lanes.get(1) else {
+        return Ok(());
+    };
+    let end = NativeEvent::record(&stream.device, inside, stream.context, helper.stream)?;
+    inside.ask(|vendor| vendor.wait_event(on, end.raw))
+}
+
+impl<V: Vendor> Stream<V> {
+    /// A block of at least so many bytes, which the stream's work uses in its order.
+    fn block(&self, inside: &Entered<'_, V>, lane: usize, room: u64) -> Result<u64, Fault> {
+        let known = locked(&self.bounce).blocks.get(lane).copied().flatten();
+        if let Some(block) = known.filter(|block| block.room >= room) {
+            return Ok(block.address);
+        }
+        let address = pinned(&self.device, room)?;
+        let before = {
+            let mut bounce = locked(&self.bounce);
+            let slot = bounce.blocks.get_mut(lane);
+            slot.and_then(|slot| slot.replace(Block { address, room }))
+        };
+        if let Some(before) = before {
+            self.give_back(inside, before)?;
+        }
+        Ok(address)
+    }
+
+    /// The stream beside this one.
+    fn helper(&self, inside: &Entered<'_, V>) -> Result<u64, Fault> {
+        let known = locked(&self.bounce).helper;
+        if let Some(helper) = known {
+            return Ok(helper);
+        }
+        let helper = inside.ask(Vendor::create_stream)?;
+        locked(&self.bounce).helper = Some(helper);
+        Ok(helper)
+    }
+
+    /// Gives a block back when the stream gets here: it has waited for its helper.
+    fn give_back(&self, inside: &Entered<'_, V>, block: Block) -> Result<(), Fault> {
+        let blocks = Arc::clone(&self.device.blocks);
+        let Block { address, room } = block;
+        let give = Box::new(move || blocks.give(Kind::Pinned, room, address));
+        self.device.calls.put(inside, self.raw, give)
+    }
+
+    /// Gives back what the stream keeps.
+    pub(crate) fn end_bounce(&self, inside: &Entered<'_, V>) {
+        let Bounce { blocks, helper } = std::mem::take(&mut *locked(&self.bounce));
+        for block in blocks.into_iter().flatten() {
+            if let Err(fault) = self.give_back(inside, block) {
+                log::warn!(target: TARGET, "{} pinned bytes are left: {fault}", block.room);
+            }
+        }
+        if let Some(helper) = helper {
+            // What is on it completes.
+            self.device.report(inside.vendor().destroy_stream(helper));
+        }
+    }
+
+    /// Whether the stream keeps something.
+    pub(crate) fn has_bounce(&self) -> bool {
+        let bounce = locked(&self.bounce);
+        bounce.helper.is_some() || bounce.blocks.iter().any(Option::is_some)
+    }
+}
+
+/// Whether parts of a copy may use the caller's memory.
+#[derive(Debug, Default)]
+struct Permit {
+    is_withdrawn: Mutex<bool>,
+}
+
+impl Permit {
+    /// Waits for a part that uses it now, which is short.
+    fn withdraw(&self) {
+        *locked(&self.is_withdrawn) = true;
+    }
+}
+
+/// A part of a copy that the host makes.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    to: u64,
+    from: u64,
+    bytes: u64,
+}
+
+impl Part {
+    fn under(self, permit: &Arc<Permit>) -> Function {
+        let permit = Arc::clone(permit);
+        Box::new(move || {
+            let is_withdrawn = locked(&permit.is_withdrawn);
+            if !*is_withdrawn {
+                self.copy();
+            }
+        })
+    }
+
+    fn copy(self) {
+        let word = |address: u64| usize::try_from(address).unwrap_or(0);
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(word(self.to));
+        let from = std::ptr::with_exposed_provenance::<u8>(word(self.from));
+        // SAFETY: host memory that is valid by the promise of `contiguous` until the copy is done, which it is not
+        // before this; the sides do not overlap.
+        unsafe { to.copy_from_nonoverlapping(from, word(self.bytes)) };
+    }
+}
+
+const LANES: usize = 2;
+/// Bytes of a block.
+const SMALLEST: u64 = 64 << 10;
+const LARGEST: u64 = 1 << 20;

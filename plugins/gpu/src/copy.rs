@@ -1,0 +1,101 @@
+//! Copies of bytes: at once, or in the order of a stream.
+#![expect(unsafe_code, reason = "moves bytes between addresses")]
+
+use crate::bounce::bounced;
+use crate::current::Entered;
+use crate::fault::Fault;
+use crate::place::Place;
+use crate::stream::Stream;
+use crate::vendor::{Vendor, Way};
+use crate::work::Site;
+
+/// Copies bytes that do not overlap, at once or on a stream.
+///
+/// # Safety
+/// - Both sides are valid for `bytes` until the copy is done.
+pub(crate) unsafe fn contiguous<V: Vendor>(
+    stream: Option<&Stream<V>>,
+    dst: &Place<V>,
+    src: &Place<V>,
+    bytes: u64,
+) -> Result<(), Fault> {
+    let operation = "copy";
+    refuse_overlap(dst.address, src.address, bytes)?;
+    let (places, memory) = ([dst, src], Site::of([dst, src], operation)?);
+    let is_across =
+        !dst.is_host() && !src.is_host() && dst.context(operation)? != src.context(operation)?;
+    let is_pageable = dst.is_pageable() || src.is_pageable();
+    match stream {
+        Some(stream) if is_across => {
+            let across = |inside: &Entered<'_, V>, on| {
+                // SAFETY: forwarded.
+                unsafe { across(inside, on, places, bytes) }
+            };
+            Site::of_stream(stream).make(Some(stream), places, operation, across)
+        }
+        None if is_across => memory.make(None, places, operation, |inside, on| {
+            // SAFETY: forwarded.
+            unsafe { across(inside, on, places, bytes) }
+        }),
+        Some(stream) if is_pageable => {
+            let bounced = |inside: &Entered<'_, V>, on| {
+                // SAFETY: forwarded.
+                unsafe { bounced(inside, (stream, on), places, bytes) }
+            };
+            memory.make(Some(stream), places, operation, bounced)
+        }
+        _ => memory.make(stream, places, operation, |inside, on| {
+            // SAFETY: forwarded.
+            unsafe { plain(inside, on, places, bytes) }
+        }),
+    }
+}
+
+/// A copy by the driver alone, inside of one context.
+///
+/// # Safety
+/// - As [`contiguous`].
+unsafe fn plain<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: u64,
+    [dst, src]: [&Place<V>; 2],
+    bytes: u64,
+) -> Result<(), Fault> {
+    let way = match (dst.is_host(), src.is_host()) {
+        (true, true) => Way::AmongHost,
+        (true, false) => Way::ToHost,
+        (false, true) => Way::ToDevice,
+        (false, false) => Way::Inside,
+    };
+    let (dst, src) = (dst.address, src.address);
+    // SAFETY: forwarded.
+    inside.ask(|vendor| unsafe { vendor.copy(way, dst, src, bytes, stream) })
+}
+
+/// A copy by the driver from one context to another.
+///
+/// # Safety
+/// - As [`contiguous`].
+unsafe fn across<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: u64,
+    [dst, src]: [&Place<V>; 2],
+    bytes: u64,
+) -> Result<(), Fault> {
+    let side = |place: &Place<V>| {
+        let ordinal = place.device.as_ref().map_or(0, |device| device.ordinal);
+        let context = place.context("copy")?;
+        Ok::<_, Fault>((place.address, context, ordinal))
+    };
+    let (dst, src) = (side(dst)?, side(src)?);
+    // SAFETY: forwarded.
+    inside.ask(|vendor| unsafe { vendor.copy_across(dst, src, bytes, stream) })
+}
+
+/// Refuses sides that overlap.
+fn refuse_overlap(dst: u64, src: u64, bytes: u64) -> Result<(), Fault> {
+    if dst.abs_diff(src) < bytes {
+        return Err(Fault::invalid("copy", "the sides overlap"));
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! One device: its context, which is held from the first need on, what is kept for the next call, and whether it
+//! is lost.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::log;
+
+use crate::TARGET;
+use crate::blocks::Blocks;
+use crate::counts::Counts;
+use crate::current::Entered;
+use crate::driver::Driver;
+use crate::fault::Fault;
+use crate::host_call::Calls;
+use crate::vendor::{Code, Facts, Kind, Sort, Vendor};
+use crate::word::Words;
+
+/// A device of the driver.
+#[derive(Debug)]
+pub(crate) struct Device<V: Vendor> {
+    pub(crate) driver: Arc<Driver<V>>,
+    pub(crate) index: u32,
+    pub(crate) ordinal: i32,
+    pub(crate) facts: Facts,
+    /// What the first need made.
+    home: OnceLock<Home>,
+    lost: OnceLock<Fault>,
+    /// Streams and events that nobody uses now.
+    idle_streams: Mutex<Vec<u64>>,
+    idle_events: Mutex<Vec<u64>>,
+    /// Memory that the driver did not take back, for another try when the device is closed.
+    unfreed: Mutex<Vec<u64>>,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) words: Words,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// What a device has from its first need on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Home {
+    pub(crate) context: u64,
+    /// Where memory is allocated and freed, and nothing else happens.
+    pub(crate) stream: u64,
+    /// None where the driver has none.
+    pub(crate) pool: Option<u64>,
+}
+
+impl<V: Vendor> Device<V> {
+    /// A device without a context.
+    pub(crate) fn new(driver: &Arc<Driver<V>>, index: u32) -> Result<Self, Fault> {
+        let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
+        let facts = driver.vendor().facts(ordinal);
+        Ok(Self {
+            index,
+            ordinal,
+            facts: facts.map_err(|code| driver.fault(code))?,
+            home: OnceLock::new(),
+            lost: OnceLock::new(),
+            idle_streams: Mutex::default(),
+            idle_events: Mutex::default(),
+            unfreed: Mutex::default(),
+            calls: Arc::new(Calls::new(&driver.process)),
+            blocks: Arc::default(),
+            words: Words::default(),
+            counts: Arc::default(),
+            driver: Arc::clone(driver),
+        })
+    }
+
+    /// Whether the device can be called.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<(), Fault> {
+        self.driver.process.check(operation)?;
+        match self.lost.get() {
+            Some(lost) => Err(lost.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// What the first need made, if there was one.
+    pub(crate) fn known_home(&self) -> Option<Home> {
+        self.home.get().copied()
+    }
+
+    /// The context and what belongs to it, which the first call makes.
+    pub(crate) fn home(&self, operation: &'static str) -> Result<Home, Fault> {
+        self.check(operation)?;
+        if let Some(home) = self.known_home() {
+            return Ok(home);
+        }
+        let vendor = self.driver.vendor();
+        let context = vendor.retain(self.ordinal);
+        let context = context.map_err(|code| self.driver.fault(code))?;
+        // Made without a lock: of two threads that do this at once, one throws its own away.
+        let made = self.make_home(context).inspect_err(|_| {
+            self.report(vendor.release(self.ordinal));
+        })?;
+        if self.home.set(made).is_err() {
+            self.end_home(made);
+        }
+        self.known_home()
+            .ok_or_else(|| Fault::new(Status::VENDOR, operation, "the device has no context"))
+    }
+
+    fn make_home(&self, context: u64) -> Result<Home, Fault> {
+        let inside = Entered::new(self, context)?;
+        let stream = inside.ask(Vendor::create_stream)?;
+        let keep = self.facts.total_memory / KEPT_PART;
+        let pool = self.facts.has_pools.then(|| {
+            let pool = inside.vendor().create_pool(self.ordinal, keep);
+            pool.map_err(|code| log::warn!(target: TARGET, "{}", self.driver.fault(code)))
+        });
+        let pool = pool.and_then(Result::ok);
+        Ok(Home {
+            context,
+            stream,
+            pool,
+        })
+    }
+
+    fn end_home(&self, home: Home) {
+        if let Ok(inside) = Entered::new(self, home.context) {
+            self.report(inside.vendor().destroy_stream(home.stream));
+            if let Some(pool) = home.pool {
+                self.report(inside.vendor().destroy_pool(pool));
+            }
+        }
+        self.report(self.driver.vendor().release(self.ordinal));
+    }
+
+    /// Makes the device's own context the thread's.
+    pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
+        let home = self.home(operation)?;
+        Entered::new(self, home.context)
+    }
+
+    /// Makes a context of the device's the thread's.
+    pub(crate) fn enter_in(
+        &self,
+        context: u64,
+        operation: &'static str,
+    ) -> Result<Entered<'_, V>, Fault> {
+        self.check(operation)?;
+        Entered::new(self, context)
+    }
+
+    /// What an answer of the driver's inside of a context stands for. A device that is lost stays so.
+    pub(crate) fn fault(&self, code: Code) -> Fault {
+        let fault = self.driver.fault(code);
+        if V::sort_of(code) != Sort::Fatal || !self.is_dead() {
+            return fault;
+        }
+        let lost = Fault {
+            status: Status::DEVICE_LOST,
+            message: format!("device {} is lost: {}", self.index, fault.message),
+            ..fault
+        };
+        let lost = self.lost.get_or_init(|| lost).clone();
+        // The driver calls them no more.
+        self.calls.run_all();
+        lost
+    }
+
+    /// Whether a stream of ours that has nothing to do answers with an error as well.
+    fn is_dead(&self) -> bool {
+        let Some(home) = self.known_home() else {
+            return false;
+        };
+        let asked = self.driver.vendor().query_stream(home.stream);
+        asked.is_err_and(|code| V::sort_of(code) == Sort::Fatal)
+    }
+
+    /// A failure that nobody can be told of.
+    pub(crate) fn report(&self, done: Result<(), Code>) {
+        if let Err(code) = done
+            && !self.is_lost()
+        {
+            log::warn!(target: TARGET, "{}", self.driver.fault(code).message);
+        }
+    }
+
+    /// Remembers memory that the driver did not take back.
+    pub(crate) fn leave(&self, address: u64) {
+        locked(&self.unfreed).push(address);
+    }
+
+    /// A stream that nobody else uses; it goes back by `give_stream`.
+    pub(crate) fn take_stream(&self, inside: &Entered<'_, V>) -> Result<u64, Fault> {
+        let idle = locked(&self.idle_streams).pop();
+        idle.map_or_else(|| inside.ask(Vendor::create_stream), Ok)
+    }
+
+    /// Takes back a stream whose work is over.
+    pub(crate) fn give_stream(&self, stream: u64) {
+        locked(&self.idle_streams).push(stream);
+    }
+
+    /// A native event for a record on a stream of this device's own context.
+    pub(crate) fn take_event(&self, inside: &Entered<'_, V>) -> Result<u64, Fault> {
+        let idle = locked(&self.idle_events).pop();
+        idle.map_or_else(|| inside.ask(Vendor::create_event), Ok)
+    }
+
+    /// Takes back an event; false where enough are kept.
+    pub(crate) fn keep_event(&self, event: u64) -> bool {
+        let mut idle = locked(&self.idle_events);
+        let is_room = idle.len() < KEPT_EVENTS;
+        if is_room {
+            idle.push(event);
+        }
+        is_room
+    }
+}
+
+impl<V: Vendor> Drop for Device<V> {
+    fn drop(&mut self) {
+        let is_callable = self.driver.process.check("close").is_ok();
+        let Some(home) = self.known_home().filter(|_| is_callable) else {
+            return;
+        };
+        if let Ok(inside) = Entered::new(self, home.context) {
+            for address in locked(&self.unfreed).drain(..) {
+                let freed = crate::memory::free_at_last(&inside, address, home.stream);
+                self.report(freed);
+            }
+            for event in locked(&self.idle_events).drain(..) {
+                self.report(inside.vendor().destroy_event(event));
+            }
+            for stream in locked(&self.idle_streams).drain(..) {
+                self.report(inside.vendor().destroy_stream(stream));
+            }
+            let pages = self.words.pages().into_iter();
+            let pages = pages.map(|address| (address, Kind::Pinned));
+            for (address, kind) in self.blocks.drain().into_iter().chain(pages) {
+                self.report(crate::memory::give_back(&inside, address, kind));
+            }
+        }
+        self.end_home(home);
+    }
+}
+
+/// Each change behind these locks is one step, so a panic elsewhere does not spoil it.
+pub(crate) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A pool keeps this part of the device's memory when it is freed.
+const KEPT_PART: u64 = 16;
+/// More events than this are ended instead of kept.
+const KEPT_EVENTS: usize = 256;

@@ -1,0 +1,187 @@
+//! The driver: looked for, opened, and whether it may still be called.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossdock_sdk::abi::Status;
+
+use crate::device::Device;
+use crate::fault::Fault;
+use crate::vendor::{Code, Sort, Unusable, Vendor};
+
+/// Whether the driver is here.
+#[derive(Debug)]
+pub(crate) enum Presence {
+    /// At least one device, and the driver's version.
+    Ready { devices: u32, version: String },
+    /// Nothing is wrong: there is none. What was looked for, and where.
+    Absent(String),
+    /// Why it does not work.
+    Broken(Fault),
+}
+
+/// Whether the driver may be called in this process, now.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    is_exiting: AtomicBool,
+    is_forked: AtomicBool,
+}
+
+impl Process {
+    /// Answers `FORKED` in a child and `EXITING` once the process is ending.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<(), Fault> {
+        if self.is_exiting.load(Ordering::Acquire) {
+            let why = "the process is ending; the driver is not called any more";
+            return Err(Fault::new(Status::EXITING, operation, why));
+        }
+        if self.is_forked.load(Ordering::Acquire) || std::process::id() != self.pid {
+            self.is_forked.store(true, Ordering::Release);
+            let why =
+                "the driver was started by the parent of this process, and does not survive a fork";
+            return Err(Fault::new(Status::FORKED, operation, why));
+        }
+        Ok(())
+    }
+
+    /// From here on nothing of the vendor's is called.
+    pub(crate) fn exit(&self) {
+        self.is_exiting.store(true, Ordering::Release);
+    }
+
+    /// Called in a child: everything inherited is dead.
+    pub(crate) fn fork(&self) {
+        self.is_forked.store(true, Ordering::Release);
+    }
+}
+
+/// A driver, and all its devices.
+pub(crate) type Opened<V> = (Arc<Driver<V>>, Vec<Arc<Device<V>>>);
+
+/// A driver that was opened.
+#[derive(Debug)]
+pub(crate) struct Driver<V> {
+    vendor: V,
+    pub(crate) version: String,
+    pub(crate) process: Arc<Process>,
+}
+
+impl<V: Vendor> Driver<V> {
+    pub(crate) const fn vendor(&self) -> &V {
+        &self.vendor
+    }
+
+    /// What an answer stands for where no device is asked about.
+    pub(crate) fn fault(&self, code: Code) -> Fault {
+        let (name, text) = self.vendor.words_of(code);
+        let status = match V::sort_of(code) {
+            Sort::NotReady => Status::NOT_READY,
+            Sort::Invalid => Status::INVALID,
+            Sort::Stale => Status::STALE,
+            Sort::OutOfMemory => Status::OOM_DEVICE,
+            Sort::Unsupported => Status::UNSUPPORTED,
+            Sort::Permission => Status::PERMISSION,
+            Sort::Capturing => Status::CAPTURING,
+            Sort::AlreadyRegistered => Status::CONFLICT,
+            Sort::NotRegistered => Status::NOT_OWNER,
+            Sort::NoDevice => Status::NO_DEVICE,
+            Sort::Stub => Status::DRIVER_STUB,
+            Sort::TooOld => Status::DRIVER_TOO_OLD,
+            Sort::Exiting => Status::EXITING,
+            Sort::Fatal | Sort::Other => Status::VENDOR,
+        };
+        let (call, number) = (code.call, code.number);
+        let what = if name.is_empty() {
+            format!("`{call}` returned {number}, which the driver has no name for")
+        } else {
+            format!("`{call}` returned {number} ({name}): {text}")
+        };
+        Fault {
+            status,
+            operation: call,
+            code: number,
+            name,
+            message: what,
+        }
+    }
+
+    /// Opens the library and starts the driver.
+    fn start() -> Result<Self, Presence> {
+        let vendor = V::load().map_err(|unusable| match unusable {
+            Unusable::Absent(what) => Presence::Absent(what),
+            Unusable::Broken(why) => {
+                Presence::Broken(Fault::new(Status::NO_DRIVER, V::LIBRARY, why))
+            }
+        })?;
+        let driver = Self {
+            vendor,
+            version: String::new(),
+            process: Arc::new(Process {
+                pid: std::process::id(),
+                is_exiting: AtomicBool::new(false),
+                is_forked: AtomicBool::new(false),
+            }),
+        };
+        let version = driver
+            .vendor
+            .version()
+            .map_err(|why| Presence::Broken(Fault::new(Status::DRIVER_TOO_OLD, V::LIBRARY, why)))?;
+        driver
+            .vendor
+            .start()
+            .map_err(|code| match V::sort_of(code) {
+                Sort::NoDevice => driver.without_devices(code),
+                _ => Presence::Broken(driver.fault(code)),
+            })?;
+        Ok(Self { version, ..driver })
+    }
+
+    fn without_devices(&self, code: Code) -> Presence {
+        let why = self.fault(code).message;
+        Presence::Absent(format!("a device of `{}`: {why}", V::LIBRARY))
+    }
+
+    fn count(&self) -> Result<u32, Presence> {
+        match self.vendor.count() {
+            Ok(0) => {
+                let what = format!("a device of `{}`: it offers none", V::LIBRARY);
+                Err(Presence::Absent(what))
+            }
+            Ok(count) => Ok(count),
+            Err(code) if V::sort_of(code) == Sort::NoDevice => Err(self.without_devices(code)),
+            Err(code) => Err(Presence::Broken(self.fault(code))),
+        }
+    }
+
+    /// Looks for the driver and its devices.
+    pub(crate) fn look() -> Presence {
+        let found = Self::start().and_then(|driver| Ok((driver.count()?, driver.version)));
+        match found {
+            Ok((devices, version)) => Presence::Ready { devices, version },
+            Err(presence) => presence,
+        }
+    }
+
+    /// Opens the driver with all its devices.
+    pub(crate) fn open() -> Result<Opened<V>, Fault> {
+        let found = Self::start().and_then(|driver| {
+            let count = driver.count()?;
+            Ok((Arc::new(driver), count))
+        });
+        let (driver, count) = found.map_err(|presence| match presence {
+            Presence::Broken(fault) => fault,
+            Presence::Absent(what) => {
+                let status = if what.starts_with("a device") {
+                    Status::NO_DEVICE
+                } else {
+                    Status::NO_DRIVER
+                };
+                Fault::new(status, "open", format!("looked for {what}"))
+            }
+            Presence::Ready { .. } => Fault::new(Status::VENDOR, "open", "no answer"),
+        })?;
+        let devices = (0..count).map(|index| Device::new(&driver, index).map(Arc::new));
+        let devices: Vec<_> = devices.collect::<Result<_, _>>()?;
+        Ok((driver, devices))
+    }
+}

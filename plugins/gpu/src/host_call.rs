@@ -1,0 +1,121 @@
+//! Host functions on a stream, each of which runs exactly once, also when the driver calls it no more.
+#![expect(unsafe_code, reason = "the driver calls back with a raw word")]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crossdock_sdk::fence::fence;
+
+use crate::current::Entered;
+use crate::device::locked;
+use crate::driver::Process;
+use crate::fault::Fault;
+use crate::vendor::Vendor;
+
+/// What a stream is to call. It calls no hook and nothing of the vendor's.
+pub(crate) type Function = Box<dyn FnOnce() + Send>;
+
+/// The functions of a device that have not run yet.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    process: Arc<Process>,
+    pending: Mutex<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    calls: Vec<Arc<Call>>,
+    /// So many are kept before those that ran are forgotten.
+    room: usize,
+}
+
+impl Calls {
+    pub(crate) fn new(process: &Arc<Process>) -> Self {
+        Self {
+            process: Arc::clone(process),
+            pending: Mutex::new(Pending {
+                calls: Vec::new(),
+                room: LEAST_ROOM,
+            }),
+        }
+    }
+
+    /// Runs `function` when the stream gets there. After an error it never runs.
+    pub(crate) fn put<V: Vendor>(
+        &self,
+        inside: &Entered<'_, V>,
+        stream: u64,
+        function: Function,
+    ) -> Result<(), Fault> {
+        let call = Arc::new(Call {
+            process: Arc::clone(&self.process),
+            function: Mutex::new(Some(function)),
+        });
+        self.remember(&call);
+        let word = Arc::into_raw(Arc::clone(&call)).cast_mut();
+        // SAFETY: `run_call` may be called once with a count of the call, on any thread.
+        let put = inside.ask(|vendor| unsafe { vendor.call(stream, run_call, word.cast()) });
+        put.inspect_err(|_| {
+            drop(call.take());
+            // SAFETY: the count that `into_raw` left behind, which the driver did not take.
+            unsafe { Arc::decrement_strong_count(word.cast_const()) };
+        })
+    }
+
+    fn remember(&self, call: &Arc<Call>) {
+        let mut pending = locked(&self.pending);
+        if pending.calls.len() >= pending.room {
+            pending.calls.retain(|call| !call.has_run());
+            pending.room = (2 * pending.calls.len()).max(LEAST_ROOM);
+        }
+        pending.calls.push(Arc::clone(call));
+    }
+
+    /// Runs all that have not run, in the order in which they came: the driver calls them no more.
+    pub(crate) fn run_all(&self) {
+        let calls = std::mem::take(&mut locked(&self.pending).calls);
+        for call in calls {
+            let _caught = fence(|| call.run());
+        }
+    }
+}
+
+/// A function until it runs: the driver may call it, or the loss of its device be seen.
+struct Call {
+    process: Arc<Process>,
+    function: Mutex<Option<Function>>,
+}
+
+impl Call {
+    fn take(&self) -> Option<Function> {
+        locked(&self.function).take()
+    }
+
+    fn has_run(&self) -> bool {
+        locked(&self.function).is_none()
+    }
+
+    /// Once the process exits it does not run any more.
+    fn run(&self) {
+        if self.process.check("stream_host_call").is_ok()
+            && let Some(function) = self.take()
+        {
+            function();
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
+    }
+}
+
+unsafe extern "C" fn run_call(word: *mut c_void) {
+    // SAFETY: the count that `put` gave to the driver, which calls at most once.
+    let call = unsafe { Arc::from_raw(word.cast_const().cast::<Call>()) };
+    let _caught = fence(|| call.run());
+}
+
+const LEAST_ROOM: usize = 64;

@@ -1,0 +1,70 @@
+//! What Crossdock's plugins for GPUs have in common, whoever makes the device: all but its driver.
+//!
+//! A vendor's plugin is a crate of its own, which opens the driver and implements [`Vendor`]. [`Gpu`] over it is the
+//! plugin. Nothing here has a vendor's name, number or function.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `vendor`, `answers` | what a vendor's crate gives |
+//! | `driver` | the driver, looked for and opened, and whether it may still be called |
+//! | `device`, `current` | one device, and calls inside of its context |
+//! | `memory`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
+//! | `pointers`, `place` | the table of known memory, and the ends of a copy |
+//! | `stream`, `event`, `native`, `promise`, `word` | streams, points in them, and what the host completes |
+//! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
+//! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
+//! | `plugin`, `ordering`, `transfer` | the hooks |
+//! | `fault` | failures |
+//!
+//! # Decisions
+//!
+//! - *The first need holds a device's primary context*, and no call before it: listing devices makes none. Each call
+//!   enters its context and leaves the thread's as it was. Work on streams of others is done in their context.
+//! - *Nothing waits for a whole device.* Memory comes from a pool in stream order, on a stream of its own; where the
+//!   driver has none, and for pinned and managed memory, blocks are kept for the next allocation until the plugin is
+//!   closed, as their free would wait.
+//! - *An allocation is ready at once, or carries the point from which it is* (`memory.rs`): hardware queues may keep
+//!   the stream of allocations behind work that waits for the host.
+//! - *A copy on a stream never waits.* For memory that is not locked the stream calls the host, which moves the bytes
+//!   through pinned memory of the stream's own (`bounce.rs`).
+//! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
+//! - *Host events are words that streams wait for* (`word.rs`), and absent where the driver cannot.
+//! - *Running, done and failed are answers, an error is none* (`progress.rs`).
+//! - *A device is lost* when its driver says so twice: of the call, and of a stream that has nothing to do
+//!   (`device.rs`). From then on host functions that the driver keeps are run here.
+//! - *Captures of others go on*: the thread minds none of them while it is inside of a context, and nothing is put on
+//!   a stream that is captured.
+
+mod answers;
+mod blocks;
+mod bounce;
+mod copy;
+mod counts;
+mod current;
+mod device;
+mod driver;
+mod event;
+mod fault;
+mod fill;
+mod host_call;
+mod memory;
+mod native;
+mod ordering;
+mod place;
+mod plugin;
+mod pointers;
+mod progress;
+mod promise;
+mod rect;
+mod stream;
+mod strided;
+mod transfer;
+pub mod vendor;
+mod word;
+mod work;
+
+pub use plugin::Gpu;
+pub use vendor::Vendor;
+
+/// Where lines of the log come from.
+const TARGET: &str = "crossdock::plugin::gpu";

@@ -1,0 +1,350 @@
+//! Allocations: where their memory came from, and where it goes back to.
+#![expect(unsafe_code, reason = "memory is freed by its address")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crossdock_sdk::abi::{MemoryKind, Status};
+use crossdock_sdk::deadline::{Deadline, limit};
+
+use crate::blocks::room_for;
+use crate::current::Entered;
+use crate::device::{Device, Home, locked};
+use crate::fault::Fault;
+use crate::native::NativeEvent;
+use crate::progress::Progress;
+use crate::stream::Stream;
+use crate::vendor::{Answer, Kind, Sort, Vendor};
+
+/// Memory that this plugin knows by itself.
+#[derive(Debug)]
+pub(crate) struct Allocation<V: Vendor> {
+    pub(crate) device: Arc<Device<V>>,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// No other allocation of the process has it.
+    pub(crate) id: u64,
+    pub(crate) source: Source,
+    /// The point from which on other streams may use it, while that was not seen to be passed.
+    ready: Mutex<Option<Arc<NativeEvent<V>>>>,
+    /// What may still use registered memory.
+    users: Mutex<Vec<Arc<NativeEvent<V>>>>,
+    /// The devices that host memory is registered for.
+    pub(crate) holders: Mutex<Vec<u32>>,
+}
+
+/// Where memory came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The device's pool.
+    Pool,
+    /// A block of so many bytes.
+    Block { kind: Kind, room: u64 },
+    /// The host's own memory, which is locked.
+    Registered,
+}
+
+impl<V: Vendor> Allocation<V> {
+    pub(crate) fn new(device: &Arc<Device<V>>, address: u64, size: u64, source: Source) -> Self {
+        Self {
+            device: Arc::clone(device),
+            address,
+            size,
+            id: new_id(),
+            source,
+            ready: Mutex::default(),
+            users: Mutex::default(),
+            holders: Mutex::default(),
+        }
+    }
+
+    /// What memory it is.
+    pub(crate) const fn kind(&self) -> Kind {
+        match self.source {
+            Source::Pool => Kind::Device,
+            Source::Block { kind, .. } => kind,
+            Source::Registered => Kind::Pinned,
+        }
+    }
+
+    pub(crate) fn is_registered(&self) -> bool {
+        self.source == Source::Registered
+    }
+
+    /// Allocates, at once.
+    pub(crate) fn make(
+        device: &Arc<Device<V>>,
+        kind: MemoryKind,
+        size: u64,
+        alignment: u64,
+    ) -> Result<Self, Fault> {
+        let operation = "allocate";
+        let kind = match kind {
+            MemoryKind::DEVICE => Kind::Device,
+            MemoryKind::PINNED => Kind::Pinned,
+            MemoryKind::MANAGED if device.facts.has_managed => Kind::Managed,
+            _ => return Err(Fault::unsupported(operation, "no such kind of memory")),
+        };
+        let home = device.home(operation)?;
+        let inside = Entered::new(device, home.context)?;
+        let made = match home.pool.filter(|_| kind == Kind::Device) {
+            Some(pool) => Self::of_pool(device, &inside, home, pool, size)?,
+            None => Self::of_blocks(device, &inside, kind, size)?,
+        };
+        device.counts.add(made.counted());
+        if made.address.is_multiple_of(alignment.max(LEAST_ALIGNMENT)) {
+            return Ok(made);
+        }
+        made.free()?;
+        let why = format!("the driver's memory does not begin on {alignment} bytes");
+        Err(Fault::unsupported(operation, why))
+    }
+
+    fn of_pool(
+        device: &Arc<Device<V>>,
+        inside: &Entered<'_, V>,
+        home: Home,
+        pool: u64,
+        size: u64,
+    ) -> Result<Self, Fault> {
+        let address = inside.ask(|vendor| vendor.allocate_on(pool, size, home.stream))?;
+        let made = Self::new(device, address, size, Source::Pool);
+        if !settle(inside, home, MOMENT_NS) {
+            // Every use waits for it, where the device is kept from going on.
+            let ready = NativeEvent::record(device, inside, home.context, home.stream);
+            let ready = ready.inspect_err(|_| {
+                // SAFETY: nobody knows the memory.
+                device.report(unsafe { inside.vendor().free_on(address, home.stream) });
+            })?;
+            *locked(&made.ready) = Some(ready);
+        }
+        Ok(made)
+    }
+
+    fn of_blocks(
+        device: &Arc<Device<V>>,
+        inside: &Entered<'_, V>,
+        kind: Kind,
+        size: u64,
+    ) -> Result<Self, Fault> {
+        let memory = if kind == Kind::Device {
+            Status::OOM_DEVICE
+        } else {
+            Status::OOM_HOST
+        };
+        let room = room_for(size).ok_or_else(|| {
+            let why = format!("there are not {size} bytes of memory");
+            Fault::new(memory, "allocate", why)
+        })?;
+        let address = match device.blocks.take(kind, room) {
+            Some(address) => address,
+            None => block(inside, kind, room).map_err(|fault| match fault.status {
+                Status::OOM_DEVICE => fault.with_status(memory),
+                _ => fault,
+            })?,
+        };
+        let source = Source::Block { kind, room };
+        Ok(Self::new(device, address, size, source))
+    }
+
+    /// Allocates in the order of a stream.
+    pub(crate) fn make_on(stream: &Stream<V>, size: u64) -> Result<Self, Fault> {
+        let operation = "allocate_async";
+        let home = stream.device.home(operation)?;
+        let Some(pool) = home.pool else {
+            // Blocks are used by nobody, so there is nothing to wait for.
+            return Self::make(&stream.device, MemoryKind::DEVICE, size, 1);
+        };
+        let inside = stream.submit(operation)?;
+        let address = inside.ask(|vendor| vendor.allocate_on(pool, size, stream.raw))?;
+        let made = Self::new(&stream.device, address, size, Source::Pool);
+        stream.device.counts.add(made.counted());
+        Ok(made)
+    }
+
+    /// Gives the memory back, which no work uses.
+    pub(crate) fn free(&self) -> Result<(), Fault> {
+        let operation = "free";
+        self.device.counts.remove(self.counted());
+        match self.source {
+            Source::Pool => {
+                let Some(home) = self.device.known_home() else {
+                    return Ok(());
+                };
+                if self.device.is_lost() {
+                    // It is gone with its device.
+                    return Ok(());
+                }
+                let inside = self.device.enter_in(home.context, operation)?;
+                // SAFETY: no work uses the memory, and nobody knows it any more.
+                let freed =
+                    inside.ask(|vendor| unsafe { vendor.free_on(self.address, home.stream) });
+                gone_with_its_device(freed.inspect_err(|_| self.leave()))
+            }
+            Source::Block { kind, room } => {
+                self.device.blocks.give(kind, room, self.address);
+                Ok(())
+            }
+            Source::Registered => Ok(()),
+        }
+    }
+
+    /// Gives the memory back when the stream gets here. What counts it, where that is no host function.
+    pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
+        let inside = stream.submit("free_async")?;
+        let ready = self.get_ready(&inside, stream.raw);
+        ready.inspect_err(|_| self.leave())?;
+        let Source::Block { kind, room } = self.source else {
+            // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
+            let freed = inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) });
+            freed.inspect_err(|_| self.leave())?;
+            let point = NativeEvent::record(&stream.device, &inside, stream.context, stream.raw);
+            // Without a point it counts as freed now.
+            return Ok(point
+                .inspect_err(|_| self.device.counts.remove(self.counted()))
+                .ok());
+        };
+        let (blocks, counts) = (
+            Arc::clone(&self.device.blocks),
+            Arc::clone(&self.device.counts),
+        );
+        let (address, counted) = (self.address, self.counted());
+        let give_back = Box::new(move || {
+            blocks.give(kind, room, address);
+            counts.remove(counted);
+        });
+        let calls = &stream.device.calls;
+        calls.put(&inside, stream.raw, give_back).map(|()| None)
+    }
+
+    /// Remembers memory that the driver did not take back.
+    fn leave(&self) {
+        match self.source {
+            Source::Pool => self.device.leave(self.address),
+            // It is one of the blocks that are freed when the device is closed.
+            Source::Block { .. } | Source::Registered => {}
+        }
+    }
+
+    /// What it is counted as: memory of the device alone is.
+    pub(crate) const fn counted(&self) -> u64 {
+        match self.source {
+            Source::Pool => self.size,
+            Source::Block {
+                kind: Kind::Device,
+                room,
+            } => room,
+            Source::Block { .. } | Source::Registered => 0,
+        }
+    }
+
+    /// Lets a stream wait until it may use the memory.
+    pub(crate) fn get_ready(&self, inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+        let ready = locked(&self.ready).clone();
+        let Some(ready) = ready else { return Ok(()) };
+        if ready.progress()?.is_over() {
+            let passed = locked(&self.ready).take();
+            drop(passed);
+            return Ok(());
+        }
+        inside.ask(|vendor| vendor.wait_event(stream, ready.raw))
+    }
+
+    /// Remembers a point behind work that uses registered memory, and forgets those that are passed.
+    pub(crate) fn used_until(&self, point: &Arc<NativeEvent<V>>) {
+        let users = {
+            let mut users = locked(&self.users);
+            users.push(Arc::clone(point));
+            users.clone()
+        };
+        // The driver is asked without the lock.
+        let is_over = |user: &Arc<NativeEvent<V>>| user.progress().is_ok_and(|now| now.is_over());
+        let over: Vec<_> = users.into_iter().filter(is_over).collect();
+        let is_left = |user: &Arc<NativeEvent<V>>| !over.iter().any(|one| Arc::ptr_eq(one, user));
+        locked(&self.users).retain(is_left);
+    }
+
+    /// Waits for all work that uses registered memory.
+    pub(crate) fn wait_for_users(&self) -> Result<(), Fault> {
+        let users = std::mem::take(&mut *locked(&self.users));
+        for user in users {
+            user.wait(Deadline::after(None))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether all that was allocated and freed so far is so in truth. It waits no longer than a moment, as other
+/// streams may keep the device from going on.
+pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> bool {
+    let moment = Deadline::after(limit(moment_ns));
+    let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
+    crate::progress::wait_until_over(moment, ask).is_ok_and(|now| now == Progress::Done)
+}
+
+/// A block of pinned memory, which others may have used. It belongs to the device's own context, whichever is the
+/// thread's: another one would take it along when it ends.
+pub(crate) fn pinned<V: Vendor>(device: &Device<V>, room: u64) -> Result<u64, Fault> {
+    match device.blocks.take(Kind::Pinned, room) {
+        Some(idle) => Ok(idle),
+        None => block(&device.enter("allocate")?, Kind::Pinned, room),
+    }
+}
+
+/// A fresh block. Blocks that nobody uses make room for it, where they are device memory.
+fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u64, Fault> {
+    let fresh = |vendor: &V| match kind {
+        Kind::Device => vendor.allocate(room),
+        Kind::Pinned => vendor.allocate_pinned(room),
+        Kind::Managed => vendor.allocate_managed(room),
+    };
+    loop {
+        let code = match fresh(inside.vendor()) {
+            Ok(address) => {
+                inside.device.blocks.enter(address, room);
+                return Ok(address);
+            }
+            Err(code) => code,
+        };
+        let is_full = V::sort_of(code) == Sort::OutOfMemory;
+        let Some((idle, _)) = inside.device.blocks.largest(kind).filter(|_| is_full) else {
+            return Err(inside.fault(code));
+        };
+        inside.device.report(give_back(inside, idle, kind));
+    }
+}
+
+/// Frees a block for good, which waits for the device.
+pub(crate) fn give_back<V: Vendor>(inside: &Entered<'_, V>, address: u64, kind: Kind) -> Answer {
+    inside.device.blocks.leave(address);
+    // SAFETY: nobody uses a block that was given back.
+    unsafe { inside.vendor().free(address, kind) }
+}
+
+/// Frees memory of a pool when nothing runs any more.
+pub(crate) fn free_at_last<V: Vendor>(
+    inside: &Entered<'_, V>,
+    address: u64,
+    stream: u64,
+) -> Answer {
+    // SAFETY: the host gave it back, and all streams are over.
+    unsafe { inside.vendor().free_on(address, stream) }
+}
+
+/// Memory of a lost device is gone with it.
+pub(crate) fn gone_with_its_device(freed: Result<(), Fault>) -> Result<(), Fault> {
+    match freed {
+        Err(fault) if fault.status == Status::DEVICE_LOST => Ok(()),
+        freed => freed,
+    }
+}
+
+/// Ids of ours begin where those of the driver never come.
+fn new_id() -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(1);
+    1 << 63 | MADE.fetch_add(1, Ordering::Relaxed)
+}
+
+const LEAST_ALIGNMENT: u64 = 256;
+/// So long an allocation waits to be seen ready.
+const MOMENT_NS: u64 = 2_000_000;

@@ -1,0 +1,85 @@
+//! Events of the driver: points in its streams, which are kept for the next record.
+
+use std::sync::Arc;
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::current::Entered;
+use crate::device::Device;
+use crate::fault::Fault;
+use crate::progress::{Progress, wait_until_over};
+use crate::vendor::Vendor;
+
+/// A recorded event of the driver's. It belongs to the context of the stream that recorded it.
+#[derive(Debug)]
+pub(crate) struct NativeEvent<V: Vendor> {
+    device: Arc<Device<V>>,
+    context: u64,
+    pub(crate) raw: u64,
+}
+
+impl<V: Vendor> NativeEvent<V> {
+    /// Marks the present end of a stream of the context that was entered.
+    pub(crate) fn record(
+        device: &Arc<Device<V>>,
+        inside: &Entered<'_, V>,
+        context: u64,
+        stream: u64,
+    ) -> Result<Arc<Self>, Fault> {
+        let raw = if is_own(device, context) {
+            device.take_event(inside)?
+        } else {
+            inside.ask(Vendor::create_event)?
+        };
+        // Owned from here on, so that it goes back where the record fails.
+        let event = Self {
+            device: Arc::clone(device),
+            context,
+            raw,
+        };
+        inside.ask(|vendor| vendor.record(raw, stream))?;
+        Ok(Arc::new(event))
+    }
+
+    /// How far the work before it is.
+    pub(crate) fn progress(&self) -> Result<Progress, Fault> {
+        let inside = self.device.enter_in(self.context, "event_query")?;
+        Progress::ask(&inside, |vendor| vendor.query_event(self.raw))
+    }
+
+    /// Makes the calling thread wait.
+    pub(crate) fn wait(&self, deadline: Deadline) -> Result<Progress, Fault> {
+        if deadline.left().is_none() {
+            let inside = self.device.enter_in(self.context, "event_synchronize")?;
+            // What became of the work is asked below.
+            let _over = inside.vendor().synchronize_event(self.raw);
+        }
+        wait_until_over(deadline, || self.progress())
+    }
+
+    /// Milliseconds from one to the other, in the driver's own words.
+    pub(crate) fn elapsed(&self, end: &Self) -> Result<f32, Fault> {
+        let inside = self.device.enter_in(self.context, "event_elapsed")?;
+        inside.ask(|vendor| vendor.elapsed(self.raw, end.raw))
+    }
+}
+
+impl<V: Vendor> Drop for NativeEvent<V> {
+    fn drop(&mut self) {
+        if self.device.check("event_destroy").is_err() {
+            return;
+        }
+        if is_own(&self.device, self.context) && self.device.keep_event(self.raw) {
+            return;
+        }
+        if let Ok(inside) = self.device.enter_in(self.context, "event_destroy") {
+            self.device.report(inside.vendor().destroy_event(self.raw));
+        }
+    }
+}
+
+fn is_own<V: Vendor>(device: &Device<V>, context: u64) -> bool {
+    device
+        .known_home()
+        .is_some_and(|home| home.context == context)
+}

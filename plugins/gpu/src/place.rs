@@ -1,0 +1,176 @@
+//! The ends of a copy: whose memory they are, as the table and the driver know it, and not as the caller says.
+
+use std::sync::Arc;
+
+use crossdock_sdk::abi::{MemoryKind, Side};
+
+use crate::current::Entered;
+use crate::device::Device;
+use crate::fault::Fault;
+use crate::memory::Allocation;
+use crate::native::NativeEvent;
+use crate::plugin::Gpu;
+use crate::pointers::word_of;
+use crate::stream::Stream;
+use crate::vendor::{Kind, Known, Vendor};
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Place<V: Vendor> {
+    pub(crate) address: u64,
+    /// None of memory that only the host knows.
+    pub(crate) kind: Option<Kind>,
+    /// Whose memory it is, where it is a device's.
+    pub(crate) device: Option<Arc<Device<V>>>,
+    /// The context of memory that others made.
+    context: Option<u64>,
+    allocation: Option<Arc<Allocation<V>>>,
+}
+
+/// The bytes that are used of an end: before and behind its address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    pub(crate) before: u64,
+    pub(crate) behind: u64,
+}
+
+impl<V: Vendor> Place<V> {
+    /// Whether the driver waits for a copy that goes there.
+    pub(crate) const fn is_pageable(&self) -> bool {
+        self.kind.is_none()
+    }
+
+    /// Whether it is memory of the host.
+    pub(crate) const fn is_host(&self) -> bool {
+        matches!(self.kind, None | Some(Kind::Pinned))
+    }
+
+    /// The context that the memory belongs to.
+    pub(crate) fn context(&self, operation: &'static str) -> Result<u64, Fault> {
+        match (self.context, &self.device) {
+            (Some(context), _) => Ok(context),
+            (None, Some(device)) => Ok(device.home(operation)?.context),
+            (None, None) => Ok(0),
+        }
+    }
+
+    /// Lets a stream wait until it may use the memory.
+    pub(crate) fn get_ready(&self, inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+        let allocation = self.allocation.as_ref();
+        allocation.map_or(Ok(()), |allocation| allocation.get_ready(inside, stream))
+    }
+
+    /// Remembers that work on the stream uses host memory that may be unlocked.
+    pub(crate) fn used_on(&self, inside: &Entered<'_, V>, stream: &Stream<V>) -> Result<(), Fault> {
+        let registered = self
+            .allocation
+            .as_ref()
+            .filter(|found| found.is_registered());
+        let Some(registered) = registered else {
+            return Ok(());
+        };
+        let point = NativeEvent::record(&stream.device, inside, stream.context, stream.raw)?;
+        registered.used_until(&point);
+        Ok(())
+    }
+}
+
+impl<V: Vendor> Gpu<V> {
+    /// What a side names. A word that nobody vouches for is refused.
+    pub(crate) fn place(
+        &self,
+        side: &Side,
+        reach: Reach,
+        operation: &'static str,
+    ) -> Result<Place<V>, Fault> {
+        let is_host = side.kind == MemoryKind::HOST;
+        if !is_host {
+            self.device(side.device, operation)?;
+        }
+        let address = word_of(side.address);
+        let address = address.filter(|address| *address != 0).ok_or_else(|| {
+            let why = "memory of this plugin is named by its address";
+            match side.address.word {
+                0 => Fault::not_owner(operation, "null is nobody's memory"),
+                _ => Fault::not_owner(operation, why),
+            }
+        })?;
+        if let Some(found) = self.pointers.find(address) {
+            inside_of(found.address, found.size, address, reach, operation)?;
+            return Ok(Place {
+                address,
+                kind: Some(found.kind()),
+                device: Some(Arc::clone(&found.device)),
+                context: None,
+                allocation: Some(found),
+            });
+        }
+        let known = self.known_of_others(address)?;
+        if let Some(known) = known {
+            let fits = inside_of(known.base, known.size, address, reach, operation);
+            if !is_host || fits.is_ok() {
+                fits?;
+                let device = self.of_ordinal(known.ordinal, operation)?;
+                return Ok(Place {
+                    address,
+                    kind: Some(known.kind),
+                    device: Some(Arc::clone(device)),
+                    context: Some(known.context).filter(|context| *context != 0),
+                    allocation: None,
+                });
+            }
+        }
+        // Memory that another plugin pinned is host memory for this one.
+        if is_host || side.kind == MemoryKind::PINNED {
+            return Ok(Place {
+                address,
+                kind: None,
+                device: None,
+                context: None,
+                allocation: None,
+            });
+        }
+        let why = format!("{address:#x} is no memory that this plugin or the driver knows");
+        Err(Fault::not_owner(operation, why))
+    }
+
+    /// What the driver knows of an address, other than what this plugin keeps for itself.
+    pub(crate) fn known_of_others(&self, address: u64) -> Result<Option<Known>, Fault> {
+        if self.devices.iter().any(|device| device.blocks.has(address)) {
+            return Ok(None);
+        }
+        let asked = self.driver.vendor().known(address);
+        asked.map_err(|code| self.driver.fault(code))
+    }
+
+    /// The device with a number of the driver's.
+    pub(crate) fn of_ordinal(
+        &self,
+        ordinal: i32,
+        operation: &'static str,
+    ) -> Result<&Arc<Device<V>>, Fault> {
+        let index = u32::try_from(ordinal).unwrap_or(u32::MAX);
+        self.device(index, operation)
+    }
+}
+
+/// Refuses an end that leaves its allocation, whose size the driver may not know.
+fn inside_of(
+    base: u64,
+    size: u64,
+    address: u64,
+    reach: Reach,
+    operation: &'static str,
+) -> Result<(), Fault> {
+    let first = address.checked_sub(reach.before);
+    let last = address.checked_add(reach.behind);
+    let end = base.saturating_add(size);
+    if first.is_some_and(|first| first >= base) && last.is_some_and(|last| last <= end) {
+        return Ok(());
+    }
+    let why = format!(
+        "{} bytes at {address:#x} are not inside of the {size} bytes at {base:#x}",
+        reach.before.saturating_add(reach.behind)
+    );
+    Err(Fault::invalid(operation, why))
+}

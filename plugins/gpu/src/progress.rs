@@ -1,0 +1,98 @@
+//! How far work is: asking the driver, and waiting with a limit.
+//!
+//! A driver that cannot answer says nothing of the work. So an error here is one of the question, and work that
+//! failed is an answer.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::current::Entered;
+use crate::fault::Fault;
+use crate::vendor::{Answer, Sort, Vendor};
+
+/// How far something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It may still run.
+    Running,
+    /// It is over, and did what it was asked to.
+    Done,
+    /// It is over, and failed.
+    Failed(Fault),
+}
+
+impl Progress {
+    /// Whether nothing of it runs any more.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self, Self::Done | Self::Failed(_))
+    }
+
+    /// The same with what else may have failed, where the work itself is done.
+    pub(crate) fn and(self, verdict: impl FnOnce() -> Result<(), Fault>) -> Self {
+        match self {
+            Self::Done => verdict().map_or_else(Self::Failed, |()| Self::Done),
+            other => other,
+        }
+    }
+
+    /// How far it is, of an answer to a question. Drivers answer a question that failed and work that failed
+    /// alike: what is still answered when it is asked once more is the work's.
+    pub(crate) fn ask<V: Vendor>(
+        inside: &Entered<'_, V>,
+        question: impl Fn(&V) -> Answer,
+    ) -> Result<Self, Fault> {
+        let Err(code) = question(inside.vendor()) else {
+            return Ok(Self::Done);
+        };
+        // The question itself has no wrong arguments.
+        let of_work = [Sort::Fatal, Sort::OutOfMemory, Sort::Invalid, Sort::Other];
+        let may_be_work = |sort| of_work.contains(&sort);
+        let code = match V::sort_of(code) {
+            Sort::NotReady => return Ok(Self::Running),
+            sort if may_be_work(sort) => match question(inside.vendor()) {
+                Ok(()) => return Ok(Self::Done),
+                Err(again) if V::sort_of(again) == Sort::NotReady => return Ok(Self::Running),
+                Err(again) if may_be_work(V::sort_of(again)) => again,
+                Err(again) => return Err(inside.fault(again).of_question()),
+            },
+            _ => return Err(inside.fault(code).of_question()),
+        };
+        let fault = inside.fault(code);
+        let status = fault.status.as_failure_of_work();
+        Ok(Self::Failed(fault.with_status(status)))
+    }
+}
+
+/// Asks until it is over or the time is: at once for a while, and then ever more rarely.
+pub(crate) fn wait_until_over(
+    deadline: Deadline,
+    ask: impl Fn() -> Result<Progress, Fault>,
+) -> Result<Progress, Fault> {
+    let mut pause = SHORTEST_PAUSE;
+    for round in 0_u32.. {
+        let now = ask()?;
+        if now.is_over() || deadline.is_over() {
+            return Ok(now);
+        }
+        if round < BUSY_ROUNDS {
+            std::thread::yield_now();
+            continue;
+        }
+        rest(deadline.at_most(pause));
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    Ok(Progress::Running)
+}
+
+/// Sleeps, as nobody tells when the work is over.
+fn rest(until: Deadline) {
+    let (nothing, never) = (Mutex::new(()), Condvar::new());
+    let held = nothing.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(until.wait_while(&never, held, |()| true));
+}
+
+const BUSY_ROUNDS: u32 = 64;
+const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);

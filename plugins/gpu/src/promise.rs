@@ -1,0 +1,123 @@
+//! What the host promised to complete, and what came of it, for all the work that waits for it.
+//!
+//! The driver is only ever told that the host is done; a failure is carried here, beside the driver's events.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::fault::Fault;
+
+/// How something ended.
+type Outcome = Result<(), Fault>;
+
+/// One thing that the host completes, once.
+#[derive(Debug, Default)]
+pub(crate) struct Promise {
+    outcome: Mutex<Option<Outcome>>,
+    told: Condvar,
+}
+
+impl Promise {
+    /// Completes it and lets the device go on by `tell`; `false` when it was complete already.
+    pub(crate) fn complete(&self, outcome: Outcome, tell: impl FnOnce()) -> bool {
+        {
+            let mut now = self.outcome();
+            if now.is_some() {
+                return false;
+            }
+            // Whom the device wakes finds the outcome.
+            *now = Some(outcome);
+        }
+        tell();
+        self.told.notify_all();
+        true
+    }
+
+    /// What came of it, if anything did.
+    pub(crate) fn now(&self) -> Option<Outcome> {
+        self.outcome().clone()
+    }
+
+    /// What comes of it before the deadline.
+    pub(crate) fn wait(&self, deadline: Deadline) -> Option<Outcome> {
+        let waited = deadline.wait_while(&self.told, self.outcome(), |now| now.is_none());
+        waited.clone()
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Option<Outcome>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The promises that a piece of work stands behind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Promises(Vec<Arc<Promise>>);
+
+impl Promises {
+    /// Those of work that waits for one host event and nothing else.
+    pub(crate) fn of(promise: &Arc<Promise>) -> Self {
+        Self(vec![Arc::clone(promise)])
+    }
+
+    /// One that has failed already.
+    pub(crate) fn broken(fault: Fault) -> Self {
+        let promise = Promise::default();
+        promise.complete(Err(fault), || ());
+        Self(vec![Arc::new(promise)])
+    }
+
+    /// Adds `others`. A promise that was kept can fail no more, and is forgotten.
+    pub(crate) fn join(&mut self, others: &Self) {
+        let is_kept = |promise: &Promise| promise.now() == Some(Ok(()));
+        self.0.retain(|promise| !is_kept(promise));
+        for promise in &others.0 {
+            let is_there = self.0.iter().any(|known| Arc::ptr_eq(known, promise));
+            if !is_there && !is_kept(promise) {
+                self.0.push(Arc::clone(promise));
+            }
+        }
+    }
+
+    /// Puts `others` in front of those that are here: a failure among them is told first.
+    pub(crate) fn put_first(&mut self, others: Self) {
+        self.0.splice(..0, others.0);
+    }
+
+    /// The first one's failure, once the work before it is done.
+    pub(crate) fn verdict(&self) -> Outcome {
+        let failure = |promise: &Arc<Promise>| promise.now().and_then(Result::err);
+        self.0.iter().find_map(failure).map_or(Ok(()), Err)
+    }
+
+    /// Forgets `told`, whose verdict was told.
+    pub(crate) fn forget(&mut self, told: &Self) {
+        let is_told = |promise: &Arc<Promise>| told.0.iter().any(|one| Arc::ptr_eq(one, promise));
+        self.0.retain(|promise| !is_told(promise));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_seen_by_all_and_told_once() {
+        let (good, bad) = (Arc::new(Promise::default()), Arc::new(Promise::default()));
+        let mut stream = Promises::of(&good);
+        stream.join(&Promises::of(&bad));
+        let recorded = stream.clone();
+        assert_eq!(stream.verdict(), Ok(()));
+        let why = Fault::invalid("test", "a reason");
+        assert!(good.complete(Ok(()), || ()));
+        // Whom the device wakes finds the outcome.
+        assert!(bad.complete(Err(why.clone()), || assert_eq!(
+            stream.verdict(),
+            Err(why.clone())
+        )));
+        assert!(!bad.complete(Ok(()), || ()));
+        stream.forget(&recorded);
+        assert_eq!(stream.verdict(), Ok(()));
+        assert_eq!(recorded.verdict(), Err(why));
+    }
+}

@@ -1,0 +1,223 @@
+//! Streams: of ours, of others, and the device's default one.
+#![expect(unsafe_code, reason = "streams of others arrive as plain words")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
+
+use crate::bounce::Bounce;
+use crate::current::Entered;
+use crate::device::{Device, locked};
+use crate::event::Point;
+use crate::fault::Fault;
+use crate::native::NativeEvent;
+use crate::progress::Progress;
+use crate::promise::Promises;
+use crate::vendor::Vendor;
+
+/// An ordered queue of work of one device.
+#[derive(Debug)]
+pub(crate) struct Stream<V: Vendor> {
+    pub(crate) device: Arc<Device<V>>,
+    pub(crate) raw: u64,
+    /// The context that its work is done in.
+    pub(crate) context: u64,
+    is_own: bool,
+    /// Whether others know it, who may let it capture.
+    is_shown: AtomicBool,
+    /// What the work here waits for and the host completes.
+    behind: Mutex<Promises>,
+    /// What bytes of host memory that is not locked go through.
+    pub(crate) bounce: Mutex<Bounce>,
+}
+
+impl<V: Vendor> Stream<V> {
+    /// A stream of its own.
+    pub(crate) fn create(device: &Arc<Device<V>>) -> Result<Self, Fault> {
+        let home = device.home("stream_create")?;
+        let inside = Entered::new(device, home.context)?;
+        let raw = inside.ask(Vendor::create_stream)?;
+        Ok(Self::new(device, raw, home.context, true))
+    }
+
+    /// The device's default stream, in its primary context.
+    pub(crate) fn of_device(device: &Arc<Device<V>>) -> Result<Self, Fault> {
+        let home = device.home("stream_default")?;
+        Ok(Self::new(device, V::DEFAULT_STREAM, home.context, false))
+    }
+
+    /// A stream of others.
+    ///
+    /// # Safety
+    /// - `raw` is a live stream of the vendor's.
+    pub(crate) unsafe fn wrap(device: &Arc<Device<V>>, raw: u64) -> Result<Self, Fault> {
+        let operation = "stream_wrap";
+        let inside = device.enter(operation)?;
+        // SAFETY: the caller promises a live stream.
+        let found = inside.ask(|vendor| unsafe { vendor.context_of(raw) });
+        let (context, ordinal) = found.map_err(|fault| match fault.status {
+            Status::STALE => fault.with_status(Status::INVALID),
+            _ => fault,
+        })?;
+        if ordinal != device.ordinal {
+            let why = format!("the stream belongs to device {ordinal} of the driver");
+            return Err(Fault::invalid(operation, why));
+        }
+        Ok(Self::new(device, raw, context, false))
+    }
+
+    fn new(device: &Arc<Device<V>>, raw: u64, context: u64, is_own: bool) -> Self {
+        Self {
+            device: Arc::clone(device),
+            raw,
+            context,
+            is_own,
+            is_shown: AtomicBool::new(!is_own),
+            behind: Mutex::default(),
+            bounce: Mutex::default(),
+        }
+    }
+
+    /// The vendor's number, which others may then use.
+    pub(crate) fn show(&self) -> u64 {
+        self.is_shown.store(true, Ordering::Release);
+        self.raw
+    }
+
+    /// Makes the stream's context the thread's, to ask something.
+    pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
+        self.device.enter_in(self.context, operation)
+    }
+
+    /// The same to put work on the stream, which must not be captured.
+    pub(crate) fn submit(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
+        let inside = self.enter(operation)?;
+        let may_capture = self.is_shown.load(Ordering::Acquire);
+        if may_capture && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
+            let why = "its owner captures the stream, and would repeat this work without \
+                       Crossdock's knowledge; end the capture first";
+            return Err(Fault::new(Status::CAPTURING, operation, why));
+        }
+        Ok(inside)
+    }
+
+    /// An event at the present end, with what the work before it waits for.
+    pub(crate) fn end(
+        &self,
+        operation: &'static str,
+    ) -> Result<(Arc<NativeEvent<V>>, Promises), Fault> {
+        let inside = self.submit(operation)?;
+        let event = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
+        Ok((event, locked(&self.behind).clone()))
+    }
+
+    /// Holds everything that comes later until a point of another stream.
+    pub(crate) fn hold(&self, point: &Point<V>) -> Result<(), Fault> {
+        let inside = self.submit("stream_wait_event")?;
+        inside.ask(|vendor| vendor.wait_event(self.raw, point.event.raw))?;
+        locked(&self.behind).join(&point.behind);
+        Ok(())
+    }
+
+    /// Holds everything that comes later until the host writes a word.
+    pub(crate) fn hold_for_host(
+        &self,
+        word: Option<(u64, u32)>,
+        promises: &Promises,
+    ) -> Result<(), Fault> {
+        let inside = self.submit("stream_wait_event")?;
+        if let Some((address, value)) = word {
+            // SAFETY: the word is pinned memory, which lives until the device is closed.
+            inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, address, value) })?;
+        }
+        locked(&self.behind).join(promises);
+        Ok(())
+    }
+
+    /// Whether all is over; a failure stays until it is synchronized.
+    pub(crate) fn query(&self) -> Result<Progress, Fault> {
+        let inside = self.enter("stream_query")?;
+        self.refuse_capture(&inside, "stream_query")?;
+        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        Ok(now.and(|| locked(&self.behind).verdict()))
+    }
+
+    /// Makes the calling thread wait for all that is on the stream now. A failure is told once.
+    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
+        let (ended, behind) = self.reach_end(limit)?;
+        if !ended.is_over() {
+            return Ok(ended);
+        }
+        locked(&self.behind).forget(&behind);
+        if matches!(ended, Progress::Failed(_)) {
+            self.forget_failure();
+        }
+        Ok(ended.and(|| behind.verdict()))
+    }
+
+    /// Waits in the same way, and leaves a failure to be told; whether all is over.
+    pub(crate) fn drain(&self, limit: Option<Duration>) -> Result<bool, Fault> {
+        let (ended, _) = self.reach_end(limit)?;
+        if let Progress::Failed(fault) = &ended {
+            locked(&self.behind).put_first(Promises::broken(fault.clone()));
+        }
+        Ok(ended.is_over())
+    }
+
+    fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {
+        let operation = "stream_synchronize";
+        if limit != Some(Duration::ZERO) {
+            let (event, behind) = self.end(operation)?;
+            return Ok((event.wait(Deadline::after(limit))?, behind));
+        }
+        let behind = locked(&self.behind).clone();
+        let inside = self.enter(operation)?;
+        self.refuse_capture(&inside, operation)?;
+        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        Ok((now, behind))
+    }
+
+    /// A question would end the capture of a stream.
+    fn refuse_capture(
+        &self,
+        inside: &Entered<'_, V>,
+        operation: &'static str,
+    ) -> Result<(), Fault> {
+        let may_capture = self.is_shown.load(Ordering::Acquire);
+        if may_capture && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
+            let why = "its owner captures the stream";
+            return Err(Fault::new(Status::CAPTURING, operation, why));
+        }
+        Ok(())
+    }
+
+    /// Lets the driver forget a failure that was told, unless there is work again.
+    fn forget_failure(&self) {
+        let Ok(inside) = self.enter("stream_synchronize") else {
+            return;
+        };
+        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw));
+        if now.is_ok_and(|now| now.is_over()) {
+            // It is over, so this waits for nothing, and what it answers was told.
+            let _told = inside.vendor().synchronize_stream(self.raw);
+        }
+    }
+}
+
+impl<V: Vendor> Drop for Stream<V> {
+    fn drop(&mut self) {
+        if !self.is_own && !self.has_bounce() {
+            return;
+        }
+        let Ok(inside) = self.enter("stream_destroy") else {
+            return;
+        };
+        self.end_bounce(&inside);
+        if self.is_own {
+            self.device.report(inside.vendor().destroy_stream(self.raw));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The hooks that move bytes otherwise, and host memory that is locked.
+#![expect(unsafe_code, reason = "host addresses arrive as plain words")]
+
+use std::ffi::c_void;
+
+use crossdock_sdk::abi::{FillArgs, Status, StreamHandle, StridedArgs};
+use crossdock_sdk::plugin::{Error, Fill, Register, Strided};
+
+use crate::device::locked;
+use crate::fault::Fault;
+use crate::memory::{Allocation, Source};
+use crate::place::Reach;
+use crate::plugin::Gpu;
+use crate::strided::{Shape, strided};
+use crate::vendor::Vendor;
+
+impl<V: Vendor> Strided for Gpu<V> {
+    unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "copy_strided";
+        self.check(operation)?;
+        // SAFETY: `read` needs arrays of `rank` numbers: the caller promises them.
+        let shape = unsafe { Shape::read(&args) }?;
+        let stream = self.stream_for(stream, operation)?;
+        let dst = self.place(&args.dst, shape.reach(|one| one.dst)?, operation)?;
+        let src = self.place(&args.src, shape.reach(|one| one.src)?, operation)?;
+        // SAFETY: `strided` needs elements that are valid: the caller promises them.
+        Ok(unsafe { strided(stream.as_deref(), &dst, &src, &shape) }?)
+    }
+}
+
+impl<V: Vendor> Fill for Gpu<V> {
+    unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
+        let operation = "fill";
+        self.check(operation)?;
+        let length = usize::try_from(args.pattern_bytes).unwrap_or(0);
+        let pattern = args.pattern.get(..length);
+        let pattern = pattern.filter(|_| length.is_power_of_two());
+        let pattern = pattern.ok_or_else(|| Fault::invalid(operation, "no such pattern length"))?;
+        if !args.bytes.is_multiple_of(u64::from(args.pattern_bytes)) {
+            return Err(Fault::invalid(operation, "a part of a pattern is left").into());
+        }
+        let stream = self.stream_for(stream, operation)?;
+        let reach = Reach {
+            before: 0,
+            behind: args.bytes,
+        };
+        let dst = self.place(&args.dst, reach, operation)?;
+        // SAFETY: `fill` needs a range that is valid: the caller promises it.
+        Ok(unsafe { crate::fill::fill(stream.as_deref(), &dst, args.bytes, pattern) }?)
+    }
+}
+
+impl<V: Vendor> Register for Gpu<V> {
+    unsafe fn register_host(
+        &self,
+        device: u32,
+        pointer: *mut c_void,
+        size: u64,
+    ) -> Result<(), Error> {
+        let operation = "register_host";
+        self.check(operation)?;
+        let device = self.device(device, operation)?;
+        let address = pointer.expose_provenance() as u64;
+        if address == 0 {
+            return Err(Fault::invalid(operation, "the address is null").into());
+        }
+        if let Some(known) = self.pointers.find(address) {
+            return Ok(hold_again(&known, device.index, address, size)?);
+        }
+        let made = Allocation::new(device, address, size, Source::Registered);
+        locked(&made.holders).push(device.index);
+        // Entered first: it refuses what overlaps.
+        self.pointers.insert(operation, made)?;
+        let inside = device.enter(operation);
+        let done = inside.and_then(|inside| {
+            // SAFETY: the caller vouches for the range until it is unregistered.
+            inside.ask(|vendor| unsafe { vendor.lock(address, size) })
+        });
+        done.map_err(|fault| {
+            let is_registered = Allocation::is_registered;
+            drop(self.pointers.remove(address, operation, is_registered));
+            Error::from(match fault.status {
+                Status::OOM_DEVICE => fault.with_status(Status::OOM_HOST),
+                Status::INVALID | Status::UNSUPPORTED => fault.with_status(Status::PERMISSION),
+                _ => fault,
+            })
+        })
+    }
+
+    fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
+        let operation = "unregister_host";
+        self.driver.process.check(operation)?;
+        let device = self.device(device, operation)?.index;
+        let address = pointer.expose_provenance() as u64;
+        let found = self.pointers.find(address);
+        let found = found.filter(|found| found.address == address && found.is_registered());
+        let found = found.ok_or_else(not_registered)?;
+        let (was_held, is_left) = {
+            let mut holders = locked(&found.holders);
+            let before = holders.len();
+            holders.retain(|holder| *holder != device);
+            (holders.len() < before, !holders.is_empty())
+        };
+        if !was_held {
+            return Err(not_registered().into());
+        }
+        if is_left {
+            return Ok(());
+        }
+        let is_registered = Allocation::is_registered;
+        let gone = self.pointers.remove(address, operation, is_registered)?;
+        Ok(self.unlock(&gone)?)
+    }
+}
+
+impl<V: Vendor> Gpu<V> {
+    /// Unlocks host memory, behind the work that uses it.
+    pub(crate) fn unlock(&self, gone: &Allocation<V>) -> Result<(), Fault> {
+        if gone.device.is_lost() {
+            return Ok(());
+        }
+        gone.wait_for_users()?;
+        let inside = gone.device.enter("unregister_host")?;
+        // SAFETY: the work that uses it is over, and nobody finds it any more.
+        inside.ask(|vendor| unsafe { vendor.unlock(gone.address) })
+    }
+}
+
+/// Holds memory that is locked for another device, which reaches it too.
+fn hold_again<V: Vendor>(
+    known: &Allocation<V>,
+    device: u32,
+    address: u64,
+    size: u64,
+) -> Result<(), Fault> {
+    let mut holders = locked(&known.holders);
+    let is_same = known.is_registered() && known.address == address && known.size == size;
+    if !is_same || holders.is_empty() || holders.contains(&device) {
+        let why = "a part of it is registered or allocated here already";
+        return Err(Fault::new(Status::CONFLICT, "register_host", why));
+    }
+    holders.push(device);
+    Ok(())
+}
+
+fn not_registered() -> Fault {
+    let why = "no memory that is registered for the device begins here";
+    Fault::not_owner("unregister_host", why)
+}

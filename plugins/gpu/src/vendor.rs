@@ -1,0 +1,319 @@
+//! What a vendor's crate gives: the driver's calls, its numbers and its names.
+//!
+//! A call answers with the driver's own number, which only the vendor can read. Handles are words: 0 is none.
+#![expect(unsafe_code, reason = "calls that touch raw memory are unsafe")]
+
+use std::ffi::c_void;
+
+use crossdock_sdk::dlpack::DeviceType;
+
+pub use crate::answers::{
+    Code, Column, Facts, Kind, Known, PoolBytes, Region, Rows, Sort, Unusable, Way,
+};
+
+/// What a call of the driver gives.
+pub type Answer<T = ()> = Result<T, Code>;
+
+/// A function that a stream calls with its word.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+/// A vendor's driver, opened. Every call but those of `Driver` needs a context that was entered.
+pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
+    /// The plugin's self-description.
+    const DESCRIPTION: &'static str;
+    /// The driver's library, for texts.
+    const LIBRARY: &'static str;
+    /// The DLPack types of device, pinned and managed memory.
+    const DEVICE_TYPES: [DeviceType; 3];
+    /// The number of a device's own default stream in the vendor's API.
+    const DEFAULT_STREAM: u64;
+    /// Numbers that mean a default stream of the device.
+    const DEFAULT_STREAMS: &'static [u64];
+    /// A number that means another stream on each thread, which only that thread reaches.
+    const OWN_STREAM: u64;
+
+    // Driver.
+
+    /// Opens the library.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn load() -> Result<Self, Unusable>;
+    /// Starts the driver, once or several times.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn start(&self) -> Answer;
+    /// Its version as people write it; an error where it is too old for this plugin.
+    ///
+    /// # Errors
+    /// The version that it has, and the one that it needs.
+    fn version(&self) -> Result<String, String>;
+    /// What a result stands for.
+    fn sort_of(code: Code) -> Sort;
+    /// The driver's name of a result, and its sentence; empty where it has none.
+    fn words_of(&self, code: Code) -> (String, String);
+    /// Counts devices.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn count(&self) -> Answer<u32>;
+    /// What a device is; makes no context.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn facts(&self, ordinal: i32) -> Answer<Facts>;
+    /// A numeric attribute, by the vendor's own number.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn attribute(&self, ordinal: i32, key: i32) -> Answer<i32>;
+    /// What the driver knows of an address, which is not followed; needs no context.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn known(&self, address: u64) -> Answer<Option<Known>>;
+
+    // Contexts.
+
+    /// Holds the device's primary context.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn retain(&self, ordinal: i32) -> Answer<u64>;
+    /// Lets go of it.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn release(&self, ordinal: i32) -> Answer;
+    /// Makes a context the thread's; what [`Vendor::leave`] needs to undo it.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn enter(&self, ordinal: i32, context: u64) -> Answer<u64>;
+    /// Undoes it.
+    fn leave(&self, before: u64);
+    /// Lets this thread do what captures of others forbid; what the thread did before.
+    fn relax_captures(&self) -> i32;
+    /// Undoes it.
+    fn mind_captures(&self, before: i32);
+    /// Bytes of memory that are free, and all of them.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn memory_info(&self) -> Answer<(u64, u64)>;
+
+    // Memory.
+
+    /// Allocates device memory. It waits for no work.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn allocate(&self, bytes: u64) -> Answer<u64>;
+    /// Allocates memory of the host that all devices reach.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn allocate_pinned(&self, bytes: u64) -> Answer<u64>;
+    /// Allocates memory that migrates.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn allocate_managed(&self, bytes: u64) -> Answer<u64>;
+    /// Frees what one of the three gave. It may wait for the whole device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - Nobody uses the memory.
+    unsafe fn free(&self, address: u64, kind: Kind) -> Answer;
+    /// Locks memory of the host for all devices.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - The range is the caller's until it is unlocked.
+    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer;
+    /// Unlocks it.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - No work uses the memory.
+    unsafe fn unlock(&self, address: u64) -> Answer;
+
+    // Pools.
+
+    /// Makes a pool that keeps up to `keep` bytes of freed memory.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn create_pool(&self, ordinal: i32, keep: u64) -> Answer<u64>;
+    /// Ends a pool.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn destroy_pool(&self, pool: u64) -> Answer;
+    /// Gives memory back until at most `reserved` bytes are reserved.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn trim_pool(&self, pool: u64, reserved: u64) -> Answer;
+    /// Counts a pool.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn pool_bytes(&self, pool: u64) -> Answer<PoolBytes>;
+    /// Begins its peak anew.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn reset_pool_peak(&self, pool: u64) -> Answer;
+    /// Allocates in a stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn allocate_on(&self, pool: u64, bytes: u64, stream: u64) -> Answer<u64>;
+    /// Frees in a stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - Nobody uses the memory after this point of the stream.
+    unsafe fn free_on(&self, address: u64, stream: u64) -> Answer;
+
+    // Streams.
+
+    /// Makes a stream that no default stream waits for.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn create_stream(&self) -> Answer<u64>;
+    /// Ends a stream; its work completes.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn destroy_stream(&self, stream: u64) -> Answer;
+    /// Whether its work is over: else [`Sort::NotReady`].
+    ///
+    /// # Errors
+    /// The driver's, and that of its work.
+    fn query_stream(&self, stream: u64) -> Answer;
+    /// Waits for its work.
+    ///
+    /// # Errors
+    /// The driver's, and that of its work.
+    fn synchronize_stream(&self, stream: u64) -> Answer;
+    /// Lets a stream wait for an event.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn wait_event(&self, stream: u64, event: u64) -> Answer;
+    /// Lets a stream wait until a word of 32 bits is at least `value`, in the order of its wrapping.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - The word is pinned memory that lives until the wait is over.
+    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer;
+    /// Lets a stream call a function.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - The function may be called once with the word, on any thread.
+    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer;
+    /// The context of a stream, and its device's number. The word may be any above 4096.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - The word is a live stream.
+    unsafe fn context_of(&self, stream: u64) -> Answer<(u64, i32)>;
+    /// Whether a stream captures.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn is_capturing(&self, stream: u64) -> Answer<bool>;
+
+    // Events.
+
+    /// Makes an event that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn create_event(&self) -> Answer<u64>;
+    /// Ends an event.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn destroy_event(&self, event: u64) -> Answer;
+    /// Records an event at a stream's end.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn record(&self, event: u64, stream: u64) -> Answer;
+    /// Whether it happened: else [`Sort::NotReady`].
+    ///
+    /// # Errors
+    /// The driver's, and that of the work before it.
+    fn query_event(&self, event: u64) -> Answer;
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The driver's, and that of the work before it.
+    fn synchronize_event(&self, event: u64) -> Answer;
+    /// Milliseconds from one to another.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn elapsed(&self, start: u64, end: u64) -> Answer<f32>;
+
+    // Work.
+
+    /// Copies bytes in a stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - Both sides are valid until the copy is done.
+    unsafe fn copy(&self, way: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer;
+    /// Copies bytes between devices or contexts; each side is an address with its context and device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - As [`Vendor::copy`].
+    unsafe fn copy_across(
+        &self,
+        dst: (u64, u64, i32),
+        src: (u64, u64, i32),
+        bytes: u64,
+        stream: u64,
+    ) -> Answer;
+    /// Copies rows and planes.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - As [`Vendor::copy`], for every row.
+    unsafe fn copy_rows(&self, region: &Region, stream: u64) -> Answer;
+    /// Fills rows.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// - The rows are valid until the fill is done.
+    unsafe fn fill(&self, column: &Column, stream: u64) -> Answer;
+}

@@ -1,0 +1,83 @@
+//! Words of pinned memory that streams wait for and the host writes.
+#![expect(unsafe_code, reason = "a word is shared with the device")]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::device::{Device, locked};
+use crate::fault::Fault;
+use crate::memory::pinned;
+use crate::vendor::Vendor;
+
+/// The words of a device. A word goes on counting: who waited for an earlier number waits no more.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: Vec<u64>,
+    free: Vec<Word>,
+}
+
+/// A word, and the number that it has to reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) address: u64,
+    pub(crate) value: u32,
+}
+
+impl Words {
+    /// A word that nobody waits for yet.
+    pub(crate) fn take<V: Vendor>(&self, device: &Device<V>) -> Result<Word, Fault> {
+        let free = locked(&self.state).free.pop();
+        if let Some(word) = free {
+            return Ok(word);
+        }
+        let page = pinned(device, PAGE)?;
+        let words = (0..PAGE / LINE).map(|line| Word {
+            address: page + line * LINE,
+            value: 1,
+        });
+        let words: Vec<_> = words.collect();
+        words.iter().for_each(|word| word.store(0));
+        let mut state = locked(&self.state);
+        state.pages.push(page);
+        state.free.extend(words);
+        let first = state.free.pop();
+        first.ok_or_else(|| Fault::invalid("event_create_host", "a page has no words"))
+    }
+
+    /// Lets those go on who wait for the word, which serves the next then.
+    pub(crate) fn complete(&self, word: Word) {
+        word.store(word.value);
+        // Half of the numbers are behind any other: a word that came so far is left alone.
+        if word.value < LAST {
+            let value = word.value + 1;
+            locked(&self.state).free.push(Word { value, ..word });
+        }
+    }
+
+    /// The pages, which nobody waits for any more.
+    pub(crate) fn pages(&self) -> Vec<u64> {
+        let mut state = locked(&self.state);
+        state.free.clear();
+        std::mem::take(&mut state.pages)
+    }
+}
+
+impl Word {
+    fn store(self, value: u32) {
+        let address = usize::try_from(self.address).unwrap_or(0);
+        let at = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: pinned memory of ours, which the host reaches at this address, on a line of its own, and which
+        // lives until the device is closed; nobody writes it but the host.
+        let word = unsafe { AtomicU32::from_ptr(at) };
+        word.store(value, Ordering::SeqCst);
+    }
+}
+
+const PAGE: u64 = 4096;
+const LINE: u64 = 64;
+const LAST: u32 = 1 << 30;

@@ -1,0 +1,140 @@
+//! Work that moves bytes, in the context of its memory: at once, or in the order of a stream.
+
+use std::sync::Arc;
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::current::Entered;
+use crate::device::Device;
+use crate::fault::Fault;
+use crate::native::NativeEvent;
+use crate::place::Place;
+use crate::progress::{Progress, wait_until_over};
+use crate::stream::Stream;
+use crate::vendor::Vendor;
+
+/// Where work is done.
+#[derive(Debug)]
+pub(crate) struct Site<'a, V: Vendor> {
+    pub(crate) device: &'a Arc<Device<V>>,
+    pub(crate) context: u64,
+}
+
+impl<'a, V: Vendor> Site<'a, V> {
+    /// Where the memory of these places is worked on: in the context of device memory, and else where the host's is
+    /// locked.
+    pub(crate) fn of(places: [&'a Place<V>; 2], operation: &'static str) -> Result<Self, Fault> {
+        let of_device = places.iter().find(|place| !place.is_host());
+        let of_any = || places.iter().find(|place| place.device.is_some());
+        let place = of_device.or_else(of_any);
+        let found = place.and_then(|place| Some((place, place.device.as_ref()?)));
+        let (place, device) = found.ok_or_else(|| {
+            let why = "neither side is memory of a device";
+            Fault::unsupported(operation, why)
+        })?;
+        let context = if place.is_host() {
+            device.home(operation)?.context
+        } else {
+            place.context(operation)?
+        };
+        Ok(Self { device, context })
+    }
+
+    /// Where a stream's own work is done.
+    pub(crate) const fn of_stream(stream: &'a Stream<V>) -> Self {
+        Self {
+            device: &stream.device,
+            context: stream.context,
+        }
+    }
+
+    /// Does work, which gets a context and a stream in it.
+    pub(crate) fn make(
+        &self,
+        stream: Option<&Stream<V>>,
+        places: [&Place<V>; 2],
+        operation: &'static str,
+        work: impl FnOnce(&Entered<'_, V>, u64) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Some(stream) = stream else {
+            return self.at_once(places, operation, work);
+        };
+        let inside = stream.submit(operation)?;
+        for place in places {
+            place.get_ready(&inside, stream.raw)?;
+        }
+        if self.context == stream.context {
+            work(&inside, stream.raw)?;
+        } else {
+            self.beside(stream, &inside, work)?;
+        }
+        for place in places {
+            place.used_on(&inside, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Does work of another context than a stream's, in its order: on a stream that is made for it, between two
+    /// events.
+    fn beside(
+        &self,
+        stream: &Stream<V>,
+        outside: &Entered<'_, V>,
+        work: impl FnOnce(&Entered<'_, V>, u64) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let before = NativeEvent::record(&stream.device, outside, stream.context, stream.raw)?;
+        let inside = Entered::new(self.device, self.context)?;
+        let raw = inside.ask(Vendor::create_stream)?;
+        let done = inside.ask(|vendor| vendor.wait_event(raw, before.raw));
+        let done = done.and_then(|()| work(&inside, raw));
+        // What was put there before a refusal is waited for as well.
+        let after = NativeEvent::record(self.device, &inside, self.context, raw);
+        // What is on it completes.
+        self.device.report(inside.vendor().destroy_stream(raw));
+        drop(inside);
+        let after = after?;
+        let held = outside.ask(|vendor| vendor.wait_event(stream.raw, after.raw));
+        done.and(held)
+    }
+
+    /// Does work on a stream that nobody else uses, and waits for it.
+    fn at_once(
+        &self,
+        places: [&Place<V>; 2],
+        operation: &'static str,
+        work: impl FnOnce(&Entered<'_, V>, u64) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let is_home = self.device.home(operation)?.context == self.context;
+        let inside = self.device.enter_in(self.context, operation)?;
+        let stream = if is_home {
+            self.device.take_stream(&inside)?
+        } else {
+            inside.ask(Vendor::create_stream)?
+        };
+        let ready = places
+            .iter()
+            .try_for_each(|place| place.get_ready(&inside, stream));
+        // A part of it may run, also where the rest was refused.
+        let put = ready.and_then(|()| work(&inside, stream));
+        let ended = finish(&inside, stream);
+        if is_home && put.is_ok() && ended.is_ok() {
+            self.device.give_stream(stream);
+        } else {
+            // One that failed is not used again.
+            self.device.report(inside.vendor().destroy_stream(stream));
+        }
+        put.and(ended)
+    }
+}
+
+/// Waits until nothing of a stream's runs any more.
+fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+    if inside.vendor().synchronize_stream(stream).is_ok() {
+        return Ok(());
+    }
+    let ask = || Progress::ask(inside, |vendor| vendor.query_stream(stream));
+    match wait_until_over(Deadline::after(None), ask)? {
+        Progress::Failed(fault) => Err(fault),
+        Progress::Done | Progress::Running => Ok(()),
+    }
+}
