@@ -234,6 +234,17 @@ void failures(const Script &script) {
     fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
         return session.run("while True: pass", "loop.py", RunOptions().timeout(50ms).grace(1s));
     });
+    // What is left of a deadline that has passed is no limit of "for ever".
+    for (const auto left : {0ms, -5ms}) {
+        fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+            return session.run("while True: pass", "loop.py", RunOptions().timeout(left));
+        });
+        fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+            return script.session(SessionOptions().timeout(left)).run("while True: pass");
+        });
+        session.run("ran = 1", "ran.py", RunOptions().timeout(Limit::none()));
+        CHECK(RunOptions().grace(left).raw()->grace_ns == 1);
+    }
     const auto name = session.get<std::string>("__name__");
     CHECK(name == "__main__" || name == "__xd_failing__");
     auto twin = script.session(SessionOptions().name("twin"));

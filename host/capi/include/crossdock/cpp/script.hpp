@@ -57,14 +57,15 @@ class RunOptions {
 public:
     RunOptions() noexcept { raw_.struct_size = sizeof raw_; }
 
-    /// From its turn on; what is not said is as the session says.
+    /// From its turn on; what is not said is as the session says. A time that is over already, as what is left
+    /// of a deadline that has passed, stops the script at once; `Limit::none()` is for ever.
     RunOptions &timeout(Limit timeout) noexcept {
-        raw_.timeout_ns = timeout.nanoseconds();
+        raw_.timeout_ns = detail::said(timeout);
         return *this;
     }
-    /// From the first interrupt of what took too long to the second.
+    /// From the first interrupt of what took too long to the second; half a second unless said otherwise.
     RunOptions &grace(Limit grace) noexcept {
-        raw_.grace_ns = grace.nanoseconds();
+        raw_.grace_ns = detail::said(grace);
         return *this;
     }
 
@@ -104,14 +105,14 @@ public:
         err_ = std::move(output);
         return *this;
     }
-    /// How long each script may take from its turn on.
+    /// How long each script may take from its turn on: for ever unless said otherwise.
     SessionOptions &timeout(Limit timeout) noexcept {
-        timeout_ns_ = timeout.nanoseconds();
+        timeout_ns_ = detail::said(timeout);
         return *this;
     }
-    /// From the first interrupt of what took too long to the second.
+    /// From the first interrupt of what took too long to the second; half a second unless said otherwise.
     SessionOptions &grace(Limit grace) noexcept {
-        grace_ns_ = grace.nanoseconds();
+        grace_ns_ = detail::said(grace);
         return *this;
     }
     /// While another script runs, calls fail and do not wait for their turn.

@@ -171,6 +171,11 @@ inline std::optional<std::uint64_t> elements(const Shape &shape) noexcept {
     return count;
 }
 
+/// A limit for fields of C in which 0 is not said: there the shortest limit stands for none of the time.
+constexpr std::uint64_t said(Limit limit) noexcept {
+    return limit.nanoseconds() == 0 ? 1 : limit.nanoseconds();
+}
+
 /// The text of a fixed field of bytes.
 template <std::size_t Size> std::string text(const std::uint8_t (&bytes)[Size]) {
     std::string text;
