@@ -225,7 +225,7 @@ void failures(const Script &script) {
     fails(ErrorKind::script, XD_INVALID, [&] { return session.run("import no_such_module"); });
     // Not the part before the NUL.
     using namespace std::string_literals;
-    const auto refused = [](auto call) { fails(ErrorKind::other, XD_INVALID, call); };
+    const auto refused = [](auto call) { misused(call); };
     refused([&] { return session.run("ran = 1\0; ran = 2"s); });
     refused([&] { return session.set("x\0y"s, 1); });
     refused([&] { return session.define("x\0y"s, [] {}); });
@@ -309,6 +309,9 @@ void tensors(const Runtime &runtime, const Script &script) {
         back.fill(2.0f); // the same memory
         CHECK(tensor.read<float>() == (std::vector<float>{2, 2, 2, 5, 5, 5}));
         CHECK(session.tensor("t", runtime.device("cpu")).read<float>() == tensor.read<float>());
+        auto nowhere = device.share();
+        const auto somewhere = std::move(nowhere);
+        misused([&] { return session.tensor("t", nowhere); }); // and not where it is
         session.define("doubled", [](Tensor given) {
             auto values = given.read<float>();
             for (auto &value : values) {
@@ -333,6 +336,11 @@ int main(int argc, char **argv) {
     CHECK(!Script::explain().empty());
     fails(ErrorKind::no_python, XD_UNSUPPORTED,
           [&] { return Script::open(runtime, "/nowhere/bin/python"); });
+    {
+        auto none = runtime.share();
+        const auto kept = std::move(none);
+        misused([&] { return Script::open(none); }); // and not on the process's runtime
+    }
     const auto script = Script::open(runtime);
     CHECK(script.info().major == 3 && !script.info().executable.empty());
     values(script);

@@ -215,12 +215,46 @@ inline bool has_nul(const std::vector<std::string> &texts) noexcept {
     return has;
 }
 
+/// Why a call failed: an error of the library, or one that these headers found before it was called; or nothing.
+class Failed {
+public:
+    Failed(xd_error *raw) noexcept : raw_(raw) {}
+    Failed(Error own) noexcept : raw_(nullptr), own_(std::move(own)) {}
+
+    explicit operator bool() const noexcept { return raw_ != nullptr || own_; }
+    /// The error, of which there must be one. To be asked once.
+    Error error() const { return own_ ? *own_ : Error(raw_); }
+
+private:
+    xd_error *raw_;
+    std::optional<Error> own_;
+};
+
+/// The same, of a call that may fail before it reaches the library.
+template <class Make> auto answer(const Failed &failed, Make &&make) -> outcome<decltype(make())> {
+    using T = decltype(make());
+    if (failed) {
+        return fail<T>(failed.error());
+    }
+    return make();
+}
+
 /// Calls C functions with texts, which those end at the first NUL: where one has a NUL inside, it refuses them, and
 /// nothing is called.
-template <class Call, class... Texts> xd_error *with_texts(const Call &call, const Texts &...texts) {
+template <class Call, class... Texts> Failed with_texts(const Call &call, const Texts &...texts) {
     if ((has_nul(texts) || ...)) {
-        return xd_error_create(XD_INVALID, "take a text", "there is a NUL inside of it, which would end it",
-                               "leave the NUL out; what is no text goes in as bytes");
+        return Error::misuse("take a text", "there is a NUL inside of it, which would end it",
+                             "leave the NUL out; what is no text goes in as bytes");
+    }
+    return call();
+}
+
+/// Calls C functions with what they may do without, as a stream, unless that was named and is empty: they would take
+/// it for none, and lose its order. `empty` is its name then, else NULL.
+template <class Call> Failed with_named(const char *empty, const Call &call) {
+    if (empty != nullptr) {
+        return Error::misuse(std::string("take a ") + empty, "it is empty: it was moved from",
+                             "name the object that it was moved to, or `share()` it before");
     }
     return call();
 }
@@ -229,6 +263,14 @@ template <class Call, class... Texts> xd_error *with_texts(const Call &call, con
 inline outcome<void> done(xd_error *error) {
     if (error != nullptr) {
         return fail<void>(Error(error));
+    }
+    return outcome<void>();
+}
+
+/// The same, of a call that may fail before it reaches the library.
+inline outcome<void> done(const Failed &failed) {
+    if (failed) {
+        return fail<void>(failed.error());
     }
     return outcome<void>();
 }

@@ -38,14 +38,18 @@ public:
     /// The stream in whose order it is moved, of any device; lent until the call that takes these options.
     MoveOptions &on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
 
     /// As the C functions take them.
     const xd_move_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as it was moved from: calls with these options fail. NULL where nothing is.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_move_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// A route that was taken, or would be.
@@ -59,7 +63,10 @@ public:
                                   const Shape &shape, const MoveOptions &options = {}) {
         const auto layout = detail::layout(dtype, shape);
         xd_route *route = nullptr;
-        auto *error = xd_route_explain(from.get(), to.get(), &layout, options.raw(), &route);
+        const auto call = [&] {
+            return xd_route_explain(from.get(), to.get(), &layout, options.raw(), &route);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Route(route); });
     }
 

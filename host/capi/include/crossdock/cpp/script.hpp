@@ -209,11 +209,11 @@ public:
     }
 
     /// Reads anything that `crossdock.asarray` takes, where it is.
-    outcome<Tensor> tensor(const std::string &name) const { return tensor_on(name, nullptr); }
+    outcome<Tensor> tensor(const std::string &name) const { return tensor_on(name, nullptr, nullptr); }
 
     /// The same, on a device.
     outcome<Tensor> tensor(const std::string &name, const Device &device) const {
-        return tensor_on(name, device.get());
+        return tensor_on(name, device.get(), device ? nullptr : "device");
     }
 
     /// Calls what `get` would read. Arguments are as for `set`; `arg("name", value)` is one by name.
@@ -240,7 +240,7 @@ public:
         raw.named_count = named.size();
         detail::Answer answer;
         const auto call = [&] { return xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw); };
-        auto *error = detail::with_texts(call, name);
+        const auto error = detail::with_texts(call, name);
         return given<R>(error, answer);
     }
 
@@ -299,9 +299,10 @@ private:
         }
     }
 
-    template <class R> static outcome<R> given(xd_error *error, const detail::Answer &answer) {
-        if (error != nullptr) {
-            return detail::fail<R>(Error(error));
+    template <class R>
+    static outcome<R> given(const detail::Failed &failed, const detail::Answer &answer) {
+        if (failed) {
+            return detail::fail<R>(failed.error());
         }
         if constexpr (std::is_void_v<R>) {
             return outcome<void>();
@@ -310,10 +311,12 @@ private:
         }
     }
 
-    outcome<Tensor> tensor_on(const std::string &name, const xd_device *device) const {
+    outcome<Tensor> tensor_on(const std::string &name, const xd_device *device,
+                              const char *moved_from) const {
         xd_tensor *tensor = nullptr;
-        const auto call = [&] { return xd_session_get_tensor(raw_, name.c_str(), device, &tensor); };
-        auto *error = detail::with_texts(call, name);
+        const auto get = [&] { return xd_session_get_tensor(raw_, name.c_str(), device, &tensor); };
+        const auto call = [&] { return detail::with_named(moved_from, get); };
+        const auto error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -334,8 +337,9 @@ public:
         options.struct_size = sizeof options;
         options.python = python.empty() ? nullptr : python.c_str();
         xd_script *script = nullptr;
-        const auto call = [&] { return xd_script_open(runtime.get(), &options, &script); };
-        auto *error = detail::with_texts(call, python);
+        const auto open = [&] { return xd_script_open(runtime.get(), &options, &script); };
+        const auto call = [&] { return detail::with_named(runtime ? nullptr : "runtime", open); };
+        const auto error = detail::with_texts(call, python);
         return detail::answer(error, [&] { return Script(script); });
     }
 
@@ -346,7 +350,7 @@ public:
         options.python = python.empty() ? nullptr : python.c_str();
         detail::Answer text;
         const auto call = [&] { return xd_script_explain(&options, &text.raw); };
-        auto *error = detail::with_texts(call, python);
+        const auto error = detail::with_texts(call, python);
         return detail::answer(error, [&] {
             return std::string(text.raw.data, static_cast<std::size_t>(text.raw.size));
         });
@@ -393,7 +397,7 @@ public:
         raw.flags = options.flags_;
         xd_session *session = nullptr;
         const auto create = [&] { return xd_session_create(get(), &raw, &session); };
-        auto *error = detail::with_texts(create, options.name_, options.arguments_);
+        const auto error = detail::with_texts(create, options.name_, options.arguments_);
         return detail::answer(error, [&] { return Session(session, std::move(outputs)); });
     }
 };

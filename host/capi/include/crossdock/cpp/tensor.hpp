@@ -73,14 +73,18 @@ public:
     /// A stream of the device in whose order it is allocated; lent for the call.
     EmptyOptions &on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
 
     /// As the C functions take them.
     const xd_empty_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_empty_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// How a tensor is taken.
@@ -91,11 +95,13 @@ public:
     /// The stream whose work writes the memory; lent for the call.
     ImportOptions &ready_on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? moved_from_ : "stream";
         return *this;
     }
     /// Where it is wanted; lent for the call.
     ImportOptions &to(const Device &device) noexcept {
         raw_.device = device.get();
+        moved_from_ = device ? moved_from_ : "device";
         return *this;
     }
     /// Whether it may or must be copied.
@@ -111,9 +117,12 @@ public:
 
     /// As the C functions take them.
     const xd_import_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_import_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// How a tensor is handed out: ready when the call returns, unless said otherwise.
@@ -125,12 +134,14 @@ public:
     ExportOptions &on(const Stream &stream) noexcept {
         raw_.order = XD_ORDER_STREAM;
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
     /// Nothing waits: the consumer keeps the order.
     ExportOptions &unordered() noexcept {
         raw_.order = XD_ORDER_UNORDERED;
         raw_.stream = nullptr;
+        moved_from_ = nullptr;
         return *this;
     }
     /// Says that the tensor is a copy made for the consumer.
@@ -141,9 +152,12 @@ public:
 
     /// As the C functions take them.
     const xd_export_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_export_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// Host memory that is locked for a device, until this is dropped.
@@ -169,7 +183,8 @@ public:
                                  const EmptyOptions &options = {}) {
         const auto layout = detail::layout(dtype, shape);
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_empty(device.get(), &layout, options.raw(), &tensor);
+        const auto call = [&] { return xd_tensor_empty(device.get(), &layout, options.raw(), &tensor); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -237,7 +252,11 @@ public:
     static outcome<Tensor> from_dlpack(const Runtime &runtime, DLManagedTensorVersioned *managed,
                                        const ImportOptions &options = {}) {
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_import(runtime.get(), managed, options.raw(), &tensor);
+        Exported<DLManagedTensorVersioned> taken(managed); // released here where it does not reach the library
+        const auto call = [&] {
+            return xd_tensor_import(runtime.get(), taken.release(), options.raw(), &tensor);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -245,7 +264,11 @@ public:
     static outcome<Tensor> from_dlpack(const Runtime &runtime, DLManagedTensor *managed,
                                        const ImportOptions &options = {}) {
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_import_legacy(runtime.get(), managed, options.raw(), &tensor);
+        Exported<DLManagedTensor> taken(managed); // released here where it does not reach the library
+        const auto call = [&] {
+            return xd_tensor_import_legacy(runtime.get(), taken.release(), options.raw(), &tensor);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -254,7 +277,8 @@ public:
     /// Hands it out as DLPack 1.3; it shares the memory, and does not need this handle.
     outcome<Exported<DLManagedTensorVersioned>> to_dlpack(const ExportOptions &options = {}) const {
         DLManagedTensorVersioned *managed = nullptr;
-        auto *error = xd_tensor_export(get(), options.raw(), &managed);
+        const auto call = [&] { return xd_tensor_export(get(), options.raw(), &managed); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Exported<DLManagedTensorVersioned>(managed); });
     }
 
@@ -268,7 +292,8 @@ public:
     /// Hands it out as DLPack 0.x, which cannot say that a tensor is read-only.
     outcome<Exported<DLManagedTensor>> to_dlpack_legacy(const ExportOptions &options = {}) const {
         DLManagedTensor *managed = nullptr;
-        auto *error = xd_tensor_export_legacy(get(), options.raw(), &managed);
+        const auto call = [&] { return xd_tensor_export_legacy(get(), options.raw(), &managed); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Exported<DLManagedTensor>(managed); });
     }
 
@@ -436,15 +461,16 @@ public:
 
     /// The same in the order of a stream.
     outcome<void> copy_from(const Tensor &source, const Stream &stream) const {
-        return detail::done(xd_tensor_copy_from(get(), source.get(), stream.get()));
+        const auto call = [&] { return xd_tensor_copy_from(get(), source.get(), stream.get()); };
+        return detail::done(detail::with_named(stream ? nullptr : "stream", call));
     }
 
     /// Makes every element this one, which has to be of their type.
-    template <class T> outcome<void> fill(T value) const { return filled(value, nullptr); }
+    template <class T> outcome<void> fill(T value) const { return filled(value, nullptr, nullptr); }
 
     /// The same in the order of a stream.
     template <class T> outcome<void> fill(T value, const Stream &stream) const {
-        return filled(value, stream.get());
+        return filled(value, stream.get(), stream ? nullptr : "stream");
     }
 
     /// The elements themselves, where the host reaches them by their addresses and they lie compact. Waits
@@ -488,7 +514,8 @@ public:
     /// The same values on a device: shares the memory where that works, else copies.
     outcome<Tensor> to(const Device &device, const MoveOptions &options = {}) const {
         xd_tensor *moved = nullptr;
-        auto *error = xd_tensor_to(get(), device.get(), options.raw(), &moved, nullptr);
+        const auto call = [&] { return xd_tensor_to(get(), device.get(), options.raw(), &moved, nullptr); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(moved); });
     }
 
@@ -497,7 +524,8 @@ public:
                                                   const MoveOptions &options = {}) const {
         xd_tensor *moved = nullptr;
         xd_route *route = nullptr;
-        auto *error = xd_tensor_to(get(), device.get(), options.raw(), &moved, &route);
+        const auto call = [&] { return xd_tensor_to(get(), device.get(), options.raw(), &moved, &route); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(
             error, [&] { return std::pair<Tensor, Route>(Tensor(moved), Route(route)); });
     }
@@ -505,7 +533,8 @@ public:
     /// What moving it would do, and why. A refusal is an answer.
     outcome<Route> explain(const Device &device, const MoveOptions &options = {}) const {
         xd_route *route = nullptr;
-        auto *error = xd_tensor_explain(get(), device.get(), options.raw(), &route);
+        const auto call = [&] { return xd_tensor_explain(get(), device.get(), options.raw(), &route); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Route(route); });
     }
 
@@ -588,16 +617,18 @@ private:
                              "name the type of its elements, or convert it in a script");
     }
 
-    template <class T> outcome<void> filled(T value, const xd_stream *stream) const {
+    template <class T>
+    outcome<void> filled(T value, const xd_stream *stream, const char *moved_from) const {
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
             return detail::fail<void>(other_dtype("fill a tensor"));
         }
-        if (error == nullptr) {
-            error = xd_tensor_fill(get(), &value, sizeof value, stream);
+        if (error != nullptr) {
+            return detail::done(error);
         }
-        return detail::done(error);
+        const auto call = [&] { return xd_tensor_fill(get(), &value, sizeof value, stream); };
+        return detail::done(detail::with_named(moved_from, call));
     }
 };
 

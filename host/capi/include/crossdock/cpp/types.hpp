@@ -51,7 +51,7 @@ public:
     static outcome<Dtype> named(const std::string &name) {
         xd_dtype raw = {};
         const auto call = [&] { return xd_dtype_from_text(name.c_str(), &raw); };
-        auto *error = detail::with_texts(call, name);
+        const auto error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Dtype(raw); });
     }
 
