@@ -39,10 +39,23 @@ void of_vectors(const Runtime &runtime) {
     misused([&] { return tensor.narrow(2, 0, 1); });
     misused([&] { return tensor.narrow(0, 1, 2); });
     misused([&] { return tensor.write(counted(5)); });
-    misused([&] { return tensor.permute({1, 0}).host_span<float>(); });
-    CHECK((tensor.permute({1, 0}).shape() == Shape{3, 2}));
+    const auto swapped = tensor.permute({1, 0});
+    misused([&] { return swapped.host_span<float>(); });
+    CHECK((swapped.shape() == Shape{3, 2}));
     CHECK((tensor.reshape({3, 2}).shape() == Shape{3, 2}));
 }
+
+// What a tensor lends would be read after its end: it is not lent by a temporary.
+template <class T, class = void> constexpr bool lends_a_span = false;
+template <class T>
+constexpr bool lends_a_span<T, std::void_t<decltype(std::declval<T>().template host_span<float>())>> =
+    true;
+template <class T, class = void> constexpr bool lends_its_info = false;
+template <class T>
+constexpr bool lends_its_info<T, std::void_t<decltype(std::declval<T>().info())>> = true;
+static_assert(lends_a_span<const Tensor &> && lends_a_span<Tensor &>);
+static_assert(!lends_a_span<Tensor> && !lends_a_span<const Tensor>);
+static_assert(lends_its_info<const Tensor &> && !lends_its_info<Tensor>);
 
 void of_owners(const Runtime &runtime) {
     auto owner = std::make_shared<std::vector<std::int32_t>>(4, 3);

@@ -299,8 +299,9 @@ public:
 
     // ---- what it is ----
 
-    /// What it is. The arrays are lent by this handle.
-    outcome<xd_tensor_info> info() const {
+    /// What it is. The arrays are lent by this handle: keep the tensor in a variable.
+    outcome<xd_tensor_info> info() const && = delete;
+    outcome<xd_tensor_info> info() const & {
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         return detail::answer(error, [&] { return info; });
@@ -475,8 +476,9 @@ public:
 
     /// The elements themselves, where the host reaches them by their addresses and they lie compact. Waits
     /// for the work that writes them; before writing, synchronise the streams whose copies may still read
-    /// them. Lent by this tensor. `const T` where it is read-only.
-    template <class T> outcome<span<T>> host_span() const {
+    /// them. Lent by this tensor: keep it in a variable. `const T` where it is read-only.
+    template <class T> outcome<span<T>> host_span() const && = delete;
+    template <class T> outcome<span<T>> host_span() const & {
         constexpr auto what = "look at a tensor's elements";
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
@@ -494,8 +496,8 @@ public:
                                   : may_write ? "its elements do not lie one behind the other"
                                               : "it is read-only";
                 const auto *hint = !is_reached
-                                       ? "move it first: `tensor.to(runtime.device(\"cpu\"))` copies "
-                                         "only where it must"
+                                       ? "move it first: `auto here = tensor.to(runtime.device(\"cpu\"))` "
+                                         "copies only where it must"
                                    : may_write ? "read it, or copy it first"
                                                : "ask for `const` elements, or copy it first";
                 return detail::fail<span<T>>(Error::misuse(what, why, hint));
