@@ -114,6 +114,16 @@ private:
     std::shared_ptr<const Parts> parts_;
 };
 
+namespace detail {
+
+/// Ends a program that asks a call which worked why it did not.
+[[noreturn]] inline const Error &no_error() {
+    std::fputs("crossdock: error() of a result without an error: ask `if (!result)` first\n", stderr);
+    std::abort();
+}
+
+} // namespace detail
+
 /// A value, or why there is none: what every call gives with `CROSSDOCK_NO_EXCEPTIONS`.
 template <class T> class [[nodiscard]] result {
 public:
@@ -136,13 +146,16 @@ public:
     T *operator->() { return &value(); }
     const T *operator->() const { return &value(); }
 
-    /// Why there is no value. Only to be asked where there is none.
-    const Error &error() const { return *std::get_if<1>(&content_); }
+    /// Why there is no value; where there is one the program ends.
+    const Error &error() const {
+        const auto *error = std::get_if<1>(&content_);
+        return error != nullptr ? *error : detail::no_error();
+    }
 
 private:
     void checked() const {
         if (const auto *error = std::get_if<1>(&content_)) {
-            std::fputs(error->what(), stderr);
+            std::fprintf(stderr, "%s\n", error->what());
             std::abort();
         }
     }
@@ -165,13 +178,13 @@ public:
     /// Where it did not work the program ends with the error's text.
     void value() const {
         if (error_) {
-            std::fputs(error_->what(), stderr);
+            std::fprintf(stderr, "%s\n", error_->what());
             std::abort();
         }
     }
 
-    /// Why it did not work. Only to be asked where it did not.
-    const Error &error() const { return *error_; }
+    /// Why it did not work; where it did the program ends.
+    const Error &error() const { return error_ ? *error_ : detail::no_error(); }
 
 private:
     std::optional<Error> error_;
