@@ -5,6 +5,7 @@
 #ifndef CROSSDOCK_CPP_ERROR_HPP
 #define CROSSDOCK_CPP_ERROR_HPP
 
+#include <crossdock/cpp/mode.hpp>
 #include <crossdock/crossdock.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// What kind of failure an error is: `XD_ERROR_*`.
 enum class ErrorKind : xd_failure_kind {
@@ -289,6 +291,7 @@ inline outcome<void> done(const Failed &failed) {
 }
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -18,6 +18,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// What a script called a function with.
 struct Arguments {
@@ -193,6 +194,7 @@ private:
 };
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -13,6 +13,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// How a tensor is moved. Each call gives the same options, so that they can be chained:
 /// `MoveOptions().copy(Copy::always).on(stream)`.
@@ -103,6 +104,7 @@ private:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -14,6 +14,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// How a runtime is opened. Each call gives the same options, so that they can be chained:
 /// `RuntimeOptions().plugin("libcrossdock_plugin_mine.so").search(false)`.
@@ -329,6 +330,7 @@ inline outcome<void> log_to(std::function<void(LogLevel, const char *, const cha
     return detail::done(error);
 }
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

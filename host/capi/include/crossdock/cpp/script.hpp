@@ -16,6 +16,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// Which Python it is.
 struct PythonInfo {
@@ -402,6 +403,7 @@ public:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -16,6 +16,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// A tensor of DLPack that was handed out. What is not given away is released with it.
 template <class Managed> class Exported {
@@ -634,6 +635,7 @@ private:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -17,6 +17,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// Extents, or strides in elements.
 using Shape = std::vector<std::int64_t>;
@@ -189,6 +190,7 @@ template <std::size_t Size> std::string text(const std::uint8_t (&bytes)[Size]) 
 }
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -19,6 +19,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 namespace detail {
 
@@ -300,6 +301,7 @@ struct Answer {
 
 template <class T> Value Value::of(const T &value) { return detail::read(*detail::Lent(value).raw()); }
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif
