@@ -32,6 +32,16 @@ void values(const Script &script) {
     session.set("again", session.call("twice", std::string("xy")));
     CHECK(session.get<std::string>("again") == "xyxy");
 
+    const auto text = session.get("text");
+    CHECK(text.as<std::string>() == text.as<std::string>()); // reading one keeps it
+    CHECK(std::get<std::string>(session.get("text").content()) == "caf\xc3\xa9");
+    session.run("many = [1, [2.5, 'x'], {'k': b'ab'}]");
+    const auto many = session.get("many");
+    const auto all = many.as<List>();
+    CHECK(all[0].as<int>() == 1 && all[1].as<List>()[0].as<double>() == 2.5);
+    CHECK((all[2].as<std::map<std::string, Bytes>>()["k"] == Bytes{'a', 'b'}));
+    CHECK(many.as<Value>().as<List>().size() == 3);
+
     misused([&] { return session.get<int>("text"); });
     misused([&] { return session.call<std::int8_t>("twice", 100); });
     misused([&] { return session.call<unsigned>("twice", -1); });
@@ -122,6 +132,16 @@ void functions(const Runtime &runtime, const Script &script) {
     told("odd()", "no std::exception");
     told("full()", "MemoryError: ");
     told("absent()", "cuda:77");
+
+    // A function may wait for another thread that has a script run where that never waits for its turn.
+    auto other = script.session(SessionOptions().never_waits());
+    session.define("other", [&] {
+        std::thread([&] {
+            fails(ErrorKind::script_busy, XD_CONFLICT, [&] { return other.run("1"); });
+        }).join();
+    });
+    session.run("other()");
+    other.run("1");
 
     session.define("count", half);
     CHECK(calls.use_count() == 1);

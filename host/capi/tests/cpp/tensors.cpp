@@ -30,6 +30,21 @@ void of_vectors(const Runtime &runtime) {
     CHECK(tensor.narrow(1, 2, 1).narrow(0, 1, 1).item<float>() == 7.0f);
     CHECK(Tensor::from(runtime, std::vector<int>()).read<int>().empty());
 
+    CHECK(Tensor::from(runtime, {1.0f, 2.0f}).read<float>() == (std::vector<float>{1, 2}));
+    CHECK((Tensor::from(runtime, {1, 2, 3, 4}, {2, 2}).shape() == Shape{2, 2}));
+    const auto pair = Tensor::from(runtime, {0, 0});
+    std::array<int, 2> array = {1, 2};
+    std::vector<int> vector = {3, 4};
+    pair.write(array);
+    pair.read_into(vector);
+    CHECK((vector == std::vector<int>{1, 2}));
+    pair.write({5, 6});
+    pair.read_into(array);
+    CHECK(array[0] == 5 && array[1] == 6);
+    pair.write(span<int>(vector.data(), 2));
+    pair.write(span<const int>(vector.data(), 2));
+    CHECK(pair.read<int>() == vector);
+
     misused([&] { return Tensor::from(runtime, counted(6), {2, 2}); });
     misused([&] { return Tensor::from(runtime, counted(6), {-2, -3}); });
     misused([&] { return Tensor::from(runtime, counted(6), {INT64_MAX, INT64_MAX, 6}); });

@@ -8,7 +8,9 @@
 #include <crossdock/cpp/route.hpp>
 #include <crossdock/cpp/runtime.hpp>
 
+#include <array>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -189,8 +191,8 @@ public:
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
-    /// Takes the elements of a vector without a copy: they are the tensor's, in host memory. Without a shape
-    /// it has one axis.
+    /// Takes the elements of a vector, which are the tensor's then, in host memory: without a copy where the
+    /// vector is moved in. Without a shape it has one axis.
     template <class T>
     static outcome<Tensor> from(const Runtime &runtime, std::vector<T> values, Shape shape = {}) {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no elements in memory: use "
@@ -209,6 +211,13 @@ public:
                 "give a shape whose extents multiply to that number"));
         }
         return view(runtime, data, shape, std::move(owner));
+    }
+
+    /// Takes elements that stand there: `Tensor::from(runtime, {1.0f, 2.0f})`.
+    template <class T>
+    static outcome<Tensor> from(const Runtime &runtime, std::initializer_list<T> values,
+                                Shape shape = {}) {
+        return from(runtime, std::vector<T>(values), std::move(shape));
     }
 
     /// A view of host memory of the caller's. `owner` is kept as long as the tensor, its views, its exports
@@ -424,6 +433,14 @@ public:
         return detail::done(error);
     }
 
+    /// The same into a vector or an array, which has to have as many elements.
+    template <class T> outcome<void> read_into(std::vector<T> &values) const {
+        return read_into(span<T>(values.data(), values.size()));
+    }
+    template <class T, std::size_t Size> outcome<void> read_into(std::array<T, Size> &values) const {
+        return read_into(span<T>(values.data(), values.size()));
+    }
+
     /// The one element.
     template <class T> outcome<T> item() const {
         T value = {};
@@ -451,9 +468,18 @@ public:
         return detail::done(error);
     }
 
-    /// The same from a vector.
+    /// The same from elements that others may write, a vector, an array or a list.
+    template <class T> outcome<void> write(span<T> values) const {
+        return write(span<const T>(values.data(), values.size()));
+    }
     template <class T> outcome<void> write(const std::vector<T> &values) const {
         return write(span<const T>(values.data(), values.size()));
+    }
+    template <class T, std::size_t Size> outcome<void> write(const std::array<T, Size> &values) const {
+        return write(span<const T>(values.data(), values.size()));
+    }
+    template <class T> outcome<void> write(std::initializer_list<T> values) const {
+        return write(span<const T>(values.begin(), values.size()));
     }
 
     /// Replaces the elements by those of a tensor of the same shape and dtype on any device.

@@ -59,13 +59,16 @@ public:
     template <class T> static Value of(const T &value);
 
     /// What it is.
-    const Content &content() const noexcept { return content_; }
+    const Content &content() const & noexcept { return content_; }
+    Content content() && noexcept { return std::move(content_); }
     /// Whether it is `None`.
     bool is_none() const noexcept { return content_.index() == 0; }
 
     /// It as a C++ type: `bool`, an integer that it fits into, a floating-point number, `std::string`,
     /// `Bytes`, `Tensor`, `List` or `Dict`; a `std::vector` of a type, or a `std::map` of two. Fails where it
     /// is something else.
+    template <class T> outcome<T> as() const & { return of(*this).template as<T>(); }
+    /// The same of a value that is not needed any more, without a copy.
     template <class T> outcome<T> as() && {
         if constexpr (std::is_same_v<T, Value>) {
             return std::move(*this);
