@@ -252,9 +252,21 @@ impl Session {
         };
         without_lock(self.host.functions(), || {
             let ticket = queue.post(work, true, turn)?;
-            queue.answer(ticket, limits.unwrap_or(self.limits))
+            let limits = limits.unwrap_or(self.limits);
+            let answer = queue.answer(ticket, limits);
+            answer.map_err(|failure| within(failure, limits))
         })
     }
+}
+
+/// The failure with the limit that was passed.
+fn within(mut failure: Failure, limits: Limits) -> Failure {
+    if let (Kind::Timeout, Some(limit), Some(advice)) =
+        (failure.kind, limits.timeout, &mut failure.advice)
+    {
+        advice.why = format!("it took longer than the {limit:?} that it may");
+    }
+    failure
 }
 
 impl Drop for Session {
