@@ -42,10 +42,25 @@ void values(const Script &script) {
     CHECK((all[2].as<std::map<std::string, Bytes>>()["k"] == Bytes{'a', 'b'}));
     CHECK(many.as<Value>().as<List>().size() == 3);
 
-    misused([&] { return session.get<int>("text"); });
-    misused([&] { return session.call<std::int8_t>("twice", 100); });
-    misused([&] { return session.call<unsigned>("twice", -1); });
-    misused([&] { return session.get<Tensor>("text"); });
+    const auto says = [](auto call, const std::string &message, const std::string &why) {
+        const auto error = misused(call);
+        if (error.message() != message || error.why() != why) {
+            std::fprintf(stderr, "%s\n", error.what());
+            std::exit(1);
+        }
+    };
+    says([&] { return session.get<int>("text"); }, "get `text` of a script",
+         "what it gives is a str, and an int is wanted");
+    says([&] { return session.call<std::int8_t>("twice", 100); }, "call `twice` of a script",
+         "what it gives is 200, which does not fit into an int of 8 bits");
+    says([&] { return session.call<unsigned>("twice", -1); }, "call `twice` of a script",
+         "what it gives is -2, which does not fit into an unsigned int of 32 bits");
+    says([&] { return session.get<Tensor>("text"); }, "get `text` of a script",
+         "what it gives is a str, and a tensor is wanted");
+    says([&] { return session.get<std::vector<int>>("many"); }, "get `many` of a script",
+         "what it gives has an item [1] that is a list, and an int is wanted");
+    says([&] { return text.as<double>(); }, "read a value of a script",
+         "it is a str, and a float is wanted");
 }
 
 void collections(const Script &script) {
@@ -120,7 +135,7 @@ void functions(const Runtime &runtime, const Script &script) {
         CHECK(error.why().find(why) != std::string::npos);
     };
     told("count()", "argument 1 is missing");
-    told("count('x')", "it is a str");
+    told("count('x')", "argument 1 is a str, and an int is wanted");
     told("count(2**40)", "does not fit");
     told("count(1, 2)", "at most 1 arguments");
     told("count(step=1)", "no argument by name");
@@ -132,6 +147,10 @@ void functions(const Runtime &runtime, const Script &script) {
     told("odd()", "no std::exception");
     told("full()", "MemoryError: ");
     told("absent()", "cuda:77");
+    // One line inside of the script, and what() says where it was called.
+    const auto line = fails(ErrorKind::script, XD_INVALID, [&] { session.run("absent()", "a.py"); });
+    CHECK(line.why().find('\n') == std::string::npos);
+    CHECK(std::strstr(line.what(), "a.py:1") != nullptr);
 
     // A function may wait for another thread that has a script run where that never waits for its turn.
     auto other = script.session(SessionOptions().never_waits());
@@ -251,9 +270,10 @@ void failures(const Script &script) {
     refused([&] { return session.define("x\0y"s, [] {}); });
     refused([&] { return script.session(SessionOptions().arguments({"a\0b"s})); });
     fails(ErrorKind::script, XD_INVALID, [&] { return session.get("ran"); });
-    fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+    error = fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
         return session.run("while True: pass", "loop.py", RunOptions().timeout(50ms).grace(1s));
     });
+    CHECK(error.why().find("50ms") != std::string::npos);
     // What is left of a deadline that has passed is no limit of "for ever".
     for (const auto left : {0ms, -5ms}) {
         fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {

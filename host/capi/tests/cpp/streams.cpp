@@ -103,7 +103,9 @@ void of_the_process(const Runtime &runtime) {
     misused([] { return Trace::start("/nowhere/file"); });
     runtime.make_process_runtime();
     CHECK(Runtime::process() == runtime);
-    fails(ErrorKind::misuse, XD_CONFLICT, [&] { return other.make_process_runtime(); });
+    const auto error =
+        fails(ErrorKind::misuse, XD_CONFLICT, [&] { return other.make_process_runtime(); });
+    CHECK(error.hint().find("`Runtime::process()`") != std::string::npos);
 }
 
 } // namespace

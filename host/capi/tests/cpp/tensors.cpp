@@ -72,6 +72,33 @@ static_assert(lends_a_span<const Tensor &> && lends_a_span<Tensor &>);
 static_assert(!lends_a_span<Tensor> && !lends_a_span<const Tensor>);
 static_assert(lends_its_info<const Tensor &> && !lends_its_info<Tensor>);
 
+// What is wrong is told with the numbers and types that it is about, and what to do in words of C++.
+void told(const Runtime &runtime) {
+    auto tensor = Tensor::from(runtime, counted(6), {2, 3});
+    const auto says = [](auto call, const std::string &why, const std::string &hint) {
+        const auto error = misused(call);
+        if (error.why().find(why) == std::string::npos || error.hint().find(hint) == std::string::npos) {
+            std::fprintf(stderr, "%s\n", error.what());
+            std::exit(1);
+        }
+    };
+    says([&] { return Tensor::from(runtime, counted(3), {-1, 3}); }, "[-1, 3]", "by itself");
+    says([&] { return tensor.reshape({4, 2}); }, "[4, 2] has 8 elements, and the tensor 6", "");
+    says([&] { return tensor.reshape({-1}); }, "an extent of -1, and none is found by itself", "");
+    says([&] { return tensor.permute({1, 0}).reshape({6}); }, "needs a copy", "");
+    says([&] { return tensor.read<double>(); }, "`float32`, and not `float64`", "`float`");
+    says([&] { return tensor.fill(2); }, "`float32`, and `int32` was given", "`fill(float(1))`");
+    says([&] { return Tensor::from(runtime, {1, 2}).item<float>(); }, "`int32`", "`std::int32_t`");
+    const auto dtype = Dtype::named("bfloat16");
+    says([&] { return Tensor::empty(runtime.device("cpu"), dtype, {1}).item<float>(); }, "bfloat16",
+         "in a script");
+    says([&] { return tensor.item<float>(); }, "[2, 3] has 6 elements", "`read`");
+    says([&] { return tensor.write({1.0f, 2.0f}); }, "2 elements were given, and the tensor [2, 3]",
+         "as many");
+    auto gone = std::move(tensor);
+    says([&] { return tensor.shape(); }, "moved from", "`share()` it before");
+}
+
 void of_owners(const Runtime &runtime) {
     auto owner = std::make_shared<std::vector<std::int32_t>>(4, 3);
     std::weak_ptr<std::vector<std::int32_t>> alive = owner;
@@ -215,6 +242,7 @@ int main(int argc, char **argv) {
     {
         const auto runtime = open_runtime(argc, argv);
         of_vectors(runtime);
+        told(runtime);
         of_owners(runtime);
         by_dlpack(runtime);
         on_each_device(runtime);

@@ -206,7 +206,7 @@ public:
     template <class T = Value> outcome<T> get(const std::string &name) const {
         detail::Answer answer;
         const auto call = [&] { return xd_session_get(raw_, name.c_str(), &answer.raw); };
-        return given<T>(detail::with_texts(call, name), answer);
+        return given<T>(detail::with_texts(call, name), answer, "get", name);
     }
 
     /// Reads anything that `crossdock.asarray` takes, where it is.
@@ -242,7 +242,7 @@ public:
         detail::Answer answer;
         const auto call = [&] { return xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw); };
         const auto error = detail::with_texts(call, name);
-        return given<R>(error, answer);
+        return given<R>(error, answer, "call", name);
     }
 
     /// Stops what the session runs by a `KeyboardInterrupt`, from any thread.
@@ -301,14 +301,20 @@ private:
     }
 
     template <class R>
-    static outcome<R> given(const detail::Failed &failed, const detail::Answer &answer) {
+    static outcome<R> given(const detail::Failed &failed, const detail::Answer &answer,
+                            const char *what, const std::string &name) {
         if (failed) {
             return detail::fail<R>(failed.error());
         }
         if constexpr (std::is_void_v<R>) {
             return outcome<void>();
         } else {
-            return detail::read(answer.raw).template as<R>();
+            auto value = detail::read(answer.raw).template converted<R>();
+            if (const auto *mismatch = std::get_if<1>(&value)) {
+                return detail::fail<R>(Error::misuse(
+                    what + (" `" + name + "` of a script"), "what it gives " + mismatch->why, Value::hint()));
+            }
+            return std::move(*std::get_if<0>(&value));
         }
     }
 

@@ -206,9 +206,9 @@ public:
         if (detail::elements(shape) != count) {
             return detail::fail<Tensor>(Error::misuse(
                 "make a tensor of a vector",
-                "the shape has another number of elements than the vector's " +
-                    std::to_string(count),
-                "give a shape whose extents multiply to that number"));
+                "the vector has " + std::to_string(count) + " elements, and " + detail::text(shape) +
+                    " is no shape of so many",
+                "give a shape whose extents multiply to that number; none is found by itself"));
         }
         return view(runtime, data, shape, std::move(owner));
     }
@@ -411,7 +411,7 @@ public:
         auto *error = xd_tensor_describe(get(), &info);
         std::vector<T> values;
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<std::vector<T>>(other_dtype("read a tensor"));
+            return detail::fail<std::vector<T>>(other_dtype<T>("read a tensor", info));
         }
         if (error == nullptr) {
             values.resize(static_cast<std::size_t>(info.numel));
@@ -425,7 +425,10 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("read a tensor"));
+            return detail::fail<void>(other_dtype<T>("read a tensor", info));
+        }
+        if (error == nullptr && values.size() != info.numel) {
+            return detail::fail<void>(other_count("read a tensor", values.size(), info));
         }
         if (error == nullptr) {
             error = xd_tensor_read(get(), values.data(), values.size() * sizeof(T));
@@ -447,7 +450,14 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<T>(other_dtype("read an element"));
+            return detail::fail<T>(other_dtype<T>("read an element", info));
+        }
+        if (error == nullptr && info.numel != 1) {
+            return detail::fail<T>(Error::misuse(
+                "read an element",
+                "the tensor " + detail::text(shape_of(info)) + " has " + std::to_string(info.numel) +
+                    " elements, and not one",
+                "read them all by `read`, or `narrow` each axis to one first"));
         }
         if (error == nullptr) {
             error = xd_tensor_read(get(), &value, sizeof value);
@@ -460,7 +470,10 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("write a tensor"));
+            return detail::fail<void>(other_dtype<T>("write a tensor", info));
+        }
+        if (error == nullptr && values.size() != info.numel) {
+            return detail::fail<void>(other_count("write a tensor", values.size(), info));
         }
         if (error == nullptr) {
             error = xd_tensor_write(get(), values.data(), values.size() * sizeof(T));
@@ -510,7 +523,7 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<span<T>>(other_dtype(what));
+            return detail::fail<span<T>>(other_dtype<T>(what, info));
         }
         if (error == nullptr) {
             const bool is_reached = info.form == XD_ADDRESS_POINTER &&
@@ -636,14 +649,25 @@ private:
         return Dtype(info.dtype) == Dtype::of<T>();
     }
 
-    Error other_dtype(const char *what) const {
-        xd_tensor_info info = {};
-        char name[XD_NAME_BYTES] = {};
-        xd_error_free(xd_tensor_describe(get(), &info));
-        xd_error_free(xd_dtype_text(info.dtype, name));
+    static Shape shape_of(const xd_tensor_info &info) {
+        return Shape(info.shape, info.shape + info.ndim);
+    }
+
+    template <class T> static Error other_dtype(const char *what, const xd_tensor_info &info) {
+        const auto type = detail::type_of(info.dtype);
+        const auto hint = type.empty() ? "convert it in a script, since C++ has no such type"
+                                       : "ask for `" + type + "`, or convert it in a script";
         return Error::misuse(what,
-                             std::string("its elements are `") + name + "`, and not the type asked for",
-                             "name the type of its elements, or convert it in a script");
+                             "its elements are `" + detail::text(Dtype(info.dtype)) + "`, and not `" +
+                                 detail::text(Dtype::of<T>()) + "`",
+                             hint);
+    }
+
+    static Error other_count(const char *what, std::size_t given, const xd_tensor_info &info) {
+        return Error::misuse(what,
+                             std::to_string(given) + " elements were given, and the tensor " +
+                                 detail::text(shape_of(info)) + " has " + std::to_string(info.numel),
+                             "give as many elements as it has, or take a part of it by `narrow`");
     }
 
     template <class T>
@@ -651,7 +675,14 @@ private:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("fill a tensor"));
+            const auto type = detail::type_of(info.dtype);
+            const auto hint = type.empty() ? "fill it in a script, or convert it there"
+                                           : "give a `" + type + "`, as in `fill(" + type + "(1))`";
+            return detail::fail<void>(
+                Error::misuse("fill a tensor",
+                              "its elements are `" + detail::text(Dtype(info.dtype)) + "`, and `" +
+                                  detail::text(Dtype::of<T>()) + "` was given",
+                              hint));
         }
         if (error != nullptr) {
             return detail::done(error);

@@ -177,6 +177,38 @@ constexpr std::uint64_t said(Limit limit) noexcept {
     return limit.nanoseconds() == 0 ? 1 : limit.nanoseconds();
 }
 
+/// A shape as a text: `[2, 3]`.
+inline std::string text(const Shape &shape) {
+    std::string text = "[";
+    for (const auto extent : shape) {
+        text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    }
+    return text + "]";
+}
+
+/// The name of a dtype.
+inline std::string text(Dtype dtype) {
+    char name[XD_NAME_BYTES] = {};
+    xd_error_free(xd_dtype_text(dtype.raw(), name));
+    return name;
+}
+
+/// The C++ type of elements of a dtype; empty where there is none.
+inline std::string type_of(Dtype dtype) {
+    if (dtype == Dtype::of<bool>()) {
+        return "bool";
+    }
+    if (dtype == Dtype::of<float>() || dtype == Dtype::of<double>()) {
+        return dtype == Dtype::of<float>() ? "float" : "double";
+    }
+    if (dtype == Dtype::of<std::complex<float>>() || dtype == Dtype::of<std::complex<double>>()) {
+        return dtype == Dtype::of<std::complex<float>>() ? "std::complex<float>" : "std::complex<double>";
+    }
+    const auto raw = dtype.raw();
+    const bool is_whole = raw.code <= 1 && raw.lanes == 1 && raw.bits >= 8;
+    return is_whole ? "std::" + text(dtype) + "_t" : std::string();
+}
+
 /// The text of a fixed field of bytes.
 template <std::size_t Size> std::string text(const std::uint8_t (&bytes)[Size]) {
     std::string text;
