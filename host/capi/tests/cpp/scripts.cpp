@@ -29,6 +29,9 @@ void values(const Script &script) {
     session.set("flag", nullptr);
     CHECK(session.get("flag").is_none());
     session.call<void>("twice", 1);
+    session.call<void>("builtins:object"); // which is no value
+    misused([&] { return session.call<int>("twice", "x"); });
+    fails(ErrorKind::script, XD_INVALID, [&] { return session.call("builtins:object"); });
     session.set("again", session.call("twice", std::string("xy")));
     CHECK(session.get<std::string>("again") == "xyxy");
 

@@ -197,6 +197,32 @@ impl Session {
         named: Vec<(String, Value)>,
         limits: Option<Limits>,
     ) -> Answer {
+        self.call_by("call", name, arguments, named, limits)
+    }
+
+    /// The same where nobody wants the answer, which may be of any type.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn call_only(
+        &self,
+        name: &str,
+        arguments: Vec<Value>,
+        named: Vec<(String, Value)>,
+        limits: Option<Limits>,
+    ) -> Result<(), Failure> {
+        self.call_by("call_only", name, arguments, named, limits)
+            .map(drop)
+    }
+
+    fn call_by(
+        &self,
+        work: &'static str,
+        name: &str,
+        arguments: Vec<Value>,
+        named: Vec<(String, Value)>,
+        limits: Option<Limits>,
+    ) -> Answer {
         let named = named
             .into_iter()
             .map(|(name, value)| Ok((CString::new(name)?, value)));
@@ -210,7 +236,7 @@ impl Session {
             Argument::Several(arguments),
             Argument::Named(named),
         ];
-        self.ask("call", arguments, limits)
+        self.ask(work, arguments, limits)
     }
 
     /// Stops what the session runs, by a `KeyboardInterrupt`, and forgets what waits for its turn.

@@ -357,6 +357,11 @@ def _call(session, dotted, arguments, named):
     return _found(session, dotted)(*arguments, **named)
 
 
+def _call_only(session, dotted, arguments, named):
+    """Nobody wants the answer, which may be of any type."""
+    _call(session, dotted, arguments, named)
+
+
 def _reload(session):
     """Runs the program again with modules of its own that are new; what fails leaves all as it was."""
     if session.program is None:
@@ -443,6 +448,7 @@ _WORKS = {
     "get": _get,
     "get_tensor": _get_tensor,
     "call": _call,
+    "call_only": _call_only,
 }
 
 

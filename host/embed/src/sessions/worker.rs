@@ -103,10 +103,7 @@ impl<'gil> Worker<'gil> {
     }
 
     fn inside(&self, work: Work) -> Answer {
-        let (title, may_lack) = (
-            title(&work),
-            matches!(work.name, "get" | "get_tensor" | "call"),
-        );
+        let (title, may_lack) = (title(&work), is_of_a_name(&work));
         let arguments = self.arguments(work);
         self.host.queue.begin().map_err(stopped)?;
         let done = arguments.and_then(|arguments| self.perform.call(arguments));
@@ -211,6 +208,11 @@ impl<'gil> Worker<'gil> {
     }
 }
 
+/// Whether it is about a name that no script may have defined.
+fn is_of_a_name(work: &Work) -> bool {
+    matches!(work.name, "get" | "get_tensor" | "call" | "call_only")
+}
+
 /// What a caller was about to do.
 fn title(work: &Work) -> String {
     let named = match work.arguments.first() {
@@ -224,7 +226,7 @@ fn title(work: &Work) -> String {
         "define" => format!("define `{named}` for scripts"),
         "reload" => "load a script again".to_owned(),
         "get" | "get_tensor" => format!("get `{named}` of a script"),
-        "call" => format!("call `{named}` of a script"),
+        "call" | "call_only" => format!("call `{named}` of a script"),
         _ => "run a script".to_owned(),
     }
 }

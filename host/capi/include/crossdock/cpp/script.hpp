@@ -217,7 +217,8 @@ public:
         return tensor_on(name, device.get(), device ? nullptr : "device");
     }
 
-    /// Calls what `get` would read. Arguments are as for `set`; `arg("name", value)` is one by name.
+    /// Calls what `get` would read. Arguments are as for `set`; `arg("name", value)` is one by name. With
+    /// `void` the answer may be of any type.
     template <class R = Value, class... Arguments>
     outcome<R> call(const std::string &name, const Arguments &...arguments) const {
         return call_within<R>(RunOptions(), name, arguments...);
@@ -240,7 +241,10 @@ public:
         raw.named_values = named.data();
         raw.named_count = named.size();
         detail::Answer answer;
-        const auto call = [&] { return xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw); };
+        auto *place = std::is_void_v<R> ? nullptr : &answer.raw;
+        const auto call = [&] {
+            return xd_session_call(raw_, name.c_str(), &raw, options.raw(), place);
+        };
         const auto error = detail::with_texts(call, name);
         return given<R>(error, answer, "call", name);
     }
