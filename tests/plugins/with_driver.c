@@ -119,6 +119,7 @@ static xd_status driver_probe(xd_probe_info *out, xd_plugin_error **error) {
     (void)error;
     memset(out, 0, sizeof *out);
     out->state = XD_PROBE_ABSENT;
+    memcpy(out->detail, "looked for lib" NAME ".so.1", sizeof "looked for lib" NAME ".so.1");
     return XD_OK;
 #else
     return ext_probe(out, error);

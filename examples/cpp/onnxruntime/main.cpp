@@ -119,7 +119,8 @@ void run(const std::string &library, const std::string &device) {
     check(ours.read<float>() == expected && theirs.read<float>() == expected, "wrong numbers");
     // Where memory is another than before, all of it was copied.
     const auto bytes = numbers.size() * sizeof(float);
-    const auto *seen = model.taken(runtime, given).host_span<float>().data();
+    const auto taken = model.taken(runtime, given);
+    const auto *seen = taken.host_span<float>().data();
     const auto copied = (seen == input.host_span<float>().data() ? 0 : bytes) +
                         (theirs.host_span<float>().data() == data ? 0 : bytes);
     const auto back = theirs.to_by_route(runtime.device(device));

@@ -15,12 +15,21 @@ const CPP: Language = Language {
     flags: &["-O1", "-g", "-Wconversion", "-Wshadow"],
 };
 
-const PROGRAMS: [&str; 4] = ["tensors", "streams", "scripts", "results"];
+const PROGRAMS: [&str; 6] = [
+    "tensors",
+    "streams",
+    "scripts",
+    "results",
+    "two_modes",
+    "two_modes_results",
+];
 
 /// What a program needs besides the standard.
 fn flags(name: &str) -> &'static [&'static str] {
     match name {
-        "results" => &["-fno-exceptions", "-fno-rtti", "-DCROSSDOCK_NO_EXCEPTIONS"],
+        "results" | "two_modes_results" => {
+            &["-fno-exceptions", "-fno-rtti", "-DCROSSDOCK_NO_EXCEPTIONS"]
+        }
         _ => &[],
     }
 }
@@ -33,6 +42,48 @@ fn headers_are_silent_in_every_standard_from_17_on() {
             compiles(&mut CPP.compile(name, &more));
         }
     }
+}
+
+#[test]
+fn headers_are_silent_about_what_nothing_can_follow() {
+    let odd = ["-std=c++17", "-fsyntax-only", "-Wuseless-cast"];
+    let more = [&odd, flags("two_modes_results"), &["-Weffc++"]].concat();
+    let mut compile = CPP.compile("two_modes_results", &more);
+    // Clang has no such warning.
+    compiles(compile.arg("-Wno-unknown-warning-option"));
+}
+
+#[test]
+fn a_compiler_that_is_told_too_little_gets_one_error() {
+    let wrong = [
+        (["-std=c++14", "-fexceptions"], "needs C++17 or later"),
+        (
+            ["-std=c++17", "-fno-exceptions"],
+            "define CROSSDOCK_NO_EXCEPTIONS",
+        ),
+    ];
+    for (flags, told) in wrong {
+        let more = [&flags[..], &["-fsyntax-only"]].concat();
+        let output = CPP.compile("only_included", &more).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && complaint.contains(told));
+        assert_eq!(complaint.matches("error: ").count(), 1, "{complaint}");
+    }
+}
+
+/// They have calls of the same names, which a linker would take for one another.
+#[test]
+fn a_file_with_exceptions_and_one_without_are_one_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("results.o");
+    let object = object.to_str().unwrap();
+    let more = [
+        &["-std=c++17", "-c", "-o", object],
+        flags("two_modes_results"),
+    ]
+    .concat();
+    compiles(&mut CPP.compile("two_modes_results", &more));
+    CPP.run("two_modes", &["-std=c++17", object], &[]);
 }
 
 fn run(name: &str) {

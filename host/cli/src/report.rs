@@ -63,14 +63,12 @@ pub(crate) struct AbsentRow {
 impl Report {
     /// What a runtime has.
     pub(crate) fn of(runtime: &Runtime) -> Self {
-        let plugins: Vec<PluginRow> = runtime
-            .plugins()
-            .iter()
-            .map(|plugin| PluginRow::of(plugin))
-            .collect();
+        // First, because it has the plugins look for their devices.
+        let devices = runtime.devices().iter().map(DeviceRow::of).collect();
+        let plugins = runtime.plugins();
         Self {
-            devices: runtime.devices().iter().map(DeviceRow::of).collect(),
-            plugins,
+            devices,
+            plugins: plugins.iter().map(|plugin| PluginRow::of(plugin)).collect(),
             absent: Vec::new(),
             refused: runtime.refused().into_iter().map(Problem::from).collect(),
         }

@@ -45,7 +45,7 @@ pub enum Error {
         /// The device that was asked for.
         device: Device,
         /// What is there, and where plugins were looked for.
-        here: DevicesHere,
+        here: Box<DevicesHere>,
     },
     /// A tensor from outside is not what it claims, or cannot be represented.
     #[error("exchange a tensor")]
@@ -255,6 +255,8 @@ impl From<LayersError> for Error {
 pub struct DevicesHere {
     /// The devices that are known.
     pub known: Vec<Device>,
+    /// The plugins for the device that have none, each with what it looked for or why it does not work.
+    pub without_devices: Vec<(String, String)>,
     /// The plugins that nobody needed so far.
     pub not_looked_at: Vec<String>,
     /// The folders that were searched for plugins, whether they exist or not.
@@ -265,6 +267,10 @@ pub struct DevicesHere {
 
 impl fmt::Display for DevicesHere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (plugin, detail) in &self.without_devices {
+            let colon = if detail.is_empty() { "" } else { ": " };
+            write!(f, "`{plugin}` has no device{colon}{detail}; ")?;
+        }
         let known: Vec<_> = self.known.iter().map(ToString::to_string).collect();
         match known.as_slice() {
             [] => f.write_str("no plugin offers any device")?,

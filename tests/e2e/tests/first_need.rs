@@ -267,6 +267,10 @@ fn a_driver_that_is_not_there_makes_its_plugin_absent_when_it_is_looked_for() {
     assert_eq!(calls(&file), 0);
     let error = runtime.device(named("vpi:0")).unwrap_err();
     assert!(matches!(error, Error::UnknownDevice { .. }), "{error}");
+    let told = "`gone` has no device: looked for libgone.so.1; the devices here are";
+    assert!(error.why().starts_with(told), "{}", error.why());
+    let other = runtime.device(named("cuda:0")).unwrap_err();
+    assert!(!other.why().contains("gone"), "{}", other.why());
     assert!(matches!(states(&runtime)[0].1, PluginState::Absent { .. }));
     assert_eq!((runtime.devices().len(), calls(&file)), (1, 1));
 }

@@ -1500,7 +1500,8 @@ xd_error *xd_session_get_tensor(const xd_session *session, const char *name,
 
 /** \brief Calls what ::xd_session_get would read, as ::xd_session_run_text runs a program.
  * \param[in] arguments  NULL: none. Lent for the call.
- * \param[out] value     The caller's (::xd_value_clear).
+ * \param[out] value     The caller's (::xd_value_clear). NULL: not wanted, and what is answered may be of any
+ *                       type.
  */
 xd_error *xd_session_call(const xd_session *session, const char *name,
                           const xd_arguments *arguments, const xd_run_options *options,

@@ -96,9 +96,21 @@ impl ErrorObject {
         self.status
     }
 
-    /// What, why and what to do.
-    pub(crate) fn text(&self) -> &CStr {
-        &self.text
+    /// What, why and what to do, as one line; an error that only says what says it as it is.
+    pub(crate) fn line(&self) -> String {
+        let part = |text: &CStr| {
+            let text = text.to_string_lossy();
+            text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+        };
+        let (why, hint) = (part(&self.why), part(&self.hint));
+        let mut line = self.message.to_string_lossy().into_owned();
+        if !why.is_empty() {
+            line = format!("{line}: {why}");
+        }
+        if !hint.is_empty() {
+            line = format!("{line} ({hint})");
+        }
+        line
     }
 
     pub(crate) fn new(parts: Parts) -> Self {

@@ -42,6 +42,17 @@ impl Refusal {
         }
     }
 
+    /// NULL where a handle is needed.
+    pub(crate) fn no_handle(what: &'static str) -> Self {
+        Self::Argument {
+            why: format!(
+                "{what} is NULL, which an object of C++ is that is empty: it was moved from"
+            ),
+            hint: "pass a live handle; in C++ use the object that it was moved to, or `share()` it \
+                   before",
+        }
+    }
+
     /// Another wrong argument.
     pub(crate) fn argument(why: impl Into<String>) -> Self {
         Self::Argument {
@@ -86,7 +97,8 @@ impl Refusal {
                 ErrorKind::MISUSE,
                 Status::CONFLICT,
                 "the process has another runtime already".to_owned(),
-                "use that one, or choose the process's runtime before others ask for it",
+                "use that one everywhere (`Runtime::process()`, `xd_runtime_default`), or make yours the \
+                 process's first (`make_process_runtime()`, `xd_runtime_make_default`)",
             ),
             Self::SecondGate => own(
                 ErrorKind::MISUSE,

@@ -33,7 +33,7 @@ pub(crate) fn look<H: Handle>(handle: Ref<'_, H>) -> Option<&H::Object> {
 
 /// The object behind a handle, or the refusal of NULL.
 pub(crate) fn borrow<H: Handle>(handle: Ref<'_, H>) -> Result<&H::Object, Refusal> {
-    look(handle).ok_or_else(|| Refusal::null(H::NAME))
+    look(handle).ok_or_else(|| Refusal::no_handle(H::NAME))
 }
 
 /// A new handle.
@@ -93,7 +93,7 @@ impl Deref for Lent<'_> {
 #[inline]
 pub(crate) fn borrow_tensor(handle: Ref<'_, XdTensor>) -> Result<Lent<'_>, Refusal> {
     let word = NonNull::new(handle.as_ptr().cast_mut().cast());
-    let word = word.ok_or_else(|| Refusal::null("tensor"))?;
+    let word = word.ok_or_else(|| Refusal::no_handle("tensor"))?;
     // SAFETY: a `Ref` that is not NULL is a live handle for as long as it is lent, every handle of
     // a tensor was made by `give_tensor`, and this one is only looked at.
     let tensor = ManuallyDrop::new(unsafe { Tensor::from_word(word) });

@@ -131,7 +131,7 @@ static void functions(const xd_session *session) {
     run(session, "assert total() == 0 and total(1, 2) == 3 and total(4, by=-2) == -8");
     CHECK(self.calls == 3 && self.releases == 0);
     run(session, "try: total('x')\nexcept RuntimeError as e: told = str(e)\n"
-                 "assert told == 'add numbers\\n  why: one is none\\n  try: give numbers', told");
+                 "assert told == 'add numbers: one is none (give numbers)', told");
     OK(xd_session_define(session, "reenter", reenter, &self, NULL));
     run(session, "assert reenter() is None");
     OK(xd_session_define(session, "fail", fail, NULL, NULL));

@@ -1,9 +1,41 @@
 // Without exceptions and run-time types: each call gives a result.
 #include "check.hpp"
 
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace crossdock;
 
+// The program ends by SIGABRT and says why.
+template <class Ask> void ends(const char *why, Ask &&ask) {
+    int ends[2] = {};
+    CHECK(pipe(ends) == 0);
+    const auto child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        ask();
+        _exit(0);
+    }
+    close(ends[1]);
+    char said[500] = {};
+    CHECK(child > 0 && read(ends[0], said, sizeof said - 1) > 0);
+    close(ends[0]);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK(std::strstr(said, why) != nullptr);
+}
+
+void misread() {
+    ends("error() of a result", [] { return result<int>(1).error().kind(); });
+    ends("error() of a result", [] { return result<void>().error().kind(); });
+    const auto refused = Dtype::named("float33");
+    ends(refused.error().what(), [&] { return refused.value().raw().bits; });
+}
+
 int main(int argc, char **argv) {
+    misread();
     auto options = RuntimeOptions().search(false);
     if (argc > 1 && *argv[1] != '\0') {
         options.plugin(argv[1]);

@@ -29,13 +29,41 @@ void values(const Script &script) {
     session.set("flag", nullptr);
     CHECK(session.get("flag").is_none());
     session.call<void>("twice", 1);
+    session.call<void>("builtins:object"); // which is no value
+    misused([&] { return session.call<int>("twice", "x"); });
+    fails(ErrorKind::script, XD_INVALID, [&] { return session.call("builtins:object"); });
     session.set("again", session.call("twice", std::string("xy")));
     CHECK(session.get<std::string>("again") == "xyxy");
 
-    misused([&] { return session.get<int>("text"); });
-    misused([&] { return session.call<std::int8_t>("twice", 100); });
-    misused([&] { return session.call<unsigned>("twice", -1); });
-    misused([&] { return session.get<Tensor>("text"); });
+    const auto text = session.get("text");
+    CHECK(text.as<std::string>() == text.as<std::string>()); // reading one keeps it
+    CHECK(std::get<std::string>(session.get("text").content()) == "caf\xc3\xa9");
+    session.run("many = [1, [2.5, 'x'], {'k': b'ab'}]");
+    const auto many = session.get("many");
+    const auto all = many.as<List>();
+    CHECK(all[0].as<int>() == 1 && all[1].as<List>()[0].as<double>() == 2.5);
+    CHECK((all[2].as<std::map<std::string, Bytes>>()["k"] == Bytes{'a', 'b'}));
+    CHECK(many.as<Value>().as<List>().size() == 3);
+
+    const auto says = [](auto call, const std::string &message, const std::string &why) {
+        const auto error = misused(call);
+        if (error.message() != message || error.why() != why) {
+            std::fprintf(stderr, "%s\n", error.what());
+            std::exit(1);
+        }
+    };
+    says([&] { return session.get<int>("text"); }, "get `text` of a script",
+         "what it gives is a str, and an int is wanted");
+    says([&] { return session.call<std::int8_t>("twice", 100); }, "call `twice` of a script",
+         "what it gives is 200, which does not fit into an int of 8 bits");
+    says([&] { return session.call<unsigned>("twice", -1); }, "call `twice` of a script",
+         "what it gives is -2, which does not fit into an unsigned int of 32 bits");
+    says([&] { return session.get<Tensor>("text"); }, "get `text` of a script",
+         "what it gives is a str, and a tensor is wanted");
+    says([&] { return session.get<std::vector<int>>("many"); }, "get `many` of a script",
+         "what it gives has an item [1] that is a list, and an int is wanted");
+    says([&] { return text.as<double>(); }, "read a value of a script",
+         "it is a str, and a float is wanted");
 }
 
 void collections(const Script &script) {
@@ -110,7 +138,7 @@ void functions(const Runtime &runtime, const Script &script) {
         CHECK(error.why().find(why) != std::string::npos);
     };
     told("count()", "argument 1 is missing");
-    told("count('x')", "it is a str");
+    told("count('x')", "argument 1 is a str, and an int is wanted");
     told("count(2**40)", "does not fit");
     told("count(1, 2)", "at most 1 arguments");
     told("count(step=1)", "no argument by name");
@@ -122,6 +150,20 @@ void functions(const Runtime &runtime, const Script &script) {
     told("odd()", "no std::exception");
     told("full()", "MemoryError: ");
     told("absent()", "cuda:77");
+    // One line inside of the script, and what() says where it was called.
+    const auto line = fails(ErrorKind::script, XD_INVALID, [&] { session.run("absent()", "a.py"); });
+    CHECK(line.why().find('\n') == std::string::npos);
+    CHECK(std::strstr(line.what(), "a.py:1") != nullptr);
+
+    // A function may wait for another thread that has a script run where that never waits for its turn.
+    auto other = script.session(SessionOptions().never_waits());
+    session.define("other", [&] {
+        std::thread([&] {
+            fails(ErrorKind::script_busy, XD_CONFLICT, [&] { return other.run("1"); });
+        }).join();
+    });
+    session.run("other()");
+    other.run("1");
 
     session.define("count", half);
     CHECK(calls.use_count() == 1);
@@ -225,15 +267,27 @@ void failures(const Script &script) {
     fails(ErrorKind::script, XD_INVALID, [&] { return session.run("import no_such_module"); });
     // Not the part before the NUL.
     using namespace std::string_literals;
-    const auto refused = [](auto call) { fails(ErrorKind::other, XD_INVALID, call); };
+    const auto refused = [](auto call) { misused(call); };
     refused([&] { return session.run("ran = 1\0; ran = 2"s); });
     refused([&] { return session.set("x\0y"s, 1); });
     refused([&] { return session.define("x\0y"s, [] {}); });
     refused([&] { return script.session(SessionOptions().arguments({"a\0b"s})); });
     fails(ErrorKind::script, XD_INVALID, [&] { return session.get("ran"); });
-    fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+    error = fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
         return session.run("while True: pass", "loop.py", RunOptions().timeout(50ms).grace(1s));
     });
+    CHECK(error.why().find("50ms") != std::string::npos);
+    // What is left of a deadline that has passed is no limit of "for ever".
+    for (const auto left : {0ms, -5ms}) {
+        fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+            return session.run("while True: pass", "loop.py", RunOptions().timeout(left));
+        });
+        fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+            return script.session(SessionOptions().timeout(left)).run("while True: pass");
+        });
+        session.run("ran = 1", "ran.py", RunOptions().timeout(Limit::none()));
+        CHECK(RunOptions().grace(left).raw()->grace_ns == 1);
+    }
     const auto name = session.get<std::string>("__name__");
     CHECK(name == "__main__" || name == "__xd_failing__");
     auto twin = script.session(SessionOptions().name("twin"));
@@ -298,6 +352,9 @@ void tensors(const Runtime &runtime, const Script &script) {
         back.fill(2.0f); // the same memory
         CHECK(tensor.read<float>() == (std::vector<float>{2, 2, 2, 5, 5, 5}));
         CHECK(session.tensor("t", runtime.device("cpu")).read<float>() == tensor.read<float>());
+        auto nowhere = device.share();
+        const auto somewhere = std::move(nowhere);
+        misused([&] { return session.tensor("t", nowhere); }); // and not where it is
         session.define("doubled", [](Tensor given) {
             auto values = given.read<float>();
             for (auto &value : values) {
@@ -322,6 +379,11 @@ int main(int argc, char **argv) {
     CHECK(!Script::explain().empty());
     fails(ErrorKind::no_python, XD_UNSUPPORTED,
           [&] { return Script::open(runtime, "/nowhere/bin/python"); });
+    {
+        auto none = runtime.share();
+        const auto kept = std::move(none);
+        misused([&] { return Script::open(none); }); // and not on the process's runtime
+    }
     const auto script = Script::open(runtime);
     CHECK(script.info().major == 3 && !script.info().executable.empty());
     values(script);

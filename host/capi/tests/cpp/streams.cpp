@@ -36,6 +36,46 @@ void order(const Runtime &runtime, const Device &device) {
     CHECK(runtime.device(device.spec()) == device);
 }
 
+// A stream that was moved from is no "no stream": the call would go past what its stream waits for.
+void moved_from(const Runtime &runtime, const Device &device) {
+    auto stream = Stream::create(device);
+    const auto kept = std::move(stream);
+    auto tensor = Tensor::empty(device, Dtype::of<float>(), {4});
+    const auto refused = [](auto call, const char *what) {
+        const auto error = misused(call);
+        CHECK(error.why().find("moved from") != std::string::npos);
+        CHECK(error.message().find(what) != std::string::npos);
+    };
+    refused([&] { return tensor.fill(3.0f, stream); }, "stream");
+    refused([&] { return tensor.copy_from(tensor, stream); }, "stream");
+    const auto move = MoveOptions().copy(Copy::always).on(stream);
+    refused([&] { return tensor.to(device, move); }, "stream");
+    refused([&] { return tensor.to_by_route(device, move); }, "stream");
+    refused([&] { return tensor.explain(device, move); }, "stream");
+    refused([&] { return Route::explain(device, device, Dtype::of<float>(), {4}, move); }, "stream");
+    const auto empty = EmptyOptions().on(stream);
+    refused([&] { return Tensor::empty(device, Dtype::of<float>(), {4}, empty); }, "stream");
+    refused([&] { return tensor.to_dlpack(ExportOptions().on(stream)); }, "stream");
+    refused([&] { return tensor.to_dlpack_legacy(ExportOptions().on(stream)); }, "stream");
+
+    auto nowhere = runtime.device(device.spec());
+    const auto somewhere = std::move(nowhere);
+    auto owner = std::make_shared<float>(1.0f);
+    std::weak_ptr<float> alive = owner;
+    auto *data = owner.get();
+    auto of_owner = Tensor::view(runtime, data, {1}, std::move(owner));
+    auto *managed = of_owner.to_dlpack().release();
+    { const auto ended = std::move(of_owner); }
+    refused([&] { return Tensor::from_dlpack(runtime, managed, ImportOptions().to(nowhere)); },
+            "device");
+    CHECK(alive.expired()); // taken whatever the result
+    auto *legacy = tensor.to_dlpack_legacy().release();
+    refused([&] { return Tensor::from_dlpack(runtime, legacy, ImportOptions().ready_on(stream)); },
+            "stream");
+    tensor.fill(3.0f, kept);
+    tensor.to_dlpack(ExportOptions().on(stream).unordered()); // the last word counts
+}
+
 void dropped(const Device &device) {
     auto stream = Stream::create(device);
     {
@@ -63,7 +103,9 @@ void of_the_process(const Runtime &runtime) {
     misused([] { return Trace::start("/nowhere/file"); });
     runtime.make_process_runtime();
     CHECK(Runtime::process() == runtime);
-    fails(ErrorKind::misuse, XD_CONFLICT, [&] { return other.make_process_runtime(); });
+    const auto error =
+        fails(ErrorKind::misuse, XD_CONFLICT, [&] { return other.make_process_runtime(); });
+    CHECK(error.hint().find("`Runtime::process()`") != std::string::npos);
 }
 
 } // namespace
@@ -73,6 +115,7 @@ int main(int argc, char **argv) {
     limits();
     for (const auto &device : runtime.devices()) {
         order(runtime, device);
+        moved_from(runtime, device);
         dropped(device);
     }
     of_the_process(runtime);

@@ -30,6 +30,21 @@ void of_vectors(const Runtime &runtime) {
     CHECK(tensor.narrow(1, 2, 1).narrow(0, 1, 1).item<float>() == 7.0f);
     CHECK(Tensor::from(runtime, std::vector<int>()).read<int>().empty());
 
+    CHECK(Tensor::from(runtime, {1.0f, 2.0f}).read<float>() == (std::vector<float>{1, 2}));
+    CHECK((Tensor::from(runtime, {1, 2, 3, 4}, {2, 2}).shape() == Shape{2, 2}));
+    const auto pair = Tensor::from(runtime, {0, 0});
+    std::array<int, 2> array = {1, 2};
+    std::vector<int> vector = {3, 4};
+    pair.write(array);
+    pair.read_into(vector);
+    CHECK((vector == std::vector<int>{1, 2}));
+    pair.write({5, 6});
+    pair.read_into(array);
+    CHECK(array[0] == 5 && array[1] == 6);
+    pair.write(span<int>(vector.data(), 2));
+    pair.write(span<const int>(vector.data(), 2));
+    CHECK(pair.read<int>() == vector);
+
     misused([&] { return Tensor::from(runtime, counted(6), {2, 2}); });
     misused([&] { return Tensor::from(runtime, counted(6), {-2, -3}); });
     misused([&] { return Tensor::from(runtime, counted(6), {INT64_MAX, INT64_MAX, 6}); });
@@ -39,9 +54,49 @@ void of_vectors(const Runtime &runtime) {
     misused([&] { return tensor.narrow(2, 0, 1); });
     misused([&] { return tensor.narrow(0, 1, 2); });
     misused([&] { return tensor.write(counted(5)); });
-    misused([&] { return tensor.permute({1, 0}).host_span<float>(); });
-    CHECK((tensor.permute({1, 0}).shape() == Shape{3, 2}));
+    const auto swapped = tensor.permute({1, 0});
+    misused([&] { return swapped.host_span<float>(); });
+    CHECK((swapped.shape() == Shape{3, 2}));
     CHECK((tensor.reshape({3, 2}).shape() == Shape{3, 2}));
+}
+
+// What a tensor lends would be read after its end: it is not lent by a temporary.
+template <class T, class = void> constexpr bool lends_a_span = false;
+template <class T>
+constexpr bool lends_a_span<T, std::void_t<decltype(std::declval<T>().template host_span<float>())>> =
+    true;
+template <class T, class = void> constexpr bool lends_its_info = false;
+template <class T>
+constexpr bool lends_its_info<T, std::void_t<decltype(std::declval<T>().info())>> = true;
+static_assert(lends_a_span<const Tensor &> && lends_a_span<Tensor &>);
+static_assert(!lends_a_span<Tensor> && !lends_a_span<const Tensor>);
+static_assert(lends_its_info<const Tensor &> && !lends_its_info<Tensor>);
+
+// What is wrong is told with the numbers and types that it is about, and what to do in words of C++.
+void told(const Runtime &runtime) {
+    auto tensor = Tensor::from(runtime, counted(6), {2, 3});
+    const auto says = [](auto call, const std::string &why, const std::string &hint) {
+        const auto error = misused(call);
+        if (error.why().find(why) == std::string::npos || error.hint().find(hint) == std::string::npos) {
+            std::fprintf(stderr, "%s\n", error.what());
+            std::exit(1);
+        }
+    };
+    says([&] { return Tensor::from(runtime, counted(3), {-1, 3}); }, "[-1, 3]", "by itself");
+    says([&] { return tensor.reshape({4, 2}); }, "[4, 2] has 8 elements, and the tensor 6", "");
+    says([&] { return tensor.reshape({-1}); }, "an extent of -1, and none is found by itself", "");
+    says([&] { return tensor.permute({1, 0}).reshape({6}); }, "needs a copy", "");
+    says([&] { return tensor.read<double>(); }, "`float32`, and not `float64`", "`float`");
+    says([&] { return tensor.fill(2); }, "`float32`, and `int32` was given", "`fill(float(1))`");
+    says([&] { return Tensor::from(runtime, {1, 2}).item<float>(); }, "`int32`", "`std::int32_t`");
+    const auto dtype = Dtype::named("bfloat16");
+    says([&] { return Tensor::empty(runtime.device("cpu"), dtype, {1}).item<float>(); }, "bfloat16",
+         "in a script");
+    says([&] { return tensor.item<float>(); }, "[2, 3] has 6 elements", "`read`");
+    says([&] { return tensor.write({1.0f, 2.0f}); }, "2 elements were given, and the tensor [2, 3]",
+         "as many");
+    auto gone = std::move(tensor);
+    says([&] { return tensor.shape(); }, "moved from", "`share()` it before");
 }
 
 void of_owners(const Runtime &runtime) {
@@ -157,7 +212,7 @@ void pointers(const Runtime &runtime) {
 // C functions would take a text to its first NUL: another device, or another file, than was meant.
 void texts_with_a_nul(const Runtime &runtime) {
     using namespace std::string_literals;
-    const auto refused = [](auto call) { fails(ErrorKind::other, XD_INVALID, call); };
+    const auto refused = [](auto call) { misused(call); };
     refused([&] { return runtime.device("cpu\0:7"s); });
     refused([&] { return runtime.target("cpu\0"s); });
     refused([&] { return runtime.load_plugin("/tmp\0/plugin.so"s); });
@@ -187,6 +242,7 @@ int main(int argc, char **argv) {
     {
         const auto runtime = open_runtime(argc, argv);
         of_vectors(runtime);
+        told(runtime);
         of_owners(runtime);
         by_dlpack(runtime);
         on_each_device(runtime);

@@ -4,6 +4,7 @@
     reason = "a test fails by it, in what it shares too"
 )]
 
+mod absent;
 mod arrays;
 #[path = "../shared/c_plugin.rs"]
 mod c_plugin;

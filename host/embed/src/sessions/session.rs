@@ -197,6 +197,32 @@ impl Session {
         named: Vec<(String, Value)>,
         limits: Option<Limits>,
     ) -> Answer {
+        self.call_by("call", name, arguments, named, limits)
+    }
+
+    /// The same where nobody wants the answer, which may be of any type.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn call_only(
+        &self,
+        name: &str,
+        arguments: Vec<Value>,
+        named: Vec<(String, Value)>,
+        limits: Option<Limits>,
+    ) -> Result<(), Failure> {
+        self.call_by("call_only", name, arguments, named, limits)
+            .map(drop)
+    }
+
+    fn call_by(
+        &self,
+        work: &'static str,
+        name: &str,
+        arguments: Vec<Value>,
+        named: Vec<(String, Value)>,
+        limits: Option<Limits>,
+    ) -> Answer {
         let named = named
             .into_iter()
             .map(|(name, value)| Ok((CString::new(name)?, value)));
@@ -210,7 +236,7 @@ impl Session {
             Argument::Several(arguments),
             Argument::Named(named),
         ];
-        self.ask("call", arguments, limits)
+        self.ask(work, arguments, limits)
     }
 
     /// Stops what the session runs, by a `KeyboardInterrupt`, and forgets what waits for its turn.
@@ -252,9 +278,21 @@ impl Session {
         };
         without_lock(self.host.functions(), || {
             let ticket = queue.post(work, true, turn)?;
-            queue.answer(ticket, limits.unwrap_or(self.limits))
+            let limits = limits.unwrap_or(self.limits);
+            let answer = queue.answer(ticket, limits);
+            answer.map_err(|failure| within(failure, limits))
         })
     }
+}
+
+/// The failure with the limit that was passed.
+fn within(mut failure: Failure, limits: Limits) -> Failure {
+    if let (Kind::Timeout, Some(limit), Some(advice)) =
+        (failure.kind, limits.timeout, &mut failure.advice)
+    {
+        advice.why = format!("it took longer than the {limit:?} that it may");
+    }
+    failure
 }
 
 impl Drop for Session {

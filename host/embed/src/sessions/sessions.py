@@ -20,6 +20,10 @@ import traceback
 import types
 
 _OWN_FILE = "<crossdock>"
+# Python's own library.
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+# The file that functions of the host's are of, in tracebacks and where a script hangs.
+_PROGRAM = "<program>"
 _DONE, _RAISED, _EXIT = 0, 1, 2
 _NONE, _BOOL, _INT, _FLOAT, _TEXT, _BYTES, _TENSOR, _LIST, _DICT = range(9)
 
@@ -332,6 +336,10 @@ def _function(name, number):
         return _unpacked(answer)
 
     function.__name__ = function.__qualname__ = name
+    code = {"co_filename": _PROGRAM, "co_firstlineno": 1, "co_name": name}
+    if sys.version_info >= (3, 11):
+        code["co_qualname"] = name
+    function.__code__ = function.__code__.replace(**code)
     return function
 
 
@@ -347,6 +355,11 @@ def _call(session, dotted, arguments, named):
     arguments = [_unpacked(value) for value in arguments]
     named = {name: _unpacked(value) for name, value in named.items()}
     return _found(session, dotted)(*arguments, **named)
+
+
+def _call_only(session, dotted, arguments, named):
+    """Nobody wants the answer, which may be of any type."""
+    _call(session, dotted, arguments, named)
 
 
 def _reload(session):
@@ -435,6 +448,7 @@ _WORKS = {
     "get": _get,
     "get_tensor": _get_tensor,
     "call": _call,
+    "call_only": _call_only,
 }
 
 
@@ -499,7 +513,7 @@ def _packed(value, room=_DEEPEST):
     if isinstance(value, dict):
         return _DICT, _packed_items([part for pair in dict(value).items() for part in pair], room)
     raise TypeError(
-        f"a {type(value).__qualname__} is no value for the host: None, bool, int, float, str, bytes, "
+        f"`{type(value).__qualname__}` is no type of a value for the host: None, bool, int, float, str, bytes, "
         "tensors, and lists, tuples and dictionaries of these are"
     )
 
@@ -515,7 +529,7 @@ def _packed_items(items, room):
 
 
 def _described(error):
-    """What was raised, in the host's words: kind, exit code, class, message and traceback.
+    """What was raised, in the host's words: kind, exit code, class, message, traceback, and where it was.
 
     What scripts raise may do anything when it is looked at, so little of it is asked.
     """
@@ -528,15 +542,31 @@ def _described(error):
         message = _shortened(str(error))
     except BaseException:
         message = "(its text cannot be made)"
+    place = ""
     try:
         while trace is not None and trace.tb_frame.f_code.co_filename == _OWN_FILE:
             trace = trace.tb_next
+        place = _place(trace)
         lines = _shortened("".join(traceback.format_exception(kind, error, trace)))
     except BaseException:
         lines = f"{name}: {message}\n"
     if issubclass(kind, SystemExit):
-        return (_EXIT, _exit_code(error), *_texts(name, message, lines))
-    return (_RAISED, 0, *_texts(name, message, lines))
+        return (_EXIT, _exit_code(error), *_texts(name, message, lines, place))
+    return (_RAISED, 0, *_texts(name, message, lines, place))
+
+
+def _place(trace):
+    """The innermost line of a traceback that the script's author has written: `plan.py:2`."""
+    own = other = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        line = f"{file}:{trace.tb_lineno}"
+        if file.startswith((_LIBRARY, "<frozen ")) or "-packages" in file:
+            other = line
+        elif file not in (_OWN_FILE, _PROGRAM):
+            own = line
+        trace = trace.tb_next
+    return own or other
 
 
 def _name(kind):

@@ -70,7 +70,7 @@ impl Signals {
         }
     }
 
-    /// The line of Python that it is in: `File "a.py", line 3 in f`.
+    /// The line of Python that it is in: `File "a.py", line 3 in f`, and in which function of the host's.
     pub(crate) fn place(&self) -> Option<String> {
         let place = self.place.as_ref()?;
         let mut reader = place.reader.lock().ok()?;
@@ -84,14 +84,12 @@ impl Signals {
         let mut text = Vec::new();
         while readable(&reader, until) {
             text.extend(drain(&mut reader));
-            // The first line is a title, and the second may still be on its way.
-            if text.iter().filter(|&&byte| byte == b'\n').count() > 1 {
-                break;
+            // What it writes comes piece by piece.
+            if let Some(place) = told(&String::from_utf8_lossy(&text)) {
+                return Some(place);
             }
         }
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let line = text.lines().find(|line| line.starts_with("  File "))?;
-        Some(line.trim().to_owned())
+        None
     }
 
     /// Sends a signal that is still handled: a script may have reset it, and it would end the process.
@@ -119,6 +117,21 @@ impl Place {
             writer,
         })
     }
+}
+
+/// The line in which a script is, of what `faulthandler` writes: a title, and the calls, the innermost first. A
+/// function of the host's is a call of no file, and is told with the line that called it.
+fn told(written: &str) -> Option<String> {
+    let (complete, _rest) = written.rsplit_once('\n')?;
+    let lines = complete.lines().map(str::trim);
+    let mut calls = lines.filter(|line| line.starts_with("File "));
+    let first = calls.next()?;
+    if !first.starts_with("File \"<program>\"") {
+        return Some(first.to_owned());
+    }
+    let (_, function) = first.rsplit_once(" in ")?;
+    let caller = calls.next()?;
+    Some(format!("{caller}, in `{function}` of the program"))
 }
 
 /// Device and inode.

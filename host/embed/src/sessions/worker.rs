@@ -103,7 +103,7 @@ impl<'gil> Worker<'gil> {
     }
 
     fn inside(&self, work: Work) -> Answer {
-        let title = title(&work);
+        let (title, may_lack) = (title(&work), is_of_a_name(&work));
         let arguments = self.arguments(work);
         self.host.queue.begin().map_err(stopped)?;
         let done = arguments.and_then(|arguments| self.perform.call(arguments));
@@ -115,7 +115,7 @@ impl<'gil> Worker<'gil> {
         self.settle(has_failed);
         let answer = match (done, kind) {
             (Ok(done), Ok(0)) => Self::value(&done).map(Ok),
-            (Ok(done), Ok(kind)) => Self::failure(&done, kind, &title).map(Err),
+            (Ok(done), Ok(kind)) => Self::failure(&done, kind, &title, may_lack).map(Err),
             (Err(raised), _) | (_, Err(raised)) => Err(raised),
         };
         let answer = answer.unwrap_or_else(|raised| {
@@ -172,21 +172,33 @@ impl<'gil> Worker<'gil> {
         Value::of(done.item(1)?.to_i64()?, &done.item(2)?)
     }
 
-    fn failure(done: &Object<'gil>, kind: i64, title: &str) -> Result<Failure, Raised> {
+    /// What a script raised. `may_lack`: it was asked for by a name that may not be there.
+    fn failure(
+        done: &Object<'gil>,
+        kind: i64,
+        title: &str,
+        may_lack: bool,
+    ) -> Result<Failure, Raised> {
         const EXIT: i64 = 2;
         let code = i32::try_from(done.item(1)?.to_i64()?).unwrap_or(1);
         let text = |place| Ok::<_, Raised>(lossy(done.item(place)?.to_bytes()?));
-        let (class, message, traceback) = (text(2)?, text(3)?, text(4)?);
+        let (class, message, traceback, place) = (text(2)?, text(3)?, text(4)?, text(5)?);
         let failure = if kind == EXIT {
             Failure::new(Kind::Exit(code), title).because(
                 format!("it asked to end with {code}: {class}({message})"),
                 "nothing, if that was meant",
             )
         } else {
-            Failure::new(Kind::Exception, title).because(
-                format!("{class}: {message}"),
-                "see the traceback for where it was raised",
-            )
+            let hint = match place.as_str() {
+                "" if may_lack && class == "AttributeError" => {
+                    "run the script that defines it first, or fix the name".to_owned()
+                }
+                "" => "see the traceback of the error for where it was raised".to_owned(),
+                place => format!(
+                    "look at {place}, where it was raised; the traceback of the error has the calls"
+                ),
+            };
+            Failure::new(Kind::Exception, title).because(format!("{class}: {message}"), hint)
         };
         Ok(Failure {
             exception: Some(class),
@@ -194,6 +206,11 @@ impl<'gil> Worker<'gil> {
             ..failure
         })
     }
+}
+
+/// Whether it is about a name that no script may have defined.
+fn is_of_a_name(work: &Work) -> bool {
+    matches!(work.name, "get" | "get_tensor" | "call" | "call_only")
 }
 
 /// What a caller was about to do.
@@ -209,7 +226,7 @@ fn title(work: &Work) -> String {
         "define" => format!("define `{named}` for scripts"),
         "reload" => "load a script again".to_owned(),
         "get" | "get_tensor" => format!("get `{named}` of a script"),
-        "call" => format!("call `{named}` of a script"),
+        "call" | "call_only" => format!("call `{named}` of a script"),
         _ => "run a script".to_owned(),
     }
 }

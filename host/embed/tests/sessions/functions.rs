@@ -87,6 +87,12 @@ fn failures(child: &Child) {
             .unwrap()
             .contains("script.py\", line 2, in f")
     );
+    // By its own name, and the place is the line that called it.
+    let failure = try_run(&session, "x = 1\nboom()").unwrap_err();
+    assert!(failure.hint().contains("script.py:2"), "{failure}");
+    let trace = failure.traceback.unwrap();
+    assert!(trace.contains("in boom"), "{trace}");
+    assert!(!trace.contains("<crossdock>"), "{trace}");
     let ends = |values: Vec<Value>, _| match values.first() {
         Some(Value::Int(_)) => panic!("a function of the host's that panics"),
         _ => Ok(Value::None),

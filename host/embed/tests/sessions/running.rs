@@ -202,6 +202,15 @@ fn tracebacks(child: &Child) {
         assert!(trace.contains(line), "{trace}");
     }
     assert!(!trace.contains("<crossdock>"), "{trace}");
+    // The line that its author has written, and not one of a library.
+    let failure = try_run(&session, text).unwrap_err();
+    assert!(failure.hint().contains("script.py:5"), "{failure}");
+    let failure = try_run(&session, "import json\njson.loads('x')").unwrap_err();
+    assert!(failure.hint().contains("script.py:2"), "{failure}");
+    let failure = session.call("nope", Vec::new(), Vec::new(), None);
+    let failure = failure.unwrap_err();
+    let hint = "run the script that defines it first";
+    assert!(failure.hint().contains(hint), "{failure}");
     let failure = try_run(
         &session,
         "class E(Exception):\n    def __str__(self): raise self\nraise E",

@@ -1,6 +1,6 @@
 //! Interrupts, timeouts, and scripts that cannot be stopped.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ in_children! {
     a_script_that_resets_all_signals_is_interrupted_all_the_same: reset;
     timeout_really_stops: timeouts;
     stuck_native_code_is_reported: stuck;
+    a_function_of_the_host_that_does_not_end_is_reported_with_its_name: stuck_inside;
     who_waits_behind_native_code_that_was_to_stop_is_told_where_it_is: behind;
     who_waits_behind_a_script_that_ends_by_its_interrupt_gets_its_turn: handled;
     who_waits_behind_a_script_that_catches_its_interrupt_is_told_where_it_is: caught;
@@ -155,7 +156,10 @@ fn timed(session: &Session, text: &str, limits: Option<Limits>) -> Kind {
 fn timeouts(child: &Child) {
     let session = child.session();
     let text = "n = 0\nwhile True: n += 1";
-    assert_eq!(timed(&session, text, limits(100, 10_000)), Kind::Timeout);
+    let failure = session.run_text(text, "script.py", limits(100, 10_000));
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.kind, Kind::Timeout);
+    assert!(failure.why().contains("the 100ms that"), "{failure}");
     let before = number(&session, "n");
     run(
         &session,
@@ -255,6 +259,29 @@ fn stuck(child: &Child) {
     wall.open(&session);
     run(&session, "x = 1");
     run(&other, "x = 1");
+}
+
+fn stuck_inside(child: &Child) {
+    let session = child.session();
+    let (go, may_go) = mpsc::channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let waits = move |_: Vec<Value>, _: Vec<(String, Value)>| {
+        let _gone = may_go.lock().unwrap().recv();
+        Ok(Value::None)
+    };
+    session.define("waits", Box::new(waits)).unwrap();
+    let text = "def f():\n    waits()\nf()";
+    let failure = session.run_text(text, "script.py", limits(200, 100));
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.kind, Kind::Stuck);
+    let place = "\"script.py\", line 2 in f, in `waits` of the program";
+    assert!(failure.why().contains(place), "{failure}");
+    go.send(()).unwrap();
+    let until = Instant::now() + SOON;
+    while session.state().unwrap() != State::Idle {
+        assert!(Instant::now() < until, "it never ends");
+        thread::yield_now();
+    }
 }
 
 /// Its own caller set no limit, so it waits on; all others need not.

@@ -182,7 +182,20 @@ impl Runtime {
     /// Why there is no such device.
     #[cold]
     pub(crate) fn unknown_device(&self, device: dlpack::Device) -> Error {
-        let here = self.devices_here();
+        let mut here = self.devices_here();
+        let needed = memory_called(device.ty).map_or(device.ty, |(owner, _)| owner);
+        let registry = self.0.registry.read();
+        let plugins = registry.plugins.iter().map(|entry| entry.listing.plugin());
+        here.without_devices = plugins
+            .filter(|plugin| plugin.serves(needed))
+            .filter_map(|plugin| match plugin.state() {
+                PluginState::Absent { detail: why } | PluginState::Broken { why } => {
+                    Some((plugin.name().to_owned(), why.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        let here = Box::new(here);
         Error::UnknownDevice { device, here }
     }
 
@@ -194,6 +207,7 @@ impl Runtime {
         let later = registry.not_enumerated(|_| true);
         let later = later.iter().map(|plugin| plugin.name().to_owned());
         DevicesHere {
+            without_devices: Vec::new(),
             known: registry.devices.iter().map(Device::id).collect(),
             not_looked_at: later.collect(),
             searched: registry.searched.clone(),

@@ -377,9 +377,27 @@ impl Tensor {
     /// [`Error::Misuse`] when that would need a copy.
     pub fn reshape(&self, shape: &[i64]) -> Result<Self, Error> {
         let Some(layout) = self.layout().reshape(shape) else {
-            return Err(Error::misuse("reshape a tensor", "this shape needs a copy"));
+            return Err(Error::misuse("reshape a tensor", self.no_shape(shape)));
         };
         Ok(self.with_layout(layout))
+    }
+
+    /// Why it cannot have this shape.
+    fn no_shape(&self, shape: &[i64]) -> String {
+        if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
+            return format!("{shape:?} has an extent of {extent}, and none is found by itself");
+        }
+        let elements = |shape: &[i64]| {
+            let mut extents = shape.iter();
+            extents.try_fold(1_i64, |count, extent| count.checked_mul(*extent))
+        };
+        match (elements(shape), elements(self.layout().shape())) {
+            (Some(asked), Some(own)) if asked != own => {
+                format!("{shape:?} has {asked} elements, and the tensor {own}")
+            }
+            (None, _) => format!("{shape:?} has more elements than there can be"),
+            _ => "this shape needs a copy".to_owned(),
+        }
     }
 
     fn with_layout(&self, layout: Layout) -> Self {

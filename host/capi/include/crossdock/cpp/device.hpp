@@ -12,6 +12,7 @@
 #include <string>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// What a plugin's probe found.
 enum class ProbeState : xd_probe_state {
@@ -128,6 +129,7 @@ public:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 /// Equal devices have equal hashes.

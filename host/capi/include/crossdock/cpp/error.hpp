@@ -5,6 +5,7 @@
 #ifndef CROSSDOCK_CPP_ERROR_HPP
 #define CROSSDOCK_CPP_ERROR_HPP
 
+#include <crossdock/cpp/mode.hpp>
 #include <crossdock/crossdock.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// What kind of failure an error is: `XD_ERROR_*`.
 enum class ErrorKind : xd_failure_kind {
@@ -114,6 +116,16 @@ private:
     std::shared_ptr<const Parts> parts_;
 };
 
+namespace detail {
+
+/// Ends a program that asks a call which worked why it did not.
+[[noreturn]] inline const Error &no_error() {
+    std::fputs("crossdock: error() of a result without an error: ask `if (!result)` first\n", stderr);
+    std::abort();
+}
+
+} // namespace detail
+
 /// A value, or why there is none: what every call gives with `CROSSDOCK_NO_EXCEPTIONS`.
 template <class T> class [[nodiscard]] result {
 public:
@@ -136,13 +148,16 @@ public:
     T *operator->() { return &value(); }
     const T *operator->() const { return &value(); }
 
-    /// Why there is no value. Only to be asked where there is none.
-    const Error &error() const { return *std::get_if<1>(&content_); }
+    /// Why there is no value; where there is one the program ends.
+    const Error &error() const {
+        const auto *error = std::get_if<1>(&content_);
+        return error != nullptr ? *error : detail::no_error();
+    }
 
 private:
     void checked() const {
         if (const auto *error = std::get_if<1>(&content_)) {
-            std::fputs(error->what(), stderr);
+            std::fprintf(stderr, "%s\n", error->what());
             std::abort();
         }
     }
@@ -165,13 +180,13 @@ public:
     /// Where it did not work the program ends with the error's text.
     void value() const {
         if (error_) {
-            std::fputs(error_->what(), stderr);
+            std::fprintf(stderr, "%s\n", error_->what());
             std::abort();
         }
     }
 
-    /// Why it did not work. Only to be asked where it did not.
-    const Error &error() const { return *error_; }
+    /// Why it did not work; where it did the program ends.
+    const Error &error() const { return error_ ? *error_ : detail::no_error(); }
 
 private:
     std::optional<Error> error_;
@@ -215,12 +230,46 @@ inline bool has_nul(const std::vector<std::string> &texts) noexcept {
     return has;
 }
 
+/// Why a call failed: an error of the library, or one that these headers found before it was called; or nothing.
+class Failed {
+public:
+    Failed(xd_error *raw) noexcept : raw_(raw) {}
+    Failed(Error own) noexcept : raw_(nullptr), own_(std::move(own)) {}
+
+    explicit operator bool() const noexcept { return raw_ != nullptr || own_; }
+    /// The error, of which there must be one. To be asked once.
+    Error error() const { return own_ ? *own_ : Error(raw_); }
+
+private:
+    xd_error *raw_;
+    std::optional<Error> own_;
+};
+
+/// The same, of a call that may fail before it reaches the library.
+template <class Make> auto answer(const Failed &failed, Make &&make) -> outcome<decltype(make())> {
+    using T = decltype(make());
+    if (failed) {
+        return fail<T>(failed.error());
+    }
+    return make();
+}
+
 /// Calls C functions with texts, which those end at the first NUL: where one has a NUL inside, it refuses them, and
 /// nothing is called.
-template <class Call, class... Texts> xd_error *with_texts(const Call &call, const Texts &...texts) {
+template <class Call, class... Texts> Failed with_texts(const Call &call, const Texts &...texts) {
     if ((has_nul(texts) || ...)) {
-        return xd_error_create(XD_INVALID, "take a text", "there is a NUL inside of it, which would end it",
-                               "leave the NUL out; what is no text goes in as bytes");
+        return Error::misuse("take a text", "there is a NUL inside of it, which would end it",
+                             "leave the NUL out; what is no text goes in as bytes");
+    }
+    return call();
+}
+
+/// Calls C functions with what they may do without, as a stream, unless that was named and is empty: they would take
+/// it for none, and lose its order. `empty` is its name then, else NULL.
+template <class Call> Failed with_named(const char *empty, const Call &call) {
+    if (empty != nullptr) {
+        return Error::misuse(std::string("take a ") + empty, "it is empty: it was moved from",
+                             "name the object that it was moved to, or `share()` it before");
     }
     return call();
 }
@@ -233,7 +282,16 @@ inline outcome<void> done(xd_error *error) {
     return outcome<void>();
 }
 
+/// The same, of a call that may fail before it reaches the library.
+inline outcome<void> done(const Failed &failed) {
+    if (failed) {
+        return fail<void>(failed.error());
+    }
+    return outcome<void>();
+}
+
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

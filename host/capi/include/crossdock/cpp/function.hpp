@@ -18,6 +18,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// What a script called a function with.
 struct Arguments {
@@ -146,25 +147,13 @@ private:
             if (at >= arguments.count) {
                 return refused("argument " + std::to_string(at + 1) + " is missing");
             }
-            result<T> value = as<T>(arguments.values[at]);
-            if (!value) {
-                return refused("argument " + std::to_string(at + 1) + ": " + value.error().why());
+            auto value = read(arguments.values[at]).template converted<T>();
+            if (const auto *mismatch = std::get_if<1>(&value)) {
+                return refused("argument " + std::to_string(at + 1) + " " + mismatch->why);
             }
-            into.emplace(std::move(value).value());
+            into.emplace(std::move(*std::get_if<0>(&value)));
             return nullptr;
         }
-    }
-
-    template <class T> static result<T> as(const xd_value &raw) {
-#if defined(CROSSDOCK_NO_EXCEPTIONS)
-        return read(raw).template as<T>();
-#else
-        try {
-            return read(raw).template as<T>();
-        } catch (const Error &error) {
-            return error;
-        }
-#endif
     }
 
     template <class Call> static xd_error *answered(const xd_answer *answer, Call &&call) {
@@ -193,6 +182,7 @@ private:
 };
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -5,11 +5,13 @@
 #ifndef CROSSDOCK_CPP_HANDLE_HPP
 #define CROSSDOCK_CPP_HANDLE_HPP
 
+#include <crossdock/cpp/mode.hpp>
 #include <crossdock/crossdock.h>
 
 #include <utility>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 namespace detail {
 
 /// A handle with an owner. One that was moved from is empty: calls on it fail as `XD_INVALID`.
@@ -41,6 +43,7 @@ private:
 };
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

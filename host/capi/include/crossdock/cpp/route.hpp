@@ -13,6 +13,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// How a tensor is moved. Each call gives the same options, so that they can be chained:
 /// `MoveOptions().copy(Copy::always).on(stream)`.
@@ -38,14 +39,18 @@ public:
     /// The stream in whose order it is moved, of any device; lent until the call that takes these options.
     MoveOptions &on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
 
     /// As the C functions take them.
     const xd_move_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as it was moved from: calls with these options fail. NULL where nothing is.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_move_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// A route that was taken, or would be.
@@ -59,7 +64,10 @@ public:
                                   const Shape &shape, const MoveOptions &options = {}) {
         const auto layout = detail::layout(dtype, shape);
         xd_route *route = nullptr;
-        auto *error = xd_route_explain(from.get(), to.get(), &layout, options.raw(), &route);
+        const auto call = [&] {
+            return xd_route_explain(from.get(), to.get(), &layout, options.raw(), &route);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Route(route); });
     }
 
@@ -96,6 +104,7 @@ private:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -14,6 +14,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// How a runtime is opened. Each call gives the same options, so that they can be chained:
 /// `RuntimeOptions().plugin("libcrossdock_plugin_mine.so").search(false)`.
@@ -119,7 +120,7 @@ public:
         raw.staging_bytes = options.staging_bytes_;
         xd_runtime *runtime = nullptr;
         const auto open = [&] { return xd_runtime_open(&raw, &runtime); };
-        auto *error =
+        const auto error =
             detail::with_texts(open, options.plugins_, options.folders_, options.layers_,
                                options.fault_, options.order_, options.costs_);
         return detail::answer(error, [&] { return Runtime(runtime); });
@@ -159,7 +160,7 @@ public:
     outcome<Device> device(const std::string &name) const {
         xd_device *device = nullptr;
         const auto call = [&] { return xd_runtime_device_named(get(), name.c_str(), &device); };
-        auto *error = detail::with_texts(call, name);
+        const auto error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Device(device); });
     }
 
@@ -181,7 +182,7 @@ public:
     outcome<Device> device_by_pci(const std::string &pci_bus_id) const {
         xd_device *device = nullptr;
         const auto call = [&] { return xd_runtime_device_by_pci(get(), pci_bus_id.c_str(), &device); };
-        auto *error = detail::with_texts(call, pci_bus_id);
+        const auto error = detail::with_texts(call, pci_bus_id);
         return detail::answer(error, [&] { return Device(device); });
     }
 
@@ -190,7 +191,7 @@ public:
         xd_device *device = nullptr;
         xd_memory_kind kind = 0;
         const auto call = [&] { return xd_runtime_target_named(get(), name.c_str(), &device, &kind); };
-        auto *error = detail::with_texts(call, name);
+        const auto error = detail::with_texts(call, name);
         return detail::answer(
             error, [&] { return Target{Device(device), static_cast<MemoryKind>(kind)}; });
     }
@@ -227,7 +228,7 @@ public:
     outcome<Plugin> load_plugin(const std::string &path) const {
         xd_plugin *plugin = nullptr;
         const auto call = [&] { return xd_runtime_load_plugin(get(), path.c_str(), &plugin); };
-        auto *error = detail::with_texts(call, path);
+        const auto error = detail::with_texts(call, path);
         return detail::answer(error, [&] { return Plugin(plugin); });
     }
 
@@ -275,7 +276,7 @@ class Trace {
 public:
     /// Starts it. The file is created, or emptied where it exists.
     static outcome<Trace> start(const std::string &path) {
-        auto *error = detail::with_texts([&] { return xd_trace_start(path.c_str()); }, path);
+        const auto error = detail::with_texts([&] { return xd_trace_start(path.c_str()); }, path);
         return detail::answer(error, [] { return Trace(); });
     }
 
@@ -329,6 +330,7 @@ inline outcome<void> log_to(std::function<void(LogLevel, const char *, const cha
     return detail::done(error);
 }
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

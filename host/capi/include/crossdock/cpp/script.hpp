@@ -16,6 +16,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// Which Python it is.
 struct PythonInfo {
@@ -57,14 +58,15 @@ class RunOptions {
 public:
     RunOptions() noexcept { raw_.struct_size = sizeof raw_; }
 
-    /// From its turn on; what is not said is as the session says.
+    /// From its turn on; what is not said is as the session says. A time that is over already, as what is left
+    /// of a deadline that has passed, stops the script at once; `Limit::none()` is for ever.
     RunOptions &timeout(Limit timeout) noexcept {
-        raw_.timeout_ns = timeout.nanoseconds();
+        raw_.timeout_ns = detail::said(timeout);
         return *this;
     }
-    /// From the first interrupt of what took too long to the second.
+    /// From the first interrupt of what took too long to the second; half a second unless said otherwise.
     RunOptions &grace(Limit grace) noexcept {
-        raw_.grace_ns = grace.nanoseconds();
+        raw_.grace_ns = detail::said(grace);
         return *this;
     }
 
@@ -104,14 +106,14 @@ public:
         err_ = std::move(output);
         return *this;
     }
-    /// How long each script may take from its turn on.
+    /// How long each script may take from its turn on: for ever unless said otherwise.
     SessionOptions &timeout(Limit timeout) noexcept {
-        timeout_ns_ = timeout.nanoseconds();
+        timeout_ns_ = detail::said(timeout);
         return *this;
     }
-    /// From the first interrupt of what took too long to the second.
+    /// From the first interrupt of what took too long to the second; half a second unless said otherwise.
     SessionOptions &grace(Limit grace) noexcept {
-        grace_ns_ = grace.nanoseconds();
+        grace_ns_ = detail::said(grace);
         return *this;
     }
     /// While another script runs, calls fail and do not wait for their turn.
@@ -204,18 +206,19 @@ public:
     template <class T = Value> outcome<T> get(const std::string &name) const {
         detail::Answer answer;
         const auto call = [&] { return xd_session_get(raw_, name.c_str(), &answer.raw); };
-        return given<T>(detail::with_texts(call, name), answer);
+        return given<T>(detail::with_texts(call, name), answer, "get", name);
     }
 
     /// Reads anything that `crossdock.asarray` takes, where it is.
-    outcome<Tensor> tensor(const std::string &name) const { return tensor_on(name, nullptr); }
+    outcome<Tensor> tensor(const std::string &name) const { return tensor_on(name, nullptr, nullptr); }
 
     /// The same, on a device.
     outcome<Tensor> tensor(const std::string &name, const Device &device) const {
-        return tensor_on(name, device.get());
+        return tensor_on(name, device.get(), device ? nullptr : "device");
     }
 
-    /// Calls what `get` would read. Arguments are as for `set`; `arg("name", value)` is one by name.
+    /// Calls what `get` would read. Arguments are as for `set`; `arg("name", value)` is one by name. With
+    /// `void` the answer may be of any type.
     template <class R = Value, class... Arguments>
     outcome<R> call(const std::string &name, const Arguments &...arguments) const {
         return call_within<R>(RunOptions(), name, arguments...);
@@ -238,9 +241,12 @@ public:
         raw.named_values = named.data();
         raw.named_count = named.size();
         detail::Answer answer;
-        const auto call = [&] { return xd_session_call(raw_, name.c_str(), &raw, options.raw(), &answer.raw); };
-        auto *error = detail::with_texts(call, name);
-        return given<R>(error, answer);
+        auto *place = std::is_void_v<R> ? nullptr : &answer.raw;
+        const auto call = [&] {
+            return xd_session_call(raw_, name.c_str(), &raw, options.raw(), place);
+        };
+        const auto error = detail::with_texts(call, name);
+        return given<R>(error, answer, "call", name);
     }
 
     /// Stops what the session runs by a `KeyboardInterrupt`, from any thread.
@@ -298,21 +304,30 @@ private:
         }
     }
 
-    template <class R> static outcome<R> given(xd_error *error, const detail::Answer &answer) {
-        if (error != nullptr) {
-            return detail::fail<R>(Error(error));
+    template <class R>
+    static outcome<R> given(const detail::Failed &failed, const detail::Answer &answer,
+                            const char *what, const std::string &name) {
+        if (failed) {
+            return detail::fail<R>(failed.error());
         }
         if constexpr (std::is_void_v<R>) {
             return outcome<void>();
         } else {
-            return detail::read(answer.raw).template as<R>();
+            auto value = detail::read(answer.raw).template converted<R>();
+            if (const auto *mismatch = std::get_if<1>(&value)) {
+                return detail::fail<R>(Error::misuse(
+                    what + (" `" + name + "` of a script"), "what it gives " + mismatch->why, Value::hint()));
+            }
+            return std::move(*std::get_if<0>(&value));
         }
     }
 
-    outcome<Tensor> tensor_on(const std::string &name, const xd_device *device) const {
+    outcome<Tensor> tensor_on(const std::string &name, const xd_device *device,
+                              const char *moved_from) const {
         xd_tensor *tensor = nullptr;
-        const auto call = [&] { return xd_session_get_tensor(raw_, name.c_str(), device, &tensor); };
-        auto *error = detail::with_texts(call, name);
+        const auto get = [&] { return xd_session_get_tensor(raw_, name.c_str(), device, &tensor); };
+        const auto call = [&] { return detail::with_named(moved_from, get); };
+        const auto error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -333,8 +348,9 @@ public:
         options.struct_size = sizeof options;
         options.python = python.empty() ? nullptr : python.c_str();
         xd_script *script = nullptr;
-        const auto call = [&] { return xd_script_open(runtime.get(), &options, &script); };
-        auto *error = detail::with_texts(call, python);
+        const auto open = [&] { return xd_script_open(runtime.get(), &options, &script); };
+        const auto call = [&] { return detail::with_named(runtime ? nullptr : "runtime", open); };
+        const auto error = detail::with_texts(call, python);
         return detail::answer(error, [&] { return Script(script); });
     }
 
@@ -345,7 +361,7 @@ public:
         options.python = python.empty() ? nullptr : python.c_str();
         detail::Answer text;
         const auto call = [&] { return xd_script_explain(&options, &text.raw); };
-        auto *error = detail::with_texts(call, python);
+        const auto error = detail::with_texts(call, python);
         return detail::answer(error, [&] {
             return std::string(text.raw.data, static_cast<std::size_t>(text.raw.size));
         });
@@ -392,11 +408,12 @@ public:
         raw.flags = options.flags_;
         xd_session *session = nullptr;
         const auto create = [&] { return xd_session_create(get(), &raw, &session); };
-        auto *error = detail::with_texts(create, options.name_, options.arguments_);
+        const auto error = detail::with_texts(create, options.name_, options.arguments_);
         return detail::answer(error, [&] { return Session(session, std::move(outputs)); });
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

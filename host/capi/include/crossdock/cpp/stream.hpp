@@ -11,6 +11,7 @@
 #include <optional>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// How a stream waits for an event.
 enum class WaitKind : xd_wait_kind {
@@ -160,6 +161,7 @@ public:
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -8,7 +8,9 @@
 #include <crossdock/cpp/route.hpp>
 #include <crossdock/cpp/runtime.hpp>
 
+#include <array>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -16,6 +18,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// A tensor of DLPack that was handed out. What is not given away is released with it.
 template <class Managed> class Exported {
@@ -73,14 +76,18 @@ public:
     /// A stream of the device in whose order it is allocated; lent for the call.
     EmptyOptions &on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
 
     /// As the C functions take them.
     const xd_empty_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_empty_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// How a tensor is taken.
@@ -91,11 +98,13 @@ public:
     /// The stream whose work writes the memory; lent for the call.
     ImportOptions &ready_on(const Stream &stream) noexcept {
         raw_.stream = stream.get();
+        moved_from_ = stream ? moved_from_ : "stream";
         return *this;
     }
     /// Where it is wanted; lent for the call.
     ImportOptions &to(const Device &device) noexcept {
         raw_.device = device.get();
+        moved_from_ = device ? moved_from_ : "device";
         return *this;
     }
     /// Whether it may or must be copied.
@@ -111,9 +120,12 @@ public:
 
     /// As the C functions take them.
     const xd_import_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_import_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// How a tensor is handed out: ready when the call returns, unless said otherwise.
@@ -125,12 +137,14 @@ public:
     ExportOptions &on(const Stream &stream) noexcept {
         raw_.order = XD_ORDER_STREAM;
         raw_.stream = stream.get();
+        moved_from_ = stream ? nullptr : "stream";
         return *this;
     }
     /// Nothing waits: the consumer keeps the order.
     ExportOptions &unordered() noexcept {
         raw_.order = XD_ORDER_UNORDERED;
         raw_.stream = nullptr;
+        moved_from_ = nullptr;
         return *this;
     }
     /// Says that the tensor is a copy made for the consumer.
@@ -141,9 +155,12 @@ public:
 
     /// As the C functions take them.
     const xd_export_options *raw() const noexcept { return &raw_; }
+    /// What was named and is empty, as in `MoveOptions`.
+    const char *moved_from() const noexcept { return moved_from_; }
 
 private:
     xd_export_options raw_ = {};
+    const char *moved_from_ = nullptr;
 };
 
 /// Host memory that is locked for a device, until this is dropped.
@@ -169,12 +186,13 @@ public:
                                  const EmptyOptions &options = {}) {
         const auto layout = detail::layout(dtype, shape);
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_empty(device.get(), &layout, options.raw(), &tensor);
+        const auto call = [&] { return xd_tensor_empty(device.get(), &layout, options.raw(), &tensor); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
-    /// Takes the elements of a vector without a copy: they are the tensor's, in host memory. Without a shape
-    /// it has one axis.
+    /// Takes the elements of a vector, which are the tensor's then, in host memory: without a copy where the
+    /// vector is moved in. Without a shape it has one axis.
     template <class T>
     static outcome<Tensor> from(const Runtime &runtime, std::vector<T> values, Shape shape = {}) {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no elements in memory: use "
@@ -188,11 +206,18 @@ public:
         if (detail::elements(shape) != count) {
             return detail::fail<Tensor>(Error::misuse(
                 "make a tensor of a vector",
-                "the shape has another number of elements than the vector's " +
-                    std::to_string(count),
-                "give a shape whose extents multiply to that number"));
+                "the vector has " + std::to_string(count) + " elements, and " + detail::text(shape) +
+                    " is no shape of so many",
+                "give a shape whose extents multiply to that number; none is found by itself"));
         }
         return view(runtime, data, shape, std::move(owner));
+    }
+
+    /// Takes elements that stand there: `Tensor::from(runtime, {1.0f, 2.0f})`.
+    template <class T>
+    static outcome<Tensor> from(const Runtime &runtime, std::initializer_list<T> values,
+                                Shape shape = {}) {
+        return from(runtime, std::vector<T>(values), std::move(shape));
     }
 
     /// A view of host memory of the caller's. `owner` is kept as long as the tensor, its views, its exports
@@ -237,7 +262,11 @@ public:
     static outcome<Tensor> from_dlpack(const Runtime &runtime, DLManagedTensorVersioned *managed,
                                        const ImportOptions &options = {}) {
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_import(runtime.get(), managed, options.raw(), &tensor);
+        Exported<DLManagedTensorVersioned> taken(managed); // released here where it does not reach the library
+        const auto call = [&] {
+            return xd_tensor_import(runtime.get(), taken.release(), options.raw(), &tensor);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -245,7 +274,11 @@ public:
     static outcome<Tensor> from_dlpack(const Runtime &runtime, DLManagedTensor *managed,
                                        const ImportOptions &options = {}) {
         xd_tensor *tensor = nullptr;
-        auto *error = xd_tensor_import_legacy(runtime.get(), managed, options.raw(), &tensor);
+        Exported<DLManagedTensor> taken(managed); // released here where it does not reach the library
+        const auto call = [&] {
+            return xd_tensor_import_legacy(runtime.get(), taken.release(), options.raw(), &tensor);
+        };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(tensor); });
     }
 
@@ -254,7 +287,8 @@ public:
     /// Hands it out as DLPack 1.3; it shares the memory, and does not need this handle.
     outcome<Exported<DLManagedTensorVersioned>> to_dlpack(const ExportOptions &options = {}) const {
         DLManagedTensorVersioned *managed = nullptr;
-        auto *error = xd_tensor_export(get(), options.raw(), &managed);
+        const auto call = [&] { return xd_tensor_export(get(), options.raw(), &managed); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Exported<DLManagedTensorVersioned>(managed); });
     }
 
@@ -268,14 +302,16 @@ public:
     /// Hands it out as DLPack 0.x, which cannot say that a tensor is read-only.
     outcome<Exported<DLManagedTensor>> to_dlpack_legacy(const ExportOptions &options = {}) const {
         DLManagedTensor *managed = nullptr;
-        auto *error = xd_tensor_export_legacy(get(), options.raw(), &managed);
+        const auto call = [&] { return xd_tensor_export_legacy(get(), options.raw(), &managed); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Exported<DLManagedTensor>(managed); });
     }
 
     // ---- what it is ----
 
-    /// What it is. The arrays are lent by this handle.
-    outcome<xd_tensor_info> info() const {
+    /// What it is. The arrays are lent by this handle: keep the tensor in a variable.
+    outcome<xd_tensor_info> info() const && = delete;
+    outcome<xd_tensor_info> info() const & {
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         return detail::answer(error, [&] { return info; });
@@ -375,7 +411,7 @@ public:
         auto *error = xd_tensor_describe(get(), &info);
         std::vector<T> values;
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<std::vector<T>>(other_dtype("read a tensor"));
+            return detail::fail<std::vector<T>>(other_dtype<T>("read a tensor", info));
         }
         if (error == nullptr) {
             values.resize(static_cast<std::size_t>(info.numel));
@@ -389,12 +425,23 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("read a tensor"));
+            return detail::fail<void>(other_dtype<T>("read a tensor", info));
+        }
+        if (error == nullptr && values.size() != info.numel) {
+            return detail::fail<void>(other_count("read a tensor", values.size(), info));
         }
         if (error == nullptr) {
             error = xd_tensor_read(get(), values.data(), values.size() * sizeof(T));
         }
         return detail::done(error);
+    }
+
+    /// The same into a vector or an array, which has to have as many elements.
+    template <class T> outcome<void> read_into(std::vector<T> &values) const {
+        return read_into(span<T>(values.data(), values.size()));
+    }
+    template <class T, std::size_t Size> outcome<void> read_into(std::array<T, Size> &values) const {
+        return read_into(span<T>(values.data(), values.size()));
     }
 
     /// The one element.
@@ -403,7 +450,14 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<T>(other_dtype("read an element"));
+            return detail::fail<T>(other_dtype<T>("read an element", info));
+        }
+        if (error == nullptr && info.numel != 1) {
+            return detail::fail<T>(Error::misuse(
+                "read an element",
+                "the tensor " + detail::text(shape_of(info)) + " has " + std::to_string(info.numel) +
+                    " elements, and not one",
+                "read them all by `read`, or `narrow` each axis to one first"));
         }
         if (error == nullptr) {
             error = xd_tensor_read(get(), &value, sizeof value);
@@ -416,7 +470,10 @@ public:
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("write a tensor"));
+            return detail::fail<void>(other_dtype<T>("write a tensor", info));
+        }
+        if (error == nullptr && values.size() != info.numel) {
+            return detail::fail<void>(other_count("write a tensor", values.size(), info));
         }
         if (error == nullptr) {
             error = xd_tensor_write(get(), values.data(), values.size() * sizeof(T));
@@ -424,9 +481,18 @@ public:
         return detail::done(error);
     }
 
-    /// The same from a vector.
+    /// The same from elements that others may write, a vector, an array or a list.
+    template <class T> outcome<void> write(span<T> values) const {
+        return write(span<const T>(values.data(), values.size()));
+    }
     template <class T> outcome<void> write(const std::vector<T> &values) const {
         return write(span<const T>(values.data(), values.size()));
+    }
+    template <class T, std::size_t Size> outcome<void> write(const std::array<T, Size> &values) const {
+        return write(span<const T>(values.data(), values.size()));
+    }
+    template <class T> outcome<void> write(std::initializer_list<T> values) const {
+        return write(span<const T>(values.begin(), values.size()));
     }
 
     /// Replaces the elements by those of a tensor of the same shape and dtype on any device.
@@ -436,26 +502,28 @@ public:
 
     /// The same in the order of a stream.
     outcome<void> copy_from(const Tensor &source, const Stream &stream) const {
-        return detail::done(xd_tensor_copy_from(get(), source.get(), stream.get()));
+        const auto call = [&] { return xd_tensor_copy_from(get(), source.get(), stream.get()); };
+        return detail::done(detail::with_named(stream ? nullptr : "stream", call));
     }
 
     /// Makes every element this one, which has to be of their type.
-    template <class T> outcome<void> fill(T value) const { return filled(value, nullptr); }
+    template <class T> outcome<void> fill(T value) const { return filled(value, nullptr, nullptr); }
 
     /// The same in the order of a stream.
     template <class T> outcome<void> fill(T value, const Stream &stream) const {
-        return filled(value, stream.get());
+        return filled(value, stream.get(), stream ? nullptr : "stream");
     }
 
     /// The elements themselves, where the host reaches them by their addresses and they lie compact. Waits
     /// for the work that writes them; before writing, synchronise the streams whose copies may still read
-    /// them. Lent by this tensor. `const T` where it is read-only.
-    template <class T> outcome<span<T>> host_span() const {
+    /// them. Lent by this tensor: keep it in a variable. `const T` where it is read-only.
+    template <class T> outcome<span<T>> host_span() const && = delete;
+    template <class T> outcome<span<T>> host_span() const & {
         constexpr auto what = "look at a tensor's elements";
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<span<T>>(other_dtype(what));
+            return detail::fail<span<T>>(other_dtype<T>(what, info));
         }
         if (error == nullptr) {
             const bool is_reached = info.form == XD_ADDRESS_POINTER &&
@@ -468,8 +536,8 @@ public:
                                   : may_write ? "its elements do not lie one behind the other"
                                               : "it is read-only";
                 const auto *hint = !is_reached
-                                       ? "move it first: `tensor.to(runtime.device(\"cpu\"))` copies "
-                                         "only where it must"
+                                       ? "move it first: `auto here = tensor.to(runtime.device(\"cpu\"))` "
+                                         "copies only where it must"
                                    : may_write ? "read it, or copy it first"
                                                : "ask for `const` elements, or copy it first";
                 return detail::fail<span<T>>(Error::misuse(what, why, hint));
@@ -488,7 +556,8 @@ public:
     /// The same values on a device: shares the memory where that works, else copies.
     outcome<Tensor> to(const Device &device, const MoveOptions &options = {}) const {
         xd_tensor *moved = nullptr;
-        auto *error = xd_tensor_to(get(), device.get(), options.raw(), &moved, nullptr);
+        const auto call = [&] { return xd_tensor_to(get(), device.get(), options.raw(), &moved, nullptr); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Tensor(moved); });
     }
 
@@ -497,7 +566,8 @@ public:
                                                   const MoveOptions &options = {}) const {
         xd_tensor *moved = nullptr;
         xd_route *route = nullptr;
-        auto *error = xd_tensor_to(get(), device.get(), options.raw(), &moved, &route);
+        const auto call = [&] { return xd_tensor_to(get(), device.get(), options.raw(), &moved, &route); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(
             error, [&] { return std::pair<Tensor, Route>(Tensor(moved), Route(route)); });
     }
@@ -505,7 +575,8 @@ public:
     /// What moving it would do, and why. A refusal is an answer.
     outcome<Route> explain(const Device &device, const MoveOptions &options = {}) const {
         xd_route *route = nullptr;
-        auto *error = xd_tensor_explain(get(), device.get(), options.raw(), &route);
+        const auto call = [&] { return xd_tensor_explain(get(), device.get(), options.raw(), &route); };
+        const auto error = detail::with_named(options.moved_from(), call);
         return detail::answer(error, [&] { return Route(route); });
     }
 
@@ -578,29 +649,50 @@ private:
         return Dtype(info.dtype) == Dtype::of<T>();
     }
 
-    Error other_dtype(const char *what) const {
-        xd_tensor_info info = {};
-        char name[XD_NAME_BYTES] = {};
-        xd_error_free(xd_tensor_describe(get(), &info));
-        xd_error_free(xd_dtype_text(info.dtype, name));
-        return Error::misuse(what,
-                             std::string("its elements are `") + name + "`, and not the type asked for",
-                             "name the type of its elements, or convert it in a script");
+    static Shape shape_of(const xd_tensor_info &info) {
+        return Shape(info.shape, info.shape + info.ndim);
     }
 
-    template <class T> outcome<void> filled(T value, const xd_stream *stream) const {
+    template <class T> static Error other_dtype(const char *what, const xd_tensor_info &info) {
+        const auto type = detail::type_of(info.dtype);
+        const auto hint = type.empty() ? "convert it in a script, since C++ has no such type"
+                                       : "ask for `" + type + "`, or convert it in a script";
+        return Error::misuse(what,
+                             "its elements are `" + detail::text(Dtype(info.dtype)) + "`, and not `" +
+                                 detail::text(Dtype::of<T>()) + "`",
+                             hint);
+    }
+
+    static Error other_count(const char *what, std::size_t given, const xd_tensor_info &info) {
+        return Error::misuse(what,
+                             std::to_string(given) + " elements were given, and the tensor " +
+                                 detail::text(shape_of(info)) + " has " + std::to_string(info.numel),
+                             "give as many elements as it has, or take a part of it by `narrow`");
+    }
+
+    template <class T>
+    outcome<void> filled(T value, const xd_stream *stream, const char *moved_from) const {
         xd_tensor_info info = {};
         auto *error = xd_tensor_describe(get(), &info);
         if (error == nullptr && !is_of<T>(info)) {
-            return detail::fail<void>(other_dtype("fill a tensor"));
+            const auto type = detail::type_of(info.dtype);
+            const auto hint = type.empty() ? "fill it in a script, or convert it there"
+                                           : "give a `" + type + "`, as in `fill(" + type + "(1))`";
+            return detail::fail<void>(
+                Error::misuse("fill a tensor",
+                              "its elements are `" + detail::text(Dtype(info.dtype)) + "`, and `" +
+                                  detail::text(Dtype::of<T>()) + "` was given",
+                              hint));
         }
-        if (error == nullptr) {
-            error = xd_tensor_fill(get(), &value, sizeof value, stream);
+        if (error != nullptr) {
+            return detail::done(error);
         }
-        return detail::done(error);
+        const auto call = [&] { return xd_tensor_fill(get(), &value, sizeof value, stream); };
+        return detail::done(detail::with_named(moved_from, call));
     }
 };
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

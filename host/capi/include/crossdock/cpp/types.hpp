@@ -17,6 +17,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 /// Extents, or strides in elements.
 using Shape = std::vector<std::int64_t>;
@@ -51,7 +52,7 @@ public:
     static outcome<Dtype> named(const std::string &name) {
         xd_dtype raw = {};
         const auto call = [&] { return xd_dtype_from_text(name.c_str(), &raw); };
-        auto *error = detail::with_texts(call, name);
+        const auto error = detail::with_texts(call, name);
         return detail::answer(error, [&] { return Dtype(raw); });
     }
 
@@ -171,6 +172,43 @@ inline std::optional<std::uint64_t> elements(const Shape &shape) noexcept {
     return count;
 }
 
+/// A limit for fields of C in which 0 is not said: there the shortest limit stands for none of the time.
+constexpr std::uint64_t said(Limit limit) noexcept {
+    return limit.nanoseconds() == 0 ? 1 : limit.nanoseconds();
+}
+
+/// A shape as a text: `[2, 3]`.
+inline std::string text(const Shape &shape) {
+    std::string text = "[";
+    for (const auto extent : shape) {
+        text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    }
+    return text + "]";
+}
+
+/// The name of a dtype.
+inline std::string text(Dtype dtype) {
+    char name[XD_NAME_BYTES] = {};
+    xd_error_free(xd_dtype_text(dtype.raw(), name));
+    return name;
+}
+
+/// The C++ type of elements of a dtype; empty where there is none.
+inline std::string type_of(Dtype dtype) {
+    if (dtype == Dtype::of<bool>()) {
+        return "bool";
+    }
+    if (dtype == Dtype::of<float>() || dtype == Dtype::of<double>()) {
+        return dtype == Dtype::of<float>() ? "float" : "double";
+    }
+    if (dtype == Dtype::of<std::complex<float>>() || dtype == Dtype::of<std::complex<double>>()) {
+        return dtype == Dtype::of<std::complex<float>>() ? "std::complex<float>" : "std::complex<double>";
+    }
+    const auto raw = dtype.raw();
+    const bool is_whole = raw.code <= 1 && raw.lanes == 1 && raw.bits >= 8;
+    return is_whole ? "std::" + text(dtype) + "_t" : std::string();
+}
+
 /// The text of a fixed field of bytes.
 template <std::size_t Size> std::string text(const std::uint8_t (&bytes)[Size]) {
     std::string text;
@@ -184,6 +222,7 @@ template <std::size_t Size> std::string text(const std::uint8_t (&bytes)[Size]) 
 }
 
 } // namespace detail
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

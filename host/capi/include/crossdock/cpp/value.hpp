@@ -19,6 +19,7 @@
 #include <vector>
 
 namespace crossdock {
+inline namespace CROSSDOCK_MODE {
 
 namespace detail {
 
@@ -30,7 +31,16 @@ template <class> inline constexpr bool is_map = false;
 template <class Key, class T, class Less, class Allocator>
 inline constexpr bool is_map<std::map<Key, T, Less, Allocator>> = true;
 
+/// Why a value is none of a type, as it follows its name: "is a str, and an int is wanted".
+struct Mismatch {
+    std::string why;
+};
+
+template <class Function> struct Bound;
+
 } // namespace detail
+
+class Session;
 
 /// What `bytes` of Python is here.
 using Bytes = std::vector<std::uint8_t>;
@@ -58,33 +68,62 @@ public:
     template <class T> static Value of(const T &value);
 
     /// What it is.
-    const Content &content() const noexcept { return content_; }
+    const Content &content() const & noexcept { return content_; }
+    Content content() && noexcept { return std::move(content_); }
     /// Whether it is `None`.
     bool is_none() const noexcept { return content_.index() == 0; }
 
     /// It as a C++ type: `bool`, an integer that it fits into, a floating-point number, `std::string`,
     /// `Bytes`, `Tensor`, `List` or `Dict`; a `std::vector` of a type, or a `std::map` of two. Fails where it
     /// is something else.
+    template <class T> outcome<T> as() const & { return of(*this).template as<T>(); }
+    /// The same of a value that is not needed any more, without a copy.
     template <class T> outcome<T> as() && {
+        auto read = std::move(*this).template converted<T>();
+        if (const auto *mismatch = std::get_if<1>(&read)) {
+            return detail::fail<T>(Error::misuse("read a value of a script", "it " + mismatch->why, hint()));
+        }
+        return std::move(*std::get_if<0>(&read));
+    }
+
+private:
+    template <class T> static bool fits(std::int64_t number) noexcept {
+        if constexpr (std::is_unsigned_v<T>) {
+            return number >= 0 && static_cast<std::uint64_t>(number) <=
+                                      std::uint64_t{std::numeric_limits<T>::max()};
+        } else {
+            return number >= std::int64_t{std::numeric_limits<T>::min()} &&
+                   number <= std::int64_t{std::numeric_limits<T>::max()};
+        }
+    }
+
+    friend class Session;
+    template <class Function> friend struct detail::Bound;
+
+    /// It as a type, or why not.
+    template <class T> using Read = std::variant<T, detail::Mismatch>;
+
+    static const char *hint() noexcept {
+        return "ask for the type that the script gives, or for a `Value`";
+    }
+
+    template <class T> Read<T> converted() && {
         if constexpr (std::is_same_v<T, Value>) {
-            return std::move(*this);
+            return given<T>(std::move(*this));
         } else if constexpr (std::is_same_v<T, bool>) {
             if (const auto *truth = std::get_if<bool>(&content_)) {
-                return bool(*truth);
+                return given<T>(bool(*truth));
             }
         } else if constexpr (std::is_integral_v<T>) {
             if (const auto *number = std::get_if<std::int64_t>(&content_)) {
-                if (fits<T>(*number)) {
-                    return static_cast<T>(*number);
-                }
-                return detail::fail<T>(other("it does not fit into the integer type asked for"));
+                return fits<T>(*number) ? given<T>(static_cast<T>(*number)) : too_large<T>(*number);
             }
         } else if constexpr (std::is_floating_point_v<T>) {
             if (const auto *number = std::get_if<double>(&content_)) {
-                return static_cast<T>(*number);
+                return given<T>(static_cast<T>(*number));
             }
             if (const auto *number = std::get_if<std::int64_t>(&content_)) {
-                return static_cast<T>(*number);
+                return given<T>(static_cast<T>(*number));
             }
         } else if constexpr (detail::is_map<T>) {
             if (auto *pairs = std::get_if<Dict>(&content_)) {
@@ -102,59 +141,77 @@ public:
                           "a script gives bool, numbers, std::string, Bytes, Tensor, List, Dict, "
                           "std::vector, std::map and Value");
             if (auto *content = std::get_if<T>(&content_)) {
-                return std::move(*content);
+                return given<T>(std::move(*content));
             }
         }
-        static const char *const names[] = {"None",     "a bool",  "an int",    "a float", "a str",
-                                            "a bytes", "a tensor", "a list", "a dict"};
-        return detail::fail<T>(other(std::string("it is ") + names[content_.index()]));
+        static const char *const names[] = {"None",  "a bool",   "an int", "a float", "a str",
+                                            "bytes", "a tensor", "a list", "a dict"};
+        return none<T>(std::string("is ") + names[content_.index()] + ", and " + wanted<T>() +
+                       " is wanted");
     }
 
-private:
-    template <class T> static bool fits(std::int64_t number) noexcept {
-        if constexpr (std::is_unsigned_v<T>) {
-            return number >= 0 && static_cast<std::uint64_t>(number) <=
-                                      std::uint64_t{std::numeric_limits<T>::max()};
+    template <class T> static Read<T> given(T value) {
+        return Read<T>(std::in_place_index<0>, std::move(value));
+    }
+
+    template <class T> static Read<T> none(std::string why) {
+        return Read<T>(std::in_place_index<1>, detail::Mismatch{std::move(why)});
+    }
+
+    /// What a type is in Python.
+    template <class T> static const char *wanted() noexcept {
+        if constexpr (std::is_same_v<T, bool>) {
+            return "a bool";
+        } else if constexpr (std::is_integral_v<T>) {
+            return "an int";
+        } else if constexpr (std::is_floating_point_v<T>) {
+            return "a float";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+            return "a str";
+        } else if constexpr (std::is_same_v<T, Bytes>) {
+            return "bytes";
+        } else if constexpr (std::is_same_v<T, Tensor>) {
+            return "a tensor";
+        } else if constexpr (std::is_same_v<T, Dict> || detail::is_map<T>) {
+            return "a dict";
         } else {
-            return number >= std::int64_t{std::numeric_limits<T>::min()} &&
-                   number <= std::int64_t{std::numeric_limits<T>::max()};
+            return "a list";
         }
     }
 
-    template <class T> static outcome<T> listed(List items) {
+    template <class T> static Read<T> too_large(std::int64_t number) {
+        return none<T>("is " + std::to_string(number) + ", which does not fit into " +
+                       (std::is_unsigned_v<T> ? "an unsigned" : "an") + " int of " +
+                       std::to_string(8 * sizeof(T)) + " bits");
+    }
+
+    template <class T> static Read<T> listed(List items) {
         T all;
         all.reserve(items.size());
         for (auto &item : items) {
-            result<typename T::value_type> one = std::move(item).template as<typename T::value_type>();
-            if (!one) {
-                return detail::fail<T>(one.error());
+            auto one = std::move(item).template converted<typename T::value_type>();
+            if (const auto *mismatch = std::get_if<1>(&one)) {
+                return none<T>("has an item [" + std::to_string(all.size()) + "] that " + mismatch->why);
             }
-            all.push_back(std::move(one).value());
+            all.push_back(std::move(*std::get_if<0>(&one)));
         }
-        return all;
+        return given<T>(std::move(all));
     }
 
-    template <class T> static outcome<T> mapped(Dict pairs) {
+    template <class T> static Read<T> mapped(Dict pairs) {
         T all;
         for (auto &pair : pairs) {
-            result<typename T::key_type> key =
-                std::move(pair.first).template as<typename T::key_type>();
-            if (!key) {
-                return detail::fail<T>(key.error());
+            auto key = std::move(pair.first).template converted<typename T::key_type>();
+            if (const auto *mismatch = std::get_if<1>(&key)) {
+                return none<T>("has a key that " + mismatch->why);
             }
-            result<typename T::mapped_type> value =
-                std::move(pair.second).template as<typename T::mapped_type>();
-            if (!value) {
-                return detail::fail<T>(value.error());
+            auto value = std::move(pair.second).template converted<typename T::mapped_type>();
+            if (const auto *mismatch = std::get_if<1>(&value)) {
+                return none<T>("has a value that " + mismatch->why);
             }
-            all.emplace(std::move(key).value(), std::move(value).value());
+            all.emplace(std::move(*std::get_if<0>(&key)), std::move(*std::get_if<0>(&value)));
         }
-        return all;
-    }
-
-    static Error other(const std::string &why) {
-        return Error::misuse("read a value of a script", why,
-                             "ask for the type that the script gives, or for a `Value`");
+        return given<T>(std::move(all));
     }
 
     Content content_;
@@ -300,6 +357,7 @@ struct Answer {
 
 template <class T> Value Value::of(const T &value) { return detail::read(*detail::Lent(value).raw()); }
 
+} // namespace CROSSDOCK_MODE
 } // namespace crossdock
 
 #endif

@@ -125,7 +125,7 @@ fn call(
 /// What an error is in the script.
 fn failure(error: Owned<XdError>) -> FunctionFailure {
     let told = look(error.lend()).map(|error: &ErrorObject| FunctionFailure {
-        text: error.text().to_string_lossy().into_owned(),
+        text: error.line(),
         is_out_of_memory: matches!(error.status(), Status::OOM_DEVICE | Status::OOM_HOST),
     });
     release(error);

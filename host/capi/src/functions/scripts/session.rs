@@ -228,7 +228,7 @@ pub(crate) unsafe extern "C" fn xd_session_call(
     options: Ref<'_, XdRunOptions>,
     out: Out<'_, XdValue>,
 ) -> Failure {
-    fence_into("xd_session_call", out, || {
+    fence_call("xd_session_call", || {
         let session = borrow(session)?;
         let name = input::text(name, "the name")?;
         let limits = session.limits(options)?;
@@ -237,8 +237,13 @@ pub(crate) unsafe extern "C" fn xd_session_call(
             Some(arguments) => unsafe { call_arguments(&arguments) }?,
             None => Default::default(),
         };
+        let place = optional(out);
+        if !place.is_wanted() {
+            return Ok(session.session.call_only(name, by_place, by_name, limits)?);
+        }
         let answer = session.session.call(name, by_place, by_name, limits)?;
-        value::given(&session.runtime, answer)
+        place.put(value::given(&session.runtime, answer)?);
+        Ok(())
     })
 }
 

@@ -44,6 +44,9 @@ fn check_size(given: u64, expected: u64) -> Result<(), Refusal> {
     if given == expected {
         return Ok(());
     }
-    let why = format!("{given} bytes were given, the tensor has {expected}");
-    Err(Refusal::argument(why))
+    Err(Refusal::Argument {
+        why: format!("{given} bytes were given, the tensor has {expected}"),
+        hint: "give room for all elements of the tensor, and for no more; a part of it is a view of \
+               its own",
+    })
 }
