@@ -10,6 +10,7 @@
 //! | `case`, `cases` | a sentence of the contract with its check, and all of them |
 //! | `subject` | the plugin and device that are looked at |
 //! | `allocation`, `stream`, `event` | memory, streams and events that give themselves back |
+//! | `front` | long copies in front of other work |
 //! | `ending` | cases in a process of their own, which ends |
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
 //! | `report`, `junit` | what came out, for people and for machines |
@@ -31,6 +32,7 @@ mod case;
 mod cases;
 mod ending;
 mod event;
+mod front;
 mod host_call;
 mod host_memory;
 mod junit;

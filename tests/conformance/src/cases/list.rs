@@ -19,6 +19,7 @@ pub fn cases() -> &'static [Case] {
             super::sides::CASES,
             super::streams::CASES,
             super::begins::CASES,
+            super::behind::CASES,
             super::events::CASES,
             super::failures::CASES,
             super::wrap::CASES,
