@@ -5,7 +5,7 @@
  * At the entry: ENTRY_NULL. In the table: NULL_HOOK, EMPTY_GROUP. In a hook: PROBE_FAILS,
  * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), OPEN_FAILS_AT_FIRST
  * (twice, and then no more), TOO_OLD, COUNT_FAILS,
- * INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
+ * COUNT_ZERO (behind a probe that finds a device), OPEN_ZERO (no handle), INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
  * `on_open` was set to, while it is opened.
  */
 #define crossdock_plugin crossdock_plugin_good
@@ -48,6 +48,10 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
     (void)host, (void)out;
     return xd_plugin_fail(XD_DRIVER_TOO_OLD, "open", "the driver is version 11, and 12 is needed",
                           error);
+#elif defined(OPEN_ZERO)
+    (void)host, (void)error;
+    *out = 0;
+    return XD_OK;
 #elif defined(REENTERS)
     if (on_open) {
         on_open();
@@ -58,7 +62,13 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
 #endif
 }
 
-#ifdef COUNT_FAILS
+#if defined(COUNT_ZERO)
+static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
+    (void)plugin, (void)error;
+    *out = 0;
+    return XD_OK;
+}
+#elif defined(COUNT_FAILS)
 static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
     (void)plugin, (void)out;
     return xd_plugin_fail(XD_VENDOR, "device_count", "the driver cannot count", error);
@@ -96,7 +106,7 @@ const xd_plugin_table *crossdock_plugin(void) {
     table.fill = &nothing;
 #elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
     table.probe = probe;
-#elif defined(COUNT_FAILS)
+#elif defined(COUNT_FAILS) || defined(COUNT_ZERO)
     table.device_count = count;
 #elif defined(INFO_FAILS)
     table.device_info = info;

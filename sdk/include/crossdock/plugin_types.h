@@ -280,7 +280,7 @@ typedef struct xd_fill_args {
 typedef struct xd_probe_info {
     /** Ready, absent or broken. */
     xd_probe_state state;
-    /** Devices found. */
+    /** Devices found: as many as `device_count` counts, so after the vendor's masks. */
     uint32_t device_count;
     /** What was looked for and where (absent), or why it does not work (broken). */
     uint8_t detail[1024];
