@@ -13,6 +13,8 @@
 //! | `front` | long copies in front of other work |
 //! | `ending` | cases in a process of their own, which ends |
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
+//! | `description` | what a table says of itself, as its file does |
+//! | `raw_call` | hooks by the plugin's own table, with error objects as they are made |
 //! | `report`, `junit` | what came out, for people and for machines |
 //!
 //! ```no_run
@@ -30,6 +32,7 @@
 mod allocation;
 mod case;
 mod cases;
+mod description;
 mod ending;
 mod event;
 mod front;
@@ -38,6 +41,7 @@ mod host_memory;
 mod junit;
 mod layout;
 mod random;
+mod raw_call;
 mod registration;
 mod report;
 mod run;
