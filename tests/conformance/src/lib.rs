@@ -15,6 +15,7 @@
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
 //! | `description` | what a table says of itself, as its file does |
 //! | `raw_call` | hooks by the plugin's own table, with error objects as they are made |
+//! | `names` | numbers by their names |
 //! | `report`, `junit` | what came out, for people and for machines |
 //!
 //! ```no_run
@@ -40,6 +41,7 @@ mod host_call;
 mod host_memory;
 mod junit;
 mod layout;
+mod names;
 mod random;
 mod raw_call;
 mod registration;

@@ -5,6 +5,7 @@ use crossdock_sdk::abi::{AddressForm, ProbeState, Status};
 
 use crate::case::{Case, Verdict, answers, ensure, failed};
 use crate::description;
+use crate::names;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -73,7 +74,7 @@ fn probes_ready(subject: &Subject<'_>) -> Verdict {
     ensure!(
         found.state == ProbeState::READY,
         "the state is {} and not READY",
-        found.state.0
+        names::state(found.state)
     );
     ensure!(found.device_count > 0, "READY with no device");
     text("detail", &found.detail)?;
@@ -137,7 +138,7 @@ fn facts_are_sane(subject: &Subject<'_>) -> Verdict {
     ensure!(
         forms.contains(&info.address_form),
         "address form {}",
-        info.address_form.0
+        names::form(info.address_form)
     );
     ensure!(info.reserved == 0, "the reserved word is {}", info.reserved);
     Ok(())
