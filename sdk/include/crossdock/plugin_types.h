@@ -250,7 +250,7 @@ typedef struct xd_strided_args {
     xd_side dst;
     /** Read; likewise. */
     xd_side src;
-    /** Bits of one element, lanes included. */
+    /** Bits of one element, lanes included; no multiple of 8 is `XD_UNSUPPORTED` without sub-byte strides. */
     uint32_t element_bits;
     /** Number of dimensions, 1 to 64. */
     uint32_t rank;

@@ -340,7 +340,7 @@ pub struct StridedArgs {
     pub dst: Side,
     /// Read; likewise.
     pub src: Side,
-    /// Bits of one element, lanes included.
+    /// Bits of one element, lanes included; no multiple of 8 is `UNSUPPORTED` without sub-byte strides.
     pub element_bits: u32,
     /// Number of dimensions, 1 to 64.
     pub rank: u32,
