@@ -3,9 +3,10 @@
  * \brief The plugin of `ext_dev.c` with one fault, chosen by a macro.
  *
  * At the entry: ENTRY_NULL. In the table: NULL_HOOK, EMPTY_GROUP. In a hook: PROBE_FAILS,
- * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), OPEN_FAILS_AT_FIRST
- * (twice, and then no more), TOO_OLD, COUNT_FAILS,
- * COUNT_ZERO (behind a probe that finds a device), OPEN_ZERO (no handle), INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
+ * PROBE_GARBAGE, PROBE_SILENT (writes nothing), OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already
+ * open"), OPEN_FAILS_AT_FIRST (twice, and then no more), OPEN_ZERO (no handle), TOO_OLD, COUNT_FAILS,
+ * COUNT_ZERO (behind a probe that finds a device), INFO_FAILS, PANICS (the copy). REENTERS calls what
+ * its symbol
  * `on_open` was set to, while it is opened.
  */
 #define crossdock_plugin crossdock_plugin_good
@@ -18,7 +19,12 @@ XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 XD_EXPORT void (*on_open)(void);
 #endif
 
-#if defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
+#if defined(PROBE_SILENT)
+static xd_status probe(xd_probe_info *out, xd_plugin_error **error) {
+    (void)out, (void)error;
+    return XD_OK;
+}
+#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
 static xd_status probe(xd_probe_info *out, xd_plugin_error **error) {
     memset(out, 0x7f, sizeof *out);
 #ifdef PROBE_FAILS
@@ -104,7 +110,7 @@ const xd_plugin_table *crossdock_plugin(void) {
 #elif defined(EMPTY_GROUP)
     static const xd_fill_hooks nothing;
     table.fill = &nothing;
-#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
+#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE) || defined(PROBE_SILENT)
     table.probe = probe;
 #elif defined(COUNT_FAILS) || defined(COUNT_ZERO)
     table.device_count = count;

@@ -173,11 +173,12 @@ fn a_table_that_is_longer_than_those_of_its_version_is_refused() {
 }
 
 #[test]
-fn a_plugin_without_a_handle_or_without_the_device_that_it_found_is_refused() {
+fn a_plugin_that_opens_or_counts_or_finds_nothing_and_says_ok_is_refused() {
     let source = root().join("tests/plugins/faulty.c");
     for (which, part) in [
         ("-DOPEN_ZERO", "answered OK with the handle 0"),
         ("-DCOUNT_ZERO", "its `device_count` is 0"),
+        ("-DPROBE_SILENT", "answered OK and wrote no state"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = compile_plugin(&source, folder.path(), &[which]);

@@ -161,11 +161,16 @@ impl Hooks {
             return Err(self.missing("probe"));
         };
         let _span = self.span("probe");
-        let mut info = ProbeInfo::broken("the plugin answered nothing");
+        let mut info = ProbeInfo::broken("");
+        // No answer of the hook, so that it shows where none was written.
+        info.state = ProbeState::NOT_LOOKED_AT;
         // SAFETY: `info` and the error pointer are ours and outlive the call.
         self.call(&self.closed, "probe", |error| unsafe {
             probe(&raw mut info, error)
         })?;
+        if info.state == ProbeState::NOT_LOOKED_AT {
+            return Err(self.fault("probe", "it answered OK and wrote no state"));
+        }
         if ![ProbeState::READY, ProbeState::ABSENT, ProbeState::BROKEN].contains(&info.state) {
             return Err(self.fault("probe", "the answer is neither ready nor absent nor broken"));
         }
