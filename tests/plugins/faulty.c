@@ -3,9 +3,10 @@
  * \brief The plugin of `ext_dev.c` with one fault, chosen by a macro.
  *
  * At the entry: ENTRY_NULL. In the table: NULL_HOOK, EMPTY_GROUP. In a hook: PROBE_FAILS,
- * PROBE_GARBAGE, OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already open"), OPEN_FAILS_AT_FIRST
- * (twice, and then no more), TOO_OLD, COUNT_FAILS,
- * INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
+ * PROBE_GARBAGE, PROBE_SILENT (writes nothing), OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already
+ * open"), OPEN_FAILS_AT_FIRST (twice, and then no more), OPEN_ZERO (no handle), TOO_OLD, COUNT_FAILS,
+ * COUNT_ZERO (behind a probe that finds a device), INFO_FAILS, PANICS (the copy). REENTERS calls what
+ * its symbol
  * `on_open` was set to, while it is opened.
  */
 #define crossdock_plugin crossdock_plugin_good
@@ -18,7 +19,12 @@ XD_EXPORT const xd_plugin_table *crossdock_plugin(void);
 XD_EXPORT void (*on_open)(void);
 #endif
 
-#if defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
+#if defined(PROBE_SILENT)
+static xd_status probe(xd_probe_info *out, xd_plugin_error **error) {
+    (void)out, (void)error;
+    return XD_OK;
+}
+#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
 static xd_status probe(xd_probe_info *out, xd_plugin_error **error) {
     memset(out, 0x7f, sizeof *out);
 #ifdef PROBE_FAILS
@@ -48,6 +54,10 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
     (void)host, (void)out;
     return xd_plugin_fail(XD_DRIVER_TOO_OLD, "open", "the driver is version 11, and 12 is needed",
                           error);
+#elif defined(OPEN_ZERO)
+    (void)host, (void)error;
+    *out = 0;
+    return XD_OK;
 #elif defined(REENTERS)
     if (on_open) {
         on_open();
@@ -58,7 +68,13 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
 #endif
 }
 
-#ifdef COUNT_FAILS
+#if defined(COUNT_ZERO)
+static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
+    (void)plugin, (void)error;
+    *out = 0;
+    return XD_OK;
+}
+#elif defined(COUNT_FAILS)
 static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
     (void)plugin, (void)out;
     return xd_plugin_fail(XD_VENDOR, "device_count", "the driver cannot count", error);
@@ -94,9 +110,9 @@ const xd_plugin_table *crossdock_plugin(void) {
 #elif defined(EMPTY_GROUP)
     static const xd_fill_hooks nothing;
     table.fill = &nothing;
-#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE)
+#elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE) || defined(PROBE_SILENT)
     table.probe = probe;
-#elif defined(COUNT_FAILS)
+#elif defined(COUNT_FAILS) || defined(COUNT_ZERO)
     table.device_count = count;
 #elif defined(INFO_FAILS)
     table.device_info = info;

@@ -42,6 +42,17 @@ static void read_mask(void) {
     }
 }
 
+static xd_status probe_masked(xd_probe_info *out, xd_plugin_error **error) {
+    xd_status status = ext_probe(out, error);
+    read_mask();
+    if (status == XD_OK) {
+        out->state = seen ? XD_PROBE_READY : XD_PROBE_ABSENT;
+        out->device_count = seen;
+        xd_plugin_copy_text(out->detail, sizeof out->detail, seen ? "" : "the mask leaves no device");
+    }
+    return status;
+}
+
 static xd_status open_masked(const xd_host_services *host, xd_plugin_handle *out,
                              xd_plugin_error **error) {
     read_mask();
@@ -88,6 +99,7 @@ static xd_status copy(xd_plugin_handle plugin, const xd_copy_args *args, xd_stre
 const xd_plugin_table *crossdock_plugin(void) {
     static xd_plugin_table table;
     table = *crossdock_plugin_one();
+    table.probe = probe_masked;
     table.open = open_masked;
     table.device_count = count;
     table.device_info = info;

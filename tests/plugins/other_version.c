@@ -4,8 +4,8 @@
  *
  * OTHER_MAJOR: its major version is one higher. SHORT_TABLE: from before the optional groups, so
  * that reading one of them would leave the table; with CLAIMS_GROUP its device claims one of them.
- * LONG_TABLE: with hooks, capabilities and words that no host knows yet. RESERVED: of today, with a word
- * that is to be zero.
+ * LONG_TABLE: with hooks, capabilities and words that no host knows yet. Of today, RESERVED: with a word
+ * that is to be zero, and LONG_TODAY: with a size that no table of today has.
  */
 #define crossdock_plugin crossdock_plugin_today
 #include "ext_dev.c"
@@ -48,6 +48,8 @@ const xd_plugin_table *crossdock_plugin(void) {
     other.table.abi_minor = XD_ABI_MINOR + 1;
     other.table.reserved[0] = 7;
     memset(other.future, 0xff, sizeof other.future);
+#elif defined(LONG_TODAY)
+    other.table.struct_size = sizeof other;
 #elif defined(RESERVED)
     other.table.reserved[1] = 1;
 #endif

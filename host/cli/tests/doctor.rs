@@ -418,3 +418,20 @@ fn files_that_are_damaged_or_made_for_others_are_refused_with_the_reason() {
     assert_one_error(&newer, "version");
     assert_one_error(&no_root, "crossdock_plugin");
 }
+
+#[test]
+fn a_plugin_whose_file_has_the_name_of_another_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // It describes itself as `ext_dev`.
+    let plugin = build_as("acme", folder.path(), ("", ""), &[]);
+    let told = text(&doctor(&plugin));
+    let remark = "a search takes it only as `libcrossdock_plugin_ext_dev.so`";
+    assert!(told.contains(remark), "{told}");
+    let mut devices = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+    devices
+        .arg("devices")
+        .env("CROSSDOCK_PLUGIN_PATH", folder.path())
+        .env("CROSSDOCK_PLUGINS", "acme");
+    let told = text(&devices.output().unwrap());
+    assert!(told.contains("describes itself as `ext_dev`"), "{told}");
+}

@@ -83,6 +83,37 @@ fn a_project_in_c_builds_in_silence_and_passes() {
 }
 
 #[test]
+fn a_project_finds_the_command_that_wrote_it() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["found_dev", "--c"]);
+    let mut make = Command::new("make");
+    make.arg("conform").env_remove("CROSSDOCK");
+    // As of somebody who called the command by its path.
+    make.env("PATH", "/usr/bin:/bin")
+        .env("CROSSDOCK_COSTS", "off")
+        .env("CROSSDOCK_TRUST_PATHS", "1");
+    let project = folder.path().join("found_dev");
+    let output = make.current_dir(&project).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && told.contains(CROSSDOCK),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn the_unit_tests_of_a_project_pass_where_addresses_are_handles() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["handle_dev", "--c"]);
+    let project = folder.path().join("handle_dev");
+    let unit = std::fs::read_to_string(project.join("tests/unit.c")).unwrap();
+    // A word takes no arithmetic there.
+    assert!(!unit.contains(".word +"), "{unit}");
+    assert!(unit.contains("address.offset += offset"), "{unit}");
+}
+
+#[test]
 fn a_project_in_rust_builds_and_passes() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path(), &["rusty_dev"]);

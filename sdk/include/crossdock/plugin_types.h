@@ -253,7 +253,7 @@ typedef struct xd_strided_args {
     xd_side dst;
     /** Read; likewise. */
     xd_side src;
-    /** Bits of one element, lanes included. */
+    /** Bits of one element, lanes included; no multiple of 8 is `XD_UNSUPPORTED` without sub-byte strides. */
     uint32_t element_bits;
     /** Number of dimensions, 1 to 64. */
     uint32_t rank;
@@ -283,7 +283,7 @@ typedef struct xd_fill_args {
 typedef struct xd_probe_info {
     /** Ready, absent or broken. */
     xd_probe_state state;
-    /** Devices found. */
+    /** Devices found: as many as `device_count` counts, so after the vendor's masks. */
     uint32_t device_count;
     /** What was looked for and where (absent), or why it does not work (broken). */
     uint8_t detail[1024];

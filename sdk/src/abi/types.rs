@@ -340,7 +340,7 @@ pub struct StridedArgs {
     pub dst: Side,
     /// Read; likewise.
     pub src: Side,
-    /// Bits of one element, lanes included.
+    /// Bits of one element, lanes included; no multiple of 8 is `UNSUPPORTED` without sub-byte strides.
     pub element_bits: u32,
     /// Number of dimensions, 1 to 64.
     pub rank: u32,
@@ -374,7 +374,7 @@ pub struct FillArgs {
 pub struct ProbeInfo {
     /// Ready, absent or broken.
     pub state: ProbeState,
-    /// Devices found.
+    /// Devices found: as many as `device_count` counts, so after the vendor's masks.
     pub device_count: u32,
     /// What was looked for and where (absent), or why it does not work (broken).
     pub detail: [u8; 1024],

@@ -10,8 +10,12 @@
 //! | `case`, `cases` | a sentence of the contract with its check, and all of them |
 //! | `subject` | the plugin and device that are looked at |
 //! | `allocation`, `stream`, `event` | memory, streams and events that give themselves back |
+//! | `front` | long copies in front of other work |
 //! | `ending` | cases in a process of their own, which ends |
 //! | `registration`, `host_call` | registered memory, and functions that count their runs |
+//! | `description` | what a table says of itself, as its file does |
+//! | `raw_call` | hooks by the plugin's own table, with error objects as they are made |
+//! | `names` | numbers by their names |
 //! | `report`, `junit` | what came out, for people and for machines |
 //!
 //! ```no_run
@@ -29,13 +33,17 @@
 mod allocation;
 mod case;
 mod cases;
+mod description;
 mod ending;
 mod event;
+mod front;
 mod host_call;
 mod host_memory;
 mod junit;
 mod layout;
+mod names;
 mod random;
+mod raw_call;
 mod registration;
 mod report;
 mod run;

@@ -152,7 +152,13 @@ impl Report {
     #[must_use]
     pub fn summary(&self) -> String {
         let (passed, skipped, failed) = self.counts();
-        format!("{passed} passed, {skipped} skipped, {failed} failed")
+        let first = self.failures().any(|case| case.name == FIRST);
+        let first = if first && failed > 1 {
+            format!(": mend `{FIRST}` first, on which most of the others rest")
+        } else {
+            String::new()
+        };
+        format!("{passed} passed, {skipped} skipped, {failed} failed{first}")
     }
 }
 
@@ -188,6 +194,9 @@ impl fmt::Display for CaseReport {
     }
 }
 
+/// The case without which hardly another one can hold.
+const FIRST: &str = "bytes_come_back_as_they_went";
+
 /// No case of the suite has this name.
 const ABSENT: &str = "a_device_is_here";
 
@@ -195,4 +204,32 @@ const ABSENT: &str = "a_device_is_here";
 fn longest_name() -> usize {
     let names = cases().iter().map(|case| case.name.len());
     names.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_failure_behind_the_others_is_named() {
+        let mut report = Report::new("mine".to_owned(), 0, "Mine".to_owned(), Level::Core);
+        let at = cases().iter().position(|case| case.name == FIRST);
+        let chosen = at
+            .into_iter()
+            .flat_map(|at| cases().iter().skip(at).take(3));
+        for case in chosen {
+            let outcome = Outcome::Failed("not so".to_owned());
+            report
+                .cases
+                .push(CaseReport::new(case, outcome, Duration::ZERO));
+        }
+        let told = report.summary();
+        assert!(
+            told.starts_with("0 passed, 0 skipped, 3 failed: "),
+            "{told}"
+        );
+        assert!(told.contains(FIRST), "{told}");
+        report.cases.remove(0);
+        assert_eq!(report.summary(), "0 passed, 0 skipped, 2 failed");
+    }
 }

@@ -114,6 +114,11 @@ impl<'h> Stream<'h> {
         self.targets.iter().flatten().any(|byte| *byte != NOTHING)
     }
 
+    /// What [`Stream::download`] has brought by now.
+    pub(crate) fn brought(&self) -> &[Vec<u8>] {
+        &self.targets
+    }
+
     /// Allocates memory that is usable in the stream's order.
     pub(crate) fn allocate(&self, device: u32, size: u64) -> Result<Arc<Allocation<'h>>, Error> {
         let address = self.hooks.allocate_async(self.handle, size)?;
@@ -182,6 +187,24 @@ impl<'h> Stream<'h> {
             bytes: src.size(),
         };
         self.start(dst.size().min(src.size()), args)
+    }
+
+    /// Starts a copy of the end of `src` to all of `dst`.
+    pub(crate) fn transfer_end(
+        &mut self,
+        dst: &Arc<Allocation<'h>>,
+        src: &Arc<Allocation<'h>>,
+    ) -> Result<(), Error> {
+        let Some(start) = src.size().checked_sub(dst.size()) else {
+            return Err(misuse("a copy of the suite leaves its memory"));
+        };
+        self.memories.extend([Arc::clone(dst), Arc::clone(src)]);
+        let args = CopyArgs {
+            dst: dst.side(),
+            src: src.side_at(start),
+            bytes: dst.size(),
+        };
+        self.start(dst.size(), args)
     }
 
     /// Starts to fill all of `dst` with a byte.

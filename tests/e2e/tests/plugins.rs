@@ -160,11 +160,31 @@ fn a_table_of_another_major_version_is_refused_with_both_versions() {
     let error = open()
         .load(&other_version(folder.path(), "-DOTHER_MAJOR"))
         .unwrap_err();
-    assert!(
-        error.why().contains("2.0") && error.why().contains("1.0"),
-        "{}",
-        error.why()
-    );
+    let why = error.why();
+    assert_eq!(why, "its table says ABI 2.0, and its description says 1.0");
+}
+
+#[test]
+fn a_table_that_is_longer_than_those_of_its_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = other_version(folder.path(), "-DLONG_TODAY");
+    let why = open().load(&file).unwrap_err().why();
+    assert!(why.contains("one of version 1.0 has"), "{why}");
+}
+
+#[test]
+fn a_plugin_that_opens_or_counts_or_finds_nothing_and_says_ok_is_refused() {
+    let source = root().join("tests/plugins/faulty.c");
+    for (which, part) in [
+        ("-DOPEN_ZERO", "answered OK with the handle 0"),
+        ("-DCOUNT_ZERO", "its `device_count` is 0"),
+        ("-DPROBE_SILENT", "answered OK and wrote no state"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = compile_plugin(&source, folder.path(), &[which]);
+        let why = open().load(&file).unwrap_err().why();
+        assert!(why.contains(part), "{which}: {why}");
+    }
 }
 
 #[test]

@@ -32,6 +32,18 @@ pub enum TableError {
         /// The size that is needed.
         needed: usize,
     },
+    /// Longer than a table of its version is.
+    #[error(
+        "its table has {size} bytes, and one of version {ABI_MAJOR}.{minor} has {most} at most"
+    )]
+    Long {
+        /// The size it claims.
+        size: u32,
+        /// The plugin's minor version.
+        minor: u32,
+        /// The size of this host's table.
+        most: usize,
+    },
     /// A mandatory hook is NULL.
     #[error("its mandatory hook `{hook}` is NULL")]
     MissingHook {
@@ -88,6 +100,11 @@ impl Table {
                 size,
                 needed: MANDATORY_BYTES,
             });
+        }
+        // What a later version adds is not known here.
+        let most = size_of::<PluginTable>();
+        if (0..=ABI_MINOR).contains(&minor) && size as usize > most {
+            return Err(TableError::Long { size, minor, most });
         }
         let mut raw = std::mem::MaybeUninit::<PluginTable>::zeroed();
         // SAFETY: the plugin's table has `size` bytes, ours are at least `known`; they are apart.

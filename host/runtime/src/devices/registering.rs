@@ -76,8 +76,16 @@ impl Runtime {
             log::debug!(target: "crossdock::load", "{what} {file}: `{name}` is registered");
             return Ok(());
         }
+        // The search left out files that are not named, so this one is, by a name that is not its plugin's.
         if !self.0.environment.wants(name) {
-            return Ok(());
+            return Err(Error::Load {
+                path: path.to_owned(),
+                why: format!(
+                    "`CROSSDOCK_PLUGINS` has the name of the file, and the plugin describes itself as \
+                     `{name}`"
+                ),
+                hint: format!("call the file `libcrossdock_plugin_{name}.so`, and name `{name}`"),
+            });
         }
         let again = || loader::inspect(path, &self.0.environment);
         let open = |found| {

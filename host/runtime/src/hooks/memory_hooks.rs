@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use crossdock_layers::ErrorOut;
 use crossdock_sdk::abi::{
     Address, AdoptFlags, AllocateArgs, CopyArgs, FillArgs, MemoryInfo, MemoryKind, MemoryUsage,
-    StreamHandle, StridedArgs,
+    PointerInfo, StreamHandle, StridedArgs,
 };
 
 use crate::error::Error;
@@ -77,6 +77,28 @@ impl Hooks {
     /// - The range is valid for writes until the fill is done.
     pub unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error> {
         group_hook!(self, fill.fill, (&raw const args, stream))
+    }
+
+    /// Asks who owns an address.
+    ///
+    /// # Errors
+    /// What the hook answered.
+    #[inline]
+    pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
+        let mut answer = PointerInfo::default();
+        self.pointer_query_into(address, &mut answer)?;
+        Ok(by_field(&answer))
+    }
+
+    /// As [`Hooks::pointer_query`], for a caller that reads the answer where the plugin wrote it: a copy in
+    /// other pieces than those that were written holds up the next query.
+    #[inline]
+    pub(crate) fn pointer_query_into(
+        &self,
+        address: Address,
+        answer: &mut PointerInfo,
+    ) -> Result<(), Error> {
+        hook!(self, pointer_query, (&raw const address, &raw mut *answer))
     }
 
     /// Adopts foreign memory.
@@ -230,5 +252,29 @@ impl Hooks {
     /// What the hook answered.
     pub fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
         group_hook!(self, pool.memory_reset_peaks, (device))
+    }
+}
+
+/// Copies an answer field by field, so that a caller into which this is inlined reads those that it
+/// looks at, in the pieces that a plugin writes. A processor hands a load what a store before it
+/// wrote only if that one store wrote all of it; else it waits, and later queries wait with it.
+#[inline]
+const fn by_field(out: &PointerInfo) -> PointerInfo {
+    PointerInfo {
+        kind: out.kind,
+        device: out.device,
+        base: Address {
+            word: out.base.word,
+            offset: out.base.offset,
+            form: out.base.form,
+            reserved: out.base.reserved,
+        },
+        size: out.size,
+        allocation_id: out.allocation_id,
+        host_pointer: out.host_pointer,
+        device_pointer: out.device_pointer,
+        context: out.context,
+        flags: out.flags,
+        reserved: out.reserved,
     }
 }

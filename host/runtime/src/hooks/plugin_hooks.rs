@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crossdock_layers::{ErrorOut, Layer, LiveObjects, Stack, Table, Target, read_text};
-use crossdock_sdk::abi::{
-    Address, DeviceInfo, PluginHandle, PointerInfo, ProbeInfo, ProbeState, RawError, Status,
-};
+use crossdock_sdk::abi::{DeviceInfo, PluginHandle, ProbeInfo, ProbeState, RawError, Status};
 
 use crate::error::Error;
 use crate::hooks::host_services::services;
@@ -108,6 +106,13 @@ impl Hooks {
         self.closed.table()
     }
 
+    /// What `open` gave, for who calls the table itself; none for a plugin that is not open.
+    #[must_use]
+    pub fn handle(&self) -> PluginHandle {
+        let opened = self.opened.get();
+        opened.map_or(PluginHandle::NONE, |opened| opened.own.handle())
+    }
+
     /// Wraps an open plugin in these layers and no others; the first is nearest to the caller. To be
     /// called before other hooks: what a layer did not see, such as memory, it does not know.
     pub fn wrap(&mut self, layers: &[Layer]) {
@@ -156,11 +161,16 @@ impl Hooks {
             return Err(self.missing("probe"));
         };
         let _span = self.span("probe");
-        let mut info = ProbeInfo::broken("the plugin answered nothing");
+        let mut info = ProbeInfo::broken("");
+        // No answer of the hook, so that it shows where none was written.
+        info.state = ProbeState::NOT_LOOKED_AT;
         // SAFETY: `info` and the error pointer are ours and outlive the call.
         self.call(&self.closed, "probe", |error| unsafe {
             probe(&raw mut info, error)
         })?;
+        if info.state == ProbeState::NOT_LOOKED_AT {
+            return Err(self.fault("probe", "it answered OK and wrote no state"));
+        }
         if ![ProbeState::READY, ProbeState::ABSENT, ProbeState::BROKEN].contains(&info.state) {
             return Err(self.fault("probe", "the answer is neither ready nor absent nor broken"));
         }
@@ -193,6 +203,9 @@ impl Hooks {
             open(services(), &raw mut handle, error)
         })?;
         drop(span);
+        if handle.is_none() {
+            return Err(self.fault("open", "it answered OK with the handle 0, which is none"));
+        }
         // SAFETY: `open` of this table gave the handle, and `close` drops the stack with it.
         let own = unsafe { Target::new(*self.closed.table(), handle) };
         let stack = Stack::around(&self.name, own, layers);
@@ -228,28 +241,6 @@ impl Hooks {
         hook!(self, device_info, (device, out.as_mut_ptr()))?;
         // SAFETY: the hook succeeded, so it wrote the answer; every bit pattern is a `DeviceInfo`.
         Ok(unsafe { out.assume_init() })
-    }
-
-    /// Asks who owns an address.
-    ///
-    /// # Errors
-    /// What the hook answered.
-    #[inline]
-    pub fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
-        let mut answer = PointerInfo::default();
-        self.pointer_query_into(address, &mut answer)?;
-        Ok(by_field(&answer))
-    }
-
-    /// As [`Hooks::pointer_query`], for a caller that reads the answer where the plugin wrote it: a copy in
-    /// other pieces than those that were written holds up the next query.
-    #[inline]
-    pub(crate) fn pointer_query_into(
-        &self,
-        address: Address,
-        answer: &mut PointerInfo,
-    ) -> Result<(), Error> {
-        hook!(self, pointer_query, (&raw const address, &raw mut *answer))
     }
 
     /// Retires the plugin.
@@ -474,27 +465,3 @@ const RELEASES: [&str; 8] = [
 
 const EXITS: &str = "the process is exiting";
 const QUARANTINED: &str = "a hook of this plugin panicked before";
-
-/// Copies an answer field by field, so that a caller into which this is inlined reads those that it
-/// looks at, in the pieces that a plugin writes. A processor hands a load what a store before it
-/// wrote only if that one store wrote all of it; else it waits, and later queries wait with it.
-#[inline]
-const fn by_field(out: &PointerInfo) -> PointerInfo {
-    PointerInfo {
-        kind: out.kind,
-        device: out.device,
-        base: Address {
-            word: out.base.word,
-            offset: out.base.offset,
-            form: out.base.form,
-            reserved: out.base.reserved,
-        },
-        size: out.size,
-        allocation_id: out.allocation_id,
-        host_pointer: out.host_pointer,
-        device_pointer: out.device_pointer,
-        context: out.context,
-        flags: out.flags,
-        reserved: out.reserved,
-    }
-}

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
 use abi_stable::library::{AbiHeaderRef, LibHeader};
-use crossdock_layers::Table;
+use crossdock_layers::{Table, TableError};
 use crossdock_sdk::abi::{C_ENTRY_SYMBOL, PluginTable, PluginTableRef, address_of};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -47,7 +47,7 @@ pub(crate) fn open_rust(found: &Preflight) -> Result<Table, Error> {
             "report this to the plugin's author",
         )
     })?;
-    read_table(path, address_of(module))
+    read_table(found, address_of(module))
 }
 
 /// Loads a C plugin and calls its entry.
@@ -79,7 +79,7 @@ pub(crate) fn open_c(found: &Preflight) -> Result<Table, Error> {
             "return the address of a constant table",
         ));
     };
-    read_table(path, table)
+    read_table(found, table)
 }
 
 /// A library that was opened, and is the file that the preflight looked at.
@@ -185,14 +185,27 @@ fn refused(found: &Preflight, reason: &str) -> Error {
     refuse(&found.path, reason, "install what it needs, or rebuild it")
 }
 
-fn read_table(path: &Path, address: NonNull<PluginTable>) -> Result<Table, Error> {
+fn read_table(found: &Preflight, address: NonNull<PluginTable>) -> Result<Table, Error> {
     // SAFETY: a plugin's table is constant and stays mapped, since its library is never unloaded.
-    unsafe { Table::read(address) }.map_err(|error| {
-        refuse(
-            path,
+    unsafe { Table::read(address) }.map_err(|error| match error {
+        // The description was found to be of this version before.
+        TableError::Version {
+            plugin_major,
+            plugin_minor,
+        } => refuse(
+            &found.path,
+            &format!(
+                "its table says ABI {plugin_major}.{plugin_minor}, and its description says {}",
+                found.description.abi
+            ),
+            "set `abi_major` and `abi_minor` to `XD_ABI_MAJOR` and `XD_ABI_MINOR`, and build all of it \
+             against one version of the sdk",
+        ),
+        error => refuse(
+            &found.path,
             &error.to_string(),
             "build it with the headers or the sdk of this host, and fill in what is missing",
-        )
+        ),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The look at a candidate file before it is loaded: opened once, read, and none of its code run.
 
 use std::{
+    ffi::OsStr,
     fmt,
     fs::{self, File, OpenOptions},
     io,
@@ -89,6 +90,11 @@ pub enum Remark {
     Exports {
         /// Their names.
         names: Vec<String>,
+    },
+    /// Its file has another name than searches take a plugin of its name by.
+    OtherName {
+        /// What it should be called.
+        wanted: String,
     },
     /// Its constructors changed the process's working folder; known once it was loaded.
     ChangesFolder {
@@ -206,6 +212,11 @@ impl fmt::Display for Remark {
             Self::RunPath { entry } => {
                 write!(f, "its run path `{entry}` is absolute: use `$ORIGIN`")
             }
+            Self::OtherName { wanted } => write!(
+                f,
+                "a search takes it only as `{wanted}`: give it this name, or put that of its file \
+                 into its description",
+            ),
             Self::ChangesFolder { folder } => write!(
                 f,
                 "loading it changed the working folder to `{}`, by which the program finds its \
@@ -267,8 +278,12 @@ pub fn preflight(path: &Path, environment: &Environment) -> Result<Preflight, Pr
         flavour,
         needed,
         run_path,
-        remarks,
+        mut remarks,
     } = image::inspect(path, &content::read(&file, facts.len()).map_err(read)?)?;
+    let wanted = format!("libcrossdock_plugin_{}.so", description.name);
+    if path.file_name() != Some(OsStr::new(&wanted)) {
+        remarks.push(Remark::OtherName { wanted });
+    }
     Ok(Preflight {
         identity,
         path: real,

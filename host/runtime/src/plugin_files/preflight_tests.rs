@@ -97,7 +97,8 @@ fn a_good_c_plugin_passes_and_tells_what_it_is() {
         "{:?}",
         seen.needed
     );
-    assert_eq!(seen.remarks, []);
+    let wanted = "libcrossdock_plugin_tiny.so".to_owned();
+    assert_eq!(seen.remarks, [Remark::OtherName { wanted }]);
     symlink(made.path("good.so"), made.path("link.so")).unwrap();
     let again = look(&made.path("link.so")).unwrap();
     assert_eq!(
@@ -300,13 +301,14 @@ fn static_thread_storage_and_absolute_run_paths_are_remarked() {
         names: vec!["spot".to_owned(), "mine".to_owned()],
     };
     assert!(seen.remarks.contains(&exports), "{:?}", seen.remarks);
-    assert_eq!(seen.remarks.len(), 3, "{:?}", seen.remarks);
+    assert_eq!(seen.remarks.len(), 4, "{:?}", seen.remarks);
 }
 
 #[test]
 fn relocations_that_a_build_kept_refuse_nothing() {
     let made = Made::new();
-    let kept = made.compile("kept.so", SOURCE, &["-Wl,--emit-relocs"]);
+    let name = "libcrossdock_plugin_tiny.so";
+    let kept = made.compile(name, SOURCE, &["-Wl,--emit-relocs"]);
     let seen = look(&kept).unwrap();
     assert_eq!(seen.remarks, []);
 }
@@ -354,3 +356,20 @@ static void *last;
 static void *(*const hooks[])(size_t) = {malloc};
 const void *crossdock_plugin(void) { last = hooks[0](16); free(last); return hooks; }
 "#;
+
+#[test]
+fn a_file_that_no_search_takes_by_its_name_is_remarked() {
+    let made = Made::new();
+    for (name, is_other) in [
+        ("libcrossdock_plugin_tiny.so", false),
+        ("libcrossdock_plugin_other.so", true),
+        ("tiny.so", true),
+    ] {
+        let seen = look(&made.write(name, &made.good())).unwrap();
+        let told = seen.remarks.iter().map(ToString::to_string);
+        let told: Vec<_> = told.collect();
+        assert_eq!(!told.is_empty(), is_other, "{name}: {told:?}");
+        let names_it = |text: &String| text.contains("`libcrossdock_plugin_tiny.so`");
+        assert!(told.iter().all(names_it), "{told:?}");
+    }
+}

@@ -207,7 +207,8 @@ impl Plugin {
     ///
     /// # Errors
     /// What the hooks answered; [`Error::Load`] for a device of a type that the description does not
-    /// name, which is where people and programs look for it, and for a capability without its group.
+    /// name, which is where people and programs look for it, for a capability without its group, and for
+    /// no device behind a probe that found one.
     pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
         let describe = |index| {
             let info = self.hooks().device_info(index)?;
@@ -215,7 +216,13 @@ impl Plugin {
             self.check_groups(index, info.capabilities)?;
             Ok(info)
         };
-        (0..self.hooks().device_count()?).map(describe).collect()
+        let count = self.hooks().device_count()?;
+        if count == 0 {
+            let why = "its `probe` says that a device is here, and its `device_count` is 0";
+            let rule = "answer ABSENT in `probe` where there is no device";
+            return Err(self.refusal(why.to_owned(), rule));
+        }
+        (0..count).map(describe).collect()
     }
 
     fn check_type(&self, index: u32, ty: DeviceType) -> Result<(), Error> {
@@ -245,7 +252,7 @@ impl Plugin {
         Error::Load {
             path: self.path().unwrap_or(Path::new(self.name())).to_owned(),
             why,
-            hint: format!("ask its author for a build that follows the contract: {rule}"),
+            hint: format!("mend the plugin, or ask its author to: {rule}"),
         }
     }
 

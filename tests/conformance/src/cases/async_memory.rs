@@ -7,6 +7,7 @@ use crossdock_sdk::abi::{Address, MemoryKind, Status};
 use crate::case::{Case, Verdict, answers, ensure, failed, same_bytes, skipped};
 use crate::event::LIMIT_NS;
 use crate::host_memory::HostMemory;
+use crate::names;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -66,7 +67,7 @@ fn holds_bytes(subject: &Subject<'_>) -> Verdict {
     ensure!(
         info.kind == MemoryKind::DEVICE && info.device == subject.device(),
         "it is kind {} on device {}",
-        info.kind.0,
+        names::kind(info.kind),
         info.device
     );
     stream.upload(&memory, pattern(121, BYTES))?;

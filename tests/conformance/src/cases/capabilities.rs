@@ -8,6 +8,7 @@ use crate::case::{Case, Verdict, answers, same_bytes, skipped};
 use crate::host_call::HostCall;
 use crate::host_memory::HostMemory;
 use crate::layout::Region;
+use crate::names;
 use crate::random::pattern;
 use crate::registration::Registration;
 use crate::subject::Subject;
@@ -78,7 +79,7 @@ fn kind_is_off(subject: &Subject<'_>, kind: MemoryKind, capability: Capabilities
         },
     )?;
     unsupported(
-        &format!("allocate of kind {}", kind.0),
+        &format!("allocate of kind {}", names::kind(kind)),
         &subject.allocate_kind(kind, 4096),
     )
 }

@@ -1,10 +1,9 @@
 //! What a failure says, and that none was a panic.
 
 use crossdock::Error;
-use crossdock_sdk::abi::{Address, MemoryKind, Status};
 
-use crate::allocation::free_address;
 use crate::case::{Case, Verdict, ensure, failed};
+use crate::raw_call::{Answer, failing, succeeding};
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -15,6 +14,21 @@ pub(super) const CASES: &[Case] = &[
         has_reasons,
     ),
     Case::core(
+        "an_error_object_never_says_ok",
+        "What went wrong in a hook. … Never `XD_OK`.",
+        never_ok,
+    ),
+    Case::core(
+        "a_success_gives_no_error_object",
+        "Written on failure only.",
+        on_failure_only,
+    ),
+    Case::core(
+        "a_failure_needs_no_room_for_an_error_object",
+        "NULL, or where a failing hook may put an error object",
+        without_room,
+    ),
+    Case::core(
         "no_hook_panicked_in_the_whole_run",
         "A panic was caught inside the plugin, which is a mistake of the plugin",
         no_panic,
@@ -22,46 +36,58 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn has_reasons(subject: &Subject<'_>) -> Verdict {
-    let hooks = subject.hooks();
-    let local = 0_u64;
-    let nobodys = Address {
-        form: subject.info().address_form,
-        ..Address::default()
-    };
-    let nobodys = Address {
-        word: (&raw const local).addr() as u64,
-        ..nobodys
-    };
-    let failures = [
-        ("device_info", hooks.device_info(u32::MAX).err()),
-        ("allocate", hooks.allocate(subject.request(1 << 60)).err()),
-        (
-            "free",
-            free_address(hooks, nobodys, MemoryKind::DEVICE).err(),
-        ),
-    ];
-    for (hook, error) in failures {
-        let Some(Error::Hook {
-            status,
-            operation,
-            message,
-            ..
-        }) = error
-        else {
-            return failed(format!("`{hook}` did not fail"));
+    for Answer {
+        hook,
+        status,
+        object,
+    } in failing(subject, true)?
+    {
+        let Some(object) = object else {
+            return failed(format!(
+                "`{hook}` failed with {status} and gave no error object"
+            ));
         };
-        ensure!(
-            status.name().is_some(),
-            "`{hook}` failed with the unknown {status}"
-        );
-        ensure!(status != Status::PANIC, "`{hook}` panicked: {message}");
-        let told = operation.starts_with(hook) && message.trim() != SILENT && !message.is_empty();
+        let told = object.has_message;
         ensure!(
             told,
-            "`{hook}` failed with {status} and gave no error object"
+            "`{hook}` failed with {status}, and its error object has no message"
+        );
+    }
+    // And as the host hands it on.
+    let error = subject.hooks().device_info(u32::MAX).err();
+    let Some(Error::Hook { message, .. }) = error else {
+        return failed("`device_info` did not fail");
+    };
+    ensure!(
+        !message.trim().is_empty(),
+        "the message of `device_info` is blank"
+    );
+    Ok(())
+}
+
+fn never_ok(subject: &Subject<'_>) -> Verdict {
+    for Answer { hook, object, .. } in failing(subject, true)? {
+        let says_ok = object.is_some_and(|object| object.status.is_ok());
+        ensure!(
+            !says_ok,
+            "`{hook}` failed, and its error object has the status OK"
         );
     }
     Ok(())
+}
+
+fn on_failure_only(subject: &Subject<'_>) -> Verdict {
+    for Answer { hook, object, .. } in succeeding(subject)? {
+        ensure!(
+            object.is_none(),
+            "`{hook}` answered OK, and gave an error object"
+        );
+    }
+    Ok(())
+}
+
+fn without_room(subject: &Subject<'_>) -> Verdict {
+    failing(subject, false).map(drop)
 }
 
 fn no_panic(subject: &Subject<'_>) -> Verdict {
@@ -71,6 +97,3 @@ fn no_panic(subject: &Subject<'_>) -> Verdict {
     );
     Ok(())
 }
-
-/// What the hooks say where the plugin said nothing.
-const SILENT: &str = "the plugin gave no reason";

@@ -37,7 +37,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-fn needs(subject: &Subject<'_>) -> Verdict {
+pub(super) fn needs(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
     match subject.hooks().table().host_calls() {
         Some(_) => Ok(()),

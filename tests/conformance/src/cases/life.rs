@@ -1,8 +1,11 @@
 //! What a plugin says of itself and of its device.
 
+use crossdock::plugin_files::AbiVersion;
 use crossdock_sdk::abi::{AddressForm, ProbeState, Status};
 
 use crate::case::{Case, Verdict, answers, ensure, failed};
+use crate::description;
+use crate::names;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -11,6 +14,17 @@ pub(super) const CASES: &[Case] = &[
         "Looks for the driver and its devices and changes nothing. … Driver and at least one \
          device are there.",
         probes_ready,
+    ),
+    Case::core(
+        "a_probe_finds_as_many_devices_as_there_are",
+        "Looks for the driver and its devices and changes nothing. … Devices found: as many as \
+         `device_count` counts, so after the vendor's masks.",
+        probe_counts,
+    ),
+    Case::core(
+        "a_table_has_the_description_of_its_file",
+        "The bytes of the section `.crossdock`.",
+        is_described,
     ),
     Case::core(
         "the_device_count_is_fixed_from_open_on",
@@ -60,11 +74,36 @@ fn probes_ready(subject: &Subject<'_>) -> Verdict {
     ensure!(
         found.state == ProbeState::READY,
         "the state is {} and not READY",
-        found.state.0
+        names::state(found.state)
     );
     ensure!(found.device_count > 0, "READY with no device");
     text("detail", &found.detail)?;
     text("driver_version", &found.driver_version).map(drop)
+}
+
+fn probe_counts(subject: &Subject<'_>) -> Verdict {
+    let (found, count) = (subject.hooks().probe()?, subject.hooks().device_count()?);
+    ensure!(
+        found.device_count == count,
+        "`probe` found {}, and `device_count` says {count}",
+        found.device_count
+    );
+    Ok(())
+}
+
+fn is_described(subject: &Subject<'_>) -> Verdict {
+    let table = subject.hooks().table();
+    let said = description::read(table)?;
+    let built = AbiVersion {
+        major: table.raw().abi_major,
+        minor: table.raw().abi_minor,
+    };
+    ensure!(
+        said.abi == built,
+        "`description` says ABI {}, and the table {built}",
+        said.abi
+    );
+    Ok(())
 }
 
 fn count_is_fixed(subject: &Subject<'_>) -> Verdict {
@@ -99,7 +138,7 @@ fn facts_are_sane(subject: &Subject<'_>) -> Verdict {
     ensure!(
         forms.contains(&info.address_form),
         "address form {}",
-        info.address_form.0
+        names::form(info.address_form)
     );
     ensure!(info.reserved == 0, "the reserved word is {}", info.reserved);
     Ok(())

@@ -1,4 +1,5 @@
-//! The suite's order: facts, memory, copies, streams, the rest, the end of the plugin, and that of the process.
+//! The suite's order: facts, copies, on which most of the others rest, memory, streams, the rest, the end of the
+//! plugin, and that of the process.
 
 use std::sync::LazyLock;
 
@@ -11,14 +12,15 @@ pub fn cases() -> &'static [Case] {
         [
             super::life::CASES,
             super::capabilities::CASES,
+            super::copy::CASES,
             super::memory::CASES,
             super::pointers::CASES,
-            super::copy::CASES,
             super::strided::CASES,
             super::fill::CASES,
             super::sides::CASES,
             super::streams::CASES,
             super::begins::CASES,
+            super::behind::CASES,
             super::events::CASES,
             super::failures::CASES,
             super::wrap::CASES,
@@ -68,7 +70,8 @@ mod tests {
         for case in cases() {
             let mut words = case.contract.split('`').skip(1).step_by(2);
             let is_of_c = |word: &str| {
-                let is_constant = word.starts_with("XD_") || word == "UINT64_MAX";
+                let is_constant =
+                    word.starts_with("XD_") || ["UINT64_MAX", "PROT_NONE"].contains(&word);
                 is_constant || word == word.to_lowercase()
             };
             assert!(words.all(is_of_c), "{}: {}", case.name, case.contract);

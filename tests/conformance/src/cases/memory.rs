@@ -6,6 +6,7 @@ use crossdock_sdk::abi::{
 
 use crate::allocation::{Allocation, free_address};
 use crate::case::{Case, Verdict, answers, ensure, is_unsupported, same_bytes};
+use crate::names;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -117,14 +118,14 @@ fn larger_alignment(subject: &Subject<'_>) -> Verdict {
 fn aligned(memory: &Allocation<'_>, alignment: u64) -> Verdict {
     let info = memory.query(0)?;
     let places = [
-        memory.address().as_pointer().unwrap_or(0),
-        info.host_pointer,
-        info.device_pointer,
+        ("the address", memory.address().as_pointer().unwrap_or(0)),
+        ("`host_pointer`", info.host_pointer),
+        ("`device_pointer`", info.device_pointer),
     ];
-    for place in places {
+    for (which, place) in places {
         ensure!(
             place % alignment == 0,
-            "{place:#x} is not a multiple of {alignment}"
+            "{which} is {place:#x}, which is not a multiple of {alignment}"
         );
     }
     Ok(())
@@ -137,8 +138,8 @@ fn form_is_kept(subject: &Subject<'_>) -> Verdict {
     ensure!(
         address.form == form,
         "form {} and not {}",
-        address.form.0,
-        form.0
+        names::form(address.form),
+        names::form(form)
     );
     ensure!(address.word != 0, "the address is null");
     ensure!(
@@ -224,7 +225,7 @@ fn free_of_other_kind(subject: &Subject<'_>) -> Verdict {
     for kind in [MemoryKind::PINNED, MemoryKind::MANAGED] {
         let answer = free_address(subject.hooks(), memory.address(), kind);
         answers(
-            &format!("free of device memory as kind {}", kind.0),
+            &format!("free of device memory as kind {}", names::kind(kind)),
             &answer,
             REFUSED,
         )?;
@@ -254,8 +255,8 @@ fn kind_holds_bytes(subject: &Subject<'_>, kind: MemoryKind, capability: Capabil
     ensure!(
         info.kind == kind,
         "a pointer query answers kind {} and not {}",
-        info.kind.0,
-        kind.0
+        names::kind(info.kind),
+        names::kind(kind)
     );
     let device = subject.allocate(5000)?;
     let (mut dst, mut src) = (
@@ -276,8 +277,8 @@ fn kind_is_addressed(subject: &Subject<'_>, kind: MemoryKind, capability: Capabi
     let address = memory.address();
     ensure!(
         address.form == AddressForm::POINTER,
-        "form {} and not pointer",
-        address.form.0
+        "form {} and not POINTER",
+        names::form(address.form)
     );
     let info = memory.query(17)?;
     let flagged = info.flags.contains(PointerFlags::HOST_ACCESSIBLE);

@@ -4,6 +4,7 @@ mod adopt;
 mod async_memory;
 mod attributes;
 mod begins;
+mod behind;
 mod capabilities;
 mod copy;
 mod endings;

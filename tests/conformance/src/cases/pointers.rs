@@ -9,6 +9,7 @@ use crossdock_sdk::abi::{
 
 use crate::case::{Case, Verdict, ensure, same_bytes, skipped};
 use crate::host_memory::is_free_for_others;
+use crate::names;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -52,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
     Case::core(
         "a_device_address_is_no_address_of_something_else",
         "One of the device's is never an address of something else in this process: its range is reserved \
-         here",
+         here, by the vendor's driver or by `mmap` with `PROT_NONE`; else the device uses handles.",
         reserved,
     ),
     Case::core(
@@ -67,7 +68,7 @@ fn owner(subject: &Subject<'_>, info: &PointerInfo, size: u64) -> Verdict {
     ensure!(
         info.kind == MemoryKind::DEVICE,
         "kind {} and not DEVICE",
-        info.kind.0
+        names::kind(info.kind)
     );
     ensure!(
         info.device == device,
@@ -206,7 +207,7 @@ fn nobody(subject: &Subject<'_>, what: &str, address: Address) -> Verdict {
     ensure!(
         info.kind == MemoryKind::UNOWNED,
         "{what} is answered for as kind {}",
-        info.kind.0
+        names::kind(info.kind)
     );
     Ok(())
 }

@@ -7,6 +7,7 @@ use crossdock_sdk::abi::{Address, Capabilities, MemoryKind, PointerFlags, Status
 use crate::allocation::{Allocation, free_address};
 use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, same_bytes};
 use crate::host_memory::HostMemory;
+use crate::names;
 use crate::random::pattern;
 use crate::registration::{Registration, unregister_word};
 use crate::subject::Subject;
@@ -198,7 +199,7 @@ fn free_of_registered(subject: &Subject<'_>) -> Verdict {
     let address = Address::pointer(registered.word());
     for kind in [MemoryKind::PINNED, MemoryKind::HOST, MemoryKind::DEVICE] {
         answers(
-            &format!("free of registered memory as kind {}", kind.0),
+            &format!("free of registered memory as kind {}", names::kind(kind)),
             &free_address(subject.hooks(), address, kind),
             &[Status::NOT_OWNER],
         )?;
@@ -219,7 +220,10 @@ fn unregister_of_allocated(subject: &Subject<'_>) -> Verdict {
         let words = [memory.address().as_pointer(), Some(host_pointer)];
         for word in words.into_iter().flatten().filter(|word| *word != 0) {
             answers(
-                &format!("unregister_host of allocated memory of kind {}", kind.0),
+                &format!(
+                    "unregister_host of allocated memory of kind {}",
+                    names::kind(kind)
+                ),
                 &unregister_word(subject.hooks(), subject.device(), word),
                 &[Status::NOT_OWNER],
             )?;

@@ -9,6 +9,7 @@ use super::peer::peers;
 use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
 use crate::event::{HostEvent, LIMIT_NS, SHORT_NS};
+use crate::front::Front;
 use crate::host_call::HostCall;
 use crate::random::pattern;
 use crate::stream::Stream;
@@ -109,11 +110,13 @@ fn on_another(subject: &Subject<'_>, check: fn(&Subject<'_>, &Hooks) -> Verdict)
 
 /// Retires with work on a stream, which is over then.
 fn drain(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
+    let front = Front::on(subject, fresh)?;
     let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
     let mut stream = Stream::create(fresh, subject.device())?;
     for seed in 0..8 {
         stream.upload(&memory, pattern(seed, BYTES))?;
     }
+    front.put_on(&mut stream, 93)?;
     stream.download(&memory)?;
     fresh.retire(LIMIT_NS)?;
     answers("stream_query after retire", &stream.query(), &[Status::OK])?;

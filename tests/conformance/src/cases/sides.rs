@@ -8,6 +8,7 @@ use crossdock_sdk::abi::{Address, AddressForm, Capabilities, MemoryKind, Side, S
 use crate::allocation::{Allocation, Place, copy, copy_strided, fill, host_side};
 use crate::case::{Case, Unmet, Verdict, answers, same_bytes};
 use crate::layout::Region;
+use crate::names;
 use crate::random::pattern;
 use crate::subject::Subject;
 
@@ -194,7 +195,8 @@ fn of_another_kind(subject: &Subject<'_>) -> Verdict {
     for side in kinds.into_iter().chain(others) {
         let claim = format!(
             "memory called kind {} of device {}",
-            side.kind.0, side.device
+            names::kind(side.kind),
+            side.device
         );
         for call in Call::reading(subject) {
             let (answer, read) = call.read(subject, side);

@@ -4,6 +4,7 @@ use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::case::{Case, Verdict, answers, same_bytes};
 use crate::event::{LIMIT_NS, SHORT_NS};
+use crate::front::Front;
 use crate::random::pattern;
 use crate::stream::Stream;
 use crate::subject::Subject;
@@ -188,10 +189,10 @@ fn no_time(subject: &Subject<'_>) -> Verdict {
 
 fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
-    let memory = subject.allocate(BYTES as u64)?;
+    let (front, memory) = (Front::of(subject)?, subject.allocate(BYTES as u64)?);
     let event = subject.event()?;
     let mut stream = subject.stream()?;
-    // Where nothing can hold the work up, some of it may be over before the stream is destroyed.
+    // Where nothing holds the work up, it is long enough not to be over before the stream is destroyed.
     let host_event = subject
         .needs_host_events()
         .is_ok()
@@ -200,7 +201,9 @@ fn destroyed_with_work(subject: &Subject<'_>) -> Verdict {
     if let Some(host_event) = &host_event {
         stream.wait_host_event(host_event)?;
     }
-    stream.upload(&memory, pattern(54, BYTES))?;
+    let bytes = pattern(54, BYTES);
+    front.put_on(&mut stream, 50)?;
+    stream.upload(&memory, bytes)?;
     stream.record(&event)?;
     stream.destroy_before(&event, host_event)?;
     same_bytes("the memory", &memory.read(0, BYTES)?, &pattern(54, BYTES))

@@ -9,6 +9,7 @@ use crate::allocation::Allocation;
 use crate::case::{Case, Unmet, Verdict, answers, failed, same_bytes, skipped};
 use crate::event::HostEvent;
 use crate::host_memory::HostMemory;
+use crate::names;
 use crate::random::pattern;
 use crate::registration::Registration;
 use crate::stream::Stream;
@@ -74,9 +75,11 @@ fn frees(subject: &Subject<'_>) -> Verdict {
         // Its own work is over.
         memory.write(0, &pattern(152, BYTES))?;
         let memory = alone(memory)?;
-        beside_work(subject, &format!("free of kind {}", kind.0), || {
-            memory.free()
-        })?;
+        beside_work(
+            subject,
+            &format!("free of kind {}", names::kind(kind)),
+            || memory.free(),
+        )?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `crossdock new-plugin`: its options, and what it prints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -32,9 +32,7 @@ const TAKEN: [&str; 5] = ["builtin", "cpu", "cuda", "opencl", "rocm"];
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     check_name(&arguments.name)?;
     let sdk = sdk::find(arguments.sdk.as_deref())?;
-    let sdk = sdk
-        .to_str()
-        .filter(|sdk| !sdk.contains(['"', '\'', '\\', '$', '\n']));
+    let sdk = sdk.to_str().filter(|sdk| is_plain(sdk));
     let sdk = sdk.ok_or_else(|| {
         Problem::new(
             "name the sdk in a project",
@@ -42,9 +40,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             "give the sdk another place: `--sdk FOLDER`",
         )
     })?;
+    let command = std::env::current_exe().ok();
+    let command = command.as_deref().and_then(Path::to_str);
     let project = Project {
         name: &arguments.name,
         sdk,
+        command: command.filter(|path| is_plain(path)).unwrap_or("crossdock"),
         is_c: arguments.c,
     };
     let folder = project.write(&arguments.into)?;
@@ -60,6 +61,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     told.push_str(&format!("next: cd {} && {next}\n", folder.display()));
     screen::result(told)?;
     Ok(exit::DONE)
+}
+
+/// Whether build files read a path as it is.
+fn is_plain(path: &str) -> bool {
+    !path.contains(['"', '\'', '\\', '$', '\n'])
 }
 
 /// A name that is one for the contract, a file, a crate and an identifier of C at once.

@@ -11,6 +11,8 @@ use crate::failure::Problem;
 pub(super) struct Project<'a> {
     pub(super) name: &'a str,
     pub(super) sdk: &'a str,
+    /// The command that writes it: an absolute path, or the name to look for on `PATH`.
+    pub(super) command: &'a str,
     pub(super) is_c: bool,
 }
 
@@ -142,6 +144,7 @@ impl Project<'_> {
             ("__name__", self.name),
             ("__folder__", self.name),
             ("__sdk__", self.sdk),
+            ("__command__", self.command),
             ("__include__", include.as_str()),
             // Of the example, from whose files the plugin in Rust is made.
             (
