@@ -21,8 +21,6 @@ pub(crate) struct Problem {
 pub(crate) enum Failure {
     /// Something to tell.
     Problem(Problem),
-    /// Nobody reads the output any more: end without a word.
-    Closed,
 }
 
 impl Problem {

@@ -27,7 +27,6 @@ use crate::{args::Cli, exit::Exit, failure::Failure};
 fn main() -> ExitCode {
     let exit = match run() {
         Ok(exit) => exit,
-        Err(Failure::Closed) => exit::DONE,
         Err(Failure::Problem(problem)) => {
             screen::problem(&problem);
             exit::BROKEN

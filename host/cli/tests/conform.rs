@@ -195,6 +195,29 @@ fn a_plugin_that_cannot_be_loaded_is_one_error() {
 }
 
 #[test]
+fn behind_a_closed_pipe_the_cases_run_the_report_is_written_and_the_verdict_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    for (code, verdict, failures) in [("", 0, 0), ("return XD_VENDOR;", 1, 1)] {
+        let plugin = build(folder.path(), code);
+        let report = folder.path().join("report.xml");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+        command
+            .arg("conform")
+            .arg(&plugin)
+            .args(["--level", "core"]);
+        command.arg("--junit").arg(&report);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(verdict), "{code}");
+        let text = fs::read_to_string(&report).unwrap();
+        assert!(text.matches("<testcase ").count() > 40, "{text}");
+        assert!(text.matches("<failure ").count() >= failures, "{text}");
+        fs::remove_file(report).unwrap();
+    }
+}
+
+#[test]
 fn each_case_is_printed_as_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = build(folder.path(), "");

@@ -89,6 +89,28 @@ fn a_hang_is_the_result_of_its_pair_and_the_others_run() {
 }
 
 #[test]
+fn behind_a_closed_pipe_all_pairs_run_and_the_verdict_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("matrix.json");
+    let code = c_plugin::Code {
+        first_in: ("ext_copy", "return XD_VENDOR;"),
+        ..Default::default()
+    };
+    let good = c_plugin::build(folder.path(), "good", &c_plugin::Code::default());
+    let bad = c_plugin::build(folder.path(), "bad", &code);
+    for (plugin, verdict) in [(good, 0), (bad, 1)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = matrix(Some(&plugin), &["--json", json.to_str().unwrap()]);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(verdict), "{}", err(&output));
+        let value: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        assert_eq!(value["pairs"].as_array().unwrap().len(), 4);
+        fs::remove_file(&json).unwrap();
+    }
+}
+
+#[test]
 fn a_crash_before_the_first_pair_is_one_error() {
     let folder = tempfile::tempdir().unwrap();
     let code = c_plugin::Code {

@@ -95,7 +95,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             },
         )?,
         Err(Failure::Problem(problem)) => tell(told, &Told::Refused(problem))?,
-        Err(closed) => return Err(closed),
     }
     Ok(exit::DONE)
 }

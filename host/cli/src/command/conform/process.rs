@@ -78,9 +78,9 @@ impl Run {
                 Ok(Word::Told(Told::Done)) => is_done = true,
                 Ok(Word::Told(told)) => {
                     self.hear(told);
-                    if let Err(closed) = shown.show_all(&self.reports) {
+                    if let Err(failure) = shown.show_all(&self.reports) {
                         child.kill();
-                        return Err(closed);
+                        return Err(failure);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {

@@ -98,9 +98,9 @@ impl Run {
                 Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => break false,
                 Ok(Word::Told(Told::Done)) => is_done = true,
                 Ok(Word::Told(told)) => {
-                    if let Err(closed) = self.hear(told, listener) {
+                    if let Err(failure) = self.hear(told, listener) {
                         child.kill();
-                        return Err(closed);
+                        return Err(failure);
                     }
                     // It would go on with pairs that were never asked for.
                     if self.refused.is_some() {
