@@ -31,6 +31,10 @@ fn main() -> ExitCode {
             screen::problem(&problem);
             exit::BROKEN
         }
+        Err(Failure::Usage(problem)) => {
+            screen::problem(&problem);
+            exit::USAGE
+        }
     };
     exit.into()
 }
@@ -47,7 +51,8 @@ fn run() -> Result<Exit, Failure> {
     };
     color.write_global();
     log_lines::begin(cli.globals.quiet);
-    cli.command.run(&cli.globals)
+    let done = cli.command.run(&cli.globals);
+    done.map_err(|failure| failure.with_plugins(&cli.globals))
 }
 
 /// Help and version are results; all else on this way is a wrong command line, whose words are anybody's.

@@ -152,7 +152,9 @@ fn a_hang_ends_after_its_limit_and_what_is_printed_does_not_mix_with_the_result(
     let failed = failures(&output);
     let why = &failed[0].1;
     assert!(why.contains("no answer within 3 s"), "{why}");
-    let shows = format!("conform --in-process --case {}`", names[0].0);
+    let file = folder.path().join("libcrossdock_plugin_bad.so");
+    let (file, name) = (file.display(), &names[0].0);
+    let shows = format!("`crossdock conform '{file}' --in-process --case {name}` in a debugger");
     assert!(why.contains(&shows), "{why}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("noise"));
 }
