@@ -74,6 +74,13 @@ impl Problem {
 }
 
 impl Failure {
+    /// What there is to tell, whatever is wrong.
+    pub(crate) fn into_problem(self) -> Problem {
+        match self {
+            Self::Problem(problem) | Self::Usage(problem) => problem,
+        }
+    }
+
     /// The same failure, whose hint names commands that meet these plugins too.
     pub(crate) fn with_plugins(self, globals: &Globals) -> Self {
         match self {

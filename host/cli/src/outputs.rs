@@ -63,7 +63,8 @@ impl Outputs {
         self.check(path)?;
         if !self.claimed.insert(real_name(path)) {
             let why = "two of them would be written to it, and one would be lost";
-            return Err(refuse(path, why, "give them different names or folders").into());
+            let problem = refuse(path, why, "give them different names or folders");
+            return Err(Failure::Usage(problem));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) refused: Vec<Problem>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DeviceRow {
     pub(crate) id: String,
     pub(crate) name: String,

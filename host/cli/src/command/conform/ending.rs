@@ -94,9 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 seconds: 0.0,
             },
         )?,
-        Err(Failure::Problem(problem) | Failure::Usage(problem)) => {
-            tell(told, &Told::Refused(problem))?;
-        }
+        Err(failure) => tell(told, &Told::Refused(failure.into_problem()))?,
     }
     Ok(exit::DONE)
 }
