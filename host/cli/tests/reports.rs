@@ -73,6 +73,8 @@ fn a_plugin_that_does_not_open_is_a_failure_in_the_report() {
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{code}: {told}");
         assert_eq!(told.matches("error: ").count(), 1, "{code}: {told}");
+        let printed = text(&output.stdout);
+        assert_eq!(printed.matches("  FAILED").count(), 1, "{printed}");
         assert!(
             told.contains("libcrossdock_plugin_bad.so"),
             "{code}: {told}"

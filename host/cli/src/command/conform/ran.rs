@@ -47,7 +47,8 @@ impl Ran {
 
     /// Makes a problem a failure of the last report, or of one that is made for it. The first one is told.
     pub(super) fn fail(&mut self, around: Around, problem: Problem, time: Duration) {
-        self.reports = self.with(around.words(), &problem.why, time);
+        let why = format!("{}: {}", problem.what, problem.why);
+        self.reports = self.with(around.words(), &why, time);
         self.problem.get_or_insert(problem);
     }
 

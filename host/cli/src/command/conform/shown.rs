@@ -62,8 +62,10 @@ impl Shown {
     /// Prints what is left, the failures again, which may be far above, and how many cases of each device passed.
     pub(super) fn finish(&mut self, reports: &[Report]) -> Result<(), Failure> {
         self.show_all(reports)?;
+        // Where nothing but failures was printed, they stand right above.
+        let is_far = |report: &&Report| report.failures().count() < report.cases.len();
         let failed = reports.iter().filter(|report| !report.passed());
-        for report in failed.filter(|_| self.is_on) {
+        for report in failed.filter(is_far).filter(|_| self.is_on) {
             screen::result(format!("\nfailed on {}\n", report.heading()))?;
             for case in causes_first(report) {
                 // The contract stands above.
