@@ -109,18 +109,34 @@ class Runner:
         assert ended.returncode == 0, f"in {script}\n{ended.stdout}{ended.stderr}"
 
     def job(self, workflow: dict[str, Any]) -> None:
+        """Fails as the first of its steps, behind those that run nevertheless."""
         (job,) = workflow["jobs"].values()
         self.environment |= workflow["env"]
+        failure: AssertionError | None = None
+        is_built = False
         for step in job["steps"]:
             match step.get("if"):
                 case "vars.CROSSDOCK_REPOSITORY == ''":
                     continue  # it is named
+                case "${{ !cancelled() && steps.build.outcome == 'success' }}":
+                    is_to_run = is_built
+                case "always()":
+                    is_to_run = True
                 case condition:
-                    assert condition in (None, "always()", "steps.wheel.outputs.cache-hit != 'true'")
-            if "uses" in step:
-                self.used(step["uses"], step.get("with", {}))
-            else:
-                self.run(job["defaults"]["run"]["shell"], step["run"])
+                    assert condition in (None, "steps.wheel.outputs.cache-hit != 'true'")
+                    is_to_run = failure is None
+            if not is_to_run:
+                continue
+            try:
+                if "uses" in step:
+                    self.used(step["uses"], step.get("with", {}))
+                else:
+                    self.run(job["defaults"]["run"]["shell"], step["run"])
+                is_built = is_built or step.get("id") == "build"
+            except AssertionError as error:
+                failure = failure or error
+        if failure:
+            raise failure
 
 
 @pytest.mark.parametrize("language", ["--c", "--rust"])
@@ -148,16 +164,63 @@ def test_each_step_works(language: str, tmp_path: Path) -> None:
     assert f"rustup toolchain install {oldest[1]} " in asked
 
 
-def test_a_plugin_that_copies_too_little_fails_the_job(tmp_path: Path) -> None:
-    project = new_plugin(tmp_path, "--c")
+def copies_too_little(folder: Path) -> Path:
+    """A project whose plugin copies half of what it should."""
+    project = new_plugin(folder, "--c")
     source = project / "src/plugin.c"
     text = source.read_text()
     wrong = text.replace("(size_t)args->bytes)", "(size_t)args->bytes / 2)")
     assert wrong != text
     source.write_text(wrong)
+    return project
+
+
+def test_a_plugin_that_copies_too_little_fails_the_job(tmp_path: Path) -> None:
+    project = copies_too_little(tmp_path)
     (project / "tests/unit.c").write_text("int main(void) { return 0; }\n")
     with pytest.raises(AssertionError, match="^in crossdock conform"):
         Runner(project, tmp_path).job(workflow(project))
+
+
+def test_a_unit_test_that_fails_hides_nothing_that_comes_behind_it(tmp_path: Path) -> None:
+    project = copies_too_little(tmp_path)
+    runner = Runner(project, tmp_path)
+    with pytest.raises(AssertionError, match="^in make test"):
+        runner.job(workflow(project))
+    report = (project / "conform.xml").read_text()
+    assert 'name="bytes_come_back_as_they_went"' in report and "<failure " in report
+    assert "**different**" in runner.text("GITHUB_STEP_SUMMARY")
+    assert (project / "matrix.html").exists()
+
+
+def test_a_plugin_that_does_not_open_is_in_all_reports(tmp_path: Path) -> None:
+    project = new_plugin(tmp_path, "--c")
+    source = project / "src/plugin.c"
+    text = source.read_text()
+    wrong = text.replace("#include <pthread.h>", "#include <pthread.h>\n#include <stdlib.h>")
+    wrong = re.sub(r"(static xd_status probe\([^{]*\{)", r"\1 abort();", wrong)
+    assert wrong.count("abort();") == 1
+    source.write_text(wrong)
+    runner = Runner(project, tmp_path)
+    with pytest.raises(AssertionError):
+        runner.job(workflow(project))
+    report = (project / "conform.xml").read_text()
+    assert 'name="the_plugin_opens"' in report and "SIGABRT" in report
+    summary = runner.text("GITHUB_STEP_SUMMARY")
+    assert "**error**" in summary and "SIGABRT" in summary
+
+
+def test_the_steps_for_another_service_work(tmp_path: Path) -> None:
+    document = (ROOT / "docs/ci.md").read_text()
+    shown = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    (job,) = yaml.safe_load(shown[2]).values()
+    project = new_plugin(tmp_path, "--c")
+    runner = Runner(project, tmp_path)
+    runner.environment |= job["variables"]
+    runner.run("bash -e {}", "\n".join(job["script"]))
+    artifacts = job["artifacts"]
+    for name in [*artifacts["paths"], artifacts["reports"]["junit"]]:
+        assert (project / name).stat().st_size > 200, name
 
 
 def test_the_document_shows_the_workflow(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ use std::{error::Error, fmt, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
+use crate::globals::Globals;
+
 /// What went wrong, why, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Problem {
@@ -21,8 +23,8 @@ pub(crate) struct Problem {
 pub(crate) enum Failure {
     /// Something to tell.
     Problem(Problem),
-    /// Nobody reads the output any more: end without a word.
-    Closed,
+    /// The same, where the command line is wrong.
+    Usage(Problem),
 }
 
 impl Problem {
@@ -45,6 +47,46 @@ impl Problem {
             error.to_string(),
             "check the path and the permissions",
         )
+    }
+}
+
+impl Problem {
+    /// The same problem, with the plugin's file in its first line.
+    pub(crate) fn of_plugin(mut self, path: &Path) -> Self {
+        let path = path.display().to_string();
+        if !self.what.contains(&path) {
+            self.what = format!("{} (plugin file `{path}`)", self.what);
+        }
+        self
+    }
+
+    /// The same problem, whose hint names commands that meet these plugins too.
+    pub(crate) fn with_plugins(mut self, globals: &Globals) -> Self {
+        for command in ["crossdock devices", "crossdock doctor"] {
+            let whole = globals.with_plugins(command);
+            let hint = self
+                .hint
+                .replace(&format!("`{command}`"), &format!("`{whole}`"));
+            self.hint = hint;
+        }
+        self
+    }
+}
+
+impl Failure {
+    /// What there is to tell, whatever is wrong.
+    pub(crate) fn into_problem(self) -> Problem {
+        match self {
+            Self::Problem(problem) | Self::Usage(problem) => problem,
+        }
+    }
+
+    /// The same failure, whose hint names commands that meet these plugins too.
+    pub(crate) fn with_plugins(self, globals: &Globals) -> Self {
+        match self {
+            Self::Problem(problem) => Self::Problem(problem.with_plugins(globals)),
+            Self::Usage(problem) => Self::Usage(problem.with_plugins(globals)),
+        }
     }
 }
 
@@ -121,6 +163,23 @@ pub(crate) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_in_a_hint_meet_the_plugins_of_this_one() {
+        let globals = Globals {
+            plugin: vec!["a b.so".into(), "c.so".into()],
+            plugin_path: Some("d".into()),
+            require: Vec::new(),
+            quiet: false,
+            color: clap::ColorChoice::Auto,
+        };
+        let problem = Problem::new("a", "b", "run `crossdock doctor` for its state");
+        let given = "`crossdock doctor --plugin 'a b.so' --plugin 'c.so' --plugin-path 'd'`";
+        assert_eq!(
+            problem.with_plugins(&globals).hint,
+            format!("run {given} for its state")
+        );
+    }
 
     #[test]
     fn a_problem_is_three_lines_whatever_the_texts_hold() {

@@ -2,12 +2,14 @@
 //! and is followed until its end.
 
 use std::{
+    env,
     fs::File,
     io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use rustix::{
@@ -106,6 +108,17 @@ fn words<T: DeserializeOwned + Send + 'static>(
     thread::Builder::new().spawn(read)?;
     Ok(receive)
 }
+
+/// How long a child may take until its first word, in which it loads and opens the plugins: a limit of its own,
+/// since drivers take their time, and no shorter one than is asked for what comes then.
+pub(crate) fn start_limit(limit: Duration) -> Duration {
+    // Of tests, which do not wait for minutes.
+    let asked = env::var("CROSSDOCK_START_LIMIT_MS").ok();
+    let asked = asked.and_then(|text| text.parse().ok());
+    asked.map_or(START.max(limit), Duration::from_millis)
+}
+
+const START: Duration = Duration::from_secs(120);
 
 /// How a child ended that did not do its work.
 pub(crate) fn ended(status: ExitStatus) -> String {

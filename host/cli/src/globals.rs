@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::{dlpack::DeviceType, shown::shell_word};
 
 /// What every subcommand takes.
 #[derive(Debug, Clone, Args)]
@@ -24,4 +24,18 @@ pub(crate) struct Globals {
     /// When to use colour.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: clap::ColorChoice,
+}
+
+impl Globals {
+    /// A command for a hint, which meets the same plugins as this one.
+    pub(crate) fn with_plugins(&self, command: &str) -> String {
+        let mut out = command.to_owned();
+        for file in &self.plugin {
+            out.push_str(&format!(" --plugin {}", shell_word(file)));
+        }
+        if let Some(folder) = &self.plugin_path {
+            out.push_str(&format!(" --plugin-path {}", shell_word(folder)));
+        }
+        out
+    }
 }

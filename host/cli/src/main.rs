@@ -27,10 +27,13 @@ use crate::{args::Cli, exit::Exit, failure::Failure};
 fn main() -> ExitCode {
     let exit = match run() {
         Ok(exit) => exit,
-        Err(Failure::Closed) => exit::DONE,
         Err(Failure::Problem(problem)) => {
             screen::problem(&problem);
             exit::BROKEN
+        }
+        Err(Failure::Usage(problem)) => {
+            screen::problem(&problem);
+            exit::USAGE
         }
     };
     exit.into()
@@ -48,7 +51,8 @@ fn run() -> Result<Exit, Failure> {
     };
     color.write_global();
     log_lines::begin(cli.globals.quiet);
-    cli.command.run(&cli.globals)
+    let done = cli.command.run(&cli.globals);
+    done.map_err(|failure| failure.with_plugins(&cli.globals))
 }
 
 /// Help and version are results; all else on this way is a wrong command line, whose words are anybody's.

@@ -44,12 +44,27 @@ impl Outputs {
         }
     }
 
+    /// Says which of the outputs goes to stdout, which is `-` for them: one at most.
+    pub(crate) fn stdout_of<T>(
+        named: impl IntoIterator<Item = (T, bool)>,
+    ) -> Result<Option<T>, Failure> {
+        let mut on_stdout = named.into_iter().filter(|(_, is_on)| *is_on);
+        let first = on_stdout.next().map(|(output, _)| output);
+        if on_stdout.next().is_some() {
+            let why = "two of them would be written to stdout, and neither could be read";
+            let problem = Problem::new("write to `-`", why, "give one of them the name of a file");
+            return Err(Failure::Usage(problem));
+        }
+        Ok(first)
+    }
+
     /// Says that a file will be written, before there is any work for it.
     pub(crate) fn claim(&mut self, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
         if !self.claimed.insert(real_name(path)) {
             let why = "two of them would be written to it, and one would be lost";
-            return Err(refuse(path, why, "give them different names or folders").into());
+            let problem = refuse(path, why, "give them different names or folders");
+            return Err(Failure::Usage(problem));
         }
         Ok(())
     }

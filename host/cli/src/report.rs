@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) refused: Vec<Problem>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DeviceRow {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -89,11 +89,15 @@ impl Report {
             .filter(|folder| can_be(folder))
             .map(|dir| dir.display().to_string())
             .collect();
-        for name in EXPECTED {
+        for (name, is_made) in EXPECTED {
             if self.plugins.iter().all(|plugin| plugin.name != name) {
+                let next = if is_made {
+                    "put it there, or its folder into CROSSDOCK_PLUGIN_PATH"
+                } else {
+                    "Crossdock has none yet; one of others is looked for there too"
+                };
                 let detail = format!(
-                    "no plugin: looked for libcrossdock_plugin_{name}.so in {}; put it there, or \
-                     its folder into CROSSDOCK_PLUGIN_PATH",
+                    "no plugin: looked for libcrossdock_plugin_{name}.so in {}; {next}",
                     folders.join(", ")
                 );
                 self.absent.push(AbsentRow {
@@ -223,5 +227,5 @@ pub(crate) const ABSENT: &str = "absent";
 /// A plugin's state in JSON.
 pub(crate) const BROKEN: &str = "broken";
 
-/// Plugins that people look for; without a file they are told that there is none.
-const EXPECTED: [&str; 3] = ["cuda", "rocm", "opencl"];
+/// Plugins that people look for, and whether Crossdock has them; without a file they are told that there is none.
+const EXPECTED: [(&str, bool); 3] = [("cuda", false), ("rocm", false), ("opencl", true)];

@@ -18,7 +18,11 @@ pub(crate) fn open(globals: &Globals) -> Result<Runtime, Failure> {
     if let Some(folder) = &globals.plugin_path {
         builder = builder.plugin_dir(folder);
     }
-    Ok(builder.open()?)
+    let opened = builder.open().map_err(Problem::from);
+    Ok(opened.map_err(|problem| match &globals.plugin[..] {
+        [only] => problem.of_plugin(only),
+        _ => problem,
+    })?)
 }
 
 /// Opens the runtime for work on devices: what is refused is told, what is required must be there.
@@ -43,15 +47,24 @@ pub(crate) fn types(runtime: &Runtime) -> Vec<String> {
 
 /// Checks `--require` against the device types that are here.
 pub(crate) fn require(globals: &Globals, here: &[String]) -> Result<(), Failure> {
+    let hint = "run `crossdock devices` to see what was looked for and where";
+    missing(globals, here, hint).map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+/// The types of `--require` that are not here, with what to do about it.
+pub(crate) fn missing(globals: &Globals, here: &[String], hint: &str) -> Option<Problem> {
     let wanted = globals.require.iter().map(ToString::to_string);
     let missing: Vec<String> = wanted.filter(|ty| !here.contains(ty)).collect();
     if missing.is_empty() {
-        return Ok(());
+        return None;
     }
     let list = missing.join(", ");
     let why = format!("no device of type {list} is here; it was asked for by `--require`");
-    let hint = "run `crossdock devices` to see what was looked for and where";
-    Err(Problem::new(format!("find a device of type {list}"), why, hint).into())
+    Some(Problem::new(
+        format!("find a device of type {list}"),
+        why,
+        hint,
+    ))
 }
 
 /// A device by its name, for the parser of the command line, which runs before anything is opened.

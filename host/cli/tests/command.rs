@@ -96,7 +96,12 @@ fn devices_lists_the_built_in_cpu_and_what_is_absent() {
         text.contains("cuda") && text.contains("no plugin"),
         "{text}"
     );
-    assert!(text.contains("into CROSSDOCK_PLUGIN_PATH"), "{text}");
+    let line = |name: &str| text.lines().find(|line| line.trim().starts_with(name));
+    let (made, planned) = (line("opencl").unwrap(), line("cuda").unwrap());
+    assert!(made.contains("put it there"), "{text}");
+    // Nobody can put there what does not exist.
+    assert!(planned.contains("Crossdock has none yet"), "{text}");
+    assert!(!planned.contains("put it there"), "{text}");
 }
 
 #[test]
@@ -312,12 +317,22 @@ fn conform_runs_on_the_built_in_plugin() {
 }
 
 #[test]
-fn a_closed_pipe_ends_the_command_without_a_word() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let output = crossdock(&["devices"]).stdout(writer).output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(err(&output), "");
+fn a_closed_pipe_changes_neither_the_verdict_nor_what_is_told() {
+    let closed = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        crossdock(arguments).stdout(writer).output().unwrap()
+    };
+    let output = closed(&["devices"]);
+    assert_eq!((output.status.code(), &*err(&output)), (Some(0), ""));
+    for line in [
+        &["doctor", "--plugin", "/nowhere/libcrossdock_plugin_x.so"][..],
+        &["devices", "--require", "cuda"],
+    ] {
+        let (read, unread) = (run(line), closed(line));
+        assert_eq!(unread.status.code(), Some(1), "{line:?}");
+        assert_eq!(err(&unread), err(&read), "{line:?}");
+    }
 }
 
 #[test]

@@ -152,7 +152,9 @@ fn a_hang_ends_after_its_limit_and_what_is_printed_does_not_mix_with_the_result(
     let failed = failures(&output);
     let why = &failed[0].1;
     assert!(why.contains("no answer within 3 s"), "{why}");
-    let shows = format!("conform --in-process --case {}`", names[0].0);
+    let file = folder.path().join("libcrossdock_plugin_bad.so");
+    let (file, name) = (file.display(), &names[0].0);
+    let shows = format!("`crossdock conform '{file}' --in-process --case {name}` in a debugger");
     assert!(why.contains(&shows), "{why}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("noise"));
 }
@@ -191,6 +193,29 @@ fn a_plugin_that_cannot_be_loaded_is_one_error() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert_eq!(told.matches("error:").count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn behind_a_closed_pipe_the_cases_run_the_report_is_written_and_the_verdict_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    for (code, verdict, failures) in [("", 0, 0), ("return XD_VENDOR;", 1, 1)] {
+        let plugin = build(folder.path(), code);
+        let report = folder.path().join("report.xml");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+        command
+            .arg("conform")
+            .arg(&plugin)
+            .args(["--level", "core"]);
+        command.arg("--junit").arg(&report);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(verdict), "{code}");
+        let text = fs::read_to_string(&report).unwrap();
+        assert!(text.matches("<testcase ").count() > 40, "{text}");
+        assert!(text.matches("<failure ").count() >= failures, "{text}");
+        fs::remove_file(report).unwrap();
     }
 }
 

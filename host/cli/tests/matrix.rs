@@ -65,12 +65,22 @@ fn assert_one_pair_is(outcome: &str, does: &str, why: &str) {
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let pairs = value["pairs"].as_array().unwrap();
     let outcomes: Vec<_> = pairs.iter().map(|pair| pair["outcome"].as_str()).collect();
+    let told_times: Vec<_> = pairs.iter().map(|pair| pair["seconds"].is_f64()).collect();
+    assert_eq!(told_times, [true, false, true, true], "{value}");
     let verified = Some("verified");
     let wanted = [verified, Some(outcome), verified, verified];
     assert_eq!(outcomes, wanted, "{value}");
     assert!(pairs[1]["why"].as_str().unwrap().contains(why), "{value}");
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains(&outcome.to_uppercase()), "{page}");
+    let cell = format!("<b>{}</b>", outcome.to_uppercase());
+    assert!(page.contains(&cell), "{page}");
+    assert!(!page.contains("0.0 us"), "{page}");
+    // The plugins of both devices, by words for a shell.
+    let hint = format!(
+        "try: run `crossdock conform builtin` and `crossdock conform '{}'`\n",
+        plugin.display()
+    );
+    assert!(told.contains(&hint), "{told}");
 }
 
 #[test]
@@ -86,6 +96,28 @@ fn an_exit_is_the_result_of_its_pair_and_the_others_run() {
 #[test]
 fn a_hang_is_the_result_of_its_pair_and_the_others_run() {
     assert_one_pair_is("hung", "for (;;) pause();", "no answer within 10 s");
+}
+
+#[test]
+fn behind_a_closed_pipe_all_pairs_run_and_the_verdict_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("matrix.json");
+    let code = c_plugin::Code {
+        first_in: ("ext_copy", "return XD_VENDOR;"),
+        ..Default::default()
+    };
+    let good = c_plugin::build(folder.path(), "good", &c_plugin::Code::default());
+    let bad = c_plugin::build(folder.path(), "bad", &code);
+    for (plugin, verdict) in [(good, 0), (bad, 1)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = matrix(Some(&plugin), &["--json", json.to_str().unwrap()]);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(verdict), "{}", err(&output));
+        let value: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        assert_eq!(value["pairs"].as_array().unwrap().len(), 4);
+        fs::remove_file(&json).unwrap();
+    }
 }
 
 #[test]
@@ -241,7 +273,11 @@ fn results_are_printed_and_written_as_they_come() {
     let row = rows.find(|line| line.as_ref().unwrap().starts_with("cpu:0 "));
     assert!(row.unwrap().unwrap().contains("alias"));
     let value: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-    assert_eq!(value["pairs"].as_array().unwrap().len(), 1);
+    // What is to come stands there as what was not tried, if this is the last that is written.
+    let pairs = value["pairs"].as_array().unwrap();
+    let outcomes: Vec<_> = pairs.iter().map(|pair| pair["outcome"].as_str()).collect();
+    let untried = Some("untried");
+    assert_eq!(outcomes, [Some("verified"), untried, untried, untried]);
     running.kill().unwrap();
     running.wait().unwrap();
 }

@@ -1,6 +1,7 @@
 //! `crossdock new-plugin`: its projects build and pass `conform` with no edits.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -57,7 +58,7 @@ fn a_project_in_c_builds_in_silence_and_passes() {
                 .current_dir(folder.path().join(name)),
         );
         assert!(
-            told.contains("unit: 4 passed") && told.contains(" 0 failed"),
+            told.contains("unit: 6 passed") && told.contains(" 0 failed"),
             "{told}"
         );
         assert!(!told.contains("warning"), "{told}");
@@ -80,6 +81,54 @@ fn a_project_in_c_builds_in_silence_and_passes() {
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
+}
+
+/// What `make` says in a project, which must fail.
+fn made_in_vain(project: &Path, arguments: &[&str]) -> String {
+    let mut make = Command::new("make");
+    make.args(arguments).current_dir(project);
+    let output = make.env("CROSSDOCK", CROSSDOCK).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert!(!output.status.success(), "{told}");
+    told
+}
+
+#[test]
+fn unit_tests_that_crash_or_hang_end_and_name_the_test() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["bad_dev", "--c"]);
+    let project = folder.path().join("bad_dev");
+    let source = std::fs::read_to_string(project.join("src/plugin.c")).unwrap();
+    for does in ["abort();", "for (;;);"] {
+        let (before, fill) = source.split_once("static xd_status fill(").unwrap();
+        let before = before.replace("<pthread.h>", "<pthread.h>\n#include <stdlib.h>");
+        let fill = fill.replacen('{', &format!("{{ {does}"), 1);
+        let bad = format!("{before}static xd_status fill({fill}");
+        std::fs::write(project.join("src/plugin.c"), bad).unwrap();
+        let told = made_in_vain(&project, &["test", "CPPFLAGS=-DSECONDS=2"]);
+        let mut names = told.lines().filter(|line| line.starts_with("unit: "));
+        assert_eq!(
+            names.next_back(),
+            Some("unit: a_fill_repeats_its_pattern"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn sanitizers_of_another_compiler_are_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &["my_dev", "--c"]);
+    let compiler = folder.path().join("cc");
+    std::fs::write(&compiler, "#!/bin/sh\necho clang version 14\n").unwrap();
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let project = folder.path().join("my_dev");
+    let told = made_in_vain(
+        &project,
+        &["sanitize", &format!("CC={}", compiler.display())],
+    );
+    assert!(told.contains("say CC=gcc"), "{told}");
 }
 
 #[test]

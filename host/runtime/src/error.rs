@@ -162,6 +162,16 @@ impl Error {
             } if operation == "open" => {
                 "start the process by `spawn`, or use the driver in the child only".to_owned()
             }
+            // There is no tensor yet that could be freed.
+            Self::Hook {
+                status: Status::OOM_DEVICE | Status::OOM_HOST,
+                operation,
+                ..
+            } if operation == "open" => {
+                "end what else uses the memory of this machine and its devices; `crossdock doctor` says whether \
+                 the plugin opens then"
+                    .to_owned()
+            }
             Self::Hook { status, .. } => hint_for(*status).to_owned(),
             Self::UnknownDevice { device, .. } if memory_called(device.ty).is_some() => {
                 "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
@@ -347,9 +357,13 @@ mod tests {
     use super::*;
 
     fn hint(status: Status, native_code: i64) -> String {
+        hint_of("call", status, native_code)
+    }
+
+    fn hint_of(operation: &str, status: Status, native_code: i64) -> String {
         let error = Error::Hook {
             plugin: "test".to_owned(),
-            operation: "call".to_owned(),
+            operation: operation.to_owned(),
             status,
             native_code,
             native_name: String::new(),
@@ -389,6 +403,8 @@ mod tests {
     fn who_has_no_memory_left_is_told_of_memory_that_work_still_uses() {
         for status in [Status::OOM_DEVICE, Status::OOM_HOST] {
             assert!(hint(status, 0).contains("wait for releases"), "{status}");
+            let at_open = hint_of("open", status, 0);
+            assert!(!at_open.contains("tensors"), "{at_open}");
         }
     }
 }

@@ -1,35 +1,42 @@
-//! A report as `JUnit` XML, the form that continuous integration reads.
+//! Reports as `JUnit` XML, the form that continuous integration reads.
 
 use std::fmt::Write as _;
 
 use crate::{CaseReport, Outcome, Report};
 
-/// The whole document.
-pub(crate) fn document(report: &Report) -> String {
-    let (_, skipped, failed) = report.counts();
-    let seconds: f64 = report.cases.iter().map(|case| case.seconds).sum();
-    let suite = escape(&format!(
-        "{}:{} {}",
-        report.plugin, report.device, report.device_name
-    ));
-    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let head = format!(
-        "<testsuites>\n  <testsuite name=\"{suite}\" tests=\"{}\" failures=\"{failed}\" \
-         skipped=\"{skipped}\" errors=\"0\" time=\"{seconds:.6}\">\n",
-        report.cases.len(),
-    );
-    text.push_str(&head);
-    for case in &report.cases {
-        text.push_str(&element(&report.plugin, case));
+/// The reports as one `JUnit` XML document, with a suite for each of them. A case's class has the device in its
+/// name, since the same cases run on each device of a plugin.
+#[must_use]
+pub fn junit<'a>(reports: impl IntoIterator<Item = &'a Report>) -> String {
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for report in reports {
+        text.push_str(&suite(report));
     }
-    text.push_str("  </testsuite>\n</testsuites>\n");
+    text.push_str("</testsuites>\n");
     text
 }
 
-fn element(plugin: &str, case: &CaseReport) -> String {
+fn suite(report: &Report) -> String {
+    let (_, skipped, failed) = report.counts();
+    let seconds: f64 = report.cases.iter().map(|case| case.seconds).sum();
+    let device = format!("{}:{}", report.plugin, report.device);
+    let mut text = format!(
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failed}\" skipped=\"{skipped}\" \
+         errors=\"0\" time=\"{seconds:.6}\">\n",
+        escape(&format!("{device} {}", report.device_name)),
+        report.cases.len(),
+    );
+    for case in &report.cases {
+        text.push_str(&element(&device, case));
+    }
+    text.push_str("  </testsuite>\n");
+    text
+}
+
+fn element(device: &str, case: &CaseReport) -> String {
     let mut text = format!(
         "    <testcase classname=\"crossdock.{}\" name=\"{}\" time=\"{:.6}\"",
-        escape(plugin),
+        escape(device),
         escape(case.name),
         case.seconds,
     );
@@ -75,6 +82,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::Level;
 
@@ -102,15 +111,15 @@ mod tests {
             ],
         };
         assert_eq!(
-            document(&report),
+            junit([&report]),
             r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
   <testsuite name="p&amp;q:0 a &quot;b&quot;" tests="3" failures="1" skipped="1" errors="0" time="1.500000">
-    <testcase classname="crossdock.p&amp;q" name="it_holds" time="0.500000"/>
-    <testcase classname="crossdock.p&amp;q" name="it_holds" time="0.500000">
+    <testcase classname="crossdock.p&amp;q:0" name="it_holds" time="0.500000"/>
+    <testcase classname="crossdock.p&amp;q:0" name="it_holds" time="0.500000">
       <skipped message="no &lt;fill&gt;"/>
     </testcase>
-    <testcase classname="crossdock.p&amp;q" name="it_holds" time="0.500000">
+    <testcase classname="crossdock.p&amp;q:0" name="it_holds" time="0.500000">
       <failure message="1 &amp; 2�">a &lt; b</failure>
     </testcase>
   </testsuite>
@@ -119,5 +128,28 @@ mod tests {
         );
         assert!(!report.passed());
         assert_eq!(report.counts(), (1, 1, 1));
+    }
+
+    #[test]
+    fn each_device_has_a_suite_and_a_class_of_its_own() {
+        let mut reports = [0, 1].map(|device| {
+            let name = "made up".to_owned();
+            let mut report = Report::new("p".to_owned(), device, name, Level::Core);
+            report.cases.push(case(Outcome::Passed));
+            report
+        });
+        for report in &mut reports {
+            let why = "it crashed".to_owned();
+            report.fail("it_closes", "rule", why, Duration::from_secs(2));
+        }
+        let text = junit(&reports);
+        assert_eq!(text.matches("<testsuites>").count(), 1, "{text}");
+        for device in ["p:0", "p:1"] {
+            let suite = format!("<testsuite name=\"{device} made up\" tests=\"2\" failures=\"1\"");
+            assert!(text.contains(&suite), "{text}");
+            let class = format!("classname=\"crossdock.{device}\"");
+            assert_eq!(text.matches(&class).count(), 2, "{text}");
+        }
+        assert_eq!(text.matches("time=\"2.500000\"").count(), 2, "{text}");
     }
 }

@@ -50,7 +50,9 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
     let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
     if let Some(folder) = &arguments.out {
         for part in read.iter().flat_map(|file| &file.parts) {
-            outputs.claim(&folder.join(&part.name))?;
+            // Names come from what the files hold, too.
+            let claimed = outputs.claim(&folder.join(&part.name));
+            claimed.map_err(Failure::into_problem)?;
         }
         make_folder(folder)?;
     }

@@ -162,7 +162,7 @@ impl Diagnosis {
                 state
             }
             Ok(Answer::Refused(problem)) | Err(problem) => {
-                self.report.refused.push(naming(problem, &path));
+                self.report.refused.push(problem.of_plugin(&path));
                 "refused".to_owned()
             }
         };
@@ -227,15 +227,6 @@ fn candidates(globals: &Globals) -> Result<Vec<PathBuf>, Failure> {
         }
     }
     Ok(paths)
-}
-
-/// The same problem, with the file in its first line.
-fn naming(mut problem: Problem, path: &std::path::Path) -> Problem {
-    let path = path.display().to_string();
-    if !problem.what.contains(&path) {
-        problem.what = format!("{} (plugin file `{path}`)", problem.what);
-    }
-    problem
 }
 
 fn ty(device: &str) -> String {

@@ -102,7 +102,10 @@ fn an_output_replaces_no_input_and_no_other_output() {
     }
     assert_eq!(fs::read(&array).unwrap(), before);
     let both = ["matrix", &array, "--html", &page, "--json", &page];
-    refused(&crossdock(&both).output().unwrap(), "two of them");
+    let twice = crossdock(&both).output().unwrap();
+    assert_eq!(twice.status.code(), Some(2), "{}", err(&twice));
+    assert!(err(&twice).contains("two of them"), "{}", err(&twice));
+    assert!(!Path::new(&page).exists());
     let plugin = c_plugin::build(folder.path(), "mine", &c_plugin::Code::default());
     let (plugin, known) = (plugin.to_str().unwrap().to_owned(), at("known"));
     fs::write(&known, "").unwrap();

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
-    conform::command::{LevelArgument, absent, own_devices},
+    conform::command::{LevelArgument, absent, open_named, own_devices},
     conform::ending,
 };
 use crate::{
@@ -49,6 +49,8 @@ pub(crate) enum Told {
     End { outcome: Outcome, seconds: f64 },
     /// No case can be run.
     Refused(Problem),
+    /// All cases are over, and the plugin is being closed.
+    Closing,
     /// The final word: no case is left, and the plugin is closed.
     Done,
 }
@@ -68,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
-    let runtime = crate::command::conform::command::open(&arguments.plugin)?;
+    let runtime = open_named(&arguments.plugin)?;
     let level = Level::from(arguments.level);
     let mut left_out = arguments.skip;
     if let Some((plugin, detail)) = absent(&runtime, &arguments.plugin)? {
@@ -107,5 +109,6 @@ fn run_cases(arguments: &Arguments, parent: &mut File) -> Result<(), Failure> {
             tell(parent, &Told::End { outcome, seconds })?;
         }
     }
+    tell(parent, &Told::Closing)?;
     Ok(())
 }

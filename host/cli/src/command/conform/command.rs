@@ -1,13 +1,21 @@
 //! `crossdock conform`: a plugin against the contract.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use crossdock::{Device, Error, PluginState, Runtime};
 use crossdock_conformance::{Level, Report, Subject, run_each};
+use crossdock_sdk::shown::shell_word;
 
 use crate::command::{
-    conform::known_failures::KnownFailures, conform::process, conform::shown::Shown,
+    conform::junit::Junit,
+    conform::known_failures::KnownFailures,
+    conform::process,
+    conform::ran::{Around, Ran},
+    conform::shown::Shown,
 };
 use crate::{
     exit::Exit,
@@ -34,7 +42,10 @@ pub(crate) struct Arguments {
     /// Cases that may fail, a name on each line with `#` before a remark. One that passes is an error.
     #[arg(long, value_name = "F")]
     known_failures: Option<PathBuf>,
-    /// Write JUnit XML into this file; with several devices, into one file for each (`F.1`, ..).
+    /// End a case that takes longer [default: 60]; the cases after it run in a new process.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: Option<u64>,
+    /// Write JUnit XML into this file, or to stdout for `-`, with a suite for each device.
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
     /// List the cases that were skipped too, each with why.
@@ -72,14 +83,6 @@ impl From<LevelArgument> for Level {
     }
 }
 
-/// What was checked.
-#[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) reports: Vec<Report>,
-    /// The types of the devices.
-    pub(super) types: Vec<String>,
-}
-
 impl Arguments {
     /// What the command does, for errors.
     pub(super) fn what(&self) -> String {
@@ -89,47 +92,69 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
     let read = [Some(&arguments.plugin), arguments.known_failures.as_ref()];
-    let mut outputs = Outputs::beside(read.into_iter().flatten().map(PathBuf::as_path));
-    if let Some(path) = &arguments.junit {
-        outputs.claim(path)?;
-        // Minutes of cases are not spent for a report that cannot be written.
-        drop(outputs.begin(path)?);
-    }
+    let outputs = Outputs::beside(read.into_iter().flatten().map(PathBuf::as_path));
+    let junit = Junit::claim(arguments.junit.as_deref(), outputs)?;
+    Outputs::stdout_of([((), arguments.json), ((), junit.is_on_stdout())])?;
     let known = arguments.known_failures.as_deref().map(KnownFailures::read);
     let known = known.transpose()?.unwrap_or_default();
     screen::talk(
         globals.quiet,
         &arguments.what().replacen("check", "checking", 1),
     );
-    let mut shown = Shown::new(!arguments.json, arguments.verbose);
-    let Ran { reports, types } = if arguments.in_process {
+    let rows = !arguments.json && !junit.is_on_stdout();
+    let mut shown = Shown::new(rows, arguments.verbose, junit);
+    let mut ran = if arguments.in_process {
         in_process(arguments, &mut shown)?
     } else {
         process::run(arguments, globals.quiet, &mut shown)?
     };
-    shown.finish(&reports)?;
-    if reports.is_empty() {
-        let hint = "run `crossdock doctor` for its state";
-        return Err(Problem::new(arguments.what(), "it has no device here", hint).into());
+    if ran.problem.is_none() {
+        judge(arguments, globals, &known, &mut ran);
     }
-    if let Some(path) = &arguments.junit {
-        write_junit(path, &reports, &mut outputs)?;
-    }
+    shown.finish(&ran.reports)?;
+    shown.junit.finish(&ran.reports)?;
     if arguments.json {
-        screen::json(&reports)?;
+        screen::json(&ran.reports)?;
     }
-    let nothing = reports.iter().all(|report| report.cases.is_empty());
-    if nothing {
-        let what = format!(
-            "find the case `{}`",
-            arguments.case.as_deref().unwrap_or_default()
+    match ran.problem {
+        Some(problem) => Err(problem.into()),
+        None => Ok(Exit::broken_if(!known.excuses(&ran.reports))),
+    }
+}
+
+/// What is asked for beside the cases.
+fn judge(arguments: &Arguments, globals: &Globals, known: &KnownFailures, ran: &mut Ran) {
+    let found = if ran.reports.is_empty() {
+        let hint = format!("run `{}` for its state", doctor(&arguments.plugin));
+        let problem = Problem::new(arguments.what(), "it has no device here", hint);
+        Some((Around::Opens, problem))
+    } else if ran.reports.iter().all(|report| report.cases.is_empty()) {
+        let case = arguments.case.as_deref().unwrap_or_default();
+        let hint = "run `crossdock conform builtin -v`, which shows the names of all";
+        let why = "no name in this level has this text";
+        let problem = Problem::new(format!("find the case `{case}`"), why, hint);
+        Some((Around::CaseIsNamed, problem))
+    } else if let Some(problem) = known.out_of_date(&ran.reports) {
+        Some((Around::ListIsUpToDate, problem))
+    } else {
+        let hint = format!(
+            "run `{}` to see what it looked for",
+            doctor(&arguments.plugin)
         );
-        let hint = "leave `--case` out to see the names of all";
-        return Err(Problem::new(what, "no name in this level has this text", hint).into());
+        let problem = session::missing(globals, &ran.types, &hint);
+        problem.map(|problem| (Around::RequiredIsHere, problem))
+    };
+    if let Some((around, problem)) = found {
+        ran.fail(around, problem, Duration::ZERO);
     }
-    known.check_up_to_date(&reports)?;
-    session::require(globals, &types)?;
-    Ok(Exit::broken_if(!known.excuses(&reports)))
+}
+
+/// The command that tells the state of a plugin.
+fn doctor(plugin: &Path) -> String {
+    if plugin == Path::new(BUILT_IN) {
+        return "crossdock doctor".to_owned();
+    }
+    format!("crossdock doctor --plugin {}", shell_word(plugin))
 }
 
 pub(super) fn open(plugin: &Path) -> Result<Runtime, Error> {
@@ -140,6 +165,16 @@ pub(super) fn open(plugin: &Path) -> Result<Runtime, Error> {
         builder.plugin(plugin)
     };
     builder.open()
+}
+
+/// The same, with an error that names the file.
+pub(super) fn open_named(plugin: &Path) -> Result<Runtime, Failure> {
+    let opened = open(plugin).map_err(Problem::from);
+    let whole = format!("`{}`", doctor(plugin));
+    Ok(opened.map_err(|problem| Problem {
+        hint: problem.hint.replace("`crossdock doctor`", &whole),
+        ..problem.of_plugin(plugin)
+    })?)
 }
 
 /// The devices of the plugin that is checked.
@@ -174,33 +209,34 @@ pub(super) fn absent(
 }
 
 fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Ran, Failure> {
-    let runtime = open(&arguments.plugin)?;
+    let mut ran = Ran::new(&arguments.plugin, arguments.level.into());
+    shown.junit.write_begun(&ran, Around::Opens.words())?;
+    match run_cases(arguments, shown, &mut ran) {
+        Err(Failure::Problem(problem)) => ran.fail(Around::Opens, problem, Duration::ZERO),
+        done => done?,
+    }
+    Ok(ran)
+}
+
+fn run_cases(arguments: &Arguments, shown: &mut Shown, ran: &mut Ran) -> Result<(), Failure> {
+    let runtime = open_named(&arguments.plugin)?;
     let (level, case) = (arguments.level.into(), arguments.case.as_deref());
-    let (mut reports, mut types) = (Vec::new(), Vec::new());
     if let Some((plugin, detail)) = absent(&runtime, &arguments.plugin)? {
-        reports.push(Report::absent(plugin, level, detail));
+        ran.reports.push(Report::absent(plugin, level, detail));
     }
     for device in own_devices(&runtime, &arguments.plugin) {
         let subject = Subject::new(device.plugin().hooks(), device.index())?;
-        types.push(device.id().ty.to_string());
-        let (at, mut outcome) = (reports.len(), Ok(()));
-        reports.push(run_each(&subject, level, case, |report| {
+        ran.types.push(device.id().ty.to_string());
+        let (at, mut outcome) = (ran.reports.len(), Ok(()));
+        let report = run_each(&subject, level, case, |report| {
             if outcome.is_ok() {
-                outcome = shown.show(at, report);
+                let so_far = ran.reports.iter().chain([report]);
+                let written = shown.junit.write(so_far);
+                outcome = written.and_then(|()| shown.show(at, report));
             }
-        }));
+        });
+        ran.reports.push(report);
         outcome?;
-    }
-    Ok(Ran { reports, types })
-}
-
-fn write_junit(path: &Path, reports: &[Report], outputs: &mut Outputs) -> Result<(), Failure> {
-    for (index, report) in reports.iter().enumerate() {
-        let mut name = path.as_os_str().to_owned();
-        if index > 0 {
-            name.push(format!(".{index}"));
-        }
-        outputs.write(Path::new(&name), &report.junit())?;
     }
     Ok(())
 }

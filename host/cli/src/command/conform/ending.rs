@@ -94,8 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 seconds: 0.0,
             },
         )?,
-        Err(Failure::Problem(problem)) => tell(told, &Told::Refused(problem))?,
-        Err(closed) => return Err(closed),
+        Err(failure) => tell(told, &Told::Refused(failure.into_problem()))?,
     }
     Ok(exit::DONE)
 }
@@ -133,7 +132,7 @@ fn device(plugin: &Path, index: u32) -> Result<Option<Device>, Error> {
 
 /// Before the limit of the cases, so that what is told names the end of the process.
 fn limit() -> Duration {
-    process::limit() / 3
+    process::limit(None) / 3
 }
 
 /// That the process came to its end, and what was wrong with that.

@@ -2,7 +2,8 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `command`, `shown` | options; what is printed and written |
+//! | `command`, `shown` | options; what is printed |
+//! | `ran`, `junit` | what came out, with failures around the cases; the file for CI |
 //! | `child`, `process` | a case in a process of its own, on both sides |
 //! | `ending` | the end of a process, and of a fork, with the plugin open |
 //! | `known_failures` | failures that a caller expects |
@@ -10,6 +11,8 @@
 pub(crate) mod child;
 pub(crate) mod command;
 pub(crate) mod ending;
+mod junit;
 pub(crate) mod known_failures;
 pub(crate) mod process;
+mod ran;
 pub(crate) mod shown;

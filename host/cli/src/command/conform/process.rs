@@ -1,68 +1,100 @@
 //! The parent's side of `conform`: a crash or a hang in a case is that case's failure, and the cases
 //! after it run in a new process.
 
-use std::{env, process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
+use std::{
+    env,
+    path::Path,
+    process::Command,
+    sync::mpsc::RecvTimeoutError,
+    time::{Duration, Instant},
+};
 
-use crossdock_conformance::{CaseReport, Level, Outcome, Report, selected};
+use crossdock_conformance::{Case, CaseReport, Level, Outcome, Report, selected};
+use crossdock_sdk::shown::shell_word;
 
 use crate::command::{
     conform::child::Told,
-    conform::command::{Arguments, Ran},
+    conform::command::Arguments,
+    conform::ran::{Around, Ran},
     conform::shown::Shown,
 };
 use crate::{
     failure::{Failure, Problem},
-    followed::{Followed, Word, ended},
+    followed::{Followed, Word, ended, start_limit},
 };
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
 pub(super) fn run(arguments: &Arguments, quiet: bool, shown: &mut Shown) -> Result<Ran, Failure> {
+    let level = arguments.level.into();
     let mut run = Run {
-        level: arguments.level.into(),
-        reports: Vec::new(),
-        types: Vec::new(),
+        arguments,
+        level,
+        ran: Ran::new(&arguments.plugin, level),
+        finished: 0,
         open: None,
+        is_closing: false,
         refused: None,
     };
     loop {
-        let finished = run.finished();
+        let (finished, started) = (run.finished, Instant::now());
         let end = run.follow(start(arguments, quiet, finished)?, shown)?;
-        if let Some(problem) = run.refused.take() {
-            return Err(problem.into());
-        }
-        let Some(why) = end else {
-            run.name_missing(arguments.case.as_deref());
-            let (reports, types) = (run.reports, run.types);
-            return Ok(Ran { reports, types });
-        };
-        match run.open.take() {
-            Some(name) => {
-                run.end(&name, Outcome::Failed(why), Duration::ZERO);
-                shown.show_all(&run.reports)?;
+        let stopped = match (run.refused.take(), end, run.open.take()) {
+            (Some(problem), ..) => (Around::Opens, problem),
+            (None, None, _) => {
+                run.name_missing(NO_WORD);
+                return Ok(run.ran);
             }
-            // It did not come as far as a case, so the next one would not either.
-            None => return Err(Problem::new(arguments.what(), why, HINT).into()),
+            (None, Some(why), Some(begun)) => {
+                run.end(&begun, Outcome::Failed(why), begun.at.elapsed());
+                shown.show_all(&run.ran.reports)?;
+                continue;
+            }
+            (None, Some(why), None) => (run.around(finished), run.problem(why)),
+        };
+        let (around, problem) = stopped;
+        if matches!(around, Around::StaysBetweenCases) {
+            run.ran.fail(around, problem, Duration::ZERO);
+            continue;
         }
+        let why = format!("it was not run: {}", problem.why);
+        run.ran.fail(around, problem, started.elapsed());
+        // Another process would come no further than this one.
+        if run.finished > 0 {
+            run.name_missing(&why);
+        }
+        return Ok(run.ran);
     }
 }
 
 /// What the children have told so far.
-struct Run {
+struct Run<'a> {
+    arguments: &'a Arguments,
     level: Level,
-    reports: Vec<Report>,
-    /// The types of the devices.
-    types: Vec<String>,
+    ran: Ran,
+    /// How many cases of all devices together have ended.
+    finished: usize,
     /// The case that has begun and not ended.
-    open: Option<String>,
+    open: Option<Begun>,
+    /// Whether all cases are over, and the plugin is being closed.
+    is_closing: bool,
     /// Why no case could be run.
     refused: Option<Problem>,
 }
 
-impl Run {
-    fn finished(&self) -> usize {
-        self.reports.iter().map(|report| report.cases.len()).sum()
-    }
+struct Begun {
+    name: String,
+    at: Instant,
+}
 
+/// How it went to listen to a child.
+enum Heard {
+    /// It ended, with its final word or without it.
+    All { is_done: bool },
+    /// It told nothing for as long as it may.
+    NothingWithin(Duration),
+}
+
+impl Run<'_> {
     /// Listens until the child ends; the reason where it ended before its work was done. An exit
     /// without a failure proves nothing, since plugins can exit as well: the final word does.
     fn follow(
@@ -70,28 +102,60 @@ impl Run {
         child: Followed<Told>,
         shown: &mut Shown,
     ) -> Result<Option<String>, Failure> {
-        let limit = limit();
-        let mut is_done = false;
-        let hangs = loop {
-            match child.words.recv_timeout(limit) {
-                Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => break None,
+        let heard = self.listen(&child, shown);
+        if !matches!(heard, Ok(Heard::All { .. })) {
+            child.kill();
+        }
+        let heard = heard?;
+        let status = child.status()?;
+        Ok(match heard {
+            Heard::All { is_done: true } if status.success() => None,
+            Heard::All { .. } => Some(self.advised(&ended(status), false)),
+            Heard::NothingWithin(limit) => {
+                let why = format!("it hangs: no answer within {} s", limit.as_secs_f64());
+                Some(self.advised(&why, true))
+            }
+        })
+    }
+
+    fn listen(&mut self, child: &Followed<Told>, shown: &mut Shown) -> Result<Heard, Failure> {
+        let (mut is_done, mut is_open) = (false, false);
+        let limit = limit(self.arguments.limit);
+        loop {
+            let limit = if is_open { limit } else { start_limit(limit) };
+            let word = match child.words.try_recv() {
+                Ok(word) => Ok(word),
+                // What runs now may be the last that is heard of.
+                Err(_nothing_yet) => {
+                    self.write(shown)?;
+                    child.words.recv_timeout(limit)
+                }
+            };
+            match word {
+                Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => {
+                    return Ok(Heard::All { is_done });
+                }
                 Ok(Word::Told(Told::Done)) => is_done = true,
                 Ok(Word::Told(told)) => {
+                    is_open = true;
                     self.hear(told);
-                    if let Err(closed) = shown.show_all(&self.reports) {
-                        child.kill();
-                        return Err(closed);
-                    }
+                    shown.show_all(&self.ran.reports)?;
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    child.kill();
-                    break Some(hangs(limit, self.open.as_deref()));
-                }
+                Err(RecvTimeoutError::Timeout) => return Ok(Heard::NothingWithin(limit)),
             }
+        }
+    }
+
+    /// Writes the file, with what the child is at.
+    fn write(&self, shown: &mut Shown) -> Result<(), Failure> {
+        let case = self.open.as_ref().and_then(|begun| named(&begun.name));
+        let around = if self.is_closing {
+            Around::Closes
+        } else {
+            Around::Opens
         };
-        let status = child.status()?;
-        let is_well = is_done && status.success();
-        Ok(hangs.or_else(|| (!is_well).then(|| ended(status))))
+        let words = case.map_or_else(|| around.words(), |case| (case.name, case.contract));
+        shown.junit.write_begun(&self.ran, words)
     }
 
     fn hear(&mut self, told: Told) {
@@ -101,36 +165,37 @@ impl Run {
                 device,
                 device_name,
                 ty,
-            } => {
-                self.types.push(ty);
-                self.device(plugin, device, device_name);
-            }
+            } => self.device(plugin, device, device_name, ty),
             Told::Absent { plugin, detail } => {
-                self.reports
-                    .push(Report::absent(plugin, self.level, detail));
+                let report = Report::absent(plugin, self.level, detail);
+                self.ran.reports.push(report);
             }
             Told::Begin(name) => {
-                if let Some(before) = self.open.replace(name) {
-                    self.end(&before, Outcome::Failed(NO_WORD.to_owned()), Duration::ZERO);
+                let at = Instant::now();
+                if let Some(before) = self.open.replace(Begun { name, at }) {
+                    let outcome = Outcome::Failed(NO_WORD.to_owned());
+                    self.end(&before, outcome, before.at.elapsed());
                 }
             }
             Told::End { outcome, seconds } => {
-                if let Some(name) = self.open.take() {
-                    self.end(&name, outcome, Duration::from_secs_f64(seconds.max(0.0)));
+                if let Some(begun) = self.open.take() {
+                    self.end(&begun, outcome, Duration::from_secs_f64(seconds.max(0.0)));
                 }
             }
             Told::Refused(problem) => self.refused = Some(problem),
+            Told::Closing => self.is_closing = true,
             Told::Done => {}
         }
     }
 
     /// Makes a failure of each case that was to run and of which nothing came.
-    fn name_missing(&mut self, filter: Option<&str>) {
-        let mut reports = self.reports.iter_mut();
-        for report in reports.by_ref().filter(|report| !report.is_absent()) {
+    fn name_missing(&mut self, why: &str) {
+        let filter = self.arguments.case.as_deref();
+        let reports = self.ran.reports.iter_mut();
+        for report in reports.filter(|report| !report.is_absent()) {
             for case in selected(self.level, filter) {
                 if report.cases.iter().all(|told| told.name != case.name) {
-                    let outcome = Outcome::Failed(NO_WORD.to_owned());
+                    let outcome = Outcome::Failed(why.to_owned());
                     report
                         .cases
                         .push(CaseReport::new(case, outcome, Duration::ZERO));
@@ -140,20 +205,58 @@ impl Run {
     }
 
     /// A child that goes on after another names the device again.
-    fn device(&mut self, plugin: String, device: u32, name: String) {
-        if self.reports.iter().all(|report| report.device != device) {
-            self.reports
-                .push(Report::new(plugin, device, name, self.level));
+    fn device(&mut self, plugin: String, device: u32, name: String, ty: String) {
+        let mut known = self.ran.reports.iter();
+        if known.all(|report| report.device != device) {
+            self.ran.types.push(ty);
+            let report = Report::new(plugin, device, name, self.level);
+            self.ran.reports.push(report);
         }
     }
 
-    fn end(&mut self, name: &str, outcome: Outcome, time: Duration) {
-        let case = crossdock_conformance::cases()
-            .iter()
-            .find(|case| case.name == name);
-        if let (Some(case), Some(report)) = (case, self.reports.last_mut()) {
+    fn end(&mut self, begun: &Begun, outcome: Outcome, time: Duration) {
+        self.finished += 1;
+        if let (Some(case), Some(report)) = (named(&begun.name), self.ran.reports.last_mut()) {
             report.cases.push(CaseReport::new(case, outcome, time));
         }
+    }
+
+    /// What a child was at that ended outside of a case, when it began behind this many of them.
+    const fn around(&self, finished: usize) -> Around {
+        if self.is_closing {
+            Around::Closes
+        } else if self.finished > finished {
+            Around::StaysBetweenCases
+        } else {
+            Around::Opens
+        }
+    }
+
+    /// What is seen of an end, what mostly makes a hang, and how to see where it is.
+    fn advised(&self, why: &str, is_hang: bool) -> String {
+        let Some(case) = self.open.as_ref().and_then(|begun| named(&begun.name)) else {
+            return why.to_owned();
+        };
+        let mostly = "; mostly a hook waits longer than its limit, or with a lock that another hook needs, or a \
+                      stream never goes on behind its event";
+        let mostly = if is_hang { mostly } else { "" };
+        // Those about the end of a process do not run in one that goes on.
+        let how = case.ending.is_none().then(|| {
+            let command = in_process(&self.arguments.plugin);
+            let name = case.name;
+            format!(": `{command} --case {name}` in a debugger shows which hook it is in")
+        });
+        format!("{why}{mostly}{}", how.unwrap_or_default())
+    }
+
+    /// The end of a child outside of a case.
+    fn problem(&self, why: String) -> Problem {
+        let file = shell_word(&self.arguments.plugin);
+        let hint = format!(
+            "run `crossdock doctor --plugin {file}`, or `{}` in a debugger",
+            in_process(&self.arguments.plugin)
+        );
+        Problem::new(self.arguments.what(), why, hint)
     }
 }
 
@@ -168,29 +271,30 @@ fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Followed
     if let Some(case) = &arguments.case {
         command.args(["--case", case]);
     }
+    let limit = limit(arguments.limit).as_millis().to_string();
+    command.env(CASE_LIMIT, limit);
     Ok(Followed::start(command)?)
 }
 
-/// What is seen of a hang, what mostly makes one, and how to see where it is.
-fn hangs(limit: Duration, case: Option<&str>) -> String {
-    let seconds = limit.as_secs();
-    let case = case.map_or_else(String::new, |name| format!(" --case {name}"));
-    format!(
-        "it hangs: no answer within {seconds} s; mostly a hook waits longer than its limit, or with a \
-         lock that another hook needs, or a stream never goes on behind its event: `crossdock conform \
-         --in-process{case}` in a debugger shows which hook it is in"
-    )
+fn named(name: &str) -> Option<&'static Case> {
+    let mut cases = crossdock_conformance::cases().iter();
+    cases.find(|case| case.name == name)
 }
 
-/// A minute for each case, or what a test asks for.
-pub(super) fn limit() -> Duration {
-    let asked = env::var("CROSSDOCK_CASE_LIMIT_MS").ok();
-    let asked = asked.and_then(|text| text.parse().ok());
-    asked.map_or(Duration::from_secs(60), Duration::from_millis)
+/// The command that runs the cases of a plugin where a debugger sees them.
+fn in_process(plugin: &Path) -> String {
+    format!("crossdock conform {} --in-process", shell_word(plugin))
 }
+
+/// How long a case may take: as asked for, or as a parent or a test says, or a minute.
+pub(super) fn limit(asked: Option<u64>) -> Duration {
+    let said = env::var(CASE_LIMIT).ok();
+    let said = said.and_then(|text| text.parse().ok());
+    let said = said.map_or(Duration::from_secs(60), Duration::from_millis);
+    asked.map_or(said, Duration::from_secs)
+}
+
+const CASE_LIMIT: &str = "CROSSDOCK_CASE_LIMIT_MS";
 
 const NO_WORD: &str =
     "no word came of how it ended; does the plugin write into files that are not its own?";
-
-const HINT: &str =
-    "run `crossdock doctor --plugin` on it, or `crossdock conform --in-process` in a debugger";

@@ -1,12 +1,13 @@
 //! What `conform` prints for people: each case as it ends, since one may take a minute and the next may
 //! never come.
 
-use crossdock_conformance::{Outcome, Report};
+use crossdock_conformance::{CaseReport, Outcome, Report};
 
-use crate::{failure::Failure, screen};
+use crate::{command::conform::junit::Junit, failure::Failure, screen};
 
-/// What was printed so far.
+/// What was printed so far, and the file beside it.
 pub(super) struct Shown {
+    pub(super) junit: Junit,
     is_on: bool,
     /// Whether cases that were skipped are listed.
     verbose: bool,
@@ -17,8 +18,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) const fn new(is_on: bool, verbose: bool) -> Self {
+    pub(super) const fn new(is_on: bool, verbose: bool, junit: Junit) -> Self {
         Self {
+            junit,
             is_on,
             verbose,
             cases: Vec::new(),
@@ -60,11 +62,16 @@ impl Shown {
     /// Prints what is left, the failures again, which may be far above, and how many cases of each device passed.
     pub(super) fn finish(&mut self, reports: &[Report]) -> Result<(), Failure> {
         self.show_all(reports)?;
+        // Where nothing but failures was printed, they stand right above.
+        let is_far = |report: &&Report| report.failures().count() < report.cases.len();
         let failed = reports.iter().filter(|report| !report.passed());
-        for report in failed.filter(|_| self.is_on) {
+        for report in failed.filter(is_far).filter(|_| self.is_on) {
             screen::result(format!("\nfailed on {}\n", report.heading()))?;
-            for case in report.failures() {
-                screen::result(format!("{case}\n"))?;
+            for case in causes_first(report) {
+                // The contract stands above.
+                let shown = case.to_string();
+                let line = shown.split_once("\n           contract: ");
+                screen::result(format!("{}\n", line.map_or(&*shown, |(line, _)| line)))?;
             }
             screen::result("\n".to_owned())?;
         }
@@ -76,5 +83,37 @@ impl Shown {
             screen::result(format!("{of}{}\n", report.summary()))?;
         }
         Ok(())
+    }
+}
+
+/// The failures, those first that make others fail.
+fn causes_first(report: &Report) -> Vec<&CaseReport> {
+    let mut failures: Vec<_> = report.failures().collect();
+    failures.sort_by_key(|case| {
+        let cause = CAUSES.iter().position(|cause| *cause == case.name);
+        cause.unwrap_or(CAUSES.len())
+    });
+    failures
+}
+
+/// What other cases rest on, nearly all of them on the first ones.
+const CAUSES: [&str; 5] = [
+    "memory_comes_back_after_free",
+    "a_query_of_the_base_names_the_allocation",
+    "bytes_come_back_as_they_went",
+    "a_copy_changes_its_range_only",
+    "a_recorded_event_happens",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_is_a_case() {
+        for cause in CAUSES {
+            let mut cases = crossdock_conformance::cases().iter();
+            assert!(cases.any(|case| case.name == cause), "{cause}");
+        }
     }
 }

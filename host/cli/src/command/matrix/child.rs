@@ -4,6 +4,8 @@
 use std::{fs::File, path::PathBuf};
 
 use clap::Args;
+use crossdock::Device;
+use crossdock_sdk::shown::shell_word;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,8 @@ pub(crate) enum Told {
     /// What is moved, and between which devices.
     Here {
         devices: Vec<DeviceRow>,
+        /// Of each device, the word by which `conform` knows its plugin.
+        plugins: Vec<String>,
         tensors: Vec<TensorRow>,
     },
     /// A pair begins.
@@ -44,6 +48,8 @@ pub(crate) enum Told {
     End(Pair),
     /// No pair can be run.
     Refused(Problem),
+    /// All pairs are over, and the plugins are being closed.
+    Closing,
     /// The final word: no pair is left, and the plugins are closed.
     Done,
 }
@@ -68,6 +74,7 @@ fn run_pairs(arguments: &Arguments, globals: &Globals, parent: &mut File) -> Res
     let devices = runtime.devices();
     let told = Told::Here {
         devices: devices.iter().map(DeviceRow::of).collect(),
+        plugins: devices.iter().map(plugin).collect(),
         tensors: payloads.iter().map(Payload::row).collect(),
     };
     tell(parent, &told)?;
@@ -82,5 +89,11 @@ fn run_pairs(arguments: &Arguments, globals: &Globals, parent: &mut File) -> Res
         let pair = run_pair(from, to, &payloads, route);
         tell(parent, &Told::End(pair))?;
     }
+    tell(parent, &Told::Closing)?;
     Ok(())
+}
+
+fn plugin(device: &Device) -> String {
+    let path = device.plugin().path();
+    path.map_or_else(|| "builtin".to_owned(), shell_word)
 }

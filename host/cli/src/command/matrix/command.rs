@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::command::{
-    matrix::process,
+    matrix::process::{self, Ran},
     matrix::required::RequiredRoute,
+    matrix::run::{Matrix, Pair},
     matrix::shown::{Form, Shown},
     route::RouteArgument,
 };
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
     /// End with exit code 1 where this pair has no route, or with `=direct` none but through host
     /// memory (`=alias`: none without a copy) (repeatable).
     #[arg(long, value_name = "FROM,TO[=direct]")]
-    require_route: Vec<RequiredRoute>,
+    pub(super) require_route: Vec<RequiredRoute>,
     /// End a pair that takes longer; the pairs after it run in a new process.
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -38,10 +39,10 @@ pub(crate) struct Arguments {
     /// Write JSON into this file, or to stdout for `-` (schema in docs/command.md).
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
-    /// Write a page for the browser into this file.
+    /// Write a page for the browser into this file, or to stdout for `-`.
     #[arg(long, value_name = "F")]
     html: Option<PathBuf>,
-    /// Write a table in Markdown into this file, for the summary of a CI job.
+    /// Write a table in Markdown into this file, or to stdout for `-`: for the summary of a CI job.
     #[arg(long, value_name = "F")]
     md: Option<PathBuf>,
 }
@@ -73,47 +74,62 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
-    let on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
-    let json = arguments.json.as_ref().filter(|_| !on_stdout);
-    let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
+    let is_stdout = |path: &Path| path == Path::new("-");
     let asked = [
-        (Form::Json, json),
-        (Form::Page, arguments.html.as_ref()),
-        (Form::Markdown, arguments.md.as_ref()),
+        (Form::Json, &arguments.json),
+        (Form::Page, &arguments.html),
+        (Form::Markdown, &arguments.md),
     ];
-    let asked = asked
-        .into_iter()
-        .filter_map(|(form, path)| Some((form, path?.clone())));
-    let files: Vec<_> = asked.collect();
-    for (_, path) in &files {
+    let asked = asked.iter();
+    let asked = asked.filter_map(|(form, path)| Some((*form, path.as_deref()?)));
+    let on_stdout = asked.clone().map(|(form, path)| (form, is_stdout(path)));
+    let on_stdout = Outputs::stdout_of(on_stdout)?;
+    let mut outputs = Outputs::beside(arguments.files.iter().map(PathBuf::as_path));
+    let mut files: Vec<(Form, PathBuf)> = Vec::new();
+    for (form, path) in asked.filter(|(_, path)| !is_stdout(path)) {
         outputs.claim(path)?;
         // Nothing is moved for results that cannot be written.
         drop(outputs.begin(path)?);
+        files.push((form, path.to_owned()));
     }
     let mut shown = Shown {
         quiet: globals.quiet,
-        rows: !on_stdout,
+        on_stdout,
         outputs,
         files,
         written: None,
         progress: None,
     };
-    let (matrix, stopped) = process::run(arguments, globals, &mut shown)?;
+    let Ran {
+        mut matrix,
+        plugins,
+    } = process::run(arguments, globals, &mut shown)?;
+    let required = arguments.require_route.iter();
+    let missing: Vec<_> = required
+        .filter_map(|route| route.problem(&matrix, globals))
+        .collect();
+    matrix.problems.extend(missing);
     shown.finish(&matrix)?;
-    if on_stdout {
-        screen::json(&matrix)?;
-    }
     let bad = matrix.pairs.iter().filter(|pair| pair.outcome.is_bad());
     let bad = bad.map(|pair| {
         let what = format!("move {} to {} by route {}", pair.from, pair.to, pair.asked);
-        let hint = "run `crossdock conform` on the plugins of both devices";
-        Problem::new(what, &pair.why, hint)
+        Problem::new(what, &pair.why, conform(pair, &matrix, &plugins))
     });
-    let required = arguments.require_route.iter();
-    let missing = required.filter_map(|route| route.problem(&matrix));
-    let problems: Vec<Problem> = bad.chain(missing).chain(stopped).collect();
+    let problems: Vec<Problem> = bad.chain(matrix.problems.iter().cloned()).collect();
     for problem in &problems {
         screen::problem(problem);
     }
     Ok(Exit::broken_if(!problems.is_empty()))
+}
+
+/// What to do about a pair: to check the plugins of both of its devices.
+fn conform(pair: &Pair, matrix: &Matrix, plugins: &[String]) -> String {
+    let mut commands: Vec<String> = Vec::new();
+    for (row, plugin) in matrix.devices.iter().zip(plugins) {
+        let command = format!("`crossdock conform {plugin}`");
+        if [&pair.from, &pair.to].contains(&&row.id) && !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    format!("run {}", commands.join(" and "))
 }

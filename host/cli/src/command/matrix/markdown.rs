@@ -5,10 +5,31 @@ use crossdock_sdk::shown::escaped;
 use crate::command::matrix::run::{Matrix, Outcome, Pair};
 use crate::{failure::one_line, screen};
 
-/// A table for each route. Every text from outside goes through [`cell`].
+/// What is wrong, and a table for each route. Every text from outside goes through [`cell`].
 pub(super) fn markdown(matrix: &Matrix) -> String {
     let tables = matrix.asked.iter().map(|asked| table(matrix, asked));
-    tables.collect::<Vec<_>>().join("\n")
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(wrong(matrix));
+    if matrix.devices.is_empty() {
+        parts.push("### Crossdock matrix\n\nNo pair was tried.\n".to_owned());
+    } else {
+        parts.extend(tables);
+    }
+    parts.push(format!("{}\n", cell(&matrix.made.line())));
+    parts.join("\n")
+}
+
+/// What no table shows.
+fn wrong(matrix: &Matrix) -> Option<String> {
+    let problems = matrix.problems.iter();
+    let problems = problems.map(|problem| {
+        let (what, why) = (cell(&problem.what), cell(&problem.why));
+        format!("- **error**: {what}: {why}\n")
+    });
+    let (untried, all) = (matrix.untried(), matrix.count());
+    let untried = (untried > 0).then(|| format!("- **{untried} of {all} pairs were not tried**\n"));
+    let lines: String = problems.chain(untried).collect();
+    (!lines.is_empty()).then_some(lines)
 }
 
 /// All pairs, and below them why some are not verified.
@@ -19,16 +40,11 @@ fn table(matrix: &Matrix, asked: &str) -> String {
         cell(asked)
     );
     for pair in matrix.by_route(asked) {
-        let moved = matches!(pair.outcome, Outcome::Verified | Outcome::Different);
         let cells = [
             cell(&pair.from),
             cell(&pair.to),
             cell(&pair.route),
-            if moved {
-                screen::seconds(pair.seconds)
-            } else {
-                "-".to_owned()
-            },
+            pair.seconds.map_or_else(|| "-".to_owned(), screen::seconds),
             pair.gb_per_s
                 .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.2}")),
             verdict(pair),

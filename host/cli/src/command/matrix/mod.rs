@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `command` | options, and what is told at the end |
 //! | `shown` | what is printed and written while it runs |
+//! | `made` | where and when it was |
 //! | `page`, `markdown` | the page in HTML, and a table for CI |
 //! | `required` | routes that must be there |
 //! | `process` | the pairs in processes of their own, followed |
@@ -12,6 +13,7 @@
 
 pub(crate) mod child;
 pub(crate) mod command;
+mod made;
 mod markdown;
 mod page;
 mod process;

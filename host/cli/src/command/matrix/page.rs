@@ -22,7 +22,11 @@ pub(crate) fn page(matrix: &Matrix) -> String {
         HEAD,
         "<h1>Crossdock matrix</h1><p class=\"lead\">",
         &escape(&lead),
-        "</p><section><h2>Devices</h2>",
+        "<br>",
+        &escape(&matrix.made.line()),
+        "</p>",
+        &wrong(matrix),
+        "<section><h2>Devices</h2>",
         &device_list(matrix),
         "</section>",
         &by_route.collect::<String>(),
@@ -31,6 +35,22 @@ pub(crate) fn page(matrix: &Matrix) -> String {
         "</section></main></body></html>\n",
     ];
     parts.concat()
+}
+
+/// What no table shows.
+fn wrong(matrix: &Matrix) -> String {
+    let problems = matrix.problems.iter();
+    let problems = problems.map(|problem| format!("{}: {}", problem.what, problem.why));
+    let (untried, all) = (matrix.untried(), matrix.count());
+    let untried = (untried > 0).then(|| format!("{untried} of {all} pairs were not tried"));
+    let lines = problems.chain(untried);
+    let lines: String = lines
+        .map(|line| format!("<p><span class=\"bad\">{}</span></p>", escape(&line)))
+        .collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("<section><h2>Wrong</h2>{lines}</section>")
 }
 
 /// Makes text harmless between tags and inside quoted attributes, and readable as it stands.
@@ -146,8 +166,12 @@ fn heat_map(matrix: &Matrix, pairs: &[&Pair]) -> String {
                 class(pair),
                 share * 0.65,
                 escape(&explain(pair)),
-                rate(pair),
-                escape(&pair.route),
+                in_cell(pair),
+                escape(if pair.outcome.is_moved() {
+                    &pair.route
+                } else {
+                    ""
+                }),
             ));
         }
         out.push_str("</tr>");
@@ -161,13 +185,18 @@ fn route_table(pairs: &[&Pair]) -> String {
         let (verdict, style) = match pair.outcome {
             Outcome::Verified => ("verified".to_owned(), "good"),
             Outcome::Refused => ("refused".to_owned(), "dim"),
+            Outcome::Untried => ("not tried".to_owned(), "dim"),
             bad => (bad.name().to_uppercase(), "bad"),
         };
         row(&[
             format!("{} &rarr; {}", escape(&pair.from), escape(&pair.to)),
             escape(&pair.route),
-            screen::bytes(pair.bytes_copied),
-            screen::seconds(pair.seconds),
+            or_dash(
+                pair.outcome
+                    .is_moved()
+                    .then(|| screen::bytes(pair.bytes_copied)),
+            ),
+            or_dash(pair.seconds.map(screen::seconds)),
             rate(pair),
             format!("<span class=\"{style}\">{verdict}</span>"),
             format!("<pre>{}</pre>", escape(&explain(pair))),
@@ -207,13 +236,24 @@ fn explain(pair: &Pair) -> String {
 }
 
 fn rate(pair: &Pair) -> String {
-    pair.gb_per_s
-        .map_or_else(|| "&ndash;".to_owned(), |rate| format!("{rate:.2}"))
+    or_dash(pair.gb_per_s.map(|rate| format!("{rate:.2}")))
+}
+
+/// The rate, or what is wrong in its place.
+fn in_cell(pair: &Pair) -> String {
+    match pair.outcome {
+        Outcome::Verified => rate(pair),
+        other => other.name().to_uppercase(),
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "&ndash;".to_owned())
 }
 
 fn class(pair: &Pair) -> &'static str {
     match pair.outcome {
-        Outcome::Refused => "refused",
+        Outcome::Refused | Outcome::Untried => "refused",
         Outcome::Verified if pair.route == "alias" => "alias",
         Outcome::Verified if pair.route == "direct" => "direct",
         Outcome::Verified => "staged",
@@ -238,6 +278,7 @@ const HEAD: &str = include_str!("page_head.html");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{command::matrix::made::Made, failure::Problem};
 
     #[test]
     fn every_text_from_outside_is_escaped() {
@@ -252,7 +293,7 @@ mod tests {
             explanation: evil.to_owned(),
             bytes: 1,
             bytes_copied: 1,
-            seconds: 1.0,
+            seconds: Some(1.0),
             gb_per_s: Some(1.0),
         };
         let matrix = Matrix {
@@ -260,6 +301,11 @@ mod tests {
             devices: Vec::new(),
             tensors: Vec::new(),
             pairs: vec![pair],
+            problems: vec![Problem::new(evil, evil, evil)],
+            made: Made {
+                host: evil.to_owned(),
+                ..Made::default()
+            },
         };
         let page = page(&matrix);
         assert!(!page.contains("<script"), "{page}");

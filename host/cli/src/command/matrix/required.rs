@@ -7,6 +7,8 @@ use crossdock_sdk::dlpack::Device;
 use crate::command::matrix::run::{Matrix, Outcome};
 use crate::{
     failure::Problem,
+    globals::Globals,
+    report::DeviceRow,
     session::{self, NoDevice},
 };
 
@@ -61,37 +63,57 @@ impl FromStr for RequiredRoute {
 }
 
 impl RequiredRoute {
+    /// What is wrong with it before any pair is tried.
+    pub(super) fn unreachable(&self, devices: &[DeviceRow]) -> Option<Problem> {
+        let asked = [self.from.to_string(), self.to.to_string()];
+        let is_here = |id: &String| devices.iter().any(|row| row.id == *id);
+        if asked.iter().all(is_here) {
+            return None;
+        }
+        let here: Vec<&str> = devices.iter().map(|row| row.id.as_str()).collect();
+        let why = format!("the devices here are {}", here.join(", "));
+        let hint = "run `crossdock devices` to see what is here and what is absent";
+        Some(Problem::new(self.what(), why, hint))
+    }
+
+    fn what(&self) -> String {
+        let (from, to) = (self.from, self.to);
+        let kind = match self.least {
+            Least::Any => "a",
+            Least::Direct => "a direct",
+            Least::Alias => "an alias as",
+        };
+        format!("find {kind} route from {from} to {to}, which `--require-route` asks for")
+    }
+
     /// What is wrong with it, if anything.
-    pub(super) fn problem(&self, matrix: &Matrix) -> Option<Problem> {
+    pub(super) fn problem(&self, matrix: &Matrix, globals: &Globals) -> Option<Problem> {
         let (from, to) = (self.from.to_string(), self.to.to_string());
         // Those of the first route that is asked for, the best one unless said otherwise.
         let mut pairs = matrix.pairs.iter();
         let found = pairs.find(|pair| pair.from == from && pair.to == to);
-        let (kind, allowed): (_, &[&str]) = match self.least {
-            Least::Any => ("a", &["alias", "direct", "staged"]),
-            Least::Direct => ("a direct", &["alias", "direct"]),
-            Least::Alias => ("an alias as", &["alias"]),
+        let allowed: &[&str] = match self.least {
+            Least::Any => &["alias", "direct", "staged"],
+            Least::Direct => &["alias", "direct"],
+            Least::Alias => &["alias"],
         };
-        let why = match found {
-            None => {
-                let here: Vec<&str> = matrix.devices.iter().map(|row| row.id.as_str()).collect();
-                format!(
-                    "no such pair was tried; the devices here are {}",
-                    here.join(", ")
-                )
-            }
-            Some(pair) if pair.outcome != Outcome::Verified => pair.why.clone(),
-            Some(pair) if pair.route.split('+').all(|taken| allowed.contains(&taken)) => {
+        let why = match found? {
+            pair if pair.outcome != Outcome::Verified => pair.why.clone(),
+            pair if pair.route.split('+').all(|taken| allowed.contains(&taken)) => {
                 return None;
             }
-            Some(pair) => format!(
+            pair => format!(
                 "the route that was taken is {}: {}",
                 pair.route, pair.explanation
             ),
         };
-        let what =
-            format!("find {kind} route from {from} to {to}, which `--require-route` asks for");
-        let hint = format!("run `crossdock route {from} {to}` to see why each route is not taken");
-        Some(Problem::new(what, why, hint))
+        // Where the pair itself is broken, its error says what to do.
+        let hint = if found.is_some_and(|pair| pair.outcome.is_bad()) {
+            "mend the pair, whose own error stands above".to_owned()
+        } else {
+            let command = globals.with_plugins(&format!("crossdock route {from} {to}"));
+            format!("run `{command}` to see why each route is not taken")
+        };
+        Some(Problem::new(self.what(), why, hint))
     }
 }

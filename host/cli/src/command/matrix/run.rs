@@ -13,8 +13,10 @@ use crate::{
     report::DeviceRow,
 };
 
+use super::made::Made;
+
 /// Everything that was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Matrix {
     /// The routes that are asked for, one after another.
     pub(crate) asked: Vec<String>,
@@ -22,6 +24,9 @@ pub(crate) struct Matrix {
     pub(crate) tensors: Vec<TensorRow>,
     /// Those of the first route, then those of the next.
     pub(crate) pairs: Vec<Pair>,
+    /// What else is wrong: routes that are required, and why pairs were not tried.
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) made: Made,
 }
 
 impl Matrix {
@@ -33,6 +38,26 @@ impl Matrix {
     /// How many pairs there are to try.
     pub(super) fn count(&self) -> usize {
         self.devices.len().pow(2) * self.asked.len()
+    }
+
+    /// Of which pairs nothing is known.
+    pub(super) fn untried(&self) -> usize {
+        let untried = |pair: &&Pair| pair.outcome == Outcome::Untried;
+        self.pairs.iter().filter(untried).count()
+    }
+
+    /// The same with the pairs that were not tried, and why: nobody is to take what is not there for good.
+    pub(super) fn whole(&self, why: &str) -> Self {
+        let ids = || self.devices.iter().map(|device| device.id.clone());
+        let tries = self.asked.iter().flat_map(|asked| {
+            ids().flat_map(move |from| ids().map(move |to| (asked.clone(), from.clone(), to)))
+        });
+        let mut whole = self.clone();
+        for (asked, from, to) in tries.skip(self.pairs.len()) {
+            let begun = Begun { asked, from, to };
+            whole.pairs.push(begun.without(Outcome::Untried, why));
+        }
+        whole
     }
 }
 
@@ -62,8 +87,8 @@ pub(crate) struct Pair {
     pub(crate) bytes: u64,
     /// Bytes that the routes copied; 0 for an alias.
     pub(crate) bytes_copied: u64,
-    /// The best time of each tensor, added up.
-    pub(crate) seconds: f64,
+    /// The best time of each tensor, added up; `None` where not all of them arrived.
+    pub(crate) seconds: Option<f64>,
     /// `bytes` over `seconds`; `None` where nothing was copied.
     pub(crate) gb_per_s: Option<f64>,
 }
@@ -84,6 +109,8 @@ pub(crate) enum Outcome {
     Crashed,
     /// The pair was not done within its limit, and its process was ended.
     Hung,
+    /// It was not begun.
+    Untried,
 }
 
 impl Outcome {
@@ -96,11 +123,18 @@ impl Outcome {
             Self::Failed => "failed",
             Self::Crashed => "crashed",
             Self::Hung => "hung",
+            Self::Untried => "untried",
         }
     }
 
+    /// Whether something is wrong with the pair itself.
     pub(crate) const fn is_bad(self) -> bool {
-        !matches!(self, Self::Verified | Self::Refused)
+        !matches!(self, Self::Verified | Self::Refused | Self::Untried)
+    }
+
+    /// Whether all tensors went the whole way.
+    pub(crate) const fn is_moved(self) -> bool {
+        matches!(self, Self::Verified | Self::Different)
     }
 }
 
@@ -169,6 +203,7 @@ pub(super) fn run_pair(
 ) -> Pair {
     let mut pair = Begun::new(from, to, asked).pair();
     let mut routes: Vec<String> = Vec::new();
+    let mut seconds = 0.0;
     for payload in payloads {
         match move_one(from, to, payload, asked) {
             Ok(moved) => {
@@ -176,6 +211,7 @@ pub(super) fn run_pair(
                 if !routes.contains(&kind) {
                     routes.push(kind);
                 }
+                seconds += moved.seconds;
                 pair.add(payload, moved);
             }
             Err(error) => {
@@ -189,8 +225,9 @@ pub(super) fn run_pair(
     } else {
         routes.join("+")
     };
-    if pair.bytes_copied > 0 && pair.seconds > 0.0 && !pair.outcome.is_bad() {
-        pair.gb_per_s = Some(pair.bytes as f64 / pair.seconds / 1e9);
+    pair.seconds = pair.outcome.is_moved().then_some(seconds);
+    if pair.bytes_copied > 0 && seconds > 0.0 && !pair.outcome.is_bad() {
+        pair.gb_per_s = Some(pair.bytes as f64 / seconds / 1e9);
     }
     pair
 }
@@ -223,8 +260,19 @@ impl Begun {
             explanation: String::new(),
             bytes: 0,
             bytes_copied: 0,
-            seconds: 0.0,
+            seconds: None,
             gb_per_s: None,
+        }
+    }
+
+    /// A pair of which nothing came.
+    pub(super) fn without(self, outcome: Outcome, why: &str) -> Pair {
+        Pair {
+            outcome,
+            route: "-".to_owned(),
+            explanation: why.to_owned(),
+            why: why.to_owned(),
+            ..self.pair()
         }
     }
 }
@@ -233,7 +281,6 @@ impl Pair {
     fn add(&mut self, payload: &Payload, moved: Moved) {
         self.bytes += payload.layout.bytes();
         self.bytes_copied += moved.bytes_copied;
-        self.seconds += moved.seconds;
         // The explanation of the largest tensor would do; the last one is as good.
         self.explanation = moved.explanation;
         if let Some(difference) = moved.difference {
@@ -291,6 +338,8 @@ fn move_one(
     } else {
         differs(&arrived.read()?, &payload.bytes)
     };
+    let difference = difference.map(|text| blamed(from, &source, payload, text));
+    let difference = difference.transpose()?;
     Ok(Moved {
         kind: route.kind,
         explanation: route.to_string(),
@@ -298,6 +347,24 @@ fn move_one(
         seconds: best,
         difference,
     })
+}
+
+/// The difference; no route is blamed for bytes that the source's own device does not give back.
+fn blamed(
+    from: &Device,
+    source: &Tensor,
+    payload: &Payload,
+    text: String,
+) -> Result<String, Error> {
+    source.write(&payload.bytes)?;
+    let of_itself = differs(&source.read()?, &payload.bytes);
+    Ok(of_itself.map_or(text, |text| {
+        format!(
+            "what is written to {id} and read there again is not the same, whatever the route: a copy of its \
+             own plugin is wrong: {text}",
+            id = from.id()
+        )
+    }))
 }
 
 fn differs(found: &[u8], wanted: &[u8]) -> Option<String> {

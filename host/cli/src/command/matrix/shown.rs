@@ -33,8 +33,8 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) quiet: bool,
-    /// Whether rows are printed: else stdout is for JSON.
-    pub(super) rows: bool,
+    /// What stdout is for at the end; else rows are printed.
+    pub(super) on_stdout: Option<Form>,
     pub(super) outputs: Outputs,
     pub(super) files: Vec<(Form, PathBuf)>,
     pub(super) written: Option<Instant>,
@@ -42,6 +42,14 @@ pub(super) struct Shown {
 }
 
 impl Listener for Shown {
+    fn start(&mut self, matrix: &Matrix) -> Result<(), Failure> {
+        self.write(matrix)
+    }
+
+    fn here(&mut self, matrix: &Matrix) -> Result<(), Failure> {
+        self.write(matrix)
+    }
+
     fn begin(&mut self, matrix: &Matrix, pair: &Begun) {
         let Begun { asked, from, to } = pair;
         let (number, all) = (matrix.pairs.len() + 1, matrix.count());
@@ -64,7 +72,7 @@ impl Listener for Shown {
         if let Some(bar) = &mut self.progress {
             bar.done(bytes(matrix));
         }
-        if let (true, Some(pair)) = (self.rows, matrix.pairs.last()) {
+        if let (None, Some(pair)) = (self.on_stdout, matrix.pairs.last()) {
             let text = printed(matrix, pair);
             match &self.progress {
                 Some(bar) => bar.pause(|| screen::result(text))?,
@@ -73,23 +81,34 @@ impl Listener for Shown {
         }
         match self.written {
             Some(written) if written.elapsed() < BETWEEN => Ok(()),
-            _ => self.write(matrix),
+            _ => {
+                self.written = Some(Instant::now());
+                self.write(matrix)
+            }
+        }
+    }
+}
+
+impl Form {
+    fn text(self, matrix: &Matrix) -> Result<String, Failure> {
+        match self {
+            Self::Json => screen::json_text(matrix),
+            Self::Page => Ok(page(matrix)),
+            Self::Markdown => Ok(markdown(matrix)),
         }
     }
 }
 
 impl Shown {
-    /// Writes the files, each whole.
-    pub(super) fn write(&mut self, matrix: &Matrix) -> Result<(), Failure> {
-        for (form, path) in &self.files {
-            let text = match form {
-                Form::Json => screen::json_text(matrix)?,
-                Form::Page => page(matrix),
-                Form::Markdown => markdown(matrix),
-            };
-            self.outputs.write(path, &text)?;
+    /// Writes the files, each whole: what is not known yet is not known for good where this is the last time.
+    fn write(&mut self, matrix: &Matrix) -> Result<(), Failure> {
+        if self.files.is_empty() {
+            return Ok(());
         }
-        self.written = Some(Instant::now());
+        let matrix = matrix.whole("it was not tried: the command was ended before");
+        for (form, path) in &self.files {
+            self.outputs.write(path, &form.text(&matrix)?)?;
+        }
         Ok(())
     }
 
@@ -100,7 +119,10 @@ impl Shown {
         let paths = self.files.iter().map(|(_, path)| path.as_path());
         paths
             .for_each(|path: &Path| screen::talk(self.quiet, &format!("wrote {}", path.display())));
-        Ok(())
+        match self.on_stdout {
+            Some(form) => screen::program(&form.text(matrix)?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -134,16 +156,15 @@ fn row(pair: &Pair) -> Vec<Cell> {
         Outcome::Different => ("NO", screen::BAD),
         other => (other.name(), screen::BAD),
     };
-    let moved = pair.outcome == Outcome::Verified || pair.outcome == Outcome::Different;
-    let shown = |text: String| Cell::right(if moved { text } else { "-".to_owned() });
-    let rate = pair.gb_per_s.map(|rate| format!("{rate:.2}"));
+    let shown = |text: Option<String>| Cell::right(text.unwrap_or_else(|| "-".to_owned()));
+    let moved = pair.outcome.is_moved();
     vec![
         Cell::left(&pair.from),
         Cell::left(&pair.to),
         Cell::left(&pair.route),
-        shown(screen::bytes(pair.bytes_copied)),
-        shown(screen::seconds(pair.seconds)),
-        Cell::right(rate.unwrap_or_else(|| "-".to_owned())),
+        shown(moved.then(|| screen::bytes(pair.bytes_copied))),
+        shown(pair.seconds.map(screen::seconds)),
+        shown(pair.gb_per_s.map(|rate| format!("{rate:.2}"))),
         Cell::left(verified).styled(style),
         Cell::left(&pair.why),
     ]

@@ -2,11 +2,19 @@
  * \file unit.c
  * \brief The plugin's hooks, called as a host calls them: for a debugger and for sanitizers.
  */
+#define _POSIX_C_SOURCE 200112L
+
 #include <crossdock/plugin.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/** All tests together end by a signal when they take longer, so that a hook that hangs does not hang a job. */
+#ifndef SECONDS
+#define SECONDS 60
+#endif
 
 /** Ends the test where something does not hold; `assert` is gone from builds with NDEBUG. */
 #define CHECK(holds)                                                            \
@@ -15,6 +23,14 @@
             fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #holds); \
             exit(1);                                                            \
         }                                                                       \
+    } while (0)
+
+/** Runs a test behind its name, so that the last line says which one crashed or hung. */
+#define RUN(test)                \
+    do {                         \
+        puts("unit: " #test);    \
+        fflush(stdout);          \
+        test();                  \
     } while (0)
 
 static void no_log(void *context, uint32_t level, xd_text target, xd_text message) {
@@ -92,15 +108,24 @@ static void a_failure_says_why(void) {
     /* What is left alive is given back by `close`. */
 }
 
-int main(void) {
+static void it_opens(void) {
     hooks = crossdock_plugin();
     CHECK(hooks->open(&host, &plugin, NULL) == XD_OK);
-    bytes_survive_the_way_there_and_back();
-    a_query_knows_an_allocation_until_it_is_freed();
-    a_fill_repeats_its_pattern();
-    a_failure_says_why();
+}
+
+static void it_closes(void) {
     CHECK(hooks->retire(plugin, 0, NULL) == XD_OK);
     CHECK(hooks->close(plugin, NULL) == XD_OK);
-    puts("unit: 4 passed");
+}
+
+int main(void) {
+    alarm(SECONDS);
+    RUN(it_opens);
+    RUN(bytes_survive_the_way_there_and_back);
+    RUN(a_query_knows_an_allocation_until_it_is_freed);
+    RUN(a_fill_repeats_its_pattern);
+    RUN(a_failure_says_why);
+    RUN(it_closes);
+    puts("unit: 6 passed");
     return 0;
 }
