@@ -2,7 +2,7 @@
 //!
 //! | device | `None` | `-1` | numbers | refused |
 //! | --- | --- | --- | --- | --- |
-//! | CUDA | legacy default stream | no order | 1 legacy default, 2 per thread, a handle | 0 |
+//! | CUDA | legacy default stream | no order | 1 legacy default, 2 per thread (ready, where it is out of reach), a handle | 0 |
 //! | `ROCm` | default stream | no order | 0 default, a handle | 1, 2 |
 //! | `OpenCL` | ready for every queue | no order | the handle of a queue that was made or given here | others |
 //! | others | ready | refused | none | all |
@@ -28,6 +28,8 @@ const OPENCL: i32 = 4;
 const ROCM: i32 = 10;
 const CUDA_MANAGED: i32 = 13;
 
+/// `cudaStreamPerThread`.
+const CUDA_PER_THREAD: i64 = 2;
 /// `hipStreamLegacy`, which older versions of HIP lack; 0 names the same stream in all.
 const HIP_LEGACY: u64 = 1;
 /// `hipStreamPerThread`.
@@ -102,12 +104,28 @@ pub(crate) fn wanted(
         (Rules::Cuda, None | Some(1)) | (Rules::Rocm, None | Some(0)) => {
             Ok(default_of(py, device)?.map_or(Wanted::Ready, Wanted::On))
         }
-        (Rules::Cuda, Some(handle @ 2..)) | (Rules::Rocm, Some(handle @ 3..)) => {
+        (Rules::Cuda, Some(CUDA_PER_THREAD)) => per_thread(py, device),
+        (Rules::Cuda, Some(handle @ 3..)) | (Rules::Rocm, Some(handle @ 3..)) => {
             // SAFETY: the consumer vouches for its handle, as the protocol asks.
             unsafe { wrapped(py, device, handle.unsigned_abs()) }.map(Wanted::On)
         }
         (Rules::OpenCl, Some(handle)) => queue(py, device, handle),
         (_, Some(number)) => Err(refused(rules, number)),
+    }
+}
+
+/// The calling thread's default stream. A driver that reaches that from its own thread alone gives no stream of
+/// it, so the tensor is ready when it is handed out.
+fn per_thread(py: Python<'_>, device: DLDevice) -> PyResult<Wanted> {
+    let device: Handle<XdDevice> = device_of(py, home(device))?;
+    let stream: Result<Handle<XdStream>, Failed> = made(|out| {
+        // SAFETY: the number names a stream that each thread has, whose end comes with the thread's.
+        unsafe { (api().stream_wrap)(device.lend(), CUDA_PER_THREAD.unsigned_abs(), out) }
+    });
+    match stream {
+        Ok(stream) => Ok(Wanted::On(stream)),
+        Err(failed) if failed.status() == Status::UNSUPPORTED => Ok(Wanted::Ready),
+        Err(failed) => Err(failed.into()),
     }
 }
 
