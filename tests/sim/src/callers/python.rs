@@ -30,7 +30,7 @@ macro_rules! functions {
         #[expect(non_snake_case, reason = "the names of Python's C API")]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $answer)?,)*
-            /// The state of the thread that holds the lock: of threads that have one, this one or NULL.
+            /// The state that holds the lock, whose thread that may be; from 3.12 on this thread's own, or NULL.
             current: unsafe extern "C" fn() -> Object,
             /// As in `0x030B_07F0`.
             pub(crate) version: c_ulong,
