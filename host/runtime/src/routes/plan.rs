@@ -82,61 +82,36 @@ pub(crate) fn alias(from: &Device, to: &Device, reach: Reach) -> Result<Alias, R
 pub(crate) struct Copies<'a> {
     /// The cheapest first.
     pub(crate) ways: Vec<(Way, Cost)>,
-    pub(crate) direct: Direct<'a>,
+    /// Why there is no direct one, where that was asked for.
+    pub(crate) refused: Option<Reason>,
+    /// What is known of the link between two devices of one plugin, while the copy is not made.
+    pub(crate) passage: Option<Box<Passage<'a>>>,
 }
 
-/// What is to be said of direct copies, where one was asked for.
-pub(crate) enum Direct<'a> {
-    /// Nothing.
-    Plain,
-    /// Why there is none.
-    Refused(Reason),
-    /// What is known of the link between two devices of one plugin, whether it allows them or not.
-    Linked(Passage<'a>),
+/// The passage between two devices of one plugin. Copies that it does not allow are taken out, and nothing is
+/// measured before it is known.
+#[cold]
+fn linked<'a>(
+    (from, to): (&End<'a>, &End<'a>),
+    all: &mut Vec<Way>,
+    policy: &mut MeasurePolicy,
+) -> Option<Box<Passage<'a>>> {
+    let passage = Passage::between(from, to, *policy).map(Box::new)?;
+    if !passage.link.allows_copies() {
+        all.retain(|way| way.kind() != RouteKind::Direct);
+    }
+    if let Link::Open { .. } = passage.link {
+        *policy = MeasurePolicy::Never;
+    }
+    Some(passage)
 }
 
-impl<'a> Direct<'a> {
-    fn of(
-        ways: &[Way],
-        (from, to): (&End<'a>, &End<'a>),
-        (bytes, choice): (u64, RouteChoice),
-        policy: MeasurePolicy,
-    ) -> Self {
-        if !choice.allows(RouteKind::Direct) {
-            return Self::Plain;
-        }
-        if !ways.iter().any(|way| way.kind() == RouteKind::Direct) {
-            return Self::Refused(Reason::NotReached);
-        }
-        let (one, other) = (from.device, to.device);
-        if one.index() == other.index() || !one.is_of(other.plugin()) || bytes == 0 {
-            return Self::Plain;
-        }
-        let passage = Passage::between(from, to, policy);
-        passage.map_or(Self::Plain, Self::Linked)
-    }
-
-    /// Takes out the copies that the link does not allow. What they take is not measured before it is proved.
-    fn restrict(&self, ways: &mut Vec<Way>, policy: MeasurePolicy) -> MeasurePolicy {
-        let Some(link) = self.link() else {
-            return policy;
-        };
-        if !link.allows_copies() {
-            ways.retain(|way| way.kind() != RouteKind::Direct);
-        }
-        match link {
-            Link::Open { .. } => MeasurePolicy::Never,
-            Link::Absent(_) | Link::Proved | Link::Lies(..) => policy,
-        }
-    }
-
-    /// What is known, where a link stands between the devices.
-    pub(crate) const fn link(&self) -> Option<&Link> {
-        match self {
-            Self::Linked(passage) => Some(&passage.link),
-            Self::Plain | Self::Refused(_) => None,
-        }
-    }
+/// Why there is no direct copy.
+#[cold]
+fn not_reached(passage: Option<&Passage<'_>>) -> Reason {
+    passage.map_or(Reason::NotReached, |passage| {
+        Reason::NoWay(passage.link.clone())
+    })
 }
 
 /// Whether to measure what nobody has measured yet.
@@ -220,8 +195,13 @@ pub(crate) fn copies<'a>(
     policy: MeasurePolicy,
 ) -> Copies<'a> {
     let mut all = Way::all(&from, &to);
-    let direct = Direct::of(&all, (&from, &to), (bytes, choice), policy);
-    let policy = direct.restrict(&mut all, policy);
+    let (mut policy, mut passage) = (policy, None);
+    let (one, other, allows) = (from.device, to.device, choice.allows(RouteKind::Direct));
+    if one.index() != other.index() && one.is_of(other.plugin()) && allows && bytes > 0 {
+        passage = linked((&from, &to), &mut all, &mut policy);
+    }
+    let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
+    let refused = (allows && !has_direct).then(|| not_reached(passage.as_deref()));
     let known = if bytes > 0 {
         costs(&mut all, (from, to), choice, policy)
     } else {
@@ -242,7 +222,11 @@ pub(crate) fn copies<'a>(
         // Stable: what is not known keeps its place at the end.
         ways.sort_by_key(|(_, cost)| (cost.time.is_none(), cost.time));
     }
-    Copies { ways, direct }
+    Copies {
+        ways,
+        refused,
+        passage,
+    }
 }
 
 /// What is known of the costs, where they make a difference or are wanted. Where they are, `all` has

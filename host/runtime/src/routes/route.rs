@@ -13,8 +13,7 @@ use crate::process::trace;
 use crate::route_data::costs::Cost;
 use crate::route_data::kinds::{RouteChoice, RouteKind};
 use crate::routes::explanation::{Instead, Reason, RefusedRoute, Step};
-use crate::routes::peer_link::Passage;
-use crate::routes::plan::{self, Alias, Copies, Direct, End, MeasurePolicy};
+use crate::routes::plan::{self, Alias, Copies, End, MeasurePolicy};
 use crate::streams::outstanding_work::Access;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
@@ -382,13 +381,8 @@ impl Route {
     }
 
     fn refuse_direct(&mut self, copies: &Copies<'_>) {
-        match &copies.direct {
-            Direct::Plain => {}
-            Direct::Refused(reason) => self.refuse(RouteKind::Direct, reason.clone()),
-            Direct::Linked(Passage { link, .. }) if !link.allows_copies() => {
-                self.refuse(RouteKind::Direct, Reason::NoWay(link.clone()));
-            }
-            Direct::Linked(_) => {}
+        if let Some(reason) = &copies.refused {
+            self.refuse(RouteKind::Direct, reason.clone());
         }
     }
 
@@ -445,8 +439,10 @@ impl Route {
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
         self.steps.push(Step::copies(*way, from, to));
-        if let Some(link) = copies.direct.link().filter(|_| legs == 1) {
-            self.steps.push(Step::link(from, to, link));
+        if let Some(passage) = &copies.passage
+            && legs == 1
+        {
+            self.steps.push(Step::link(from, to, &passage.link));
         }
         let waits = [Step::ordered(from, to), Step::ordered(to, from)];
         self.steps.extend(waits.into_iter().flatten());

@@ -17,11 +17,10 @@ use crate::tensors::tensor::Tensor;
 impl Way {
     /// What both ends allow, in the order in which to try it when no cost is known.
     pub(crate) fn all(from: &End<'_>, to: &End<'_>) -> Vec<Self> {
-        let mut all = Vec::with_capacity(Self::EACH.len());
         if Arc::ptr_eq(from.device.plugin(), to.device.plugin()) {
-            all.extend([Self::BySource, Self::Staged]);
-            return all;
+            return vec![Self::BySource, Self::Staged];
         }
+        let mut all = Vec::with_capacity(Self::EACH.len());
         if to.by_host {
             all.push(Self::BySource);
         }
