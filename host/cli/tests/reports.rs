@@ -181,6 +181,20 @@ fn a_job_that_is_ended_leaves_a_report_that_names_the_case_that_ran() {
 }
 
 #[test]
+fn a_crash_in_the_commands_own_process_leaves_a_report_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (function, around) in [("ext_copy", None), ("ext_close", Some("the_plugin_closes"))] {
+        let plugin = build(folder.path(), function, "abort();");
+        let (output, report) = reported(&plugin, &["--in-process"]);
+        assert_eq!(output.status.code(), None, "{}", text(&output.stderr));
+        let names = failed(&report);
+        assert_eq!(names.len(), 1, "{report}");
+        assert!(around.is_none_or(|name| names == [name]), "{report}");
+        assert!(report.matches("<testcase ").count() > 5, "{report}");
+    }
+}
+
+#[test]
 fn a_case_that_does_not_end_well_has_its_time() {
     let folder = tempfile::tempdir().unwrap();
     for code in ["for (;;) pause();", "sleep(1); abort();"] {
