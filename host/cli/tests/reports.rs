@@ -28,7 +28,7 @@ fn conform(plugin: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
     command.arg("conform").arg(plugin).arg("--quiet").args(more);
     command
-        .env("CROSSDOCK_START_LIMIT_MS", "4000")
+        .env("CROSSDOCK_START_LIMIT_MS", "8000")
         .env_remove("CROSSDOCK_PLUGIN_PATH");
     command
 }
@@ -65,7 +65,7 @@ fn a_plugin_that_does_not_open_is_a_failure_in_the_report() {
     for (function, code, says) in [
         ("ext_probe", "abort();", "SIGABRT"),
         ("ext_probe", "_exit(0);", "ended the process with code 0"),
-        ("ext_probe", "for (;;) pause();", "no answer within 4 s"),
+        ("ext_probe", "for (;;) pause();", "no answer within 8 s"),
         ("ext_open", "return XD_OOM_HOST;", "OOM_HOST"),
     ] {
         let plugin = build(folder.path(), function, code);
