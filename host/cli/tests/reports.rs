@@ -28,7 +28,7 @@ fn conform(plugin: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
     command.arg("conform").arg(plugin).arg("--quiet").args(more);
     command
-        .env("CROSSDOCK_START_LIMIT_MS", "4000")
+        .env("CROSSDOCK_START_LIMIT_MS", "8000")
         .env_remove("CROSSDOCK_PLUGIN_PATH");
     command
 }
@@ -65,7 +65,7 @@ fn a_plugin_that_does_not_open_is_a_failure_in_the_report() {
     for (function, code, says) in [
         ("ext_probe", "abort();", "SIGABRT"),
         ("ext_probe", "_exit(0);", "ended the process with code 0"),
-        ("ext_probe", "for (;;) pause();", "no answer within 4 s"),
+        ("ext_probe", "for (;;) pause();", "no answer within 8 s"),
         ("ext_open", "return XD_OOM_HOST;", "OOM_HOST"),
     ] {
         let plugin = build(folder.path(), function, code);
@@ -178,6 +178,20 @@ fn a_job_that_is_ended_leaves_a_report_that_names_the_case_that_ran() {
     assert_eq!(failed(&report).len(), 1, "{report}");
     assert!(report.contains("the command was ended while"), "{report}");
     assert!(report.matches("<testcase ").count() > 5, "{report}");
+}
+
+#[test]
+fn a_crash_in_the_commands_own_process_leaves_a_report_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (function, around) in [("ext_copy", None), ("ext_close", Some("the_plugin_closes"))] {
+        let plugin = build(folder.path(), function, "abort();");
+        let (output, report) = reported(&plugin, &["--in-process"]);
+        assert_eq!(output.status.code(), None, "{}", text(&output.stderr));
+        let names = failed(&report);
+        assert_eq!(names.len(), 1, "{report}");
+        assert!(around.is_none_or(|name| names == [name]), "{report}");
+        assert!(report.matches("<testcase ").count() > 5, "{report}");
+    }
 }
 
 #[test]

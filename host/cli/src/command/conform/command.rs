@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use crossdock::{Device, Error, PluginState, Runtime};
-use crossdock_conformance::{Level, Report, Subject, run_each};
+use crossdock_conformance::{Level, Report, Subject, run_each, selected};
 use crossdock_sdk::shown::shell_word;
 
 use crate::command::{
@@ -230,8 +230,12 @@ fn run_cases(arguments: &Arguments, shown: &mut Shown, ran: &mut Ran) -> Result<
         let (at, mut outcome) = (ran.reports.len(), Ok(()));
         let report = run_each(&subject, level, case, |report| {
             if outcome.is_ok() {
-                let so_far = ran.reports.iter().chain([report]);
-                let written = shown.junit.write(so_far);
+                // In this process a crash ends the command, and the file is all that is left.
+                let mut so_far = ran.clone();
+                so_far.reports.push(report.clone());
+                let next = selected(level, case).nth(report.cases.len());
+                let words = next.map_or(Around::Closes.words(), |case| (case.name, case.contract));
+                let written = shown.junit.write_begun(&so_far, words);
                 outcome = written.and_then(|()| shown.show(at, report));
             }
         });

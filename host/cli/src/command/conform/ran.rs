@@ -8,7 +8,7 @@ use crossdock_conformance::{Level, Report};
 use crate::failure::{Problem, one_line};
 
 /// What was checked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Ran {
     plugin: String,
     level: Level,
