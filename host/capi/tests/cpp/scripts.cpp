@@ -279,9 +279,10 @@ void failures(const Script &script) {
     CHECK(error.why().find("50ms") != std::string::npos);
     // What is left of a deadline that has passed is no limit of "for ever".
     for (const auto left : {0ms, -5ms}) {
-        fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
+        error = fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
             return session.run("while True: pass", "loop.py", RunOptions().timeout(left));
         });
+        CHECK(error.why() == "its time was over before it began");
         fails(ErrorKind::script_timeout, XD_TIMEOUT, [&] {
             return script.session(SessionOptions().timeout(left)).run("while True: pass");
         });

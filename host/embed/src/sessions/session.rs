@@ -290,7 +290,11 @@ fn within(mut failure: Failure, limits: Limits) -> Failure {
     if let (Kind::Timeout, Some(limit), Some(advice)) =
         (failure.kind, limits.timeout, &mut failure.advice)
     {
-        advice.why = format!("it took longer than the {limit:?} that it may");
+        advice.why = match limit.as_nanos() {
+            // What is left of a deadline that has passed.
+            0 | 1 => "its time was over before it began".to_owned(),
+            _ => format!("it took longer than the {limit:?} that it may"),
+        };
     }
     failure
 }
