@@ -155,7 +155,18 @@ fn a_lost_device_stays_lost_and_the_other_goes_on() {
     );
     let stream = cuda.stream_create(0).unwrap();
     round_trip(&cuda, device(here.word, 0), StreamHandle::NONE).unwrap();
+    // A function of the host that the driver may keep for ever.
+    let (held, host) = (
+        cuda.stream_create(0).unwrap(),
+        cuda.event_create_host(0).unwrap(),
+    );
+    cuda.stream_wait_event(held, host).unwrap();
+    let (function, word) = (HostFunction(Some(count)), std::ptr::null_mut());
+    // SAFETY: the function takes any word.
+    unsafe { cuda.stream_host_call(held, function, word) }.unwrap();
     let lost = round_trip(&cuda, device(here.word, 0), stream).unwrap_err();
+    assert_eq!(RUN.load(Ordering::SeqCst), 1);
+    cuda.event_complete(host, Status::OK).unwrap();
     assert_eq!(lost.status(), Status::DEVICE_LOST, "{lost}");
     assert_eq!(
         (lost.native_code(), lost.native_name()),
@@ -179,7 +190,11 @@ fn a_lost_device_stays_lost_and_the_other_goes_on() {
     // What is given back, and what the plugin knows by itself, needs no device.
     free(&cuda, here, MemoryKind::DEVICE).unwrap();
     cuda.stream_destroy(stream).unwrap();
+    cuda.stream_destroy(held).unwrap();
+    cuda.event_destroy(host).unwrap();
     assert_eq!(cuda.device_info(0).unwrap().dl_id, 0);
     round_trip(&cuda, device(there.word, 1), StreamHandle::NONE).unwrap();
     free(&cuda, there, MemoryKind::DEVICE).unwrap();
+    drop(cuda);
+    assert_eq!(RUN.load(Ordering::SeqCst), 1);
 }

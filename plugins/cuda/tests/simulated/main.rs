@@ -13,6 +13,7 @@
 mod captures;
 mod conformance;
 mod contexts;
+mod copies;
 mod driver;
 mod faults;
 mod hooks;

@@ -1,0 +1,105 @@
+//! Copies of pageable memory on a stream: they wait for nothing, and are done in its order.
+
+use crossdock_plugin_cuda::Plugin as Cuda;
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, FillArgs, MemoryKind, Side, Status, StreamHandle,
+};
+use crossdock_sdk::plugin::{Fill as _, HostEvents as _, Plugin as _, Streams as _};
+
+use crate::hooks::{LIMIT_NS, device, download, free, open, upload};
+use crate::{POLICIES, over};
+
+/// Several parts, the last of which is shorter.
+const BYTES: usize = (3 << 20) + 1001;
+
+/// Memory for all parts, and what goes there.
+fn memory(cuda: &Cuda) -> Address {
+    let args = AllocateArgs {
+        size: BYTES as u64,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 0,
+    };
+    cuda.allocate(args).unwrap()
+}
+
+fn content() -> Vec<u8> {
+    let byte = |at: usize| at.to_le_bytes()[0] ^ at.to_le_bytes()[1];
+    (0..BYTES).map(byte).collect()
+}
+
+/// Puts a fill on a stream.
+fn fill(cuda: &Cuda, dst: Side, stream: StreamHandle) {
+    let fill = FillArgs {
+        dst,
+        bytes: BYTES as u64,
+        pattern: [0x55; 16],
+        pattern_bytes: 1,
+        reserved: 0,
+    };
+    // SAFETY: the memory lives until the stream is over.
+    unsafe { cuda.fill(fill, stream) }.unwrap();
+}
+
+#[test]
+fn a_large_copy_is_made_in_its_streams_order() {
+    if !over(
+        "copies::a_large_copy_is_made_in_its_streams_order",
+        &POLICIES,
+    ) {
+        return;
+    }
+    let cuda = open();
+    let (first, second) = (memory(&cuda), memory(&cuda));
+    let (src, dst) = (device(first.word, 0), device(second.word, 0));
+    let (writer, reader) = (
+        cuda.stream_create(0).unwrap(),
+        cuda.stream_create(0).unwrap(),
+    );
+    let (host, event) = (
+        cuda.event_create_host(0).unwrap(),
+        cuda.event_create(0).unwrap(),
+    );
+    let (from, mut to) = (content(), vec![0; BYTES]);
+
+    cuda.stream_wait_event(writer, host).unwrap();
+    // Nothing of the copy is there before the fill, and all of it before what the reader does.
+    fill(&cuda, src, writer);
+    upload(&cuda, src, &from, writer).unwrap();
+    cuda.event_record(event, writer).unwrap();
+    cuda.stream_wait_event(reader, event).unwrap();
+    let bytes = BYTES as u64;
+    // SAFETY: both live until the stream is over.
+    unsafe { cuda.copy(CopyArgs { dst, src, bytes }, reader) }.unwrap();
+    download(&cuda, &mut to, dst, reader).unwrap();
+    for stream in [writer, reader] {
+        let pending = cuda.stream_query(stream).unwrap_err();
+        assert_eq!(pending.status(), Status::NOT_READY);
+    }
+    cuda.event_complete(host, Status::OK).unwrap();
+    cuda.stream_synchronize(reader, LIMIT_NS).unwrap();
+    assert!(from == to);
+    free(&cuda, first, MemoryKind::DEVICE).unwrap();
+    free(&cuda, second, MemoryKind::DEVICE).unwrap();
+}
+
+#[test]
+fn large_copies_follow_each_other_over_the_same_blocks() {
+    let name = "copies::large_copies_follow_each_other_over_the_same_blocks";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let cuda = open();
+    let (memory, stream) = (memory(&cuda), cuda.stream_create(0).unwrap());
+    let (from, mut to) = (content(), vec![0; BYTES]);
+    let side = device(memory.word, 0);
+    for on in [stream, stream, StreamHandle::NONE] {
+        to.fill(0);
+        upload(&cuda, side, &from, on).unwrap();
+        download(&cuda, &mut to, side, on).unwrap();
+        cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+        assert!(from == to);
+    }
+    cuda.stream_destroy(stream).unwrap();
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+}
