@@ -230,6 +230,10 @@ impl<V: Vendor> Pool for Gpu<V> {
             let most = used.saturating_add(keep_bytes);
             return Ok(inside.ask(|vendor| vendor.trim_pool(pool, most))?);
         }
+        // A free of such a block waits for the whole device, so there is none while a stream has work.
+        if self.has_work(found) {
+            return Ok(());
+        }
         while found.blocks.bytes(Kind::Device) > keep_bytes
             && let Some((address, _)) = found.blocks.largest(Kind::Device)
         {
@@ -316,6 +320,15 @@ impl<V: Vendor> Gpu<V> {
         self.pointers.remove(word, operation, |found| {
             !found.is_registered() && memory_kind(found.kind()) == kind
         })
+    }
+
+    /// Whether a stream of a device has work, or may have some.
+    fn has_work(&self, device: &Device<V>) -> bool {
+        let streams = self.streams.all();
+        let is_of = |stream: &&Arc<Stream<V>>| stream.device.index == device.index;
+        let mut of_device = streams.iter().filter(is_of);
+        let is_over = |stream: &Arc<Stream<V>>| stream.query().is_ok_and(|now| now.is_over());
+        !of_device.all(is_over)
     }
 
     /// Counts what streams have freed since.

@@ -41,3 +41,16 @@ fn by_threads_with_one_queue() {
         passes();
     }
 }
+
+#[test]
+fn without_pools() {
+    let options = [
+        "--policy",
+        "threads",
+        "--set",
+        "fault=cuMemPoolCreate@1+=801",
+    ];
+    if over("conformance::without_pools", &[&options]) {
+        passes();
+    }
+}
