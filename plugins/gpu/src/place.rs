@@ -12,7 +12,7 @@ use crate::native::NativeEvent;
 use crate::plugin::Gpu;
 use crate::pointers::word_of;
 use crate::stream::Stream;
-use crate::vendor::{Kind, Known, Vendor};
+use crate::vendor::{Kind, Known, Sort, Vendor};
 
 /// One end.
 #[derive(Debug)]
@@ -107,7 +107,11 @@ impl<V: Vendor> Gpu<V> {
         }
         let known = self.known_of_others(address)?;
         if let Some(known) = known {
-            let fits = inside_of(known.base, known.size, address, reach, operation);
+            // Not every driver knows how much of others' memory belongs together.
+            let fits = match known.size {
+                0 => Ok(()),
+                size => inside_of(known.base, size, address, reach, operation),
+            };
             if !is_host || fits.is_ok() {
                 fits?;
                 let device = self.of_ordinal(known.ordinal, operation)?;
@@ -139,8 +143,24 @@ impl<V: Vendor> Gpu<V> {
         if self.devices.iter().any(|device| device.blocks.has(address)) {
             return Ok(None);
         }
-        let asked = self.driver.vendor().known(address);
-        asked.map_err(|code| self.driver.fault(code))
+        let vendor = self.driver.vendor();
+        let code = match vendor.known(address) {
+            Ok(known) => return Ok(known),
+            Err(code) => code,
+        };
+        // Not every driver answers a thread without a context.
+        let homes = self
+            .devices
+            .iter()
+            .filter(|device| device.known_home().is_some());
+        let ask = |device: &Arc<Device<V>>| {
+            device
+                .enter("pointer_query")?
+                .ask(|vendor| vendor.known(address))
+        };
+        let again = homes.filter(|_| V::sort_of(code) == Sort::Stale).map(ask);
+        let again = again.into_iter().find_map(Result::ok);
+        again.ok_or_else(|| self.driver.fault(code))
     }
 
     /// The device with a number of the driver's.
@@ -154,7 +174,7 @@ impl<V: Vendor> Gpu<V> {
     }
 }
 
-/// Refuses an end that leaves its allocation, whose size the driver may not know.
+/// Refuses an end that leaves its allocation.
 fn inside_of(
     base: u64,
     size: u64,
