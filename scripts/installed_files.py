@@ -52,7 +52,9 @@ def build(profile: str, *options: str) -> Path:
     """Builds what is installed; the folder where it lies."""
     crates = [word for crate in CRATES for word in ("-p", f"crossdock-{crate}")]
     command = ["cargo", "build", "--locked", "--profile", profile, *options, *crates]
-    subprocess.run(command, cwd=ROOT, check=True)
+    # The build of cudarc would take its version of CUDA from there, and not from the manifest.
+    variables = {name: value for name, value in os.environ.items() if name != "CUDARC_CUDA_VERSION"}
+    subprocess.run(command, cwd=ROOT, check=True, env=variables)
     return built_folder(profile)
 
 
