@@ -18,6 +18,7 @@ mod driver;
 mod faults;
 mod hooks;
 mod memory;
+mod routes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
