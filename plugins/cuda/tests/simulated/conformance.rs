@@ -3,11 +3,10 @@
 use crossdock::Runtime;
 use crossdock_conformance::{Level, Subject, run};
 
-use crate::over;
+use crate::{built, over};
 
 fn passes() {
-    let test = std::env::current_exe().unwrap();
-    let file = test.parent().unwrap().join("libcrossdock_plugin_cuda.so");
+    let file = built("libcrossdock_plugin_cuda.so").unwrap();
     let runtime = Runtime::builder().search(false).open().unwrap();
     let plugin = runtime.load(&file).unwrap();
     let subject = Subject::new(plugin.hooks(), 0).unwrap();

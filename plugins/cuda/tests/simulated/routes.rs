@@ -4,7 +4,7 @@ use crossdock::{CostCache, Device, Error, RouteChoice, RouteKind, Runtime, Strea
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 use crate::driver::Driver;
-use crate::over;
+use crate::{built, over};
 
 const DTYPES: [Dtype; 5] = [
     Dtype::UINT8,
@@ -21,14 +21,12 @@ const ROUTES: [RouteChoice; 3] = [
 
 /// The plugins of this build. OpenCL's is not among them where it was not built.
 fn runtime() -> Runtime {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap();
     let builder = Runtime::builder().search(false).costs(CostCache::Off);
-    let mut builder = builder.plugin(folder.join("libcrossdock_plugin_cuda.so"));
-    let opencl = folder.join("../libcrossdock_plugin_opencl.so");
-    if opencl.exists() {
-        builder = builder.plugin(opencl);
-    }
+    let builder = builder.plugin(built("libcrossdock_plugin_cuda.so").unwrap());
+    let builder = match built("libcrossdock_plugin_opencl.so") {
+        Some(opencl) => builder.plugin(opencl),
+        None => builder,
+    };
     builder.open().unwrap()
 }
 
