@@ -7,6 +7,10 @@ use crossdock_plugin_gpu::vendor::{Code, Sort};
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 pub(crate) const NOT_SUPPORTED: c_int = 801;
 
+/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED` and `_NOT_ENABLED`.
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
+pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
+
 /// The oldest driver that has all that is needed: 11.0.
 pub(crate) const OLDEST: c_int = 11_000;
 

@@ -11,28 +11,12 @@ use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::describe;
 
 use crate::codes::{self, device, flags, pointer, pool};
-use crate::functions::{Functions, LIBRARY, checked, lacks};
+use crate::functions::{Functions, LIBRARY, call};
 use crate::structs::{Planes, PlanesSide, PoolProperties, RowsCopy, RowsSide};
 
 /// NVIDIA's driver, opened.
 #[derive(Debug)]
-pub struct Cuda(Functions);
-
-/// Calls a function of the table by its name.
-macro_rules! call {
-    ($cuda:ident.$name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the arguments are what the driver's header asks for: out-parameters of this function's own, and
-        // handles and memory for which the caller of this method vouches.
-        checked(stringify!($name), unsafe { ($cuda.0.$name)($($argument),*) })
-    };
-    ($cuda:ident.$name:ident?($($argument:expr),* $(,)?)) => {
-        match $cuda.0.$name {
-            // SAFETY: as above.
-            Some(function) => checked(stringify!($name), unsafe { function($($argument),*) }),
-            None => Err(lacks(stringify!($name))),
-        }
-    };
-}
+pub struct Cuda(pub(crate) Functions);
 
 impl Cuda {
     /// A number that a function writes.
@@ -355,6 +339,22 @@ impl Vendor for Cuda {
 
     unsafe fn free_on(&self, address: u64, stream: u64) -> Answer {
         call!(self.cuMemFreeAsync?(address, stream))
+    }
+
+    fn can_reach(&self, ordinal: i32, peer: i32) -> Answer<bool> {
+        self.reaches(ordinal, peer)
+    }
+
+    fn enable_peer(&self, context: u64) -> Answer<bool> {
+        self.reach(context)
+    }
+
+    fn disable_peer(&self, context: u64) -> Answer {
+        self.reach_no_more(context)
+    }
+
+    fn share_pool(&self, pool: u64, ordinal: i32, is_shared: bool) -> Answer {
+        self.open_pool(pool, ordinal, is_shared)
     }
 
     fn create_stream(&self) -> Answer<u64> {

@@ -11,7 +11,7 @@ use crossdock_plugin_gpu::vendor::{Answer, Code, HostFunction, Unusable};
 use cudarc::driver::sys;
 use libloading::Library;
 
-use crate::structs::{Planes, PoolProperties, RowsCopy};
+use crate::structs::{Planes, PoolAccess, PoolProperties, RowsCopy};
 
 /// The library that every driver of NVIDIA's comes with.
 pub(crate) const LIBRARY: &str = "libcuda.so.1";
@@ -84,6 +84,11 @@ functions! {
         cuCtxPushCurrent_v2(u64 as sys::CUcontext);
         cuCtxPopCurrent_v2(*mut u64 as *mut sys::CUcontext);
         cuCtxGetDevice(*mut c_int as *mut sys::CUdevice);
+        cuDeviceCanAccessPeer(
+            *mut c_int as *mut c_int, c_int as sys::CUdevice, c_int as sys::CUdevice,
+        );
+        cuCtxEnablePeerAccess(u64 as sys::CUcontext, u32 as c_uint);
+        cuCtxDisablePeerAccess(u64 as sys::CUcontext);
         cuThreadExchangeStreamCaptureMode(*mut c_int as *mut sys::CUstreamCaptureMode);
         cuPointerGetAttributes(
             u32 as c_uint, *mut c_int as *mut sys::CUpointer_attribute,
@@ -164,6 +169,10 @@ functions! {
         cuMemPoolGetAttribute(
             u64 as sys::CUmemoryPool, c_int as sys::CUmemPool_attribute, *mut u64 as *mut c_void,
         );
+        cuMemPoolSetAccess(
+            u64 as sys::CUmemoryPool, *const PoolAccess as *const sys::CUmemAccessDesc,
+            usize as usize,
+        );
         cuMemAllocFromPoolAsync(
             *mut u64 as *mut sys::CUdeviceptr, usize as usize, u64 as sys::CUmemoryPool,
             u64 as sys::CUstream,
@@ -174,6 +183,25 @@ functions! {
         );
     }
 }
+
+/// Calls a function of the table by its name.
+macro_rules! call {
+    ($cuda:ident.$name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the arguments are what the driver's header asks for: out-parameters of this function's own, and
+        // handles and memory for which the caller of this method vouches.
+        $crate::functions::checked(stringify!($name), unsafe { ($cuda.0.$name)($($argument),*) })
+    };
+    ($cuda:ident.$name:ident?($($argument:expr),* $(,)?)) => {
+        match $cuda.0.$name {
+            // SAFETY: as above.
+            Some(function) => {
+                $crate::functions::checked(stringify!($name), unsafe { function($($argument),*) })
+            }
+            None => Err($crate::functions::lacks(stringify!($name))),
+        }
+    };
+}
+pub(crate) use call;
 
 impl Functions {
     /// Opens the driver's library.

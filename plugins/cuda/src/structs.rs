@@ -121,6 +121,27 @@ impl PoolProperties {
     }
 }
 
+/// `CUmemAccessDesc`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct PoolAccess {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE`.
+    location: c_int,
+    device: c_int,
+    flags: c_int,
+}
+
+impl PoolAccess {
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`, or none.
+    pub(crate) const fn of(device: c_int, is_open: bool) -> Self {
+        Self {
+            location: 1,
+            device,
+            flags: if is_open { 3 } else { 0 },
+        }
+    }
+}
+
 /// Compares a struct and places in it with NVIDIA's.
 macro_rules! compare {
     ($ours:ty as $theirs:ty { $($($field:ident).+ as $their:ident),* $(,)? }) => {
@@ -144,4 +165,7 @@ compare!(Planes as sys::CUDA_MEMCPY3D {
 });
 compare!(PoolProperties as sys::CUmemPoolProps {
     allocation as allocType, handles as handleTypes, location as location,
+});
+compare!(PoolAccess as sys::CUmemAccessDesc {
+    location as location, flags as flags,
 });

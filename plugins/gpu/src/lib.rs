@@ -12,6 +12,7 @@
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `event`, `native`, `promise`, `word` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
+//! | `peer` | direct links between two devices |
 //! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
 //! | `plugin`, `ordering`, `transfer` | the hooks |
 //! | `fault` | failures |
@@ -50,6 +51,7 @@ mod host_call;
 mod memory;
 mod native;
 mod ordering;
+mod peer;
 mod place;
 mod plugin;
 mod pointers;

@@ -4,6 +4,7 @@
     reason = "freeing and copying are unsafe to call in the contract"
 )]
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -41,6 +42,8 @@ pub struct Gpu<V: Vendor> {
     pub(crate) defaults: Mutex<Vec<Option<StreamHandle>>>,
     /// What streams free: the point behind it, whose it is, and how much.
     pub(crate) freeing: Mutex<Vec<Freeing<V>>>,
+    /// The links that were enabled here: a device and its peer.
+    pub(crate) links: Mutex<BTreeSet<(u32, u32)>>,
     retired: AtomicBool,
 }
 
@@ -65,7 +68,8 @@ impl<V: Vendor> Plugin for Gpu<V> {
         .register()
         .async_memory()
         .attributes()
-        .pool();
+        .pool()
+        .peer();
     const QUERY_COST: QueryCost = QueryCost::DRIVER;
 
     fn probe() -> Result<ProbeInfo, Error> {
@@ -86,6 +90,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
             streams: Handles::new(),
             events: Handles::new(),
             freeing: Mutex::default(),
+            links: Mutex::default(),
             retired: AtomicBool::new(false),
         })
     }
@@ -373,6 +378,7 @@ impl<V: Vendor> Drop for Gpu<V> {
             }
         }
         drop(std::mem::take(&mut *locked(&self.freeing)));
+        self.end_links();
         for left in self.pointers.drain() {
             let ended = if left.is_registered() {
                 self.unlock(&left)

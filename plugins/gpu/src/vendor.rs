@@ -186,6 +186,29 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// - Nobody uses the memory after this point of the stream.
     unsafe fn free_on(&self, address: u64, stream: u64) -> Answer;
 
+    // Links.
+
+    /// Whether a device reaches memory of another one by itself; makes no context.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn can_reach(&self, ordinal: i32, peer: i32) -> Answer<bool>;
+    /// Lets the context that was entered reach memory of another one; false where it did already.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn enable_peer(&self, context: u64) -> Answer<bool>;
+    /// Ends that, where it is so.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn disable_peer(&self, context: u64) -> Answer;
+    /// Lets a device reach memory of a pool of another one, or ends that.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn share_pool(&self, pool: u64, ordinal: i32, is_shared: bool) -> Answer;
+
     // Streams.
 
     /// Makes a stream that no default stream waits for.
