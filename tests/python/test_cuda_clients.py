@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,15 @@ def test_exchanges_with_clients_are_right_and_nothing_is_reported(policy: str) -
 def test_every_number_of_a_stream_means_what_the_protocols_say(policy: str) -> None:
     run = simulated("rules.py", policy, 1)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+def test_a_consumer_that_asks_for_no_order_is_reported(policy: str) -> None:
+    for seed in SEEDS:
+        run = simulated("unordered.py", policy, seed)
+        assert run.returncode == 3 and "Race: " in run.stderr, run.stdout + run.stderr
+        # Both places: the line of the package that submitted the fill, and the client's own.
+        assert re.search(r"`cuMemsetD8Async` \(call \d+, \S+_values.py:\d+ in fill", run.stderr), run.stderr
+        assert re.search(r"`cuMemcpyAsync` \(call \d+, \S+unordered.py:\d+ in <module>", run.stderr), run.stderr
+        mended = simulated("unordered.py", policy, seed, "mended")
+        assert (mended.returncode, mended.stderr) == (0, ""), mended.stdout + mended.stderr

@@ -4,7 +4,7 @@
 //! failed is an answer (`Progress::Failed`).
 
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossdock_sdk::deadline::Deadline;
 
@@ -70,7 +70,7 @@ pub(crate) fn wait_until_over(
     deadline: Deadline,
     ask: impl Fn() -> Result<Progress, Fault>,
 ) -> Result<Progress, Fault> {
-    let mut pause = SHORTEST_PAUSE;
+    let begun = Instant::now();
     for round in 0_u32.. {
         let now = ask()?;
         if now.is_over() || deadline.is_over() {
@@ -80,8 +80,9 @@ pub(crate) fn wait_until_over(
             std::thread::yield_now();
             continue;
         }
-        rest(deadline.at_most(pause));
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        // It is seen at most so much of the wait too late.
+        let pause = begun.elapsed() / 16;
+        rest(deadline.at_most(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)));
     }
     Ok(Progress::Running)
 }
