@@ -21,15 +21,15 @@ pub enum Sort {
     NotReady,
     /// The arguments are wrong.
     Invalid,
-    /// A handle is wrong, or names what is gone.
+    /// A handle is wrong, or its object is gone.
     Stale,
-    /// There is too little memory, whose depends on what was asked for.
+    /// There is too little memory, of the host or the device: the call tells which.
     OutOfMemory,
     /// Not offered here.
     Unsupported,
     /// The system or the vendor forbids it.
     Permission,
-    /// What such a context answers from then on: its device is lost, if it is so.
+    /// A failure after which the context answers nothing else. Whether the device is lost is asked separately.
     Fatal,
     /// A stream that captures forbids it.
     Capturing,
@@ -39,7 +39,7 @@ pub enum Sort {
     NotRegistered,
     /// There is no device.
     NoDevice,
-    /// The library is one to link programs with.
+    /// The library is a stub to link programs with, and not a driver.
     Stub,
     /// The driver is too old.
     TooOld,
@@ -95,7 +95,7 @@ pub enum Kind {
     Device,
     /// The host's, locked.
     Pinned,
-    /// It migrates.
+    /// Managed: it migrates between the host and devices.
     Managed,
 }
 
@@ -108,13 +108,13 @@ pub enum Kind {
 pub struct Known {
     /// What memory it is.
     pub kind: Kind,
-    /// The owning device's number.
+    /// The owning device's ordinal in the driver.
     pub ordinal: i32,
     /// First byte of the allocation.
     pub base: u64,
     /// Bytes of the allocation.
     pub size: u64,
-    /// No other allocation has it.
+    /// A number of this allocation, which no other one of the process has.
     pub id: u64,
     /// Its context.
     pub context: u64,
@@ -135,7 +135,7 @@ pub enum Way {
     ToDevice,
     /// From a device to the host.
     ToHost,
-    /// Inside of devices that share a context.
+    /// From device memory to device memory of the same context.
     Inside,
     /// From one host memory to another.
     AmongHost,

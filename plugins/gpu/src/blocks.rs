@@ -1,4 +1,4 @@
-//! Memory whose free would wait for the whole device: kept for the next, until the device is closed.
+//! Memory whose free would wait for the whole device: kept for the next allocation, until the device is closed.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::vendor::Kind;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
-    /// All that are had of the driver, which knows them also while nobody was given them.
+    /// All blocks that the driver gave, idle ones too: it still answers for their addresses.
     had: PointerTable,
 }
 
@@ -24,11 +24,11 @@ impl Blocks {
 
     /// Remembers a block that the driver gave.
     pub(crate) fn enter(&self, address: u64, size: u64) {
-        // One that is not entered is taken for memory of others once it is given back.
+        // Where this fails, the block passes for memory of others while it is idle.
         drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
     }
 
-    /// Forgets a block that the driver gets back.
+    /// Forgets a block, before it is freed.
     pub(crate) fn leave(&self, address: u64) {
         self.had.remove(address);
     }
@@ -38,13 +38,13 @@ impl Blocks {
         self.had.lookup(address).is_some()
     }
 
-    /// Takes a block back, which no work uses.
+    /// Keeps a block that no work uses any more.
     pub(crate) fn give(&self, kind: Kind, size: u64, address: u64) {
         let mut idle = locked(&self.idle);
         idle.entry((number(kind), size)).or_default().push(address);
     }
 
-    /// Bytes of a kind that are here.
+    /// Bytes of the idle blocks of a kind.
     pub(crate) fn bytes(&self, kind: Kind) -> u64 {
         let idle = locked(&self.idle);
         let of_kind = idle.iter().filter(|((of, _), _)| *of == number(kind));
@@ -53,7 +53,7 @@ impl Blocks {
             .sum()
     }
 
-    /// One block of a kind, the largest, to be freed.
+    /// Takes out the largest idle block of a kind, to be freed.
     pub(crate) fn largest(&self, kind: Kind) -> Option<(u64, u64)> {
         let mut idle = locked(&self.idle);
         let mut of_kind = idle
@@ -62,7 +62,7 @@ impl Blocks {
         of_kind.find_map(|((_, size), all)| Some((all.pop()?, *size)))
     }
 
-    /// All blocks, with their kinds.
+    /// Takes out all idle blocks, with their kinds.
     pub(crate) fn drain(&self) -> Vec<(u64, Kind)> {
         let idle = std::mem::take(&mut *locked(&self.idle));
         let of = |((kind, _), all): ((u8, u64), Vec<u64>)| {
@@ -84,7 +84,8 @@ fn kind_of(number: u8) -> Option<Kind> {
     KINDS.get(usize::from(number)).copied()
 }
 
-/// The size of the block that serves so many bytes: at most an eighth more. None where that overflows.
+/// The size of the block for so many bytes: an eighth of the next power of two is the step, so that few sizes serve
+/// all, and at most a quarter is lost above 16 KiB. None where that overflows.
 pub(crate) fn room_for(bytes: u64) -> Option<u64> {
     let step = (bytes.checked_next_power_of_two()? / 8).max(SMALLEST);
     bytes.checked_next_multiple_of(step)

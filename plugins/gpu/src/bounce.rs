@@ -1,4 +1,5 @@
-//! Copies of memory that the driver would wait for: through pinned memory of the stream's own, by host functions.
+//! Copies of pageable memory on a stream. The driver would make the caller wait for them; so host functions move the
+//! bytes, through pinned memory of the stream's own.
 #![expect(unsafe_code, reason = "moves bytes between addresses")]
 
 use std::sync::{Arc, Mutex};
@@ -80,13 +81,13 @@ pub(crate) unsafe fn bounced<V: Vendor>(
     let mut lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
     let done = lanes_of_parts.try_for_each(|(bytes, lane)| part(bytes, lane));
     let joined = join(inside, stream, on, &lanes);
-    // What is refused in the middle leaves the parts before it on the streams: they may use nothing of the caller's
-    // any more.
+    // Where a part is refused, those before it are on the streams already. The copy has failed for the caller, who
+    // may free the memory: so they must not touch it any more.
     done.and(joined).inspect_err(|_| permit.withdraw())
 }
 
-/// The lanes of a copy: the stream itself, and its helper where there is more than one part. Work for another context
-/// has one lane.
+/// The lanes of a copy: the stream itself, and its helper where there is more than one part. A copy in another context
+/// than the stream's has one lane, as the helper is of the stream's context.
 fn lanes<V: Vendor>(
     inside: &Entered<'_, V>,
     stream: &Stream<V>,
@@ -143,7 +144,7 @@ impl<V: Vendor> Stream<V> {
         Ok(address)
     }
 
-    /// The stream beside this one.
+    /// The second stream, made at its first use.
     fn helper(&self, inside: &Entered<'_, V>) -> Result<u64, Fault> {
         let known = locked(&self.bounce).helper;
         if let Some(helper) = known {
@@ -154,7 +155,7 @@ impl<V: Vendor> Stream<V> {
         Ok(helper)
     }
 
-    /// Gives a block back when the stream gets here: it has waited for its helper.
+    /// Gives a block back when the stream gets here. By then the helper is done too, as the stream has waited for it.
     fn give_back(&self, inside: &Entered<'_, V>, block: Block) -> Result<(), Fault> {
         let blocks = Arc::clone(&self.device.blocks);
         let Block { address, room } = block;
@@ -171,7 +172,7 @@ impl<V: Vendor> Stream<V> {
             }
         }
         if let Some(helper) = helper {
-            // What is on it completes.
+            // Its work completes all the same.
             self.device.report(inside.vendor().destroy_stream(helper));
         }
     }
@@ -183,14 +184,14 @@ impl<V: Vendor> Stream<V> {
     }
 }
 
-/// Whether parts of a copy may use the caller's memory.
+/// Whether the parts of a copy may still use the caller's memory.
 #[derive(Debug, Default)]
 struct Permit {
     is_withdrawn: Mutex<bool>,
 }
 
 impl Permit {
-    /// Waits for a part that uses it now, which is short.
+    /// Takes the permission back. Waits for a part that is being moved, which is short.
     fn withdraw(&self) {
         *locked(&self.is_withdrawn) = true;
     }

@@ -1,5 +1,5 @@
-//! What a device's memory is counted as: by us, because a pool of the vendor's counts what is freed only when its
-//! stream got there.
+//! Bytes of a device's memory in use. They are counted here: the vendor's pool counts memory as used until the stream
+//! that frees it got there.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use crate::device::locked;
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<Bytes>);
 
-/// What is used and reserved, and the most that there was of both.
+/// Bytes in use, and the most that was ever used and reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bytes {
     pub(crate) used: u64,
@@ -29,7 +29,7 @@ impl Counts {
         now.used = now.used.saturating_sub(bytes);
     }
 
-    /// What is used, and what is reserved at most so far, of which `reserved` are now.
+    /// Takes note of the bytes that are reserved now, and returns the counts.
     pub(crate) fn look(&self, reserved: u64) -> Bytes {
         let mut now = locked(&self.0);
         now.peak_reserved = now.peak_reserved.max(reserved).max(now.used);

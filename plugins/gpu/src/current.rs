@@ -1,10 +1,10 @@
-//! Calls inside of a context: the thread's own one is back afterwards, and captures of others go on.
+//! Calls inside of a context. Afterwards the thread has its own context again, and captures of others were not ended.
 
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::vendor::{Answer, Code, Vendor};
 
-/// A context that is the thread's, until this goes.
+/// A context that is current on this thread until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered<'a, V: Vendor> {
     pub(crate) device: &'a Device<V>,
@@ -13,7 +13,7 @@ pub(crate) struct Entered<'a, V: Vendor> {
 }
 
 impl<'a, V: Vendor> Entered<'a, V> {
-    /// Makes a context of the device the thread's.
+    /// Makes a context of the device current.
     pub(crate) fn new(device: &'a Device<V>, context: u64) -> Result<Self, Fault> {
         let vendor = device.driver.vendor();
         let before = vendor.enter(device.ordinal, context);
@@ -29,7 +29,7 @@ impl<'a, V: Vendor> Entered<'a, V> {
         self.device.driver.vendor()
     }
 
-    /// What an answer of the driver's stands for, looked at inside of this context.
+    /// The failure that a result of the driver stands for. The context is needed to ask whether the device is lost.
     pub(crate) fn fault(&self, code: Code) -> Fault {
         self.device.fault(code)
     }

@@ -41,9 +41,9 @@ pub(crate) struct Device<V: Vendor> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Home {
     pub(crate) context: u64,
-    /// Where memory is allocated and freed, and nothing else happens.
+    /// The stream on which memory is allocated and freed; no other work is put there.
     pub(crate) stream: u64,
-    /// None where the driver has none.
+    /// None where the device has no pools.
     pub(crate) pool: Option<u64>,
 }
 
@@ -133,13 +133,13 @@ impl<V: Vendor> Device<V> {
         self.report(self.driver.vendor().release(self.ordinal));
     }
 
-    /// Makes the device's own context the thread's.
+    /// Makes the device's own context current on this thread.
     pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
         let home = self.home(operation)?;
         Entered::new(self, home.context)
     }
 
-    /// Makes a context of the device's the thread's.
+    /// Makes a given context of the device current on this thread.
     pub(crate) fn enter_in(
         &self,
         context: u64,
@@ -149,7 +149,8 @@ impl<V: Vendor> Device<V> {
         Entered::new(self, context)
     }
 
-    /// What an answer of the driver's inside of a context stands for. A device that is lost stays so.
+    /// The failure that a result of the driver stands for, and whether it means that the device is lost: then it stays
+    /// lost.
     pub(crate) fn fault(&self, code: Code) -> Fault {
         let fault = self.driver.fault(code);
         if V::sort_of(code) != Sort::Fatal || !self.is_dead() {
@@ -161,12 +162,12 @@ impl<V: Vendor> Device<V> {
             ..fault
         };
         let lost = self.lost.get_or_init(|| lost).clone();
-        // The driver calls them no more.
+        // The driver no longer calls the host functions that it has.
         self.calls.run_all();
         lost
     }
 
-    /// Whether a stream of ours that has nothing to do answers with an error as well.
+    /// Whether a stream without work answers with such a failure too: then it is not a failure of one stream's work.
     fn is_dead(&self) -> bool {
         let Some(home) = self.known_home() else {
             return false;
@@ -175,7 +176,7 @@ impl<V: Vendor> Device<V> {
         asked.is_err_and(|code| V::sort_of(code) == Sort::Fatal)
     }
 
-    /// A failure that nobody can be told of.
+    /// Logs a failure that cannot be returned to a caller.
     pub(crate) fn report(&self, done: Result<(), Code>) {
         if let Err(code) = done
             && !self.is_lost()
@@ -249,7 +250,7 @@ pub(crate) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A pool keeps this part of the device's memory when it is freed.
+/// A pool keeps up to one part in so many of the device's memory once it is freed.
 const KEPT_PART: u64 = 16;
-/// More events than this are ended instead of kept.
+/// So many idle events are kept; more are destroyed.
 const KEPT_EVENTS: usize = 256;

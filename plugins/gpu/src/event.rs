@@ -34,12 +34,12 @@ enum State<V: Vendor> {
 pub(crate) struct Point<V: Vendor> {
     pub(crate) event: Arc<NativeEvent<V>>,
     pub(crate) behind: Promises,
-    /// What came of the work before it, once that is known: it is told each time.
+    /// The outcome of the work before it, once it is known: every query answers it again.
     known: Mutex<Option<Progress>>,
 }
 
 impl<V: Vendor> Point<V> {
-    /// Keeps an answer that does not change any more.
+    /// Adds failures of host events, and keeps the answer once the work is over: then it does not change.
     fn keep(&self, now: Progress) -> Progress {
         let now = now.and(|| self.behind.verdict());
         let mut known = locked(&self.known);
@@ -91,7 +91,7 @@ impl<V: Vendor> Event<V> {
             known: Mutex::default(),
         }));
         let old = std::mem::replace(&mut *locked(&self.state), new);
-        // Ending the older one may call the driver, so the lock is gone by now.
+        // Dropping the old one may call the driver, so it is dropped after the lock was let go.
         drop(old);
         Ok(())
     }
@@ -151,7 +151,7 @@ impl<V: Vendor> Event<V> {
         if let Some((word, promise)) = self.promised() {
             let why = "the event of the host was destroyed before it was completed";
             let abandoned = Fault::new(Status::VENDOR, "event_complete", why);
-            // One that is complete stays as it is.
+            // An event that is complete keeps its outcome.
             self.tell(word, &promise, Err(abandoned));
         }
     }
@@ -202,7 +202,7 @@ impl<V: Vendor> Event<V> {
 
 impl<V: Vendor> Drop for Event<V> {
     fn drop(&mut self) {
-        // At close nobody destroyed it, and every stream behind it would hang.
+        // At close the program may not have destroyed it: streams that wait for it would hang.
         if self.device.driver.process.check("event_destroy").is_ok() {
             self.abandon();
         }

@@ -1,4 +1,5 @@
-//! Host functions on a stream, each of which runs exactly once, also when the driver calls it no more.
+//! Host functions on a stream. Each runs exactly once, unless the process exits: where the driver of a lost device no
+//! longer calls it, it is run from here.
 #![expect(unsafe_code, reason = "the driver calls back with a raw word")]
 
 use std::ffi::c_void;
@@ -13,7 +14,7 @@ use crate::driver::Process;
 use crate::fault::Fault;
 use crate::vendor::Vendor;
 
-/// What a stream is to call. It calls no hook and nothing of the vendor's.
+/// A function for a stream to call. It must call no hook and no function of the driver.
 pub(crate) type Function = Box<dyn FnOnce() + Send>;
 
 /// The functions of a device that have not run yet.
@@ -26,7 +27,7 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 struct Pending {
     calls: Vec<Arc<Call>>,
-    /// So many are kept before those that ran are forgotten.
+    /// At this many calls, those that ran are removed.
     room: usize,
 }
 
@@ -41,7 +42,7 @@ impl Calls {
         }
     }
 
-    /// Runs `function` when the stream gets there. After an error it never runs.
+    /// Runs `function` when the stream gets there. Where this returns an error, it never runs.
     pub(crate) fn put<V: Vendor>(
         &self,
         inside: &Entered<'_, V>,
@@ -72,7 +73,7 @@ impl Calls {
         pending.calls.push(Arc::clone(call));
     }
 
-    /// Runs all that have not run, in the order in which they came: the driver calls them no more.
+    /// Runs those that have not run, in the order in which they came: the device is lost, and its driver calls no more.
     pub(crate) fn run_all(&self) {
         let calls = std::mem::take(&mut locked(&self.pending).calls);
         for call in calls {
@@ -81,7 +82,7 @@ impl Calls {
     }
 }
 
-/// A function until it runs: the driver may call it, or the loss of its device be seen.
+/// A function until it runs: the driver calls it, or `run_all` does.
 struct Call {
     process: Arc<Process>,
     function: Mutex<Option<Function>>,
@@ -96,7 +97,7 @@ impl Call {
         locked(&self.function).is_none()
     }
 
-    /// Once the process exits it does not run any more.
+    /// Runs it, unless it ran or the process exits.
     fn run(&self) {
         if self.process.check("stream_host_call").is_ok()
             && let Some(function) = self.take()

@@ -29,12 +29,13 @@
 //! - *A copy on a stream never waits.* For memory that is not locked the stream calls the host, which moves the bytes
 //!   through pinned memory of the stream's own (`bounce.rs`).
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
-//! - *Host events are words that streams wait for* (`word.rs`), and absent where the driver cannot.
-//! - *Running, done and failed are answers, an error is none* (`progress.rs`).
-//! - *A device is lost* when its driver says so twice: of the call, and of a stream that has nothing to do
-//!   (`device.rs`). From then on host functions that the driver keeps are run here.
-//! - *Captures of others go on*: the thread minds none of them while it is inside of a context, and nothing is put on
-//!   a stream that is captured.
+//! - *Host events are words of memory that streams wait for* (`word.rs`). Where the driver has no such waits, the
+//!   plugin has no host events.
+//! - *Running, done and failed are answers about work; an error is none* (`progress.rs`).
+//! - *A device is lost* when its driver says so twice: in answer to a call, and when asked about a stream without work
+//!   (`device.rs`). From then on the driver no longer calls host functions, and they are run here.
+//! - *Captures of others go on*: inside of a context the thread may do what they forbid (`current.rs`), and nothing is
+//!   put on a stream that is captured.
 
 mod answers;
 mod blocks;

@@ -22,12 +22,12 @@ pub(crate) struct Allocation<V: Vendor> {
     pub(crate) device: Arc<Device<V>>,
     pub(crate) address: u64,
     pub(crate) size: u64,
-    /// No other allocation of the process has it.
+    /// A number that no other allocation of the process has.
     pub(crate) id: u64,
     pub(crate) source: Source,
-    /// The point from which on other streams may use it, while that was not seen to be passed.
+    /// The point in the stream of allocations behind which other streams may use it; `None` once it was passed.
     ready: Mutex<Option<Arc<NativeEvent<V>>>>,
-    /// What may still use registered memory.
+    /// Ends of the work that may still use registered memory.
     users: Mutex<Vec<Arc<NativeEvent<V>>>>,
     /// The devices that host memory is registered for.
     pub(crate) holders: Mutex<Vec<u32>>,
@@ -110,10 +110,10 @@ impl<V: Vendor> Allocation<V> {
         let address = inside.ask(|vendor| vendor.allocate_on(pool, size, home.stream))?;
         let made = Self::new(device, address, size, Source::Pool);
         if !settle(inside, home, MOMENT_NS) {
-            // Every use waits for it, where the device is kept from going on.
+            // The device did not get there in time, so every use waits for this point instead.
             let ready = NativeEvent::record(device, inside, home.context, home.stream);
             let ready = ready.inspect_err(|_| {
-                // SAFETY: nobody knows the memory.
+                // SAFETY: nobody was given the memory.
                 device.report(unsafe { inside.vendor().free_on(address, home.stream) });
             })?;
             *locked(&made.ready) = Some(ready);
@@ -162,7 +162,7 @@ impl<V: Vendor> Allocation<V> {
         Ok(made)
     }
 
-    /// Gives the memory back, which no work uses.
+    /// Gives back memory that no work uses.
     pub(crate) fn free(&self) -> Result<(), Fault> {
         let operation = "free";
         self.device.counts.remove(self.counted());
@@ -189,7 +189,8 @@ impl<V: Vendor> Allocation<V> {
         }
     }
 
-    /// Gives the memory back when the stream gets here. What counts it, where that is no host function.
+    /// Gives the memory back when the stream gets here. Returns the point from which on it counts as freed, or `None`
+    /// where a host function counts it.
     pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
         let inside = stream.submit("free_async")?;
         let ready = self.get_ready(&inside, stream.raw);
@@ -226,7 +227,7 @@ impl<V: Vendor> Allocation<V> {
         }
     }
 
-    /// What it is counted as: memory of the device alone is.
+    /// The bytes that it counts for: only device memory counts.
     pub(crate) const fn counted(&self) -> u64 {
         match self.source {
             Source::Pool => self.size,
@@ -250,7 +251,7 @@ impl<V: Vendor> Allocation<V> {
         inside.ask(|vendor| vendor.wait_event(stream, ready.raw))
     }
 
-    /// Remembers a point behind work that uses registered memory, and forgets those that are passed.
+    /// Remembers the end of work that uses registered memory, and forgets ends that are passed.
     pub(crate) fn used_until(&self, point: &Arc<NativeEvent<V>>) {
         let users = {
             let mut users = locked(&self.users);
@@ -274,16 +275,16 @@ impl<V: Vendor> Allocation<V> {
     }
 }
 
-/// Whether all that was allocated and freed so far is so in truth. It waits no longer than a moment, as other
-/// streams may keep the device from going on.
+/// Whether the device has carried out all allocations and frees so far. Waits for a moment only: work that is held
+/// may keep the device from getting there.
 pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> bool {
     let moment = Deadline::after(limit(moment_ns));
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
     crate::progress::wait_until_over(moment, ask).is_ok_and(|now| now == Progress::Done)
 }
 
-/// A block of pinned memory, which others may have used. It belongs to the device's own context, whichever is the
-/// thread's: another one would take it along when it ends.
+/// A block of pinned memory, idle or new. It belongs to the device's own context, whichever is current: a context of
+/// others would free it when it is destroyed.
 pub(crate) fn pinned<V: Vendor>(device: &Device<V>, room: u64) -> Result<u64, Fault> {
     match device.blocks.take(Kind::Pinned, room) {
         Some(idle) => Ok(idle),
@@ -291,7 +292,7 @@ pub(crate) fn pinned<V: Vendor>(device: &Device<V>, room: u64) -> Result<u64, Fa
     }
 }
 
-/// A fresh block. Blocks that nobody uses make room for it, where they are device memory.
+/// A new block. Where memory is full, idle blocks of the same kind are freed for it, the largest first.
 fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u64, Fault> {
     let fresh = |vendor: &V| match kind {
         Kind::Device => vendor.allocate(room),
@@ -339,12 +340,12 @@ pub(crate) fn gone_with_its_device(freed: Result<(), Fault>) -> Result<(), Fault
     }
 }
 
-/// Ids of ours begin where those of the driver never come.
+/// Our ids have the highest bit, which the driver's ids never have.
 fn new_id() -> u64 {
     static MADE: AtomicU64 = AtomicU64::new(1);
     1 << 63 | MADE.fetch_add(1, Ordering::Relaxed)
 }
 
 const LEAST_ALIGNMENT: u64 = 256;
-/// So long an allocation waits to be seen ready.
+/// The longest that an allocation waits to be ready.
 const MOMENT_NS: u64 = 2_000_000;

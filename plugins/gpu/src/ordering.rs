@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::Vendor;
 
-/// Where the driver's objects can begin: no process has the page at 0.
+/// Words below this are no objects of the driver: no process has the page at 0.
 const FIRST_ADDRESS: u64 = 4096;
 
 impl<V: Vendor> Streams for Gpu<V> {
@@ -47,7 +47,7 @@ impl<V: Vendor> Streams for Gpu<V> {
         if let Some(known) = known {
             return Ok(known);
         }
-        // Made without the lock; of two threads that do this at once, one throws its own away.
+        // No lock is held over the driver's call: of two threads at once, one drops what it made.
         let made = self.streams.insert(operation, Stream::of_device(owner)?)?;
         let kept = {
             let mut defaults = locked(&self.defaults);
@@ -124,7 +124,7 @@ impl<V: Vendor> Streams for Gpu<V> {
 
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error> {
         let operation = "event_destroy";
-        // Other threads may be waiting for the event.
+        // Other threads may be waiting for the event: they fail now.
         self.event(event, operation)?.abandon();
         drop(self.events.remove(operation, event)?);
         Ok(())
@@ -216,7 +216,7 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         let operation = "free_async";
         let stream = self.stream(stream, operation)?;
-        // A stream that takes no work leaves the memory as it is.
+        // Where the stream takes no work, this fails before the memory is forgotten.
         drop(stream.submit(operation)?);
         let gone = self.forget(address, MemoryKind::DEVICE, operation)?;
         let freed = gone.free_on(&stream);
@@ -226,7 +226,7 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
                 device: Arc::clone(&gone.device),
                 bytes: gone.counted(),
             }),
-            // A function of the host counts it.
+            // The host function that gives it back counts it.
             Ok(None) => {}
             Err(_) => gone.device.counts.remove(gone.counted()),
         }

@@ -14,13 +14,13 @@ use crate::pointers::word_of;
 use crate::stream::Stream;
 use crate::vendor::{Kind, Known, Sort, Vendor};
 
-/// One end.
+/// One end of a copy.
 #[derive(Debug)]
 pub(crate) struct Place<V: Vendor> {
     pub(crate) address: u64,
-    /// None of memory that only the host knows.
+    /// None for pageable memory, of which the driver knows nothing.
     pub(crate) kind: Option<Kind>,
-    /// Whose memory it is, where it is a device's.
+    /// The device that the driver or this plugin says it belongs to.
     pub(crate) device: Option<Arc<Device<V>>>,
     /// The context of memory that others made.
     context: Option<u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Reach {
 }
 
 impl<V: Vendor> Place<V> {
-    /// Whether the driver waits for a copy that goes there.
+    /// Whether it is memory that is not locked: the driver makes the caller wait for its copies.
     pub(crate) const fn is_pageable(&self) -> bool {
         self.kind.is_none()
     }
@@ -76,7 +76,7 @@ impl<V: Vendor> Place<V> {
 }
 
 impl<V: Vendor> Gpu<V> {
-    /// What a side names. A word that nobody vouches for is refused.
+    /// The memory that a side names. Device memory that neither this plugin nor the driver knows is refused.
     pub(crate) fn place(
         &self,
         side: &Side,
@@ -107,7 +107,7 @@ impl<V: Vendor> Gpu<V> {
         }
         let known = self.known_of_others(address)?;
         if let Some(known) = known {
-            // Not every driver knows how much of others' memory belongs together.
+            // Not every driver tells the size of an allocation that others made.
             let fits = match known.size {
                 0 => Ok(()),
                 size => inside_of(known.base, size, address, reach, operation),
@@ -148,7 +148,7 @@ impl<V: Vendor> Gpu<V> {
             Ok(known) => return Ok(known),
             Err(code) => code,
         };
-        // Not every driver answers a thread without a context.
+        // Some drivers answer only inside of a context.
         let homes = self
             .devices
             .iter()

@@ -40,7 +40,7 @@ pub struct Gpu<V: Vendor> {
     pub(crate) events: Handles<EventHandle, Event<V>>,
     /// Each device's default stream, once somebody asked.
     pub(crate) defaults: Mutex<Vec<Option<StreamHandle>>>,
-    /// What streams free: the point behind it, whose it is, and how much.
+    /// Memory that streams free, and that still counts as used.
     pub(crate) freeing: Mutex<Vec<Freeing<V>>>,
     /// The links that were enabled here: a device and its peer.
     pub(crate) links: Mutex<BTreeSet<(u32, u32)>>,
@@ -119,7 +119,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
         let operation = "memory_info";
         let found = self.device(device, operation)?;
         found.check(operation)?;
-        // Without a context there is no answer, and listing devices is no need of one.
+        // The driver answers only inside of a context, and listing devices must not make one.
         let Some(home) = found.known_home() else {
             return Ok(MemoryInfo {
                 free: u64::MAX,
@@ -235,7 +235,7 @@ impl<V: Vendor> Pool for Gpu<V> {
             let most = used.saturating_add(keep_bytes);
             return Ok(inside.ask(|vendor| vendor.trim_pool(pool, most))?);
         }
-        // A free of such a block waits for the whole device, so there is none while a stream has work.
+        // Freeing a block waits for the whole device, so nothing is freed while a stream has work.
         if self.has_work(found) {
             return Ok(());
         }
@@ -302,7 +302,7 @@ impl<V: Vendor> Gpu<V> {
         Ok(())
     }
 
-    /// Makes memory known.
+    /// Enters memory into the table of pointers.
     pub(crate) fn enter_memory(
         &self,
         operation: &'static str,
@@ -312,7 +312,7 @@ impl<V: Vendor> Gpu<V> {
         Ok(Address::pointer(entered.address))
     }
 
-    /// Takes memory out of the table; nothing is freed.
+    /// Takes memory out of the table of pointers, and does not free it.
     pub(crate) fn forget(
         &self,
         address: Address,
@@ -327,7 +327,7 @@ impl<V: Vendor> Gpu<V> {
         })
     }
 
-    /// Whether a stream of a device has work, or may have some.
+    /// Whether a stream of the device may have work.
     fn has_work(&self, device: &Device<V>) -> bool {
         let streams = self.streams.all();
         let is_of = |stream: &&Arc<Stream<V>>| stream.device.index == device.index;
@@ -336,7 +336,7 @@ impl<V: Vendor> Gpu<V> {
         !of_device.all(is_over)
     }
 
-    /// Counts what streams have freed since.
+    /// Takes memory that streams have freed by now out of the counts.
     pub(crate) fn count_freed(&self) {
         let all = std::mem::take(&mut *locked(&self.freeing));
         let is_over = |freeing: &Freeing<V>| {
@@ -370,7 +370,7 @@ impl<V: Vendor> Drop for Gpu<V> {
         if self.driver.process.check("close").is_err() {
             return;
         }
-        // Host events that nobody completes any more would hold the streams for ever.
+        // Nobody can complete these host events any more: dropping them fails their waiters, so that streams drain.
         drop(self.events.drain());
         for stream in self.streams.drain() {
             if let Err(fault) = stream.drain(None) {
@@ -392,7 +392,7 @@ impl<V: Vendor> Drop for Gpu<V> {
     }
 }
 
-/// So long a trim waits for frees to be through.
+/// The longest that a trim waits for frees that streams have not carried out.
 const MOMENT_NS: u64 = 50_000_000;
 
 fn capabilities<V: Vendor>(device: &Device<V>) -> Capabilities {

@@ -1,7 +1,7 @@
 //! How far work is: asking the driver, and waiting with a limit.
 //!
-//! A driver that cannot answer says nothing of the work. So an error here is one of the question, and work that
-//! failed is an answer.
+//! A driver that cannot answer says nothing about the work. So `Err` means that the question failed, and work that
+//! failed is an answer (`Progress::Failed`).
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl Progress {
         matches!(self, Self::Done | Self::Failed(_))
     }
 
-    /// The same with what else may have failed, where the work itself is done.
+    /// Adds a failure from elsewhere, where the work itself is done.
     pub(crate) fn and(self, verdict: impl FnOnce() -> Result<(), Fault>) -> Self {
         match self {
             Self::Done => verdict().map_or_else(Self::Failed, |()| Self::Done),
@@ -37,8 +37,8 @@ impl Progress {
         }
     }
 
-    /// How far it is, of an answer to a question. Drivers answer a question that failed and work that failed
-    /// alike: what is still answered when it is asked once more is the work's.
+    /// Asks the driver how far work is. A driver answers a failed question and failed work alike. So a failure is
+    /// asked once more: only one that is answered twice is the work's.
     pub(crate) fn ask<V: Vendor>(
         inside: &Entered<'_, V>,
         question: impl Fn(&V) -> Answer,
@@ -46,7 +46,7 @@ impl Progress {
         let Err(code) = question(inside.vendor()) else {
             return Ok(Self::Done);
         };
-        // The question itself has no wrong arguments.
+        // `Invalid` can be the work's: the arguments of the question are right.
         let of_work = [Sort::Fatal, Sort::OutOfMemory, Sort::Invalid, Sort::Other];
         let may_be_work = |sort| of_work.contains(&sort);
         let code = match V::sort_of(code) {
@@ -65,7 +65,7 @@ impl Progress {
     }
 }
 
-/// Asks until it is over or the time is: at once for a while, and then ever more rarely.
+/// Asks until the work is over or the deadline is: at once for some rounds, then in pauses that grow.
 pub(crate) fn wait_until_over(
     deadline: Deadline,
     ask: impl Fn() -> Result<Progress, Fault>,
@@ -87,7 +87,7 @@ pub(crate) fn wait_until_over(
     Ok(Progress::Running)
 }
 
-/// Sleeps, as nobody tells when the work is over.
+/// Sleeps: the driver has no wait with a limit.
 fn rest(until: Deadline) {
     let (nothing, never) = (Mutex::new(()), Condvar::new());
     let held = nothing.lock().unwrap_or_else(PoisonError::into_inner);

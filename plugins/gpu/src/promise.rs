@@ -1,6 +1,7 @@
-//! What the host promised to complete, and what came of it, for all the work that waits for it.
+//! Host events as promises: what the host will complete, and its outcome, for all the work that waits for it.
 //!
-//! The driver is only ever told that the host is done; a failure is carried here, beside the driver's events.
+//! The driver's events cannot carry a failure of the host. So the driver is told only that the host is done, and the
+//! failure travels here, beside the driver's events.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -26,7 +27,7 @@ impl Promise {
             if now.is_some() {
                 return false;
             }
-            // Whom the device wakes finds the outcome.
+            // Set before the device goes on, so that whoever it wakes finds the outcome.
             *now = Some(outcome);
         }
         tell();
@@ -34,12 +35,12 @@ impl Promise {
         true
     }
 
-    /// What came of it, if anything did.
+    /// Its outcome, once there is one.
     pub(crate) fn now(&self) -> Option<Outcome> {
         self.outcome().clone()
     }
 
-    /// What comes of it before the deadline.
+    /// Waits for its outcome; `None` at the deadline.
     pub(crate) fn wait(&self, deadline: Deadline) -> Option<Outcome> {
         let waited = deadline.wait_while(&self.told, self.outcome(), |now| now.is_none());
         waited.clone()
@@ -50,12 +51,12 @@ impl Promise {
     }
 }
 
-/// The promises that a piece of work stands behind.
+/// The promises that a piece of work waits for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Promises(Vec<Arc<Promise>>);
 
 impl Promises {
-    /// Those of work that waits for one host event and nothing else.
+    /// Of work that waits for one host event and nothing else.
     pub(crate) fn of(promise: &Arc<Promise>) -> Self {
         Self(vec![Arc::clone(promise)])
     }
@@ -67,7 +68,7 @@ impl Promises {
         Self(vec![Arc::new(promise)])
     }
 
-    /// Adds `others`. A promise that was kept can fail no more, and is forgotten.
+    /// Adds `others`. Promises that were completed without a failure are dropped: they cannot fail any more.
     pub(crate) fn join(&mut self, others: &Self) {
         let is_kept = |promise: &Promise| promise.now() == Some(Ok(()));
         self.0.retain(|promise| !is_kept(promise));
@@ -79,18 +80,18 @@ impl Promises {
         }
     }
 
-    /// Puts `others` in front of those that are here: a failure among them is told first.
+    /// Puts `others` in front, so that a failure among them is reported first.
     pub(crate) fn put_first(&mut self, others: Self) {
         self.0.splice(..0, others.0);
     }
 
-    /// The first one's failure, once the work before it is done.
+    /// The first failure among them. It is complete only once the work behind them is done.
     pub(crate) fn verdict(&self) -> Outcome {
         let failure = |promise: &Arc<Promise>| promise.now().and_then(Result::err);
         self.0.iter().find_map(failure).map_or(Ok(()), Err)
     }
 
-    /// Forgets `told`, whose verdict was told.
+    /// Drops `told`, whose verdict was reported.
     pub(crate) fn forget(&mut self, told: &Self) {
         let is_told = |promise: &Arc<Promise>| told.0.iter().any(|one| Arc::ptr_eq(one, promise));
         self.0.retain(|promise| !is_told(promise));

@@ -26,11 +26,11 @@ pub(crate) struct Stream<V: Vendor> {
     /// The context that its work is done in.
     pub(crate) context: u64,
     is_own: bool,
-    /// Whether others know it, who may let it capture.
+    /// Whether others know its native handle, and so may capture it.
     is_shown: AtomicBool,
-    /// What the work here waits for and the host completes.
+    /// The host events that its work waits for.
     behind: Mutex<Promises>,
-    /// What bytes of host memory that is not locked go through.
+    /// Pinned memory for copies of pageable memory.
     pub(crate) bounce: Mutex<Bounce>,
 }
 
@@ -81,18 +81,18 @@ impl<V: Vendor> Stream<V> {
         }
     }
 
-    /// The vendor's number, which others may then use.
+    /// The native handle. From now on others may use the stream.
     pub(crate) fn show(&self) -> u64 {
         self.is_shown.store(true, Ordering::Release);
         self.raw
     }
 
-    /// Makes the stream's context the thread's, to ask something.
+    /// Makes the stream's context current, for a question.
     pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
         self.device.enter_in(self.context, operation)
     }
 
-    /// The same to put work on the stream, which must not be captured.
+    /// Makes the stream's context current, to put work on the stream. Refused while the stream is captured.
     pub(crate) fn submit(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
         let inside = self.enter(operation)?;
         let may_capture = self.is_shown.load(Ordering::Acquire);
@@ -114,7 +114,7 @@ impl<V: Vendor> Stream<V> {
         Ok((event, locked(&self.behind).clone()))
     }
 
-    /// Holds everything that comes later until a point of another stream.
+    /// Makes all later work of the stream wait for a point of another stream.
     pub(crate) fn hold(&self, point: &Point<V>) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
         inside.ask(|vendor| vendor.wait_event(self.raw, point.event.raw))?;
@@ -122,7 +122,7 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Holds everything that comes later until the host writes a word.
+    /// Makes all later work of the stream wait until the host writes a word.
     pub(crate) fn hold_for_host(
         &self,
         word: Option<(u64, u32)>,
@@ -158,7 +158,7 @@ impl<V: Vendor> Stream<V> {
         Ok(ended.and(|| behind.verdict()))
     }
 
-    /// Waits in the same way, and leaves a failure to be told; whether all is over.
+    /// Waits as `synchronize` does, but keeps the failure for a later call to report. Returns whether all is over.
     pub(crate) fn drain(&self, limit: Option<Duration>) -> Result<bool, Fault> {
         let (ended, _) = self.reach_end(limit)?;
         if let Progress::Failed(fault) = &ended {
@@ -180,7 +180,7 @@ impl<V: Vendor> Stream<V> {
         Ok((now, behind))
     }
 
-    /// A question would end the capture of a stream.
+    /// Refuses a question about a captured stream: asking the driver would end the capture.
     fn refuse_capture(
         &self,
         inside: &Entered<'_, V>,
@@ -194,14 +194,14 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Lets the driver forget a failure that was told, unless there is work again.
+    /// Makes the driver forget a failure that was reported, unless the stream has new work.
     fn forget_failure(&self) {
         let Ok(inside) = self.enter("stream_synchronize") else {
             return;
         };
         let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw));
         if now.is_ok_and(|now| now.is_over()) {
-            // It is over, so this waits for nothing, and what it answers was told.
+            // The work is over, so this does not wait; what it answers was reported already.
             let _told = inside.vendor().synchronize_stream(self.raw);
         }
     }

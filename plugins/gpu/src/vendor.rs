@@ -25,11 +25,11 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     const LIBRARY: &'static str;
     /// The DLPack types of device, pinned and managed memory.
     const DEVICE_TYPES: [DeviceType; 3];
-    /// The number of a device's own default stream in the vendor's API.
+    /// The handle of the default stream in the driver's calls.
     const DEFAULT_STREAM: u64;
-    /// Numbers that mean a default stream of the device.
+    /// Handles that mean the device's default stream, for `stream_wrap`.
     const DEFAULT_STREAMS: &'static [u64];
-    /// A number that means another stream on each thread, which only that thread reaches.
+    /// The handle that means the calling thread's own default stream.
     const OWN_STREAM: u64;
 
     // Driver.
@@ -81,21 +81,21 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn retain(&self, ordinal: i32) -> Answer<u64>;
-    /// Lets go of it.
+    /// Lets go of the primary context.
     ///
     /// # Errors
     /// The driver's.
     fn release(&self, ordinal: i32) -> Answer;
-    /// Makes a context the thread's; what [`Vendor::leave`] needs to undo it.
+    /// Makes a context current on this thread. Returns what [`Vendor::leave`] needs to undo it.
     ///
     /// # Errors
     /// The driver's.
     fn enter(&self, ordinal: i32, context: u64) -> Answer<u64>;
-    /// Undoes it.
+    /// Undoes [`Vendor::enter`].
     fn leave(&self, before: u64);
-    /// Lets this thread do what captures of others forbid; what the thread did before.
+    /// Lets this thread do what captures of others forbid. Returns the mode before, for [`Vendor::mind_captures`].
     fn relax_captures(&self) -> i32;
-    /// Undoes it.
+    /// Undoes [`Vendor::relax_captures`].
     fn mind_captures(&self, before: i32);
     /// Bytes of memory that are free, and all of them.
     ///
@@ -216,7 +216,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn create_stream(&self) -> Answer<u64>;
-    /// Ends a stream; its work completes.
+    /// Destroys a stream; its work completes all the same.
     ///
     /// # Errors
     /// The driver's.

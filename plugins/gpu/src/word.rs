@@ -9,7 +9,8 @@ use crate::fault::Fault;
 use crate::memory::pinned;
 use crate::vendor::Vendor;
 
-/// The words of a device. A word goes on counting: who waited for an earlier number waits no more.
+/// The words of a device. A word is used again with a higher value each time, so a wait for an earlier value stays
+/// over.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     state: Mutex<State>,
@@ -21,7 +22,7 @@ struct State {
     free: Vec<Word>,
 }
 
-/// A word, and the number that it has to reach.
+/// A word, and the value that its waiters wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) address: u64,
@@ -49,17 +50,17 @@ impl Words {
         first.ok_or_else(|| Fault::invalid("event_create_host", "a page has no words"))
     }
 
-    /// Lets those go on who wait for the word, which serves the next then.
+    /// Lets the waiters of the word go on, and keeps the word for the next event.
     pub(crate) fn complete(&self, word: Word) {
         word.store(word.value);
-        // Half of the numbers are behind any other: a word that came so far is left alone.
+        // Drivers compare in the order of wrapping, where half of all values count as lower: so a word is retired before.
         if word.value < LAST {
             let value = word.value + 1;
             locked(&self.state).free.push(Word { value, ..word });
         }
     }
 
-    /// The pages, which nobody waits for any more.
+    /// Takes out the pages, once nobody waits for a word.
     pub(crate) fn pages(&self) -> Vec<u64> {
         let mut state = locked(&self.state);
         state.free.clear();

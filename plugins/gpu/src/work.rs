@@ -21,8 +21,8 @@ pub(crate) struct Site<'a, V: Vendor> {
 }
 
 impl<'a, V: Vendor> Site<'a, V> {
-    /// Where the memory of these places is worked on: in the context of device memory, and else where the host's is
-    /// locked.
+    /// Where a copy between these places is made: in the context of the device memory, or else of the device that
+    /// locked the host's.
     pub(crate) fn of(places: [&'a Place<V>; 2], operation: &'static str) -> Result<Self, Fault> {
         let of_device = places.iter().find(|place| !place.is_host());
         let of_any = || places.iter().find(|place| place.device.is_some());
@@ -48,7 +48,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         }
     }
 
-    /// Does work, which gets a context and a stream in it.
+    /// Does work. The closure gets the context, entered, and a stream of it.
     pub(crate) fn make(
         &self,
         stream: Option<&Stream<V>>,
@@ -74,8 +74,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         Ok(())
     }
 
-    /// Does work of another context than a stream's, in its order: on a stream that is made for it, between two
-    /// events.
+    /// Does work of another context in the order of a stream: on a stream that is made for it, between two events.
     fn beside(
         &self,
         stream: &Stream<V>,
@@ -87,9 +86,9 @@ impl<'a, V: Vendor> Site<'a, V> {
         let raw = inside.ask(Vendor::create_stream)?;
         let done = inside.ask(|vendor| vendor.wait_event(raw, before.raw));
         let done = done.and_then(|()| work(&inside, raw));
-        // What was put there before a refusal is waited for as well.
+        // Also after a refusal: parts of the work may be on the stream, and the caller's stream waits for them.
         let after = NativeEvent::record(self.device, &inside, self.context, raw);
-        // What is on it completes.
+        // Its work completes all the same.
         self.device.report(inside.vendor().destroy_stream(raw));
         drop(inside);
         let after = after?;
@@ -114,13 +113,13 @@ impl<'a, V: Vendor> Site<'a, V> {
         let ready = places
             .iter()
             .try_for_each(|place| place.get_ready(&inside, stream));
-        // A part of it may run, also where the rest was refused.
+        // Also after a refusal: a part of the work may run, and the caller may free its memory.
         let put = ready.and_then(|()| work(&inside, stream));
         let ended = finish(&inside, stream);
         if is_home && put.is_ok() && ended.is_ok() {
             self.device.give_stream(stream);
         } else {
-            // One that failed is not used again.
+            // A stream that failed is not used again.
             self.device.report(inside.vendor().destroy_stream(stream));
         }
         put.and(ended)

@@ -9,9 +9,9 @@ use super::{PluginHandle, RawError, Status};
 /// Over a link a device reaches memory of another one, its peer, by itself. Copies between the two arrive the
 /// same with a link and without: without one the vendor takes the bytes as it can, through host memory too.
 ///
-/// The host believes no link. It asks for both directions and enables both, copies a pattern each way with
-/// streams of either device, and compares what each device then has. Until that is done no copy of a program's
-/// goes over the link, and after a difference the host disables it.
+/// The host trusts no link before it has proved it. It asks for both directions and enables both, copies a
+/// pattern each way with streams of either device, and compares what each device then has. Until that is done
+/// no copy of a program goes over the link, and where anything differs the host disables it.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct PeerHooks {
@@ -32,8 +32,8 @@ pub struct PeerHooks {
             error: *mut *mut RawError,
         ) -> Status,
     >,
-    /// Lets work of `device` reach memory of `peer` over the link, which is all device memory that this plugin
-    /// allocates there, before and afterwards. Copies between the two that are submitted on a stream of
+    /// Lets work of `device` reach memory of `peer` over the link: all device memory that this plugin allocated
+    /// there before, and allocates afterwards. Copies between the two that are submitted on a stream of
     /// `device` from then on may go over it. Work that was submitted before is made as it would have been.
     ///
     /// A link that is enabled already, by this plugin or by others in the process, is `OK`, and enabled once.

@@ -386,7 +386,7 @@ pub trait Pool: Plugin {
     fn memory_reset_peaks(&self, device: u32) -> Result<(), Error>;
 }
 
-/// Direct links between the plugin's devices. Copies between two of them arrive the same without one.
+/// Direct links between the plugin's devices. Without a link, copies between two of them arrive all the same.
 pub trait Peer: Plugin {
     /// Says whether work of `device` can reach memory of `peer` over a link, as the vendor claims it. A
     /// device has no link with itself.
@@ -394,14 +394,14 @@ pub trait Peer: Plugin {
     /// # Errors
     /// `INVALID`, `DEVICE_LOST`.
     fn peer_can_access(&self, device: u32, peer: u32) -> Result<bool, Error>;
-    /// Lets work of `device` that is submitted from now on reach memory of `peer` over the link. Enabled
-    /// already is `Ok`. It waits for no work.
+    /// Lets work of `device` that is submitted from now on reach memory of `peer` over the link. A link that is
+    /// enabled already is `Ok`. This waits for no work.
     ///
     /// # Errors
     /// `UNSUPPORTED` where [`Self::peer_can_access`] says no; `INVALID`, `PERMISSION`, `DEVICE_LOST`, `VENDOR`.
     fn peer_enable(&self, device: u32, peer: u32) -> Result<(), Error>;
-    /// Ends that. Not enabled is `Ok`. It waits for no work, and what was submitted before is made all the
-    /// same.
+    /// Disables the link in this direction. One that is not enabled is `Ok`. This waits for no work, and what was
+    /// submitted before is made all the same.
     ///
     /// # Errors
     /// `CONFLICT` where the vendor would wait for work: the link stays enabled; `INVALID`, `DEVICE_LOST`,

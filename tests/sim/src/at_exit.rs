@@ -25,7 +25,7 @@ pub(crate) fn register() {
     }
 }
 
-/// Tells of standstills as they come, since a program that hangs never gets to its exit.
+/// Reports standstills as they come, since a program that hangs never gets to its exit.
 pub(crate) fn tell_of_standstills(process: &'static Process) {
     let tell = move || {
         while !Process::is_exiting() && !process.is_forked() {

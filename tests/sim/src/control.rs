@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_reports(text: *mut c_char, si
     with(take).unwrap_or(-1)
 }
 
-/// The same of the calls that waited for all work of a device, oldest first.
+/// As [`crossdock_sim_take_reports`], for the calls that waited for all work of a device, oldest first.
 ///
 /// # Safety
 /// `text` is valid for `size` bytes.
@@ -104,8 +104,8 @@ pub(crate) extern "C" fn crossdock_sim_progress(operations: usize) -> i64 {
     with(|process| process.engine.progress(operations)).unwrap_or(-1)
 }
 
-/// Tells the checker that host code reads (`writes` is 0) or writes bytes: a load or store of pinned memory is
-/// nothing that a driver sees.
+/// Tells the checker that host code reads (`writes` is 0) or writes bytes: no driver sees a load or store of pinned
+/// memory.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_touch(address: u64, bytes: u64, writes: c_int) {
     let access = if writes == 0 {

@@ -10,11 +10,11 @@
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
 //! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
-//! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes its time in truth too |
+//! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes real time too |
 //! | `peers` | 0: no device reaches the memory of another one |
-//! | `unrecorded` | 0: waits for events that were never recorded, which do nothing, are no reports |
+//! | `unrecorded` | 0: waits for events that were never recorded (such a wait does nothing) are not reported |
 //! | `leaks` | 1: what a program made and left is reported at its exit |
-//! | `waits` | 1: the calls that waited for all work of a device are told at the exit, which are no reports |
+//! | `waits` | 1: the calls that waited for all work of a device are listed at the exit; they are no reports |
 //! | `uninitialised` | 1: reads of bytes that nobody wrote are reported too |
 
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Settings {
 /// No link is looked for beyond so many.
 const MOST_DEVICES: usize = 64;
 
-/// After so long a wait in which nothing could run, that is reported.
+/// A wait in which nothing could run for this long is reported.
 const STANDSTILL: Duration = Duration::from_secs(2);
 
 fn bytes(text: &str) -> Option<u64> {

@@ -68,11 +68,11 @@
 //!
 //! On a stream the caller does not wait for them: `stage_on_stream.rs` has a thread that submits part
 //! after part to internal streams, and the caller's stream waits for an event which that thread
-//! completes at the end. So it waits for work that is submitted later, which is right only where its
-//! wait holds up no other stream of both ends (`Capabilities::INDEPENDENT_STREAMS`): every wait in a
-//! queue that streams share is submitted after all that ends it, so no queues wait in a circle, however
-//! few there are. Elsewhere the caller waits, and `explain` says why. Those who wait for one of the
-//! devices wait for such copies too (`plugins/later_work.rs`).
+//! completes at the end. So the stream waits for work that is submitted later. That is allowed only where
+//! such a wait holds up no other stream of both ends (`Capabilities::INDEPENDENT_STREAMS`). Elsewhere every
+//! wait is submitted after the work that ends it, so hardware queues that streams share never wait in a
+//! circle: there the caller waits, and `explain` says why. A wait for one of the devices waits for such
+//! copies too (`plugins/later_work.rs`).
 
 mod content;
 pub(crate) mod elements;

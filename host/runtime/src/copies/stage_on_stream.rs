@@ -1,13 +1,13 @@
-//! A staged copy in the order of a stream: a thread of the host submits its parts, and nobody waits for it
-//! but the stream.
+//! A staged copy in the order of a stream: a thread of the host submits its parts. The stream waits for the
+//! copy, and the caller does not.
 //!
-//! The thread reads parts on a stream of the source's plugin and writes them on one of the destination's.
-//! No part waits on a device for another one: it is written when the thread has seen that it was read,
-//! and its chunk is read into again when the thread has seen that it was written.
+//! The thread reads each part on an internal stream of the source's plugin, and writes it on one of the
+//! destination's. No part waits on a device for another part: the thread submits a write once it has seen
+//! that the read is over, and reuses a chunk once it has seen that its write is over.
 //!
-//! The caller's stream waits for an event that the thread completes at the end. So it waits for what is
-//! submitted later, which would never run where that wait held up the streams that the parts are on.
-//! [`obstacle`] says where that may be: there the caller waits, and `stage` copies.
+//! The caller's stream waits for an event that the thread completes at the end, so it waits for work that is
+//! submitted later. Where that wait held up the streams of the parts, they would never run: a deadlock.
+//! [`obstacle`] finds the devices where that could happen. There the caller waits, and `stage.rs` copies.
 #![expect(
     unsafe_code,
     reason = "hands host memory that it keeps alive to copy hooks"
@@ -69,19 +69,19 @@ pub(crate) fn obstacle<'a>(
     (!waits).then_some(Obstacle::NoHostEvents(stream.device()))
 }
 
-/// Copies the bytes of the compact tensor `src` into the compact tensor `dst`, which has as many, behind
-/// what is on the stream. Whatever comes later on that is behind the copy.
+/// Copies the bytes of the compact tensor `src` into the compact tensor `dst` of the same size. The copy comes
+/// after the work that is on the stream, and before the work that is put there later.
 ///
 /// # Errors
-/// What the hooks answered that put the copy into the stream's order; then nothing was changed. A failure
-/// of the copy itself is told by the stream, and by whoever reads `dst`.
+/// The answer of a hook that was to put the copy into the stream's order; then nothing was changed. A failure
+/// of the copy itself is reported by the stream, and to each reader of `dst`.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
     stage::check_not_lost(dst, src)?;
     let copy = Arc::new(StagedCopy::new(dst, src)?);
     let (start, started) = mpsc::channel::<Event>();
     let submitted = Arc::clone(&copy);
     let run = move || {
-        // Nothing comes where the copy was refused.
+        // Where the copy was refused, the sender is dropped and no event comes.
         if let Ok(end) = started.recv() {
             submitted.run(&end);
         }
@@ -95,7 +95,7 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
         .map_err(|error| Error::exhausted("start a thread for a staged copy", error))?;
     let (reader, writer) = (&copy.source.stream, &copy.destination.stream);
     order::run_later(stream, (src, reader), (dst, writer), |end| {
-        // The thread waits for nothing else. Were it gone, the event would fail for its waiters here.
+        // The thread is waiting for this. If it were gone, dropping the event would fail whoever waits for it.
         let _sent = start.send(end);
     })
 }
@@ -106,7 +106,7 @@ struct End {
     /// Where its first byte is.
     side: Side,
     stream: InternalStream,
-    /// Those who wait for the device wait for the copy.
+    /// Lets a wait for the whole device wait for this copy too.
     _later: LaterWork,
 }
 
@@ -124,7 +124,7 @@ impl End {
         self.stream.device()
     }
 
-    /// Where a part is.
+    /// The address of a part.
     fn at(&self, part: Part) -> Result<Side, Error> {
         let address = self.side.address.advanced(part.at);
         let address = address
@@ -135,7 +135,7 @@ impl End {
         })
     }
 
-    /// Submits the copy of a part, and gives the event at its end.
+    /// Submits the copy of a part, and returns the event at its end.
     fn submit(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
         let args = CopyArgs { dst, src, bytes };
         // SAFETY: one side is a chunk that the copy holds until it knows that this is over; the other lies
@@ -145,7 +145,7 @@ impl End {
         self.stream.record()
     }
 
-    /// Whether all that was submitted is over, once it waited for that.
+    /// Waits for all that was submitted, and tells whether it is known to be over.
     fn is_over(&self) -> bool {
         self.stream.wait_until_over(Deadline::after(None)).is_ok()
     }
@@ -169,11 +169,12 @@ impl StagedCopy {
         })
     }
 
-    /// Makes the copy, and completes `end` when it is over. Where nobody can say whether it is, that is lost.
+    /// Makes the copy, and completes `end` when it is over. Where nobody can tell whether it is over, `end` is lost
+    /// and the chunks are leaked: a device may still write them.
     fn run(&self, end: &Event) {
         let panics = Panics::from_now();
-        let mut flight = Flight::new(self);
-        let moved = flight.move_all();
+        let mut in_flight = PartsInFlight::new(self);
+        let moved = in_flight.move_all();
         let status = moved
             .as_ref()
             .err()
@@ -183,18 +184,18 @@ impl StagedCopy {
             log::debug!(target: "crossdock::route", "a staged copy failed: {error}: {why}");
             let is_over = [&self.source, &self.destination].map(End::is_over);
             if panics.is_any() || is_over.contains(&false) {
-                process_state::leak(flight);
+                process_state::leak(in_flight);
                 end.lose(error);
                 return completion::complete(end, status);
             }
         }
-        drop(flight);
+        drop(in_flight);
         completion::complete(end, status);
     }
 }
 
-/// The parts that are on their way, the oldest first.
-struct Flight<'a> {
+/// The parts that were submitted and are not known to be over, the oldest first.
+struct PartsInFlight<'a> {
     copy: &'a StagedCopy,
     /// How many chunks there are.
     chunks: usize,
@@ -204,7 +205,7 @@ struct Flight<'a> {
     failed: Vec<Lease<'a>>,
 }
 
-impl<'a> Flight<'a> {
+impl<'a> PartsInFlight<'a> {
     const fn new(copy: &'a StagedCopy) -> Self {
         Self {
             copy,
@@ -234,7 +235,8 @@ impl<'a> Flight<'a> {
             .try_for_each(|(_, written)| written.synchronize(None))
     }
 
-    /// A chunk whose part was written, or a new one. Where parts are still read, none is waited for.
+    /// A chunk for the next part: one whose write is over, or a new one. `None` where all are in use and a read is
+    /// pending, as the caller then writes that part instead of waiting.
     fn chunk(&mut self) -> Result<Option<Lease<'a>>, Error> {
         let oldest = self.written.front().map(|(_, written)| written);
         let is_free = match oldest {
@@ -280,7 +282,7 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Keeps a chunk that either end may still use.
+    /// Keeps the chunk of a part that failed: either device may still use it.
     fn fail(&mut self, chunk: Lease<'a>, error: Error) -> Result<(), Error> {
         self.failed.push(chunk);
         Err(error)

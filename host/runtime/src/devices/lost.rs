@@ -1,7 +1,7 @@
-//! Devices that were lost: who notices remembers it, and later work is refused with the call that noticed.
+//! Lost devices: the first call that notices is remembered, and later work is refused with its failure.
 //!
-//! Only what a plugin answers a call that puts work on a device says that the device is lost. A wait that fails
-//! with `DEVICE_LOST` may tell of another one: failures travel from stream to stream.
+//! A device counts as lost when a call that puts work on it answers `DEVICE_LOST`. The same answer of a wait does
+//! not count: failures travel from stream to stream, so it may be about another device.
 
 use crossdock_sdk::abi::Status;
 
@@ -12,30 +12,30 @@ impl Device {
     /// Refuses work on a device that was lost.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `DEVICE_LOST`, with the call that noticed and what that was told.
+    /// [`Error::Hook`]: `DEVICE_LOST`, with the call that noticed and its failure.
     #[inline]
     pub(crate) fn check_not_lost(&self, operation: &str) -> Result<(), Error> {
         match self.plugin().lost_devices().of(self.index()) {
             None => Ok(()),
-            Some(noticed) => Err(self.is_lost_since(operation, &noticed)),
+            Some(noticed) => Err(self.lost_error(operation, &noticed)),
         }
     }
 
     #[cold]
-    fn is_lost_since(&self, operation: &str, noticed: &Error) -> Error {
+    fn lost_error(&self, operation: &str, noticed: &Error) -> Error {
         let message = format!("`{}` was lost; {noticed}: {}", self.id(), noticed.why());
         self.refusal(operation, Status::DEVICE_LOST, message)
     }
 }
 
-/// Remembers which of the devices is lost that a call was about, where its answer says that one is.
+/// Where a call answered `DEVICE_LOST`, finds out which of its devices is lost, and remembers that.
 pub(crate) fn notice<'a>(devices: impl Iterator<Item = &'a Device> + Clone, error: &Error) {
     if error.status() != Some(Status::DEVICE_LOST) {
         return;
     }
-    let mut is_one = devices.clone();
-    let first = is_one.next();
-    if first.is_some_and(|first| is_one.all(|other| other == first)) {
+    let mut others = devices.clone();
+    let first = others.next();
+    if first.is_some_and(|first| others.all(|other| other == first)) {
         return first.into_iter().for_each(|only| remember(only, error));
     }
     for device in devices {
@@ -48,5 +48,8 @@ pub(crate) fn notice<'a>(devices: impl Iterator<Item = &'a Device> + Clone, erro
 
 fn remember(device: &Device, error: &Error) {
     log::error!(target: "crossdock::device", "{} is lost: {error}: {}", device.id(), error.why());
-    device.plugin().lost_devices().note(device.index(), error);
+    device
+        .plugin()
+        .lost_devices()
+        .remember(device.index(), error);
 }

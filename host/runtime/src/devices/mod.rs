@@ -6,7 +6,7 @@
 //! | `registry`, `registering`, `published` | what it lists, how that comes there, and how it is read without a lock |
 //! | `shared` | what the devices of one runtime share: known costs, idle chunks, the runtime itself |
 //! | `device`, `device_sorting`, `host_device` | a device, the order that people give devices, and the host's own |
-//! | `lost` | devices that were lost: who notices, and who is told |
+//! | `lost` | lost devices: who notices, and how later work is refused |
 //! | `pointer_query`, `index` | who owns an address, and who is asked |
 //!
 //! # First need

@@ -1,5 +1,5 @@
-//! Work that a thread of the host submits to a plugin's devices bit by bit. Those who wait for a device wait
-//! for all of it, the part too that no stream has yet.
+//! Work that a thread of the host submits to a plugin's devices part by part, as a staged copy on a stream does.
+//! A wait for a device waits for all of it, also for the parts that were not submitted to any stream yet.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::plugins::plugin::Plugin;
 use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
 
-/// Such work on one device, until this is dropped.
+/// One piece of such work on one device. It is over when this is dropped.
 #[derive(Debug)]
 pub(crate) struct LaterWork {
     plugin: Arc<Plugin>,
@@ -27,12 +27,12 @@ pub(crate) struct LaterWorks {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The device of each, by its number.
+    /// The device of each piece, by the number of the piece.
     devices: BTreeMap<u64, u32>,
     next: u64,
 }
 
-/// Between two looks it is seen whether the process exits, after which nobody ends anything.
+/// A wait wakes this often to see whether the process exits: then the threads are gone, and nobody ends their work.
 const SLICE: Duration = Duration::from_millis(250);
 
 impl LaterWork {
@@ -62,8 +62,8 @@ impl Drop for LaterWork {
 }
 
 impl LaterWorks {
-    /// Blocks until all that a device has now is over; `false` where the limit passed first, or the process
-    /// exits.
+    /// Blocks until all work that a device has now is over. `false` where the limit passed first, or the process
+    /// exits. Work that begins meanwhile is not waited for.
     pub(crate) fn wait(&self, device: u32, deadline: Deadline) -> bool {
         let mut state = self.state();
         let later = state.next;

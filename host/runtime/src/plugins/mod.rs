@@ -10,8 +10,8 @@
 //! | `internal_streams` | the pool of streams that the runtime makes for itself |
 //! | `live_objects` | native objects that are alive, with their memory |
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
-//! | `lost_devices` | devices that were lost, with the call that noticed |
-//! | `later_work` | what threads of the host submit to a device bit by bit |
+//! | `lost_devices` | lost devices, with the call that noticed |
+//! | `later_work` | work that threads of the host submit to a device part by part |
 //! | `peer_links` | what is known of the links between its devices |
 //! | `workers` | the threads that act when work is over |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |

@@ -1,8 +1,8 @@
-//! What is known of the links between a plugin's devices: who may copy meanwhile, and who finds it out.
+//! What is known of the links between a plugin's devices, and who waits while a link is being proved.
 //!
-//! A link is enabled for a whole process, and from then on every copy between its devices may go over it. So
-//! while one thread enables and proves it no other begins such a copy, and it begins when none is on its way.
-//! Nobody waits for either without a limit, and the lock is never held while hooks run.
+//! A link is enabled for the whole process, and from then on every copy between its devices may go over it. So
+//! a proof begins when no copy between the two is waiting to be submitted, and until it ends no other thread
+//! begins one. Both waits have a limit, and the lock is never held while hooks run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-/// Two devices of a plugin, whichever was named first.
+/// Two devices of a plugin, in either order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pair(u32, u32);
 
@@ -21,7 +21,7 @@ impl Pair {
         Self(one.min(other), one.max(other))
     }
 
-    /// A device with its peer, both ways.
+    /// Each device with its peer.
     pub(crate) const fn directions(self) -> [(u32, u32); 2] {
         [(self.0, self.1), (self.1, self.0)]
     }
@@ -30,45 +30,48 @@ impl Pair {
 /// What is known of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Nothing that holds. It may be enabled, where it could not be disabled again.
-    Open {
-        /// Whether it may be.
+    /// Nothing yet, or a proof failed.
+    Unknown {
+        /// Whether it may be enabled now: it is being proved, or could not be disabled again.
         is_enabled: bool,
     },
     /// There is none; the reason, where the plugin gave one.
     Absent(Option<Arc<str>>),
     /// It is enabled, and what was sent over it arrived.
     Proved,
-    /// This did not arrive over it.
-    Lies(Arc<str>, OwnWay),
+    /// Bytes did not arrive over it: which ones, and what is known without the link.
+    Untrusted(Arc<str>, WithoutLink),
 }
 
-/// What is known of the plugin's own way around a link that is not to be used.
+/// What is known of the plugin's own copies without a link that is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OwnWay {
+pub(crate) enum WithoutLink {
     /// Nothing: the link may still be enabled.
-    Open,
+    Unknown,
     /// What was sent without the link arrived.
     Proved,
-    /// That did not arrive either.
-    Lies,
+    /// It did not arrive either.
+    Untrusted,
 }
 
 impl Link {
     /// Nobody tried it.
-    pub(crate) const UNTRIED: Self = Self::Open { is_enabled: false };
+    pub(crate) const UNTRIED: Self = Self::Unknown { is_enabled: false };
 
     /// Whether there is nothing left to find out.
     const fn is_settled(&self) -> bool {
-        !matches!(self, Self::Open { .. } | Self::Lies(_, OwnWay::Open))
+        !matches!(
+            self,
+            Self::Unknown { .. } | Self::Untrusted(_, WithoutLink::Unknown)
+        )
     }
 
-    /// Whether the plugin may copy between the two.
+    /// Whether the plugin may copy between the two devices.
     pub(crate) const fn allows_copies(&self) -> bool {
         match self {
-            Self::Open { is_enabled } => !*is_enabled,
+            Self::Unknown { is_enabled } => !*is_enabled,
             Self::Absent(_) | Self::Proved => true,
-            Self::Lies(_, own_way) => matches!(own_way, OwnWay::Proved),
+            Self::Untrusted(_, without) => matches!(without, WithoutLink::Proved),
         }
     }
 }
@@ -86,14 +89,14 @@ pub(crate) struct PeerLinks {
 #[derive(Debug)]
 struct Entry {
     link: Link,
-    /// The thread that is finding out.
+    /// The thread that proves the link now.
     prover: Option<ThreadId>,
-    /// Copies that are on their way past a link of which nothing is known.
-    passing: u32,
-    /// Copies that wait for the prover.
-    waiting: u32,
-    /// Until when nobody tries again.
-    rests: Deadline,
+    /// Copies that are not submitted yet, and count on the link staying disabled.
+    unsubmitted: u32,
+    /// Copies that wait for the end of the proof. They go before the next proof.
+    waiting_copies: u32,
+    /// From when on a move tries again to prove it.
+    retry_from: Deadline,
 }
 
 impl Entry {
@@ -101,19 +104,19 @@ impl Entry {
         Self {
             link: Link::UNTRIED,
             prover: None,
-            passing: 0,
-            waiting: 0,
-            rests: Deadline::after(Some(Duration::ZERO)),
+            unsubmitted: 0,
+            waiting_copies: 0,
+            retry_from: Deadline::after(Some(Duration::ZERO)),
         }
     }
 
-    /// Whether there is something to find out, and to be tried now.
-    fn is_open(&self, insists: bool) -> bool {
-        !self.link.is_settled() && (insists || self.rests.is_over())
+    /// Whether there is something to find out, and this is the time to try.
+    fn should_prove(&self, ignores_pause: bool) -> bool {
+        !self.link.is_settled() && (ignores_pause || self.retry_from.is_over())
     }
 
     const fn is_busy(&self) -> bool {
-        self.prover.is_some() || self.passing > 0 || self.waiting > 0
+        self.prover.is_some() || self.unsubmitted > 0 || self.waiting_copies > 0
     }
 }
 
@@ -122,51 +125,60 @@ impl PeerLinks {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a copy between two devices, and says what it finds: while a thread is finding out, this waits
-    /// for it, and what is not known in time counts as enabled.
-    pub(crate) fn pass(&self, pair: Pair, patience: Duration) -> (Link, Option<Pass<'_>>) {
+    /// Begins a copy between two devices, and says what is known of their link. Waits for a proof that another
+    /// thread makes; where that takes longer than `limit`, the link counts as enabled and unproved.
+    pub(crate) fn begin_copy(
+        &self,
+        pair: Pair,
+        limit: Duration,
+    ) -> (Link, Option<UnsubmittedCopy<'_>>) {
         let this = thread::current().id();
         let mut links = self.lock();
         let entry = links.entry(pair).or_insert_with(Entry::new);
         if entry.prover.is_some_and(|prover| prover != this) {
-            entry.waiting += 1;
+            entry.waiting_copies += 1;
             let is_proved =
                 |links: &mut Links| links.get(&pair).is_some_and(|e| e.prover.is_some());
-            let deadline = Deadline::after(Some(patience));
+            let deadline = Deadline::after(Some(limit));
             links = deadline.wait_while(&self.changed, links, is_proved);
-            links.entry(pair).or_insert_with(Entry::new).waiting -= 1;
+            links.entry(pair).or_insert_with(Entry::new).waiting_copies -= 1;
             self.changed.notify_all();
         }
         let entry = links.entry(pair).or_insert_with(Entry::new);
         if entry.prover.is_some() {
-            return (Link::Open { is_enabled: true }, None);
+            return (Link::Unknown { is_enabled: true }, None);
         }
         let link = entry.link.clone();
-        let passes = link == Link::UNTRIED;
-        entry.passing += u32::from(passes);
-        // Made without the lock, which its end takes.
+        let is_counted = link == Link::UNTRIED;
+        entry.unsubmitted += u32::from(is_counted);
+        // The guard takes the lock when it is dropped, so it is made after the lock was let go.
         drop(links);
-        (link, passes.then(|| Pass(self, pair)))
+        (link, is_counted.then(|| UnsubmittedCopy(self, pair)))
     }
 
-    /// Lets this thread find out; `None` where all is known, or others did not let it in time, or a proof was
-    /// held up just before and nobody insists. It goes last: neither a copy that is not submitted yet nor one
-    /// that waits for an earlier proof waits for this one.
-    pub(crate) fn begin(&self, pair: Pair, patience: Duration, insists: bool) -> Option<Proof<'_>> {
+    /// Lets this thread prove the link. `None` where nothing is left to prove, where copies or another proof were
+    /// in the way until `limit`, and during a pause ([`Proof::pause`]) unless `ignores_pause`. A proof lets copies go
+    /// first: those that are not submitted yet, and those that waited for an earlier proof.
+    pub(crate) fn begin_proof(
+        &self,
+        pair: Pair,
+        limit: Duration,
+        ignores_pause: bool,
+    ) -> Option<Proof<'_>> {
         let this = Some(thread::current().id());
         let mut links = self.lock();
         let entry = links.entry(pair).or_insert_with(Entry::new);
-        if entry.prover == this || !entry.is_open(insists) {
+        if entry.prover == this || !entry.should_prove(ignores_pause) {
             return None;
         }
         let is_busy = |links: &mut Links| {
             let entry = links.entry(pair).or_insert_with(Entry::new);
-            entry.is_open(insists) && entry.is_busy()
+            entry.should_prove(ignores_pause) && entry.is_busy()
         };
-        let deadline = Deadline::after(Some(patience));
+        let deadline = Deadline::after(Some(limit));
         links = deadline.wait_while(&self.changed, links, is_busy);
         let entry = links.entry(pair).or_insert_with(Entry::new);
-        if !entry.is_open(insists) || entry.is_busy() {
+        if !entry.should_prove(ignores_pause) || entry.is_busy() {
             return None;
         }
         entry.prover = this;
@@ -174,11 +186,11 @@ impl PeerLinks {
             links: self,
             pair,
             link: entry.link.clone(),
-            rest: Duration::ZERO,
+            pause: Duration::ZERO,
         })
     }
 
-    /// A number for what a proof sends, and never the same: what arrived earlier proves nothing.
+    /// A new number for each pattern: bytes that arrived earlier must not look like those of a later proof.
     pub(crate) fn next_pattern(&self) -> u32 {
         self.patterns.fetch_add(1, Ordering::Relaxed)
     }
@@ -189,24 +201,24 @@ impl PeerLinks {
     }
 }
 
-/// A copy that is not submitted yet: until this is dropped nobody enables the link.
+/// A copy that is not submitted yet: until this is dropped, nobody enables the link.
 #[derive(Debug)]
-pub(crate) struct Pass<'a>(&'a PeerLinks, Pair);
+pub(crate) struct UnsubmittedCopy<'a>(&'a PeerLinks, Pair);
 
-impl Drop for Pass<'_> {
+impl Drop for UnsubmittedCopy<'_> {
     fn drop(&mut self) {
-        self.0.change(self.1, |entry| entry.passing -= 1);
+        self.0.change(self.1, |entry| entry.unsubmitted -= 1);
     }
 }
 
-/// A thread that finds out. What it has found counts from its end on.
+/// The right to prove a link. `link` is published when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Proof<'a> {
     links: &'a PeerLinks,
     pair: Pair,
-    /// What is known.
+    /// What is known so far.
     pub(crate) link: Link,
-    rest: Duration,
+    pause: Duration,
 }
 
 impl Proof<'_> {
@@ -214,17 +226,17 @@ impl Proof<'_> {
         self.pair
     }
 
-    /// Lets nobody try again for so long who does not insist.
-    pub(crate) const fn rest(&mut self, time: Duration) {
-        self.rest = time;
+    /// Keeps moves from trying again for so long; explanations ignore it.
+    pub(crate) const fn pause(&mut self, time: Duration) {
+        self.pause = time;
     }
 }
 
 impl Drop for Proof<'_> {
     fn drop(&mut self) {
-        let (link, rests) = (self.link.clone(), Deadline::after(Some(self.rest)));
+        let (link, retry_from) = (self.link.clone(), Deadline::after(Some(self.pause)));
         self.links.change(self.pair, |entry| {
-            (entry.link, entry.rests) = (link, rests);
+            (entry.link, entry.retry_from) = (link, retry_from);
             entry.prover = None;
         });
     }

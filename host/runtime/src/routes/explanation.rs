@@ -8,7 +8,7 @@ use crossdock_sdk::dlpack;
 use crate::copies::stage_on_stream;
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::plugins::peer_links::{Link, OwnWay};
+use crate::plugins::peer_links::{Link, WithoutLink};
 use crate::route_data::costs::Cost;
 use crate::route_data::kinds::{RouteKind, Way};
 use crate::streams::stream::Stream;
@@ -168,24 +168,24 @@ fn tell(
             write!(f, "there is no peer link of `{from}` and `{to}`")?;
             why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
         }
-        Link::Open { is_enabled: false } => write!(
+        Link::Unknown { is_enabled: false } => write!(
             f,
             "without the peer link of `{from}` and `{to}`, which is not proved yet: \
              a move without a stream does that"
         ),
-        Link::Open { is_enabled: true } => write!(
+        Link::Unknown { is_enabled: true } => write!(
             f,
             "the peer link of `{from}` and `{to}` is enabled and not proved"
         ),
-        Link::Lies(what, own_way) => {
+        Link::Untrusted(what, without) => {
             write!(
                 f,
                 "the peer link of `{from}` and `{to}` is not trusted: {what}; "
             )?;
-            f.write_str(match own_way {
-                OwnWay::Proved => "without it all did",
-                OwnWay::Lies => "nor did they without it",
-                OwnWay::Open => "what does without it is not known",
+            f.write_str(match without {
+                WithoutLink::Proved => "without it all did",
+                WithoutLink::Untrusted => "nor did they without it",
+                WithoutLink::Unknown => "what does without it is not known",
             })
         }
     }

@@ -1,14 +1,14 @@
-//! The link between two devices of one plugin: asked for, enabled, and proved before a copy of a program's
-//! goes over it.
+//! The link between two devices of one plugin: asked for, enabled, and proved before a program's copy goes over
+//! it.
 //!
-//! A proof copies a pattern each way by streams of either device, and lets the device that has it then send it
-//! home: what a write left in a mirror of the peer's memory its writer would read back. The patterns are never
-//! the same, so that what arrived earlier proves nothing.
+//! A proof copies a pattern each way, by streams of either device, and the device that received it sends it to
+//! the host. The writer must not read it back itself: a link may write to a mirror of the peer's memory that
+//! the writer alone sees. Each pattern is new, so that bytes which arrived earlier prove nothing.
 //!
-//! It is made by a move without a stream, and by an explanation of one. A move on a stream finds what is known:
-//! it must not wait for work that is held, behind which a proof may stand too, so a link that nobody proved is
-//! left alone, and the plugin goes its own way. A proof that failed is none: the link is disabled, and the next
-//! move tries again; after a while only, where the devices were held up.
+//! A move without a stream proves the link, and so does an explanation of one. A move on a stream uses what is
+//! known already: a proof could wait behind work that the caller holds. Where nothing is known the link stays
+//! disabled, and the plugin copies in its own way. A proof that failed proves nothing: the link is disabled, and
+//! the next move tries again, or after `RETRY_PAUSE` where the pattern did not arrive in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::copies::transfer;
 use crate::devices::device::Device;
 use crate::devices::host_device;
 use crate::error::Error;
-use crate::plugins::peer_links::{Link, OwnWay, Pair, Pass, Proof};
+use crate::plugins::peer_links::{Link, Pair, Proof, UnsubmittedCopy, WithoutLink};
 use crate::process::trace;
 use crate::routes::plan::{End, MeasurePolicy};
 use crate::streams::stream::Stream;
 use crate::tensors::tensor::Tensor;
 
-/// What a copy between two devices of a plugin that has links finds.
+/// What is known of the link between the two devices of a copy.
 #[derive(Debug)]
-pub(crate) struct Passage<'a> {
+pub(crate) struct LinkOfCopy<'a> {
     pub(crate) link: Link,
-    /// Keeps a link from being enabled of which nothing is known.
-    _pass: Option<Pass<'a>>,
+    /// Where nothing is known of the link, keeps others from enabling it until the copy is submitted.
+    _copy: Option<UnsubmittedCopy<'a>>,
 }
 
-impl<'a> Passage<'a> {
-    /// For a copy from one end to the other; `None` where no link could be between them. It is proved here
-    /// where the caller may wait for that.
+impl<'a> LinkOfCopy<'a> {
+    /// For a copy from one end to the other; `None` where there can be no link. Proves the link where the caller
+    /// may wait for that.
     pub(super) fn between(from: &End<'a>, to: &End<'a>, policy: MeasurePolicy) -> Option<Self> {
         let (one, other) = (from.device, to.device);
         let is_of_host = |end: &End<'_>| end.kind == MemoryKind::PINNED;
@@ -48,11 +48,11 @@ impl<'a> Passage<'a> {
             return None;
         }
         if policy != MeasurePolicy::Never {
-            find_out(one, other, policy == MeasurePolicy::Always);
+            prove_if_unknown(one, other, policy == MeasurePolicy::Always);
         }
         let links = one.plugin().peer_links();
-        let (link, pass) = links.pass(pair(one, other), PATIENCE);
-        Some(Self { link, _pass: pass })
+        let (link, copy) = links.begin_copy(pair(one, other), WAIT_LIMIT);
+        Some(Self { link, _copy: copy })
     }
 }
 
@@ -60,35 +60,35 @@ fn pair(one: &Device, other: &Device) -> Pair {
     Pair::of(one.index(), other.index())
 }
 
-/// Finds out what is not known of the link yet. Whoever explains wants to know it; a move tries no more for
-/// a while where what was sent did not arrive in time.
-fn find_out(one: &Device, other: &Device, is_explained: bool) {
+/// Finds out what is not known of the link yet. After a pattern that did not arrive in time, moves do not try again
+/// for a while; explanations do.
+fn prove_if_unknown(one: &Device, other: &Device, is_explained: bool) {
     let links = one.plugin().peer_links();
-    let Some(mut proof) = links.begin(pair(one, other), PATIENCE, is_explained) else {
+    let Some(mut proof) = links.begin_proof(pair(one, other), WAIT_LIMIT, is_explained) else {
         return;
     };
     let _span = trace::span("route", "prove link", || {
         let ends = [one, other].map(|device| device.id().to_string());
         serde_json::json!({ "between": ends })
     });
-    let was_lying = matches!(proof.link, Link::Lies(..));
+    let was_untrusted = matches!(proof.link, Link::Untrusted(..));
     if let Err(error) = prove_any((one, other), &mut proof) {
         let why = error.why();
         if error.status() == Some(Status::TIMEOUT) {
-            proof.rest(REST);
+            proof.pause(RETRY_PAUSE);
         }
         log::debug!(
             target: "crossdock::route",
             "the link of `{one}` and `{other}` is not proved: {why}"
         );
     }
-    if let Link::Lies(what, own_way) = &proof.link
-        && !was_lying
+    if let Link::Untrusted(what, without) = &proof.link
+        && !was_untrusted
     {
         let plugin = one.plugin().name();
-        let instead = match own_way {
-            OwnWay::Proved => "the plugin copies without it",
-            OwnWay::Open | OwnWay::Lies => "copies go through host memory",
+        let instead = match without {
+            WithoutLink::Proved => "the plugin copies without it",
+            WithoutLink::Unknown | WithoutLink::Untrusted => "copies go through host memory",
         };
         log::warn!(
             target: "crossdock::route",
@@ -100,7 +100,7 @@ fn find_out(one: &Device, other: &Device, is_explained: bool) {
 
 /// Proves the link, and the plugin's own way where the link lies.
 fn prove_any((one, other): (&Device, &Device), proof: &mut Proof<'_>) -> Result<(), Error> {
-    if let Link::Open { .. } = proof.link {
+    if let Link::Unknown { .. } = proof.link {
         if !is_claimed(one, proof.pair())? {
             proof.link = Link::Absent(None);
             return Ok(());
@@ -108,7 +108,7 @@ fn prove_any((one, other): (&Device, &Device), proof: &mut Proof<'_>) -> Result<
         let proved = enable(one, proof).and_then(|()| prove(one, other));
         proof.link = match proved {
             Ok(None) => Link::Proved,
-            Ok(Some(what)) => Link::Lies(what, OwnWay::Open),
+            Ok(Some(what)) => Link::Untrusted(what, WithoutLink::Unknown),
             Err(error) => {
                 if proof.link != Link::UNTRIED {
                     disable(one, proof.pair())?;
@@ -119,15 +119,16 @@ fn prove_any((one, other): (&Device, &Device), proof: &mut Proof<'_>) -> Result<
         };
     }
     let pair = proof.pair();
-    if let Link::Lies(_, own_way @ OwnWay::Open) = &mut proof.link {
+    if let Link::Untrusted(_, without @ WithoutLink::Unknown) = &mut proof.link {
         disable(one, pair)?;
-        let lost = prove(one, other)?;
-        *own_way = lost.map_or(OwnWay::Proved, |_| OwnWay::Lies);
+        let missing = prove(one, other)?;
+        *without = missing.map_or(WithoutLink::Proved, |_| WithoutLink::Untrusted);
     }
     Ok(())
 }
 
-/// What is known of a link that could not be proved, and is disabled. The plugin may decline what it claimed.
+/// What is known of a link whose proof failed, and which is disabled: nothing, or that the plugin declined what it
+/// had claimed.
 fn unproved(error: &Error) -> Link {
     if error.is_unsupported() {
         return Link::Absent(Some(error.why().into()));
@@ -145,16 +146,16 @@ fn is_claimed(device: &Device, pair: Pair) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Both directions. From the first on the link counts as enabled, whatever follows.
+/// Enables both directions. From the first one on the link counts as enabled, whatever follows.
 fn enable(device: &Device, proof: &mut Proof<'_>) -> Result<(), Error> {
     for (index, peer) in proof.pair().directions() {
         device.hooks().peer_enable(index, peer)?;
-        proof.link = Link::Open { is_enabled: true };
+        proof.link = Link::Unknown { is_enabled: true };
     }
     Ok(())
 }
 
-/// Both directions, the second also where the first one stays.
+/// Disables both directions, the second one also where the first one fails.
 fn disable(device: &Device, pair: Pair) -> Result<(), Error> {
     let ended = pair.directions();
     let ended = ended.map(|(index, peer)| device.hooks().peer_disable(index, peer));
@@ -162,13 +163,13 @@ fn disable(device: &Device, pair: Pair) -> Result<(), Error> {
 }
 
 /// One of the two devices, with memory and a stream of its own.
-struct Side {
+struct LinkEnd {
     memory: Tensor,
     /// `None` where the plugin has no streams, and each copy is done when its hook returns.
     stream: Option<Stream>,
 }
 
-impl Side {
+impl LinkEnd {
     fn new(device: &Device, layout: &Layout) -> Result<Self, Error> {
         let has_streams = device.hooks().table().streams().is_some();
         Ok(Self {
@@ -193,16 +194,16 @@ impl Side {
 /// Sends patterns each way by either device's stream, and says what did not arrive.
 fn prove(one: &Device, other: &Device) -> Result<Option<Arc<str>>, Error> {
     let layout = Layout::compact(Dtype::UINT8, &[BYTES])?;
-    let sides = (Side::new(one, &layout)?, Side::new(other, &layout)?);
-    // What a driver does once, as making a context, takes no time from what is sent.
-    let deadline = Deadline::after(Some(LIMIT));
+    let sides = (LinkEnd::new(one, &layout)?, LinkEnd::new(other, &layout)?);
+    // The time begins here: what a driver does once, such as making a context, is not counted.
+    let deadline = Deadline::after(Some(ARRIVAL_LIMIT));
     for (from, to) in [(&sides.0, &sides.1), (&sides.1, &sides.0)] {
         let (mut arrives, mut declined) = (false, None);
         for maker in [from, to] {
-            match lost((from, to), maker, deadline) {
+            match missing_bytes((from, to), maker, deadline) {
                 Ok(0) => arrives = true,
-                Ok(lost) => return Ok(Some(loss(lost, from, to))),
-                // So are the copies of programs on a stream of this device.
+                Ok(missing) => return Ok(Some(describe_missing(missing, from, to))),
+                // Programs' copies on a stream of this device are declined too, so there is nothing to prove.
                 Err(error) if error.is_unsupported() => declined = Some(error),
                 Err(error) => return Err(error),
             }
@@ -214,15 +215,20 @@ fn prove(one: &Device, other: &Device) -> Result<Option<Arc<str>>, Error> {
     Ok(None)
 }
 
-/// Devices by their place in the plugin: each runtime numbers them by itself.
-fn loss(lost: usize, from: &Side, to: &Side) -> Arc<str> {
+/// Names the devices by their index in the plugin: their ids differ from runtime to runtime.
+fn describe_missing(missing: usize, from: &LinkEnd, to: &LinkEnd) -> Arc<str> {
     let [from, to] = [from, to].map(|side| side.memory.device().index());
-    format!("{lost} of {BYTES} bytes from its device {from} did not arrive on its device {to}")
+    format!("{missing} of {BYTES} bytes from its device {from} did not arrive on its device {to}")
         .into()
 }
 
-/// How many bytes do not arrive.
-fn lost((from, to): (&Side, &Side), maker: &Side, deadline: Deadline) -> Result<usize, Error> {
+/// Sends a pattern from one end to the other by the plugin call of `maker`, and counts the bytes that did not
+/// arrive.
+fn missing_bytes(
+    (from, to): (&LinkEnd, &LinkEnd),
+    maker: &LinkEnd,
+    deadline: Deadline,
+) -> Result<usize, Error> {
     let device = from.memory.device();
     let Some(host) = host_device::get() else {
         let why = "without the built-in device of the host no link is proved".to_owned();
@@ -244,22 +250,23 @@ fn lost((from, to): (&Side, &Side), maker: &Side, deadline: Deadline) -> Result<
     Ok(differ.count())
 }
 
-/// Bytes that no other number gives, and that differ from place to place.
+/// The bytes of a pattern: different for each number, and at each place.
 fn pattern(number: u32) -> Vec<u8> {
     let words =
         (1..=WORDS).map(|at| at.wrapping_mul(0x9e37_79b1) ^ number.wrapping_mul(0x85eb_ca6b));
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// So long what a proof sends may take to arrive. It may stand behind work that is held.
-const LIMIT: Duration = Duration::from_secs(1);
+/// The longest that a pattern may take to arrive: work that a program holds may stand before it.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(1);
 
-/// So long moves do not try again then: what holds the devices up may take longer still.
-const REST: Duration = Duration::from_secs(10);
+/// For so long moves do not try again after that: the work may be held for longer still.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// So long others wait for a proof, and a proof for copies that are not submitted: longer than two take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that a copy waits for a proof, and a proof for copies that are not submitted: longer than two proofs
+/// take.
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// More than drivers send along with a command.
+/// More than drivers send inline with a command, so that the pattern goes over the link.
 const WORDS: u32 = 16 << 10;
 const BYTES: i64 = 4 * WORDS as i64;

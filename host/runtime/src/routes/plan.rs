@@ -13,7 +13,7 @@ use crate::route_data::costs::{Arrangement, Asked, Class, Cost, EndClass, Known,
 use crate::route_data::kinds::{RouteChoice, RouteKind, Way};
 use crate::routes::explanation::Reason;
 use crate::routes::measure::measure;
-use crate::routes::peer_link::Passage;
+use crate::routes::peer_link::LinkOfCopy;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
 use crate::tensors::reach::{Maps, Reach};
@@ -85,33 +85,31 @@ pub(crate) struct Copies<'a> {
     /// Why there is no direct one, where that was asked for.
     pub(crate) refused: Option<Reason>,
     /// What is known of the link between two devices of one plugin, while the copy is not made.
-    pub(crate) passage: Option<Box<Passage<'a>>>,
+    pub(crate) peer: Option<Box<LinkOfCopy<'a>>>,
 }
 
-/// The passage between two devices of one plugin. Copies that it does not allow are taken out, and nothing is
-/// measured before it is known.
+/// What is known of the link between two devices of one plugin. Takes out the direct copies that it does not allow,
+/// and forbids measurements until the link is known: they would time copies without it.
 #[cold]
 fn linked<'a>(
     (from, to): (&End<'a>, &End<'a>),
     all: &mut Vec<Way>,
     policy: &mut MeasurePolicy,
-) -> Option<Box<Passage<'a>>> {
-    let passage = Passage::between(from, to, *policy).map(Box::new)?;
-    if !passage.link.allows_copies() {
+) -> Option<Box<LinkOfCopy<'a>>> {
+    let peer = LinkOfCopy::between(from, to, *policy).map(Box::new)?;
+    if !peer.link.allows_copies() {
         all.retain(|way| way.kind() != RouteKind::Direct);
     }
-    if let Link::Open { .. } = passage.link {
+    if let Link::Unknown { .. } = peer.link {
         *policy = MeasurePolicy::Never;
     }
-    Some(passage)
+    Some(peer)
 }
 
 /// Why there is no direct copy.
 #[cold]
-fn not_reached(passage: Option<&Passage<'_>>) -> Reason {
-    passage.map_or(Reason::NotReached, |passage| {
-        Reason::NoWay(passage.link.clone())
-    })
+fn not_reached(peer: Option<&LinkOfCopy<'_>>) -> Reason {
+    peer.map_or(Reason::NotReached, |peer| Reason::NoWay(peer.link.clone()))
 }
 
 /// Whether to measure what nobody has measured yet.
@@ -195,13 +193,13 @@ pub(crate) fn copies<'a>(
     policy: MeasurePolicy,
 ) -> Copies<'a> {
     let mut all = Way::all(&from, &to);
-    let (mut policy, mut passage) = (policy, None);
+    let (mut policy, mut peer) = (policy, None);
     let (one, other, allows) = (from.device, to.device, choice.allows(RouteKind::Direct));
     if one.index() != other.index() && one.is_of(other.plugin()) && allows && bytes > 0 {
-        passage = linked((&from, &to), &mut all, &mut policy);
+        peer = linked((&from, &to), &mut all, &mut policy);
     }
     let has_direct = all.iter().any(|way| way.kind() == RouteKind::Direct);
-    let refused = (allows && !has_direct).then(|| not_reached(passage.as_deref()));
+    let refused = (allows && !has_direct).then(|| not_reached(peer.as_deref()));
     let known = if bytes > 0 {
         costs(&mut all, (from, to), choice, policy)
     } else {
@@ -225,7 +223,7 @@ pub(crate) fn copies<'a>(
     Copies {
         ways,
         refused,
-        passage,
+        peer,
     }
 }
 

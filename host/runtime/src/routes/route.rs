@@ -439,10 +439,10 @@ impl Route {
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
         self.steps.push(Step::copies(*way, from, to));
-        if let Some(passage) = &copies.passage
+        if let Some(peer) = &copies.peer
             && legs == 1
         {
-            self.steps.push(Step::link(from, to, &passage.link));
+            self.steps.push(Step::link(from, to, &peer.link));
         }
         let waits = [Step::ordered(from, to), Step::ordered(to, from)];
         self.steps.extend(waits.into_iter().flatten());

@@ -1,4 +1,4 @@
-//! Links between the devices, which are sound, absent, or lie.
+//! Links between the devices, which are sound, absent, or do not deliver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use crate::plugin::{Asynchronous, OWN, lock};
 /// What becomes of copies between two devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Links {
-    /// They arrive, over a link and without.
+    /// Copies arrive, over a link and without.
     #[default]
     Sound,
-    /// There is no link; they arrive.
+    /// There is no link; copies arrive.
     Absent,
     /// What goes over a link does not arrive, as behind an IOMMU that drops it.
     Drop,
@@ -41,7 +41,7 @@ impl Links {
 pub(crate) struct Peers {
     links: Links,
     enabled: Mutex<BTreeSet<(u32, u32)>>,
-    /// By the device that sees it and the allocation that it stands for.
+    /// The mirror of an allocation, by the device that sees it and the allocation that it stands for.
     mirrors: Mutex<BTreeMap<(u32, u64), u64>>,
 }
 
