@@ -79,26 +79,32 @@ entries! {
     }
 
     fn cuMemcpyHtoD_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyHtoD_v2_ptds |call| {
+        refuse_unknown(call, bytes, &[dst])?;
         at_once(call, dst, src, bytes)
     }
 
     fn cuMemcpyDtoH_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyDtoH_v2_ptds |call| {
+        refuse_unknown(call, bytes, &[src])?;
         at_once(call, dst, src, bytes)
     }
 
     fn cuMemcpyDtoD_v2(dst: u64, src: u64, bytes: usize) = cuMemcpyDtoD_v2_ptds |call| {
+        refuse_unknown(call, bytes, &[dst, src])?;
         at_once(call, dst, src, bytes)
     }
 
     fn cuMemcpyHtoDAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyHtoDAsync_v2_ptsz |call| {
+        refuse_unknown(call, bytes, &[dst])?;
         copy(call, stream, dst, src, bytes)
     }
 
     fn cuMemcpyDtoHAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyDtoHAsync_v2_ptsz |call| {
+        refuse_unknown(call, bytes, &[src])?;
         copy(call, stream, dst, src, bytes)
     }
 
     fn cuMemcpyDtoDAsync_v2(dst: u64, src: u64, bytes: usize, stream: u64) = cuMemcpyDtoDAsync_v2_ptsz |call| {
+        refuse_unknown(call, bytes, &[dst, src])?;
         copy(call, stream, dst, src, bytes)
     }
 
@@ -196,6 +202,15 @@ fn is_pageable(call: &Call, address: u64) -> bool {
     !call.process.engine.is_known(address)
 }
 
+/// Refuses what a client calls memory of a device and no driver knows: nobody else may touch it for the client.
+fn refuse_unknown(call: &Call, bytes: usize, addresses: &[u64]) -> Answer {
+    let is_unknown = |address: &u64| is_pageable(call, *address);
+    if bytes > 0 && addresses.iter().any(is_unknown) {
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(())
+}
+
 fn is_device(call: &Call, address: u64) -> bool {
     let owner = call.process.engine.owner_of(address);
     owner.is_some_and(|owner| owner.kind == crossdock_sim_engine::MemoryKind::Device)
@@ -212,6 +227,8 @@ struct Boxes {
     shape: [u64; 3],
     target: Strided,
     source: Strided,
+    /// Where the sides begin that are called memory of a device.
+    on_devices: Vec<u64>,
 }
 
 impl Boxes {
@@ -222,11 +239,13 @@ impl Boxes {
             let base = base(side.kind, side.host, side.device)?;
             strided_side(base, first, [0, row])
         };
-        Ok(Self {
-            shape: [1, rows.height as u64, rows.width as u64],
-            target: side(rows.target)?,
-            source: side(rows.source)?,
-        })
+        let kinds = [rows.target.kind, rows.source.kind];
+        let shape = [1, rows.height as u64, rows.width as u64];
+        Ok(Self::new(
+            shape,
+            [side(rows.target)?, side(rows.source)?],
+            kinds,
+        ))
     }
 
     fn of_planes(planes: Planes) -> Answer<Self> {
@@ -242,15 +261,25 @@ impl Boxes {
             let base = base(side.kind, side.host, side.device)?;
             strided_side(base, first, [plane, row])
         };
-        Ok(Self {
-            shape: [
-                planes.depth as u64,
-                planes.height as u64,
-                planes.width as u64,
-            ],
-            target: side(planes.target)?,
-            source: side(planes.source)?,
-        })
+        let kinds = [planes.target.kind, planes.source.kind];
+        let shape = [planes.depth, planes.height, planes.width].map(|size| size as u64);
+        Ok(Self::new(
+            shape,
+            [side(planes.target)?, side(planes.source)?],
+            kinds,
+        ))
+    }
+
+    fn new(shape: [u64; 3], sides: [Strided; 2], kinds: [c_int; 2]) -> Self {
+        let called = sides.iter().zip(kinds).filter(|(_, kind)| *kind == DEVICE);
+        let on_devices = called.map(|(side, _)| side.address).collect();
+        let [target, source] = sides;
+        Self {
+            shape,
+            target,
+            source,
+            on_devices,
+        }
     }
 }
 
@@ -294,10 +323,12 @@ fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
         shape,
         target,
         source,
+        on_devices,
     } = boxes;
     if shape.contains(&0) {
         return objects().stream(call, stream).map(drop);
     }
+    refuse_unknown(call, 1, on_devices)?;
     let waits = is_pageable(call, target.address) || is_pageable(call, source.address);
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());

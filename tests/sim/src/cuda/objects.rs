@@ -41,8 +41,6 @@ pub(crate) struct StreamOf {
     pub(crate) priority: i32,
     pub(crate) id: u64,
     is_legacy: bool,
-    /// How much was submitted to it.
-    submitted: u64,
     /// How much of the other streams is ordered before it: of the legacy stream before a blocking one, of each
     /// blocking one before the legacy stream.
     behind: BTreeMap<u64, u64>,
@@ -192,7 +190,6 @@ impl Objects {
             priority,
             id: self.made,
             is_legacy: false,
-            submitted: 0,
             behind: BTreeMap::new(),
         };
         self.streams.insert(handle, stream);
@@ -289,25 +286,30 @@ impl Objects {
         for other in before {
             self.come_behind(&call.process.engine, key, other)?;
         }
-        let stream = self.streams.get_mut(&key).ok_or(Code::INVALID_HANDLE)?;
-        stream.submitted += 1;
+        let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
         Ok((stream.engine, context))
     }
 
-    /// Lets a stream wait for what is on another one by now, unless it does.
+    /// Lets a stream wait for what is on another one by now, unless it does. The engine counts what is there:
+    /// another thread may have been told the stream, and not have submitted yet.
     fn come_behind(&mut self, engine: &Engine, key: u64, other: u64) -> Answer {
         let first = self.streams.get(&other).ok_or(Code::INVALID_HANDLE)?;
-        let (point, from) = (first.submitted, first.engine);
+        let (from, point) = (first.engine, engine.submitted(first.engine));
         let stream = self.streams.get_mut(&key).ok_or(Code::INVALID_HANDLE)?;
         if stream.behind.get(&other).copied().unwrap_or(0) >= point {
             return Ok(());
         }
-        stream.behind.insert(other, point);
         let site = Site::new("the legacy default stream");
         let device = engine.device_of(site, from)?;
         let event = engine.create_event(site, device)?;
         engine.record(site, event, from)?;
         engine.wait(site, stream.engine, event)?;
+        // The record counts too; where others came between, it is not known what is before it.
+        let recorded = point + 1;
+        let is_last = engine.submitted(from) == recorded;
+        stream
+            .behind
+            .insert(other, if is_last { recorded } else { point });
         Ok(engine.destroy_event(site, event)?)
     }
 

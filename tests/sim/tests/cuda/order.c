@@ -181,6 +181,39 @@ static void each_thread_has_a_default_stream(void) {
     OK(cuStreamQuery(CU_STREAM_PER_THREAD));
 }
 
+static int is_over;
+
+static void *fills_without_a_stream(void *unused) {
+    CUdeviceptr own;
+    (void)unused;
+    OK(cuCtxSetCurrent(primary));
+    OK(cuMemAlloc(&own, SIZE));
+    while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+        OK(cuMemsetD8(own, 1, 1));
+    }
+    OK(cuMemFree(own));
+    return NULL;
+}
+
+/* STREAM: "When an action is taken in the legacy stream such as a kernel launch or cudaStreamWaitEvent(), the legacy
+ * stream first waits on all blocking streams": whichever thread takes it, and whatever others do there. */
+static void the_legacy_stream_waits_for_work_of_all_threads(void) {
+    enum { ROUNDS = 300 };
+    pthread_t thread;
+    CUstream blocking;
+    unsigned char arrived[64];
+    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CHECK(!pthread_create(&thread, NULL, fills_without_a_stream, NULL));
+    for (int round = 0; round < ROUNDS; ++round) {
+        OK(cuMemsetD8Async(memory, (unsigned char)round, sizeof arrived, blocking));
+        OK(cuMemcpyDtoH(arrived, memory, sizeof arrived));
+        CHECK(arrived[0] == (unsigned char)round && arrived[63] == (unsigned char)round);
+    }
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+    CHECK(!pthread_join(thread, NULL));
+    OK(cuStreamDestroy(blocking));
+}
+
 /* API, cuStreamGetCtx: the context that it was made in, whatever is current. */
 static void streams_and_events_are_of_their_context(void) {
     CUcontext own, of;
@@ -269,6 +302,7 @@ int main(void) {
     words_are_compared();
     waits_behind_their_ends_hold_up_nothing();
     each_thread_has_a_default_stream();
+    the_legacy_stream_waits_for_work_of_all_threads();
     streams_and_events_are_of_their_context();
     a_destroyed_context_stays_current_elsewhere();
     OK(cuStreamSynchronize(stream));

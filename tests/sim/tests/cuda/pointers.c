@@ -166,6 +166,25 @@ static void sizes_do_not_wrap(void) {
     OK(cuMemFree(memory));
 }
 
+/* What is called memory of a device and is no memory at all: an answer, and no fault of the host. */
+static void no_copy_follows_a_wild_address(void) {
+    static const CUdeviceptr wild = (CUdeviceptr)1 << 62;
+    CUdeviceptr memory;
+    unsigned char bytes[16] = {0};
+    CUDA_MEMCPY2D rows = {0};
+    OK(cuMemAlloc(&memory, SIZE));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(wild, bytes, sizeof bytes));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(bytes, wild, sizeof bytes));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(memory, wild, sizeof bytes));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(wild, memory, sizeof bytes, CU_STREAM_LEGACY));
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.srcDevice = rows.dstDevice = memory;
+    rows.WidthInBytes = 16, rows.Height = 1;
+    rows.srcXInBytes = (size_t)wild;
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&rows));
+    OK(cuMemFree(memory));
+}
+
 /* A pattern of 8 bytes goes as two columns of 4, each a fill of rows. */
 static void fills_of_columns_make_wider_patterns(void) {
     CUdeviceptr memory;
@@ -244,6 +263,7 @@ int main(void) {
     memory_is_of_its_context();
     copies_between_devices_need_no_access();
     sizes_do_not_wrap();
+    no_copy_follows_a_wild_address();
     fills_of_columns_make_wider_patterns();
     functions_have_forms();
     devices_reach_host_memory();

@@ -59,6 +59,14 @@ impl Engine {
         Ok(state.stream(site, stream)?.device)
     }
 
+    /// How many operations were submitted to a stream so far, records and waits among them; 0 of one that is gone.
+    #[must_use]
+    pub fn submitted(&self, stream: Stream) -> u64 {
+        let state = self.shared.here();
+        let count = |state: Locked<'_>| Some(state.streams.get(&stream.raw())?.submitted);
+        state.ok().and_then(count).unwrap_or(0)
+    }
+
     /// Makes what is submitted to `stream` from now on wait for the event as it is now: for its last
     /// record, or for its completion by the host. One that was never recorded is done. The event may
     /// be destroyed at once. The failure of what was waited for becomes the stream's.
