@@ -1,4 +1,4 @@
-//! Numbers of the driver's: what its results stand for, and which facts it has.
+//! Numbers of the driver's API: results and what they stand for, attributes, flags.
 
 use std::ffi::c_int;
 

@@ -27,13 +27,13 @@ impl Cuda {
     }
 
     fn is(&self, ordinal: i32, key: c_int) -> bool {
-        // A driver of before an attribute refuses its number.
+        // A driver that is older than an attribute refuses its number.
         self.attribute_of(ordinal, key).is_ok_and(|value| value > 0)
     }
 
     fn uuid(&self, ordinal: i32) -> Answer<[u8; 16]> {
         let mut uuid = [0; 16];
-        // The second form tells parts of a device apart.
+        // The second form tells MIG instances of one device apart.
         if self.0.cuDeviceGetUuid_v2.is_some() {
             call!(self.cuDeviceGetUuid_v2?(&raw mut uuid, ordinal))?;
         } else {
@@ -174,7 +174,7 @@ impl Vendor for Cuda {
             pointer::CONTEXT,
             pointer::DEVICE_POINTER,
         ];
-        // Each is of 8 bytes at most, and what is shorter lies in the low ones.
+        // Each value has 8 bytes at most; shorter ones are in the low bytes.
         let mut told = [0_u64; 8];
         let mut places = told
             .each_mut()
@@ -226,7 +226,7 @@ impl Vendor for Cuda {
 
     fn leave(&self, _before: u64) {
         let mut context = 0;
-        // It can only fail where somebody else took the context off this thread.
+        // It fails only where other code took the context off this thread.
         let _left = call!(self.cuCtxPopCurrent_v2(&raw mut context));
     }
 
@@ -276,7 +276,7 @@ impl Vendor for Cuda {
     unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
         let lock = |flags| call!(self.cuMemHostRegister_v2(address, size(bytes), flags));
         match lock(flags::PORTABLE_MAPPED) {
-            // Pages that the process may not write.
+            // For pages that the process may not write.
             Err(Code {
                 number: 1 | 800, ..
             }) => lock(flags::PORTABLE_MAPPED | flags::READ_ONLY),

@@ -1,5 +1,5 @@
-//! The driver's functions, opened by their names. Each is declared here with integers, as what a driver answers need
-//! be no number that an enumeration knows, and compared with NVIDIA's declaration when this is compiled.
+//! The driver's functions, opened by their names. They are declared here with integers, because a driver may answer a
+//! number that an enumeration does not have. The compiler compares each with NVIDIA's declaration.
 #![expect(unsafe_code, reason = "looks for functions in a library")]
 #![expect(non_snake_case, reason = "functions have the driver's names")]
 
@@ -16,7 +16,7 @@ use crate::structs::{Planes, PoolAccess, PoolProperties, RowsCopy};
 /// The library that every driver of NVIDIA's comes with.
 pub(crate) const LIBRARY: &str = "libcuda.so.1";
 
-/// Declares the table: `name(OURS as THEIRS, ..)`; older drivers lack those that are optional.
+/// Declares the table: `name(OURS as THEIRS, ..)`. Older drivers lack the optional functions.
 macro_rules! functions {
     (
         required { $($name:ident($($ours:ty as $theirs:ty),* $(,)?);)* }
@@ -27,7 +27,7 @@ macro_rules! functions {
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($ours),*) -> c_int,)*
             $(pub(crate) $maybe: Option<unsafe extern "C" fn($($our),*) -> c_int>,)*
-            /// Never unloaded: host functions and other threads may be in it.
+            /// Never unloaded: other threads, and host functions that it calls, may run its code.
             _library: ManuallyDrop<Library>,
         }
 
@@ -225,7 +225,7 @@ fn find<T: Copy>(library: &Library, name: &str) -> Option<T> {
     found.ok().map(|function| *function)
 }
 
-/// The first of some names, and how many more there are.
+/// The first of the names, and how many more there are, for a message.
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(3) {
@@ -248,7 +248,7 @@ fn not_opened(why: &str) -> Unusable {
     Unusable::Absent(format!("NVIDIA's driver: looked for `{LIBRARY}` {folders}"))
 }
 
-/// What a function answered.
+/// The answer that a result's number stands for.
 pub(crate) const fn checked(call: &'static str, number: c_int) -> Answer {
     match number {
         0 => Ok(()),
@@ -256,7 +256,7 @@ pub(crate) const fn checked(call: &'static str, number: c_int) -> Answer {
     }
 }
 
-/// A driver of before the function.
+/// The answer where the driver is older than the function.
 pub(crate) const fn lacks(call: &'static str) -> Code {
     let number = crate::codes::NOT_SUPPORTED;
     Code { number, call }

@@ -205,8 +205,8 @@ pub struct Column {
     reason = "vendors make it; both are of one build"
 )]
 pub struct PoolBytes {
-    /// What it has of the driver.
+    /// Bytes that it has from the driver now.
     pub reserved: u64,
-    /// The most that it had.
+    /// The most that it had since the peak was reset.
     pub peak_reserved: u64,
 }

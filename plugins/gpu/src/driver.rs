@@ -14,7 +14,7 @@ use crate::vendor::{Code, Sort, Unusable, Vendor};
 pub(crate) enum Presence {
     /// At least one device, and the driver's version.
     Ready { devices: u32, version: String },
-    /// Nothing is wrong: there is none. What was looked for, and where.
+    /// There is no driver or no device, which is no error. What was looked for, and where.
     Absent(String),
     /// Why it does not work.
     Broken(Fault),
@@ -71,7 +71,7 @@ impl<V: Vendor> Driver<V> {
         &self.vendor
     }
 
-    /// What an answer stands for where no device is asked about.
+    /// The failure that a result stands for, where it is about no single device.
     pub(crate) fn fault(&self, code: Code) -> Fault {
         let (name, text) = self.vendor.words_of(code);
         let status = match V::sort_of(code) {

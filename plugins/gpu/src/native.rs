@@ -51,13 +51,13 @@ impl<V: Vendor> NativeEvent<V> {
     pub(crate) fn wait(&self, deadline: Deadline) -> Result<Progress, Fault> {
         if deadline.left().is_none() {
             let inside = self.device.enter_in(self.context, "event_synchronize")?;
-            // What became of the work is asked below.
+            // A failure of the work is found by the question below.
             let _over = inside.vendor().synchronize_event(self.raw);
         }
         wait_until_over(deadline, || self.progress())
     }
 
-    /// Milliseconds from one to the other, in the driver's own words.
+    /// Milliseconds from one to the other, as the driver answers.
     pub(crate) fn elapsed(&self, end: &Self) -> Result<f32, Fault> {
         let inside = self.device.enter_in(self.context, "event_elapsed")?;
         inside.ask(|vendor| vendor.elapsed(self.raw, end.raw))

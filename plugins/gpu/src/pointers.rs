@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::memory::Allocation;
 use crate::vendor::{Kind, Known, Vendor};
 
-/// Every allocation that lives.
+/// Every allocation that is not freed yet.
 #[derive(Debug)]
 pub(crate) struct Pointers<V: Vendor> {
     known: Handles<u64, Allocation<V>>,
@@ -44,11 +44,11 @@ impl<V: Vendor> Pointers<V> {
     /// The allocation around an address.
     pub(crate) fn find(&self, address: u64) -> Option<Arc<Allocation<V>>> {
         let entry = self.addresses.lookup(address)?;
-        // None also for one that was taken out meanwhile.
+        // Also None where another thread took it out meanwhile.
         self.known.find("pointer_query", entry.payload).ok()
     }
 
-    /// Takes out the allocation that begins at an address, if it fits. Nothing of it is freed here.
+    /// Takes out the allocation that begins at an address, if `fits` accepts it. Does not free it.
     pub(crate) fn remove(
         &self,
         address: u64,
@@ -66,7 +66,7 @@ impl<V: Vendor> Pointers<V> {
         Ok(self.known.remove(operation, entry.payload)?)
     }
 
-    /// Forgets everything, and hands it out.
+    /// Takes out all allocations.
     pub(crate) fn drain(&self) -> Vec<Arc<Allocation<V>>> {
         self.known.drain()
     }

@@ -65,7 +65,7 @@ impl Progress {
     }
 }
 
-/// Asks until the work is over or the deadline is: at once for some rounds, then in pauses that grow.
+/// Asks until the work is over or the deadline is: at once for some rounds, then in pauses that grow with the wait.
 pub(crate) fn wait_until_over(
     deadline: Deadline,
     ask: impl Fn() -> Result<Progress, Fault>,
@@ -80,7 +80,7 @@ pub(crate) fn wait_until_over(
             std::thread::yield_now();
             continue;
         }
-        // It is seen at most so much of the wait too late.
+        // So the end is seen late by a sixteenth of the wait at most.
         let pause = begun.elapsed() / 16;
         rest(deadline.at_most(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)));
     }

@@ -52,7 +52,7 @@ impl Shape {
         for ((extent, dst), src) in shape.iter().zip(dst).zip(src) {
             let extent = u64::try_from(*extent).ok().filter(|extent| *extent > 0);
             let extent = extent.ok_or_else(|| Fault::invalid(OPERATION, "an extent below 1"))?;
-            // The stride of a single element is never walked, so it may be anything.
+            // With one element the stride is never used, and may be any number.
             if extent > 1 {
                 dimensions.push(Dimension {
                     extent,

@@ -1,4 +1,4 @@
-//! The hooks that move bytes otherwise, and host memory that is locked.
+//! The hooks for strided copies, fills, and registered host memory.
 #![expect(unsafe_code, reason = "host addresses arrive as plain words")]
 
 use std::ffi::c_void;
@@ -69,7 +69,7 @@ impl<V: Vendor> Register for Gpu<V> {
         }
         let made = Allocation::new(device, address, size, Source::Registered);
         locked(&made.holders).push(device.index);
-        // Entered first: it refuses what overlaps.
+        // Entered before it is locked: the table refuses ranges that overlap.
         self.pointers.insert(operation, made)?;
         let inside = device.enter(operation);
         let done = inside.and_then(|inside| {
@@ -114,7 +114,7 @@ impl<V: Vendor> Register for Gpu<V> {
 }
 
 impl<V: Vendor> Gpu<V> {
-    /// Unlocks host memory, behind the work that uses it.
+    /// Waits for the work that uses host memory, and unlocks it.
     pub(crate) fn unlock(&self, gone: &Allocation<V>) -> Result<(), Fault> {
         if gone.device.is_lost() {
             return Ok(());
@@ -126,7 +126,7 @@ impl<V: Vendor> Gpu<V> {
     }
 }
 
-/// Holds memory that is locked for another device, which reaches it too.
+/// Registers memory for one more device. It is locked already, and all devices reach locked memory.
 fn hold_again<V: Vendor>(
     known: &Allocation<V>,
     device: u32,

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::fence::{fence, say};
 use crate::process::Process;
 
-/// How often somebody looks for standstills.
+/// How often the process is looked at for standstills.
 const LOOKS: Duration = Duration::from_millis(200);
 
 /// Lets the exit of this process report.

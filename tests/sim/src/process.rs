@@ -1,4 +1,4 @@
-//! The one engine of this process, and what is kept beside it.
+//! The one engine of this process, and the driver's state beside it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};

@@ -1,8 +1,9 @@
-//! The line of a thread that let Python's lock go for its call. No function says it without the lock, so the frame
-//! is read as the interpreter lays it out, of the versions that are known here.
+//! The line of a thread that let Python's lock go for its call. Python has no function that tells it without the lock,
+//! so the frame is read from memory, by the layouts of the versions that are known here.
 //!
-//! Nobody else changes the frames of a thread that is in a call. They are read by the system, which refuses what is
-//! no memory, and code is taken for code when its type says so: a build with another layout has no lines.
+//! Nobody else changes the frames of a thread that is in a call. The system reads them, and refuses addresses that are
+//! no memory; an object counts as code when its type says so. So a build with another layout gives no lines, and no
+//! crash.
 #![expect(unsafe_code, reason = "reads what the interpreter has of this thread")]
 
 use std::cell::Cell;

@@ -8,11 +8,11 @@ use super::codes::Code;
 use super::entry::{Answer, Call};
 use super::objects::{EventOf, Objects};
 
-/// Which call destroyed what, by handles, which never come again.
+/// The call that destroyed each object, by the object's handle. Handles are never used again.
 #[derive(Debug)]
 pub(crate) struct Gone(BTreeMap<u64, Site>);
 
-/// So many are remembered, the youngest ones.
+/// So many are remembered: the latest ones.
 const REMEMBERED: usize = 4096;
 
 impl Gone {
@@ -30,7 +30,7 @@ impl Gone {
 }
 
 impl Objects {
-    /// What is answered to a handle that is none; one that was destroyed is reported.
+    /// The answer to a handle of no object. Using one that was destroyed is reported.
     pub(crate) fn no_handle(&self, call: &Call, handle: u64, what: &str) -> Code {
         if let Some(by) = self.gone.0.get(&handle) {
             call.process.engine.report_stale(*by, call.site, what);

@@ -120,7 +120,7 @@ fn allocate(call: &Call, out: Out<u64>, bytes: usize, kind: MemoryKind) -> Answe
     out.set(address)
 }
 
-/// Frees an allocation of these kinds, once the device has done all that it was given.
+/// Frees an allocation of these kinds, once all work of the device is over.
 fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Answer {
     if address == 0 {
         return Ok(());
@@ -128,7 +128,7 @@ fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Ans
     let engine = &call.process.engine;
     let owner = engine.owner_of(address);
     if let Some(owner) = owner.filter(|owner| owner.base == address && !owner.is_registered) {
-        // What another process has is closed, and not freed.
+        // Memory of another process is closed, and not freed.
         if !is_right(owner.kind) || objects().imports.contains_key(&address) {
             return Err(Code::INVALID_VALUE);
         }

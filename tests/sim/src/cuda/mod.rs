@@ -3,16 +3,16 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `symbols.in` | all functions: base, since which version, twin, symbol (`scripts/sim-symbols` made it) |
-//! | `lookup` | the table of functions as the driver looks them up, and those that nobody wrote: 801 |
+//! | `lookup` | the table of functions as the driver looks them up; those that are not simulated answer 801 |
 //! | `entry` | what every call has in common |
 //! | `codes` | results, with their names and texts |
-//! | `objects`, `gone` | contexts, streams and events, the order that default streams make, and what was destroyed |
+//! | `objects`, `gone` | contexts, streams and events, the order of default streams; objects that were destroyed |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
-//! | `captures`, `graphs` | streams whose work is captured, and what comes of it |
+//! | `captures`, `graphs` | streams whose work is captured, and the graphs that result |
 //!
 //! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, pools and events
 //! between processes, and the private tables of `cuGetExportTable`.

@@ -1,4 +1,4 @@
-//! Contexts, streams and events: which there are, whose they are, and the order that default streams make.
+//! Contexts, streams and events: which exist, which context they belong to, and the order of default streams.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) is_primary: bool,
     pub(crate) flags: u32,
     pub(crate) id: u64,
-    /// How often the primary context is retained; one that a program made is there once.
+    /// How often the primary context is retained; 1 for a context that a program made.
     pub(crate) held: u32,
     /// Contexts of other devices whose memory this one reaches.
     pub(crate) peers: Vec<u64>,
@@ -84,7 +84,7 @@ struct OfThread {
 }
 
 thread_local! {
-    /// It is never dropped: destructors of a thread's other data call the driver too, and what runs at the exit.
+    /// It is never dropped: destructors of other thread data, and code that runs at the exit, call the driver too.
     static THREAD: Cell<Option<&'static RefCell<OfThread>>> = const { Cell::new(None) };
 }
 
@@ -313,7 +313,7 @@ impl Objects {
         Ok(engine.destroy_event(site, event)?)
     }
 
-    /// Forgets a context's streams, events and memory, which its end destroys.
+    /// Forgets a context's streams, events and memory: destroying the context destroys them.
     pub(crate) fn end_context(&mut self, call: &Call, handle: u64) -> Answer {
         let engine = &call.process.engine;
         for (key, stream) in taken(&mut self.streams, |stream| stream.context == handle) {
@@ -338,7 +338,7 @@ impl Objects {
     }
 }
 
-/// Takes those out of a map that are meant.
+/// Takes the matching entries out of a map.
 fn taken<T>(map: &mut BTreeMap<u64, T>, is_meant: impl Fn(&T) -> bool) -> BTreeMap<u64, T> {
     let all = std::mem::take(map);
     let (meant, kept) = all.into_iter().partition(|(_, value)| is_meant(value));

@@ -27,7 +27,7 @@ entries! {
         write(out, attribute, address, Some(owner))
     }
 
-    // Of an address that it does not know it says nothing: zeros, and success.
+    // For an address that it does not know it answers zeros, and success.
     fn cuPointerGetAttributes(
         count: u32,
         attributes: In<c_int>,

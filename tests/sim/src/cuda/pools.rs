@@ -17,10 +17,10 @@ use super::objects::{Objects, objects};
 struct Pool {
     device: u32,
     is_default: bool,
-    /// Whether it was destroyed: what is left of it is given back as it is freed.
+    /// Whether it was destroyed: memory that is left of it is given back once it is freed.
     is_gone: bool,
     threshold: u64,
-    /// Which memory it uses again: behind events, when it is seen to be free, and by waits of its own.
+    /// When it uses memory again: behind events, once it is seen to be free, or by waits of its own.
     reuse: [c_int; 3],
     /// What other devices may do with its memory.
     access: BTreeMap<u32, c_int>,
